@@ -1,0 +1,1 @@
+//! Protocol-free meaning: catalog, publish, fetch, offsets, groups, retry, delay.

@@ -1,0 +1,2 @@
+//! The `sluice` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Name-server registry, routes, broker registration.

@@ -1,0 +1,1 @@
+//! Console HTTP: health and metrics.

@@ -1,0 +1,1 @@
+//! What one connection of each protocol means.

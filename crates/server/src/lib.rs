@@ -1,0 +1,1 @@
+//! The process: sockets, threads, settings, signals.

@@ -1,0 +1,1 @@
+//! Commit log, queue index, key index, flush, recovery, retention.
