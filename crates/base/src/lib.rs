@@ -1,1 +1,23 @@
-//! The words every room shares.
+//! The words every room shares: identifiers, offsets, watermarks, the record, limits, refusals, the session contract.
+//!
+//! Nothing here does I/O, reads a clock or starts a task. A type lives here when two rooms that must not know each other
+//! both need it; anything else belongs to the room that owns the knowledge.
+
+pub mod batch_body;
+pub mod cursor;
+pub mod hash;
+pub mod limits;
+pub mod loose_json;
+pub mod metric;
+pub mod name;
+pub mod offset;
+pub mod properties;
+pub mod record;
+pub mod refusal;
+pub mod session;
+pub mod time;
+
+pub use name::{GroupName, TopicName};
+pub use offset::{LogOffset, QueueId, QueueOffset};
+pub use refusal::Refusal;
+pub use time::Timestamp;

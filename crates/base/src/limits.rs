@@ -1,0 +1,51 @@
+//! Every bound of Sluice that is not a setting, with its reason and its relation to the others.
+
+/// Largest frame a RocketMQ peer may send, header and body, in bytes. The official clients and servers use the same cap.
+pub const FRAME_SIZE_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest header of a RocketMQ frame, in bytes: properties (32 767) and names fit many times over.
+pub const FRAME_HEADER_SIZE_MAX: usize = 1024 * 1024;
+
+/// Extension fields in one header: the largest official request carries about 20.
+pub const HEADER_FIELD_COUNT_MAX: usize = 256;
+
+/// Longest topic name, in bytes: one byte of length in the record's first form (RocketMQ `CHARACTER_MAX_LENGTH`).
+pub const TOPIC_NAME_SIZE_MAX: usize = 127;
+
+/// Longest name of a retry or dead-letter topic, in bytes: prefix and group name.
+pub const INTERNAL_TOPIC_NAME_SIZE_MAX: usize = 255;
+
+/// Longest group name, in bytes (RocketMQ `Validators`: 255 at the client).
+pub const GROUP_NAME_SIZE_MAX: usize = 255;
+
+/// Longest property block of a message, in bytes: its length is a signed 16-bit number in the record.
+pub const PROPERTIES_SIZE_MAX: usize = i16::MAX as usize;
+
+/// Largest record in the log, in bytes: the default body limit (4 MiB), which settings may raise to this less overhead.
+pub const RECORD_SIZE_MAX: usize = 64 * 1024 * 1024;
+
+/// Queues of one topic: RocketMQ's own practical bound, and it keeps a route answer within a frame.
+pub const QUEUES_PER_TOPIC_MAX: u32 = 65_536;
+
+/// Topics a broker keeps: bounded by memory (about 1 KiB each) rather than by design.
+pub const TOPICS_MAX: usize = 1_000_000;
+
+/// Bytes of encoded records one turn of a connection may stage before it appends them.
+pub const TURN_BATCH_SIZE_MAX: usize = 1024 * 1024;
+
+/// Bytes of replies a connection may have waiting before its requests are no longer read.
+pub const OUTPUT_BACKLOG_SIZE_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes staged for the log and not yet written before publishers' sockets are no longer read.
+pub const STAGED_SIZE_MAX: usize = 32 * 1024 * 1024;
+
+/// Requests of one connection that may wait for messages at once: every queue of a large subscription.
+pub const WAITING_FETCHES_PER_CONNECTION_MAX: usize = 65_536;
+
+/// Members of one group.
+pub const GROUP_MEMBERS_MAX: usize = 100_000;
+
+const _: () = assert!(FRAME_HEADER_SIZE_MAX < FRAME_SIZE_MAX);
+const _: () = assert!(PROPERTIES_SIZE_MAX < FRAME_HEADER_SIZE_MAX);
+const _: () = assert!(TURN_BATCH_SIZE_MAX < STAGED_SIZE_MAX);
+const _: () = assert!(TOPIC_NAME_SIZE_MAX < INTERNAL_TOPIC_NAME_SIZE_MAX);

@@ -1,0 +1,104 @@
+//! The metric table: every figure Sluice counts, with its name, kind and help. The metrics page is made from it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a figure behaves over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// One figure.
+#[derive(Debug, Default)]
+pub struct Figure(AtomicU64);
+
+impl Figure {
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes `count` away.
+    pub fn subtract(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Sets the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Sets the value if it is larger.
+    pub fn raise_to(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+
+    /// The value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Name on the metrics page, without the `_total` of counters.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// What it means.
+    pub help: &'static str,
+    /// Its value now.
+    pub value: u64,
+}
+
+macro_rules! metrics {
+    ($($field:ident $kind:ident $name:literal $help:literal;)*) => {
+        /// Every figure, shared by all rooms.
+        #[derive(Debug, Default)]
+        pub struct Metrics {
+            $(#[doc = $help] pub $field: Figure,)*
+        }
+
+        impl Metrics {
+            /// The whole table with its values now.
+            pub fn rows(&self) -> Vec<Row> {
+                vec![$(Row { name: $name, kind: Kind::$kind, help: $help, value: self.$field.get() },)*]
+            }
+        }
+    };
+}
+
+metrics! {
+    connections Gauge "sluice_connections" "Open client connections.";
+    connections_accepted Counter "sluice_connections_accepted" "Client connections accepted since the start.";
+    bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
+    bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
+    messages_in Counter "sluice_messages_in" "Messages stored.";
+    message_bytes_in Counter "sluice_message_bytes_in" "Bytes of records stored.";
+    messages_out Counter "sluice_messages_out" "Messages handed to consumers.";
+    message_bytes_out Counter "sluice_message_bytes_out" "Bytes of records handed to consumers.";
+    publish_refused Counter "sluice_publish_refused" "Messages refused.";
+    fetch_hits Counter "sluice_fetch_hits" "Fetches that found messages.";
+    fetch_misses Counter "sluice_fetch_misses" "Fetches that found none.";
+    fetch_waiting Gauge "sluice_fetch_waiting" "Fetches waiting for messages.";
+    fetch_cold Counter "sluice_fetch_cold" "Fetches that had to go to the disk.";
+    dead_letters Counter "sluice_dead_letters" "Messages moved to a dead-letter topic.";
+    retries Counter "sluice_retries" "Messages sent back by consumers.";
+    delayed_delivered Counter "sluice_delayed_delivered" "Delayed messages that came due.";
+    log_appended_bytes Gauge "sluice_log_appended_bytes" "The appended watermark: survives a killed process.";
+    log_durable_bytes Gauge "sluice_log_durable_bytes" "The durable watermark: survives power loss.";
+    log_first_bytes Gauge "sluice_log_first_bytes" "First byte still kept in the log.";
+    log_writes Counter "sluice_log_writes" "Writes of the log, each with a batch of records.";
+    log_syncs Counter "sluice_log_syncs" "Syncs of the log.";
+    log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
+    publish_microseconds_max Gauge "sluice_publish_microseconds_max" "Longest time from reading a send to its append.";
+    disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
+    segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";
+    topics Gauge "sluice_topics" "Topics.";
+    groups Gauge "sluice_groups" "Consumer groups.";
+    protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
+}

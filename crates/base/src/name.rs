@@ -1,0 +1,138 @@
+//! Names of topics and groups, checked once and then shared.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, TOPIC_NAME_SIZE_MAX};
+use crate::refusal::Refusal;
+
+/// Prefix of the topic that holds a group's retries.
+pub const RETRY_PREFIX: &str = "%RETRY%";
+/// Prefix of the topic that holds a group's dead letters.
+pub const DEAD_LETTER_PREFIX: &str = "%DLQ%";
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// A name known to be good: from our own constants or from a document we wrote.
+            pub fn trusted(name: &str) -> Self {
+                Self(Arc::from(name))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// Name of a topic.
+    TopicName
+);
+name!(
+    /// Name of a group of consumers or producers.
+    GroupName
+);
+
+impl TopicName {
+    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes
+    /// (255 for retry and dead-letter topics).
+    pub fn checked(name: &str) -> Result<Self, Refusal> {
+        let limit = if name.starts_with(RETRY_PREFIX) || name.starts_with(DEAD_LETTER_PREFIX) {
+            INTERNAL_TOPIC_NAME_SIZE_MAX
+        } else {
+            TOPIC_NAME_SIZE_MAX
+        };
+        check("topic", name, limit)?;
+        Ok(Self::trusted(name))
+    }
+
+    /// The topic of `group`'s retries.
+    pub fn retry_of(group: &str) -> Self {
+        Self(format!("{RETRY_PREFIX}{group}").into())
+    }
+
+    /// The topic of `group`'s dead letters.
+    pub fn dead_letters_of(group: &str) -> Self {
+        Self(format!("{DEAD_LETTER_PREFIX}{group}").into())
+    }
+
+    /// The group whose retries this topic holds, if it is a retry topic.
+    pub fn retried_group(&self) -> Option<&str> {
+        self.0.strip_prefix(RETRY_PREFIX)
+    }
+
+    /// Whether this topic holds some group's dead letters.
+    pub fn holds_dead_letters(&self) -> bool {
+        self.0.starts_with(DEAD_LETTER_PREFIX)
+    }
+}
+
+impl GroupName {
+    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 255 bytes.
+    pub fn checked(name: &str) -> Result<Self, Refusal> {
+        check("group", name, GROUP_NAME_SIZE_MAX)?;
+        Ok(Self::trusted(name))
+    }
+}
+
+fn check(kind: &'static str, name: &str, limit: usize) -> Result<(), Refusal> {
+    let problem = if name.trim().is_empty() {
+        "is empty".to_owned()
+    } else if name.len() > limit {
+        format!("is {} bytes long; at most {limit} are allowed", name.len())
+    } else if let Some(bad) = name.chars().find(|&c| !is_name_character(c)) {
+        format!("contains {bad:?}; allowed are letters, digits and % | - _")
+    } else {
+        return Ok(());
+    };
+    let shown = name.chars().take(INTERNAL_TOPIC_NAME_SIZE_MAX).collect();
+    Err(Refusal::BadName { kind, name: shown, problem })
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '%' | '|' | '-' | '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_name_says_what_is_wrong_with_it() {
+        let problem = |name: &str| TopicName::checked(name).expect_err(name).to_string();
+        assert!(problem("").contains("is empty"));
+        assert!(problem(" ").contains("is empty"));
+        assert!(problem("a b").contains("' '"));
+        assert!(problem("日本").contains('日'));
+        assert!(problem(&"x".repeat(128)).contains("128 bytes"));
+        assert!(TopicName::checked(&"x".repeat(127)).is_ok());
+        assert!(TopicName::checked(&format!("%RETRY%{}", "x".repeat(240))).is_ok());
+        assert!(GroupName::checked("a.b").is_err());
+    }
+}

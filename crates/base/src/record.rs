@@ -1,0 +1,457 @@
+//! The one commit-log record: what a message is on disk, on a replica, and in the body of a fetch reply.
+//!
+//! ```text
+//! offset  size  field
+//!      0     4  size of the whole record
+//!      4     4  magic: 0xDAA320A7 (topic length in 1 byte), 0xDAA320AB (in 2 bytes), 0xCBD43194 (filler at a segment's end)
+//!      8     4  CRC-32 of the body, top bit cleared
+//!     12     4  queue id
+//!     16     4  flag (the user's own)
+//!     20     8  queue offset          } patched by `seal` once the
+//!     28     8  log offset            } append lock is held
+//!     36     4  system flag
+//!     40     8  born timestamp, ms
+//!     48   8|20 born host: address 4 or 16, port 4   (16 if system flag has 0x10)
+//!      ..    8  store timestamp, ms   } patched by `seal`
+//!      ..  8|20 store host: address 4 or 16, port 4  (16 if system flag has 0x20)
+//!      ..    4  reconsume times
+//!      ..    8  prepared transaction offset
+//!      ..  4+n  body length, body
+//!      ..  1+n  topic length, topic   (2+n under the second magic)
+//!      ..  2+n  properties length, properties
+//! ```
+//! All numbers are big-endian. Source: RocketMQ `CommitLog` / `MessageDecoder`. The layout stands here alone: `storage`
+//! writes it, `wire` and the load generator read it out of fetch replies.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::{BufMut, BytesMut};
+
+use crate::cursor::{DecodeError, Reader};
+use crate::limits::{PROPERTIES_SIZE_MAX, RECORD_SIZE_MAX};
+use crate::offset::{LogOffset, QueueId, QueueOffset};
+use crate::time::Timestamp;
+
+/// Record whose topic length takes one byte.
+pub const MAGIC_V1: u32 = 0xDAA3_20A7;
+/// Record whose topic length takes two bytes.
+pub const MAGIC_V2: u32 = 0xDAA3_20AB;
+/// Filler that ends a segment.
+pub const MAGIC_FILLER: u32 = 0xCBD4_3194;
+/// Bytes of a filler that are written: its size and magic. This much stays free at the end of every segment.
+pub const FILLER_SIZE: usize = 8;
+
+/// Bits of the system flag (source: RocketMQ `MessageSysFlag`).
+pub mod system_flag {
+    /// The body is compressed.
+    pub const COMPRESSED: i32 = 0x1;
+    /// Mask of the transaction state; 0 is an ordinary message, 4 prepared, 8 commit, 12 rollback.
+    pub const TRANSACTION_MASK: i32 = 0xC;
+    /// A half message.
+    pub const TRANSACTION_PREPARED: i32 = 0x4;
+    /// A rolled-back half message.
+    pub const TRANSACTION_ROLLBACK: i32 = 0xC;
+    /// The born host is an IPv6 address.
+    pub const BORN_HOST_V6: i32 = 0x10;
+    /// The store host is an IPv6 address.
+    pub const STORE_HOST_V6: i32 = 0x20;
+}
+
+const SIZE_AT: usize = 0;
+const MAGIC_AT: usize = SIZE_AT + 4;
+const BODY_CRC_AT: usize = MAGIC_AT + 4;
+const QUEUE_ID_AT: usize = BODY_CRC_AT + 4;
+const FLAG_AT: usize = QUEUE_ID_AT + 4;
+const QUEUE_OFFSET_AT: usize = FLAG_AT + 4;
+const LOG_OFFSET_AT: usize = QUEUE_OFFSET_AT + 8;
+const SYSTEM_FLAG_AT: usize = LOG_OFFSET_AT + 8;
+const BORN_TIMESTAMP_AT: usize = SYSTEM_FLAG_AT + 4;
+const BORN_HOST_AT: usize = BORN_TIMESTAMP_AT + 8;
+
+const HOST_V4_SIZE: usize = 8;
+const HOST_V6_SIZE: usize = 20;
+/// Everything but hosts, body, topic and properties.
+const FIXED_SIZE: usize = BORN_HOST_AT + 8 + 4 + 8 + 4 + 1 + 2;
+/// The smallest record: IPv4 hosts, nothing in it.
+pub const RECORD_SIZE_MIN: usize = FIXED_SIZE + 2 * HOST_V4_SIZE;
+const _: () = assert!(RECORD_SIZE_MIN == 91);
+
+/// What is known of a message before it has a place in the log.
+#[derive(Clone, Debug)]
+pub struct Draft<'a> {
+    /// Topic name, at most 255 bytes.
+    pub topic: &'a str,
+    /// Queue it goes to.
+    pub queue: QueueId,
+    /// The user's own number.
+    pub flag: i32,
+    /// System flag; the host bits are set here.
+    pub system_flag: i32,
+    /// When the producer made it.
+    pub born_timestamp: Timestamp,
+    /// Where the producer is.
+    pub born_host: SocketAddr,
+    /// Where this broker is.
+    pub store_host: SocketAddr,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+    /// Log offset of the half message it comes from; 0 for none.
+    pub prepared_transaction_offset: u64,
+    /// Body as the producer sent it (compressed or not).
+    pub body: &'a [u8],
+    /// Property block in pieces that are stored one after the other.
+    pub properties: &'a [&'a [u8]],
+}
+
+impl Draft<'_> {
+    /// Length of the property block.
+    pub fn properties_len(&self) -> usize {
+        self.properties.iter().map(|piece| piece.len()).sum()
+    }
+
+    /// Bytes `encode` will append.
+    pub fn encoded_len(&self) -> usize {
+        FIXED_SIZE
+            + host_size(self.born_host.is_ipv6())
+            + host_size(self.store_host.is_ipv6())
+            + self.body.len()
+            + self.topic.len()
+            + usize::from(self.topic.len() > MAGIC_V1_TOPIC_SIZE_MAX)
+            + self.properties_len()
+    }
+
+    /// Appends the record to `out` with queue offset, log offset and store timestamp zero: `seal` fills them in.
+    ///
+    /// The caller has checked topic, body and properties against their limits.
+    pub fn encode(&self, out: &mut BytesMut) {
+        let length = self.encoded_len();
+        debug_assert!(length <= RECORD_SIZE_MAX && self.properties_len() <= PROPERTIES_SIZE_MAX);
+        out.reserve(length);
+        let start = out.len();
+        let wide_topic = self.topic.len() > MAGIC_V1_TOPIC_SIZE_MAX;
+        let mut flags = self.system_flag & !(system_flag::BORN_HOST_V6 | system_flag::STORE_HOST_V6);
+        flags |= if self.born_host.is_ipv6() { system_flag::BORN_HOST_V6 } else { 0 };
+        flags |= if self.store_host.is_ipv6() { system_flag::STORE_HOST_V6 } else { 0 };
+        out.put_u32(length as u32);
+        out.put_u32(if wide_topic { MAGIC_V2 } else { MAGIC_V1 });
+        out.put_u32(body_crc(self.body));
+        out.put_u32(self.queue.0);
+        out.put_i32(self.flag);
+        out.put_u64(0);
+        out.put_u64(0);
+        out.put_i32(flags);
+        out.put_u64(self.born_timestamp.0);
+        put_host(out, self.born_host);
+        out.put_u64(0);
+        put_host(out, self.store_host);
+        out.put_i32(self.reconsume_times);
+        out.put_u64(self.prepared_transaction_offset);
+        out.put_u32(self.body.len() as u32);
+        out.put_slice(self.body);
+        if wide_topic {
+            out.put_u16(self.topic.len() as u16);
+        } else {
+            out.put_u8(self.topic.len() as u8);
+        }
+        out.put_slice(self.topic.as_bytes());
+        out.put_u16(self.properties_len() as u16);
+        for piece in self.properties {
+            out.put_slice(piece);
+        }
+        debug_assert_eq!(out.len() - start, length);
+    }
+}
+
+const MAGIC_V1_TOPIC_SIZE_MAX: usize = 127;
+
+/// CRC-32 of a body as records keep it: the top bit cleared, since Java keeps it in a signed number.
+pub fn body_crc(body: &[u8]) -> u32 {
+    crc32fast::hash(body) & 0x7FFF_FFFF
+}
+
+/// Gives an encoded record its place and time. `record` begins at the record and may go on beyond it.
+pub fn seal(record: &mut [u8], queue_offset: QueueOffset, log_offset: LogOffset, store_timestamp: Timestamp) {
+    debug_assert!(record.len() >= RECORD_SIZE_MIN);
+    let born_host_size = host_size(record[SYSTEM_FLAG_AT + 3] & system_flag::BORN_HOST_V6 as u8 != 0);
+    let store_timestamp_at = BORN_HOST_AT + born_host_size;
+    record[QUEUE_OFFSET_AT..LOG_OFFSET_AT].copy_from_slice(&queue_offset.0.to_be_bytes());
+    record[LOG_OFFSET_AT..SYSTEM_FLAG_AT].copy_from_slice(&log_offset.0.to_be_bytes());
+    record[store_timestamp_at..store_timestamp_at + 8].copy_from_slice(&store_timestamp.0.to_be_bytes());
+}
+
+/// The filler that takes up the last `size` bytes of a segment.
+pub fn filler(size: usize) -> [u8; FILLER_SIZE] {
+    let mut bytes = [0; FILLER_SIZE];
+    bytes[..MAGIC_AT].copy_from_slice(&(size as u32).to_be_bytes());
+    bytes[MAGIC_AT..].copy_from_slice(&MAGIC_FILLER.to_be_bytes());
+    bytes
+}
+
+/// What stands at a place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A record of this many bytes.
+    Record(usize),
+    /// A filler: the next record begins the next segment.
+    Filler,
+    /// Zeroes: nothing was written here yet.
+    End,
+}
+
+/// Looks at the first 8 bytes of a place in the log.
+pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let size = reader.u32("record size")?;
+    let magic = reader.u32("record magic")?;
+    match (size, magic) {
+        (0, _) => Ok(Kind::End),
+        (_, MAGIC_FILLER) => Ok(Kind::Filler),
+        (size, MAGIC_V1 | MAGIC_V2) if (RECORD_SIZE_MIN..=RECORD_SIZE_MAX).contains(&(size as usize)) => {
+            Ok(Kind::Record(size as usize))
+        }
+        (size, MAGIC_V1 | MAGIC_V2) => Err(DecodeError::BadLength {
+            what: "record size",
+            found: i64::from(size),
+            limit: RECORD_SIZE_MAX as i64,
+        }),
+        (_, magic) => Err(DecodeError::BadValue { what: "record magic", found: format!("{magic:#010x}") }),
+    }
+}
+
+/// A record, taken apart without copying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Bytes of the whole record.
+    pub size: usize,
+    /// CRC-32 of the body, top bit cleared.
+    pub body_crc: u32,
+    /// Queue it is in.
+    pub queue: QueueId,
+    /// The user's own number.
+    pub flag: i32,
+    /// Place in the queue.
+    pub queue_offset: QueueOffset,
+    /// Place in the log.
+    pub log_offset: LogOffset,
+    /// System flag.
+    pub system_flag: i32,
+    /// When the producer made it.
+    pub born_timestamp: Timestamp,
+    /// Where the producer is.
+    pub born_host: SocketAddr,
+    /// When it was stored.
+    pub store_timestamp: Timestamp,
+    /// Where the broker is that stored it.
+    pub store_host: SocketAddr,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+    /// Log offset of the half message it comes from.
+    pub prepared_transaction_offset: u64,
+    /// Body.
+    pub body: &'a [u8],
+    /// Topic.
+    pub topic: &'a str,
+    /// Property block.
+    pub properties: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Takes apart the record at the front of `bytes`, which may go on beyond it. The body's CRC is not checked here.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let Kind::Record(size) = kind_at(bytes)? else {
+            return Err(DecodeError::BadValue { what: "record", found: "no record at this place".to_owned() });
+        };
+        let mut whole = Reader::new(bytes);
+        let mut reader = Reader::new(whole.slice(size, "record")?);
+        reader.u32("record size")?;
+        let magic = reader.u32("record magic")?;
+        let body_crc = reader.u32("body CRC")?;
+        let queue = QueueId(reader.u32("queue id")?);
+        let flag = reader.i32("flag")?;
+        let queue_offset = QueueOffset(reader.u64("queue offset")?);
+        let log_offset = LogOffset(reader.u64("log offset")?);
+        let flags = reader.i32("system flag")?;
+        let born_timestamp = Timestamp(reader.u64("born timestamp")?);
+        let born_host = take_host(&mut reader, flags & system_flag::BORN_HOST_V6 != 0)?;
+        let store_timestamp = Timestamp(reader.u64("store timestamp")?);
+        let store_host = take_host(&mut reader, flags & system_flag::STORE_HOST_V6 != 0)?;
+        let reconsume_times = reader.i32("reconsume times")?;
+        let prepared_transaction_offset = reader.u64("prepared transaction offset")?;
+        let body_len = reader.length_i32(size, "body")?;
+        let body = reader.slice(body_len, "body")?;
+        let topic_len =
+            if magic == MAGIC_V2 { reader.length_i16(size, "topic")? } else { usize::from(reader.u8("topic")?) };
+        let topic = reader.text(topic_len, "topic")?;
+        let properties_len = reader.length_i16(size, "properties")?;
+        let properties = reader.slice(properties_len, "properties")?;
+        if !reader.is_empty() {
+            return Err(DecodeError::BadLength {
+                what: "bytes after the record's last field",
+                found: reader.remaining() as i64,
+                limit: 0,
+            });
+        }
+        Ok(Self {
+            size,
+            body_crc,
+            queue,
+            flag,
+            queue_offset,
+            log_offset,
+            system_flag: flags,
+            born_timestamp,
+            born_host,
+            store_timestamp,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+            body,
+            topic,
+            properties,
+        })
+    }
+
+    /// Whether the body is what was stored.
+    pub fn body_is_intact(&self) -> bool {
+        body_crc(self.body) == self.body_crc
+    }
+
+    /// The value of a property.
+    pub fn property(&self, name: &str) -> Option<&'a str> {
+        crate::properties::find(self.properties, name)
+    }
+}
+
+/// The id a broker gives a stored message: store host and log offset in hexadecimal (source: RocketMQ `offsetMsgId`).
+pub fn offset_message_id(store_host: SocketAddr, log_offset: LogOffset) -> OffsetMessageId {
+    let mut id = OffsetMessageId { text: [0; OffsetMessageId::SIZE_MAX], size: 0 };
+    match store_host.ip() {
+        IpAddr::V4(address) => id.push_hex(&address.octets()),
+        IpAddr::V6(address) => id.push_hex(&address.octets()),
+    }
+    id.push_hex(&u32::from(store_host.port()).to_be_bytes());
+    id.push_hex(&log_offset.0.to_be_bytes());
+    id
+}
+
+/// 32 or 56 upper-case hexadecimal digits, without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetMessageId {
+    text: [u8; Self::SIZE_MAX],
+    size: usize,
+}
+
+impl OffsetMessageId {
+    const SIZE_MAX: usize = 56;
+
+    fn push_hex(&mut self, bytes: &[u8]) {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        for byte in bytes {
+            self.text[self.size] = DIGITS[usize::from(byte >> 4)];
+            self.text[self.size + 1] = DIGITS[usize::from(byte & 15)];
+            self.size += 2;
+        }
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.text.get(..self.size).unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+const fn host_size(is_v6: bool) -> usize {
+    if is_v6 { HOST_V6_SIZE } else { HOST_V4_SIZE }
+}
+
+fn put_host(out: &mut BytesMut, host: SocketAddr) {
+    match host.ip() {
+        IpAddr::V4(address) => out.put_slice(&address.octets()),
+        IpAddr::V6(address) => out.put_slice(&address.octets()),
+    }
+    out.put_u32(u32::from(host.port()));
+}
+
+fn take_host(reader: &mut Reader<'_>, is_v6: bool) -> Result<SocketAddr, DecodeError> {
+    let address = if is_v6 {
+        let high = reader.u64("host")?;
+        let low = reader.u64("host")?;
+        IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
+    } else {
+        IpAddr::V4(Ipv4Addr::from_bits(reader.u32("host")?))
+    };
+    let port = reader.u32("port")?;
+    Ok(SocketAddr::new(address, port as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft<'a>(topic: &'a str, body: &'a [u8], properties: &'a [&'a [u8]], host: &str) -> Draft<'a> {
+        Draft {
+            topic,
+            queue: QueueId(3),
+            flag: 7,
+            system_flag: 1,
+            born_timestamp: Timestamp(1_700_000_000_001),
+            born_host: host.parse().expect("address"),
+            store_host: "127.0.0.1:10911".parse().expect("address"),
+            reconsume_times: 2,
+            prepared_transaction_offset: 99,
+            body,
+            properties,
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_what_is_decoded() {
+        let long_topic = "t".repeat(200);
+        for (topic, host) in [("orders", "10.0.0.9:40000"), (&*long_topic, "[2001:db8::1]:40000")] {
+            let mut out = BytesMut::from(&b"before"[..]);
+            let draft = draft(topic, b"body", &[b"TAGS\x01A\x02", b"KEYS\x01k\x02"], host);
+            draft.encode(&mut out);
+            let mut bytes = out.split_off(6);
+            assert_eq!(bytes.len(), draft.encoded_len());
+            seal(&mut bytes, QueueOffset(5), LogOffset(1 << 40), Timestamp(1_700_000_000_002));
+            let record = Record::decode(&bytes).expect("decodes");
+            assert_eq!((record.topic, record.body, record.queue), (topic, &b"body"[..], QueueId(3)));
+            assert_eq!((record.queue_offset, record.log_offset), (QueueOffset(5), LogOffset(1 << 40)));
+            assert_eq!(record.store_timestamp, Timestamp(1_700_000_000_002));
+            assert_eq!(record.born_host, host.parse().expect("address"));
+            assert_eq!(record.store_host.port(), 10911);
+            assert_eq!((record.property("TAGS"), record.property("KEYS")), (Some("A"), Some("k")));
+            assert!(record.body_is_intact());
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_body_is_caught() {
+        let mut bytes = BytesMut::new();
+        draft("orders", b"body", &[], "10.0.0.9:40000").encode(&mut bytes);
+        let body_at = bytes.windows(4).position(|window| window == b"body").expect("body");
+        bytes[body_at] ^= 1;
+        assert!(!Record::decode(&bytes).expect("decodes").body_is_intact());
+    }
+
+    #[test]
+    fn no_cut_and_no_changed_byte_makes_decoding_fail_badly() {
+        let mut bytes = BytesMut::new();
+        draft("orders", b"body", &[b"TAGS\x01A\x02"], "10.0.0.9:40000").encode(&mut bytes);
+        for cut in 0..bytes.len() {
+            assert!(Record::decode(&bytes[..cut]).is_err());
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7F, 0x80, 0xFF] {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                let _ = Record::decode(&changed);
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_names_host_and_place() {
+        let id = offset_message_id("127.0.0.1:10911".parse().expect("address"), LogOffset(0x1234));
+        assert_eq!(id.as_str(), "7F00000100002A9F0000000000001234");
+    }
+}

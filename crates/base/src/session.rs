@@ -1,0 +1,106 @@
+//! The contract between a connection's bytes and their meaning.
+//!
+//! A session takes bytes with `now` and gives output; it never sees a socket, a task or a clock. The server drives it:
+//! `receive` when bytes came, `wake` when its mailbox was rung or its deadline passed, `take_job` after either, and
+//! `closed` once at the end.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::time::Timestamp;
+
+/// Work that may wait for a disk. The server runs it away from the network threads; its result comes back as a wake-up.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Why a connection must be closed; the text goes to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseReason(pub String);
+
+/// One connection of one protocol.
+pub trait Session: Send {
+    /// Takes every complete frame off the front of `input` and acts on it. An incomplete frame stays.
+    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason>;
+
+    /// Goes on with what was waiting: watermarks that passed, messages that arrived, jobs that ended, deadlines.
+    fn wake(&mut self, now: Timestamp);
+
+    /// Bytes to be written to the peer.
+    fn output(&mut self) -> &mut Output;
+
+    /// When `wake` is due even if nothing rings.
+    fn deadline(&self) -> Option<Timestamp>;
+
+    /// Whether more bytes may be read: `false` is back-pressure.
+    fn wants_input(&self) -> bool;
+
+    /// Whether requests are still waiting for an answer.
+    fn is_busy(&self) -> bool;
+
+    /// Work to be run away from the network threads.
+    fn take_job(&mut self) -> Option<Job>;
+
+    /// The connection is gone.
+    fn closed(&mut self, now: Timestamp);
+}
+
+/// Bytes on their way out, in pieces that are shared with the log rather than copied.
+#[derive(Debug, Default)]
+pub struct Output {
+    pieces: VecDeque<Bytes>,
+    size: usize,
+}
+
+impl Output {
+    /// Adds bytes at the end.
+    pub fn push(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.size += piece.len();
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// Bytes not yet written.
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether everything was written.
+    pub const fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Fills `slices` with the next pieces for a vectored write; returns how many.
+    pub fn io_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let count = slices.len().min(self.pieces.len());
+        for (slot, piece) in slices.iter_mut().zip(&self.pieces) {
+            *slot = IoSlice::new(piece);
+        }
+        count
+    }
+
+    /// Drops the first `count` bytes: they were written.
+    pub fn advance(&mut self, mut count: usize) {
+        debug_assert!(count <= self.size);
+        self.size -= count;
+        while count > 0 {
+            let Some(front) = self.pieces.front_mut() else { return };
+            if front.len() > count {
+                front.advance(count);
+                return;
+            }
+            count -= front.len();
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Takes everything, as tests and the simulator do.
+    pub fn take_all(&mut self) -> Vec<u8> {
+        self.size = 0;
+        self.pieces.drain(..).fold(Vec::new(), |mut all, piece| {
+            all.extend_from_slice(&piece);
+            all
+        })
+    }
+}
