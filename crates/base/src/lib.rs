@@ -5,6 +5,7 @@
 
 pub mod batch_body;
 pub mod cursor;
+pub mod document;
 pub mod hash;
 pub mod limits;
 pub mod loose_json;

@@ -1,0 +1,1 @@
+//! Routes: which brokers have which queues of a topic.
