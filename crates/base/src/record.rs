@@ -179,6 +179,23 @@ pub fn seal(record: &mut [u8], queue_offset: QueueOffset, log_offset: LogOffset,
     record[store_timestamp_at..store_timestamp_at + 8].copy_from_slice(&store_timestamp.0.to_be_bytes());
 }
 
+/// The log offset an encoded record says it is at.
+pub fn log_offset_of(record: &[u8]) -> Option<LogOffset> {
+    let bytes = record.get(LOG_OFFSET_AT..SYSTEM_FLAG_AT)?;
+    Some(LogOffset(u64::from_be_bytes(bytes.try_into().ok()?)))
+}
+
+/// When an encoded record says it was stored.
+pub fn store_timestamp_of(record: &[u8]) -> Option<Timestamp> {
+    let is_v6 = record.get(SYSTEM_FLAG_AT + 3)? & system_flag::BORN_HOST_V6 as u8 != 0;
+    let at = BORN_HOST_AT + host_size(is_v6);
+    let bytes = record.get(at..at + 8)?;
+    Some(Timestamp(u64::from_be_bytes(bytes.try_into().ok()?)))
+}
+
+/// Bytes from a record's front that are sure to hold its store timestamp.
+pub const STORE_TIMESTAMP_WITHIN: usize = BORN_HOST_AT + HOST_V6_SIZE + 8;
+
 /// The filler that takes up the last `size` bytes of a segment.
 pub fn filler(size: usize) -> [u8; FILLER_SIZE] {
     let mut bytes = [0; FILLER_SIZE];

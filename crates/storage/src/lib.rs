@@ -1,1 +1,32 @@
-//! Commit log, queue index, key index, flush, recovery, retention.
+//! The log and what finds things in it: commit log, queue index, key index, flush, recovery, retention.
+//!
+//! **Owns** every file under the data directory; `disk` alone names the file system. **Knows** records, offsets and bytes,
+//! and nothing of topics' policy, consumers or connections. **Always holds**: what lies below the `appended` watermark
+//! survives a killed process, below `durable` a power cut; every index can be made again from the log alone.
+//! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
+//! and `checkpoint` from threads of its own.
+//!
+//! Lock order, never the other way round: append lock (`CommitLog::tail`), staged list, queue state, recent chunks.
+
+pub mod batch;
+mod blocks;
+mod checkpoint;
+mod commit_log;
+pub mod disk;
+pub mod document;
+mod error;
+mod key_index;
+mod queue_index;
+mod recent;
+mod recover;
+mod retention;
+mod segment;
+mod store;
+mod waiters;
+
+pub use batch::{AppendBatch, Appended, BatchRecord};
+pub use error::StorageError;
+pub use queue_index::{Entry, QueueIndex};
+pub use recover::{Recovery, RecoveryProgress};
+pub use retention::{DiskState, RetentionPolicy};
+pub use store::{Options, ReadMode, Store};

@@ -1,0 +1,93 @@
+//! The checkpoint file: what is known to be on the disk, so that recovery need not read everything.
+//!
+//! ```text
+//! offset  size  field                                                    file: checkpoint, 4096 bytes
+//!      0     8  store time of the newest record on the disk, ms          } RocketMQ's own
+//!      8     8  store time of the newest record with its queue entry     }
+//!     16     8  store time of the newest record in the key index         }
+//!     24     8  master flushed offset                                    }
+//!     32     8  confirmed log offset                                     }
+//!   2048     8  magic                                                    } Sluice's own: Java brokers leave it alone
+//!   2056     8  log offset below which queue entries and log are durable }
+//!   2064     4  CRC-32 of the two before                                 }
+//! ```
+//! A Java broker that ran on the directory leaves our part stale but true: it is a lower bound.
+
+use std::path::Path;
+
+use base::{LogOffset, Timestamp};
+
+use crate::disk::{self, DiskFile};
+use crate::error::StorageError;
+
+const FILE_SIZE: usize = 4096;
+const OWN_AT: usize = 2048;
+const OWN_MAGIC: u64 = u64::from_be_bytes(*b"SLUICE01");
+const OWN_SIZE: usize = 20;
+
+/// What a checkpoint says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Store time of the newest record on the disk.
+    pub(crate) log_time: Timestamp,
+    /// Store time of the newest record whose queue entry is on the disk.
+    pub(crate) queue_time: Timestamp,
+    /// Store time of the newest record in the key index on the disk.
+    pub(crate) key_time: Timestamp,
+    /// Below this, log and queue entries are on the disk. `None` if Sluice never wrote it.
+    pub(crate) durable: Option<LogOffset>,
+}
+
+impl Checkpoint {
+    pub(crate) fn read(directory: &Path) -> Result<Self, StorageError> {
+        let Some(bytes) = disk::read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
+        let number = |at: usize| {
+            let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
+            u64::from_be_bytes(field.unwrap_or_default())
+        };
+        let crc = bytes.get(OWN_AT + 16..OWN_AT + OWN_SIZE).and_then(|field| field.try_into().ok());
+        let crc = u32::from_be_bytes(crc.unwrap_or_default());
+        let checked = bytes.get(OWN_AT..OWN_AT + 16).unwrap_or_default();
+        let is_own = number(OWN_AT) == OWN_MAGIC && crc32fast::hash(checked) == crc;
+        Ok(Self {
+            log_time: Timestamp(number(0)),
+            queue_time: Timestamp(number(8)),
+            key_time: Timestamp(number(16)),
+            durable: is_own.then(|| LogOffset(number(OWN_AT + 8))),
+        })
+    }
+
+    /// Writes and syncs the checkpoint. What it says must already be on the disk.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), StorageError> {
+        let path = directory.join("checkpoint");
+        let file = DiskFile::open_sized(&path, FILE_SIZE as u64, false)?;
+        let times = [self.log_time.0, self.queue_time.0, self.key_time.0].map(u64::to_be_bytes).concat();
+        file.write_at(&times, 0)?;
+        let mut own = [OWN_MAGIC, self.durable.unwrap_or_default().0].map(u64::to_be_bytes).concat();
+        own.extend(crc32fast::hash(&own).to_be_bytes());
+        file.write_at(&own, OWN_AT as u64)?;
+        file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_read_back_and_damage_voids_only_our_part() {
+        let directory = tempfile::tempdir().expect("directory");
+        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), Checkpoint::default());
+        let written = Checkpoint {
+            log_time: Timestamp(3),
+            queue_time: Timestamp(2),
+            key_time: Timestamp(1),
+            durable: Some(LogOffset(77)),
+        };
+        written.write(directory.path()).expect("writes");
+        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), written);
+        let file = DiskFile::open(&directory.path().join("checkpoint")).expect("opens");
+        file.write_at(&[9], OWN_AT as u64 + 9).expect("writes");
+        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), Checkpoint { durable: None, ..written });
+    }
+}

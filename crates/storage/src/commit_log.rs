@@ -1,0 +1,438 @@
+//! The commit log: ordered segments, append, write, sync, read.
+//!
+//! A record takes three steps. `append` gives it its place under the append lock (memory only). `write_staged` puts what
+//! was appended into the page cache, in order, and advances `appended`: from then on it is visible. `sync` puts it on the
+//! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call says so.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use base::limits::RECORD_SIZE_MAX;
+use base::metric::Metrics;
+use base::offset::{Watermark, Watermarks};
+use base::record::{self, FILLER_SIZE};
+use base::{LogOffset, QueueOffset, Timestamp};
+use bytes::{Bytes, BytesMut};
+use parking_lot::{Mutex, RwLock};
+
+use crate::batch::{AppendBatch, Appended};
+use crate::blocks::{BLOCK_SIZE, Blocks};
+use crate::error::StorageError;
+use crate::queue_index::Entry;
+use crate::recent::Recent;
+use crate::segment::Segment;
+use crate::store::ReadMode;
+use crate::waiters::Waiters;
+
+/// Entries further apart than this on average are read one by one, not with the whole block around them.
+const SPARSE_GAP: u64 = 16 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct CommitLog {
+    directory: PathBuf,
+    segment_size: u64,
+    /// In order of their base offsets, contiguous.
+    segments: RwLock<Vec<Arc<Segment>>>,
+    tail: Mutex<Tail>,
+    staged: Mutex<Vec<Staged>>,
+    staged_size: AtomicUsize,
+    watermarks: Arc<Watermarks>,
+    waiters: Waiters,
+    recent: Recent,
+    blocks: Blocks,
+    poison: Mutex<Option<String>>,
+    /// Everything below this is in the segment files. Runs ahead of `appended` for as long as it takes to publish entries,
+    /// so that whoever sees an entry can read its record.
+    written: AtomicU64,
+    metrics: Arc<Metrics>,
+}
+
+/// What the append lock guards.
+#[derive(Debug)]
+struct Tail {
+    /// Next byte of the log. Everything below has a place, though perhaps not yet in a file.
+    next: u64,
+    /// Segments exist up to here.
+    prepared_until: u64,
+    /// Never runs backwards, even if the clock does.
+    last_timestamp: Timestamp,
+}
+
+/// A batch with its place, not yet written.
+#[derive(Debug)]
+struct Staged {
+    batch: Arc<Appended>,
+    /// Pieces of the batch with their places: one, or two around a segment's end.
+    pieces: Vec<(u64, Bytes)>,
+}
+
+impl CommitLog {
+    /// A log over recovered segments whose last record ends at `end`.
+    pub(crate) fn new(
+        directory: PathBuf,
+        segment_size: u64,
+        segments: Vec<Arc<Segment>>,
+        end: LogOffset,
+        recent_size: usize,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let prepared_until = segments.last().map_or(end.0, |last| last.end());
+        metrics.log_appended_bytes.set(end.0);
+        metrics.log_durable_bytes.set(end.0);
+        Self {
+            directory,
+            segment_size,
+            segments: RwLock::new(segments),
+            tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
+            staged: Mutex::default(),
+            staged_size: AtomicUsize::new(0),
+            watermarks: Arc::new(Watermarks::starting_at(end)),
+            waiters: Waiters::default(),
+            recent: Recent::new(recent_size),
+            blocks: Blocks::new(),
+            poison: Mutex::new(None),
+            written: AtomicU64::new(end.0),
+            metrics,
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) const fn watermarks(&self) -> &Arc<Watermarks> {
+        &self.watermarks
+    }
+
+    pub(crate) const fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    /// First byte still kept.
+    pub(crate) fn first(&self) -> LogOffset {
+        LogOffset(self.segments.read().first().map_or_else(|| self.watermarks.appended().0, |first| first.base()))
+    }
+
+    pub(crate) fn staged_size(&self) -> usize {
+        self.staged_size.load(Ordering::Relaxed)
+    }
+
+    /// Gives every record of `batch` its place, and stages the bytes for `write_staged`.
+    ///
+    /// Fails without a trace if the next segment cannot be made; then nothing of the batch is stored. Returns the buffer's
+    /// spare capacity for the next batch.
+    pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
+        let AppendBatch { mut bytes, mut records, queues, keys } = batch;
+        self.check_poison()?;
+        let mut tail = self.tail.lock();
+        let plan = self.plan(&mut tail, &records)?;
+        let store_timestamp = now.max(tail.last_timestamp);
+        tail.last_timestamp = store_timestamp;
+        let mut place = plan.iter().copied().peekable();
+        let mut offset = tail.next;
+        for (number, record) in records.iter_mut().enumerate() {
+            if let Some((_, segment)) = place.next_if(|(first, _)| *first == number) {
+                offset = segment;
+            }
+            record.log_offset = LogOffset(offset);
+            if let Some(queue) = queues.get(record.queue_slot as usize) {
+                record.queue_offset = QueueOffset(queue.take_next());
+            }
+            let at = record.start as usize;
+            record::seal(&mut bytes[at..], record.queue_offset, record.log_offset, store_timestamp);
+            offset += u64::from(record.size);
+        }
+        let start = tail.next;
+        tail.next = offset;
+        let whole = bytes.split().freeze();
+        let appended = Arc::new(Appended { bytes: whole, queues, keys, records, store_timestamp, end: LogOffset(offset) });
+        let pieces = pieces(&appended, start, &plan);
+        self.staged_size.fetch_add(appended.bytes.len(), Ordering::Relaxed);
+        self.staged.lock().push(Staged { batch: appended.clone(), pieces });
+        drop(tail);
+        Ok((appended, bytes))
+    }
+
+    /// Which records begin a new segment, as (record number, base offset), making those segments.
+    fn plan(&self, tail: &mut Tail, records: &[crate::BatchRecord]) -> Result<Vec<(usize, u64)>, StorageError> {
+        let mut plan = Vec::new();
+        let mut offset = tail.next;
+        for (number, record) in records.iter().enumerate() {
+            let size = u64::from(record.size);
+            if size + FILLER_SIZE as u64 > self.segment_size || size > RECORD_SIZE_MAX as u64 {
+                let limit = (self.segment_size as usize - FILLER_SIZE).min(RECORD_SIZE_MAX);
+                return Err(StorageError::RecordTooLarge { size: record.size as usize, limit });
+            }
+            let segment_end = (offset / self.segment_size + 1) * self.segment_size;
+            if offset + size + FILLER_SIZE as u64 > segment_end {
+                offset = segment_end;
+                plan.push((number, segment_end));
+            }
+            while tail.prepared_until < offset + size {
+                self.add_segment(tail)?;
+            }
+            offset += size;
+        }
+        Ok(plan)
+    }
+
+    fn add_segment(&self, tail: &mut Tail) -> Result<(), StorageError> {
+        let segment = Segment::open(&self.directory, tail.prepared_until, self.segment_size)?;
+        tail.prepared_until = segment.end();
+        self.segments.write().push(Arc::new(segment));
+        Ok(())
+    }
+
+    /// Makes the next segment if the current one is more than half full, so that no append has to wait for it.
+    pub(crate) fn prepare_next_segment(&self) -> Result<(), StorageError> {
+        let (next, until) = {
+            let tail = self.tail.lock();
+            (tail.next, tail.prepared_until)
+        };
+        if next + self.segment_size / 2 < until {
+            return Ok(());
+        }
+        // Made outside the append lock; `open` is idempotent should an append have made it meanwhile.
+        let segment = Segment::open(&self.directory, until, self.segment_size)?;
+        crate::disk::sync_directory_of(segment.file().path())?;
+        let mut tail = self.tail.lock();
+        if tail.prepared_until == until {
+            tail.prepared_until = segment.end();
+            self.segments.write().push(Arc::new(segment));
+        }
+        Ok(())
+    }
+
+    /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index.
+    /// Returns whether there was anything. Must be called by one thread at a time.
+    pub(crate) fn write_staged(&self, mut written: impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
+        let staged = std::mem::take(&mut *self.staged.lock());
+        let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
+        self.check_poison()?;
+        let end = last.batch.end;
+        let start = first.pieces.first().map_or(end.0, |(offset, _)| *offset);
+        if let Err(error) = self.write_pieces(&staged) {
+            self.poison(&error);
+            return Err(error);
+        }
+        for (offset, bytes) in staged.iter().flat_map(|one| &one.pieces) {
+            self.recent.push(*offset, bytes.clone());
+        }
+        self.written.store(end.0, Ordering::Release);
+        self.metrics.log_writes.add(1);
+        self.metrics.log_appended_bytes.set(end.0);
+        self.metrics.message_bytes_in.add(end.0 - start);
+        for one in staged {
+            self.metrics.messages_in.add(one.batch.records.len() as u64);
+            self.staged_size.fetch_sub(one.batch.bytes.len(), Ordering::Relaxed);
+            publish_entries(&one.batch);
+            written(one.batch);
+        }
+        self.watermarks.advance_appended(end);
+        self.waiters.wake(Watermark::Appended, end);
+        Ok(true)
+    }
+
+    /// Writes runs of pieces that lie next to each other in one segment with one call each.
+    fn write_pieces(&self, staged: &[Staged]) -> Result<(), StorageError> {
+        let mut pieces = staged.iter().flat_map(|one| &one.pieces).peekable();
+        let mut slices = Vec::new();
+        while let Some((start, bytes)) = pieces.next() {
+            let segment = self.segment_at(*start)?;
+            let mut end = start + bytes.len() as u64;
+            slices.clear();
+            slices.push(IoSlice::new(bytes));
+            while let Some((_, bytes)) = pieces.next_if(|(next, _)| *next == end && segment.contains(*next)) {
+                slices.push(IoSlice::new(bytes));
+                end += bytes.len() as u64;
+            }
+            segment.file().write_vectored_at(&slices, segment.position(LogOffset(*start)))?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything below `appended` on the disk. Returns the new `durable`.
+    pub(crate) fn sync(&self) -> Result<LogOffset, StorageError> {
+        self.check_poison()?;
+        let target = self.watermarks.appended();
+        let from = self.watermarks.durable();
+        if target > from {
+            let touched: Vec<_> =
+                self.segments.read().iter().filter(|s| s.end() > from.0 && s.base() < target.0).cloned().collect();
+            for segment in touched {
+                if let Err(error) = segment.file().sync_data() {
+                    self.poison(&error);
+                    return Err(error);
+                }
+            }
+            self.metrics.log_syncs.add(1);
+            self.watermarks.advance_durable(target);
+            self.metrics.log_durable_bytes.set(target.0);
+        }
+        self.waiters.wake(Watermark::Durable, target);
+        Ok(target)
+    }
+
+    fn poison(&self, error: &StorageError) {
+        self.poison.lock().get_or_insert_with(|| error.to_string());
+        self.metrics.log_poisoned.set(1);
+        self.waiters.wake_all();
+    }
+
+    /// The reason why no more writes are accepted, if that is so.
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        self.poison.lock().clone()
+    }
+
+    fn check_poison(&self) -> Result<(), StorageError> {
+        self.poisoned().map_or(Ok(()), |reason| Err(StorageError::Poisoned(reason)))
+    }
+
+    fn segment_at(&self, offset: u64) -> Result<Arc<Segment>, StorageError> {
+        let segments = self.segments.read();
+        let after = segments.partition_point(|segment| segment.base() <= offset);
+        let found = after.checked_sub(1).and_then(|at| segments.get(at)).filter(|segment| segment.contains(offset));
+        found.cloned().ok_or_else(|| StorageError::Damaged {
+            path: self.directory.clone(),
+            problem: format!("no segment holds log offset {offset}"),
+        })
+    }
+
+    /// The records `entries` point at, each as its own bytes; a place that holds no such record gives `None`.
+    pub(crate) fn read(&self, entries: &[Entry], mode: ReadMode) -> Result<Vec<Option<Bytes>>, StorageError> {
+        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(entries.len());
+        {
+            let recent = self.recent.reader();
+            found.extend(entries.iter().map(|entry| recent.get(entry.log_offset.0, entry.size as usize)));
+        }
+        let span = match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) => last.log_offset.0.saturating_sub(first.log_offset.0),
+            _ => 0,
+        };
+        let dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
+        for (entry, slot) in entries.iter().zip(&mut found) {
+            let bytes = match slot.take() {
+                Some(bytes) => bytes,
+                None => self.read_cold(entry, dense, mode)?,
+            };
+            *slot = is_record_of(&bytes, entry).then_some(bytes);
+        }
+        Ok(found)
+    }
+
+    fn read_cold(&self, entry: &Entry, dense: bool, mode: ReadMode) -> Result<Bytes, StorageError> {
+        let (start, size) = (entry.log_offset.0, entry.size as usize);
+        if start < self.first().0 || start + size as u64 > self.written.load(Ordering::Acquire) || size > RECORD_SIZE_MAX {
+            return Ok(Bytes::new());
+        }
+        let number = Blocks::number(start);
+        let in_one_block = Blocks::number(start + size as u64 - 1) == number;
+        if in_one_block {
+            if let Some(block) = self.blocks.get(number) {
+                return Ok(slice_of(&block, start, size));
+            }
+            let block_end = (number + 1) * BLOCK_SIZE;
+            if dense && block_end <= self.written.load(Ordering::Acquire) {
+                let block = self.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, mode)?;
+                self.blocks.insert(number, block.clone());
+                return Ok(slice_of(&block, start, size));
+            }
+        }
+        self.read_bytes(start, size, mode)
+    }
+
+    /// Bytes of the log as they are in the file; the caller knows that they lie in one segment or in whole segments.
+    pub(crate) fn read_bytes(&self, start: u64, size: usize, mode: ReadMode) -> Result<Bytes, StorageError> {
+        let mut buffer = BytesMut::zeroed(size);
+        let mut done = 0;
+        while done < size {
+            let offset = start + done as u64;
+            let segment = match self.segment_at(offset) {
+                Ok(segment) => segment,
+                // A block may begin before the first segment when that is not block-aligned.
+                Err(_) if offset < self.first().0 => {
+                    done = size.min((self.first().0 - start) as usize);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let count = (size - done).min((segment.end() - offset) as usize);
+            let part = &mut buffer[done..done + count];
+            let position = segment.position(LogOffset(offset));
+            match mode {
+                ReadMode::IfCached => segment.file().read_at_if_cached(part, position)?,
+                ReadMode::MayWait => segment.file().read_at(part, position)?,
+            }
+            done += count;
+        }
+        Ok(buffer.freeze())
+    }
+
+    /// Segments with their base offsets and paths, oldest first; the one being written is the last with data.
+    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.read().clone()
+    }
+
+    /// Forgets and removes the oldest segment, unless it is the one being written or prepared.
+    pub(crate) fn remove_oldest(&self) -> Result<Option<u64>, StorageError> {
+        let oldest = {
+            let mut segments = self.segments.write();
+            let appended = self.watermarks.appended().0;
+            match segments.first() {
+                Some(first) if first.end() <= appended && segments.len() > 1 => segments.remove(0),
+                _ => return Ok(None),
+            }
+        };
+        crate::disk::remove_file(oldest.file().path())?;
+        self.metrics.segments_deleted.add(1);
+        self.metrics.log_first_bytes.set(self.first().0);
+        Ok(Some(oldest.base()))
+    }
+}
+
+fn slice_of(block: &Bytes, start: u64, size: usize) -> Bytes {
+    let from = (start % BLOCK_SIZE) as usize;
+    block.slice(from..from + size)
+}
+
+/// Whether `bytes` are the record that `entry` means: right size, kind and place.
+fn is_record_of(bytes: &[u8], entry: &Entry) -> bool {
+    record::kind_at(bytes) == Ok(record::Kind::Record(entry.size as usize))
+        && record::log_offset_of(bytes) == Some(entry.log_offset)
+}
+
+/// Cuts a batch where it crosses into new segments, with fillers before them.
+fn pieces(batch: &Appended, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
+    let mut pieces = Vec::with_capacity(1 + 2 * plan.len());
+    let mut from = 0_usize;
+    let mut offset = start;
+    for (number, base) in plan {
+        let to = batch.records.get(*number).map_or(batch.bytes.len(), |record| record.start as usize);
+        if to > from {
+            pieces.push((offset, batch.bytes.slice(from..to)));
+        }
+        let filler_at = offset + (to - from) as u64;
+        if filler_at < *base {
+            let filler = record::filler((base - filler_at) as usize);
+            pieces.push((filler_at, Bytes::copy_from_slice(&filler)));
+        }
+        from = to;
+        offset = *base;
+    }
+    pieces.push((offset, batch.bytes.slice(from..)));
+    pieces
+}
+
+/// Makes a written batch visible: its entries go to their queues, whose watchers are woken once each.
+fn publish_entries(batch: &Appended) {
+    for (slot, queue) in batch.queues.iter().enumerate() {
+        let of_queue = batch.records.iter().filter(|record| record.queue_slot as usize == slot);
+        queue.publish(of_queue.map(|record| Entry {
+            log_offset: record.log_offset,
+            size: record.size,
+            tag_code: record.tag_code,
+        }));
+    }
+}

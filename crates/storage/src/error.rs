@@ -1,0 +1,102 @@
+//! What can go wrong with files, sorted by who must react.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failed storage operation. The text names the file and the remedy.
+#[derive(Debug)]
+pub enum StorageError {
+    /// The operating system refused a file operation.
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Another process has the data directory.
+    Locked(PathBuf),
+    /// There is no room for another segment, or too little by the retention settings.
+    DiskFull(String),
+    /// A write or sync failed earlier: nothing more is accepted, since a retry could lie about lost pages.
+    Poisoned(String),
+    /// A file does not hold what it must hold.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A record is larger than a segment.
+    RecordTooLarge {
+        /// Bytes of the record.
+        size: usize,
+        /// Bytes that fit.
+        limit: usize,
+    },
+    /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
+    WouldBlock,
+}
+
+impl StorageError {
+    /// Wraps a system error with what was being done to which file.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether the cause is a disk without room.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::DiskFull(_) => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { action, path, source } => {
+                write!(f, "cannot {action} {}: {source}", path.display())?;
+                match source.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => write!(
+                        f,
+                        "; give this user write access to it, or choose another directory with storage.directory (--data DIR)"
+                    ),
+                    io::ErrorKind::StorageFull => write!(f, "; free space on that disk"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Locked(path) => write!(
+                f,
+                "the data directory {} is in use by another process; stop that one, or choose another directory with storage.directory (--data DIR)",
+                path.display()
+            ),
+            Self::DiskFull(text) => f.write_str(text),
+            Self::Poisoned(text) => {
+                write!(f, "the log accepts no more writes since one failed ({text}); check the disk, then restart")
+            }
+            Self::Damaged { path, problem } => write!(f, "{} is damaged: {problem}", path.display()),
+            Self::RecordTooLarge { size, limit } => write!(
+                f,
+                "a record of {size} bytes does not fit a log segment ({limit} bytes); raise storage.segment_size or lower message.size_max"
+            ),
+            Self::WouldBlock => f.write_str("the bytes are not in memory"),
+        }
+    }
+}
+
+impl std::error::Error for StorageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Finds records by key and time: a chain of RocketMQ's IndexFiles.
+//!
+//! ```text
+//! header, 40 bytes                               slots: 4 bytes each, number of the newest entry of that slot
+//!      0  8  store time of the first record      entries, 20 bytes each, numbered from 1
+//!      8  8  store time of the last record            0  4  hash of "topic#key"
+//!     16  8  log offset of the first record           4  8  log offset of the record
+//!     24  8  log offset of the last record           12  4  seconds after the header's first store time
+//!     32  4  slots in use                            16  4  number of the slot's entry before this one
+//!     36  4  number of the next entry            file: index/<yyyyMMddHHmmssSSS of creation>
+//! ```
+//! The newest file's slots are kept in memory (20 MB by default, touched only as they are used), its entries are written
+//! in order. After a crash the slots are made again from the entries, and what came later from the log.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{LogOffset, Timestamp};
+use parking_lot::Mutex;
+
+use crate::batch::Appended;
+use crate::disk::{self, DiskFile};
+use crate::error::StorageError;
+
+const HEADER_SIZE: usize = 40;
+const SLOT_SIZE: usize = 4;
+const ENTRY_SIZE: usize = 20;
+
+/// Entries gathered in memory before they are written.
+const PENDING_SIZE_MAX: usize = 256 * 1024;
+
+/// Steps along one slot's chain before a look-up gives up: a chain this long is damage or an attack by hash.
+const CHAIN_LENGTH_MAX: usize = 100_000;
+
+/// Shape of the files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Hash slots of a file.
+    pub(crate) slot_count: u32,
+    /// Entries of a file, the unused entry 0 included.
+    pub(crate) entry_count: u32,
+}
+
+impl Shape {
+    const fn entry_at(self, number: u32) -> u64 {
+        HEADER_SIZE as u64 + self.slot_count as u64 * SLOT_SIZE as u64 + number as u64 * ENTRY_SIZE as u64
+    }
+
+    const fn file_size(self) -> u64 {
+        self.entry_at(self.entry_count)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Header {
+    first_time: u64,
+    last_time: u64,
+    first_offset: u64,
+    last_offset: u64,
+    used_slots: u32,
+    next_entry: u32,
+}
+
+impl Header {
+    fn encode(&self) -> Vec<u8> {
+        let longs = [self.first_time, self.last_time, self.first_offset, self.last_offset];
+        let mut bytes = longs.map(u64::to_be_bytes).concat();
+        bytes.extend([self.used_slots, self.next_entry].map(u32::to_be_bytes).concat());
+        bytes
+    }
+
+    fn read(file: &DiskFile) -> Result<Self, StorageError> {
+        let mut bytes = [0; HEADER_SIZE];
+        file.read_at(&mut bytes, 0)?;
+        let mut reader = base::cursor::Reader::new(&bytes);
+        let damaged =
+            |_| StorageError::Damaged { path: file.path().to_owned(), problem: "the header is cut off".to_owned() };
+        Ok(Self {
+            first_time: reader.u64("first time").map_err(damaged)?,
+            last_time: reader.u64("last time").map_err(damaged)?,
+            first_offset: reader.u64("first offset").map_err(damaged)?,
+            last_offset: reader.u64("last offset").map_err(damaged)?,
+            used_slots: reader.u32("used slots").map_err(damaged)?,
+            next_entry: reader.u32("next entry").map_err(damaged)?.max(1),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IndexEntry {
+    hash: u32,
+    log_offset: u64,
+    seconds: u32,
+    previous: u32,
+}
+
+impl IndexEntry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.hash.to_be_bytes());
+        out.extend(self.log_offset.to_be_bytes());
+        out.extend(self.seconds.to_be_bytes());
+        out.extend(self.previous.to_be_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (hash, rest) = bytes.split_first_chunk()?;
+        let (log_offset, rest) = rest.split_first_chunk()?;
+        let (seconds, rest) = rest.split_first_chunk()?;
+        let (previous, _) = rest.split_first_chunk()?;
+        Some(Self {
+            hash: u32::from_be_bytes(*hash),
+            log_offset: u64::from_be_bytes(*log_offset),
+            seconds: u32::from_be_bytes(*seconds),
+            previous: u32::from_be_bytes(*previous),
+        })
+    }
+}
+
+/// The newest file, still growing.
+#[derive(Debug)]
+struct Growing {
+    file: Arc<DiskFile>,
+    header: Header,
+    slots: Vec<u32>,
+    /// Encoded entries not yet written; the first one's number is `pending_from`.
+    pending: Vec<u8>,
+    pending_from: u32,
+    slots_changed: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Sealed {
+    file: Arc<DiskFile>,
+    header: Header,
+}
+
+#[derive(Debug)]
+pub(crate) struct KeyIndex {
+    directory: PathBuf,
+    shape: Shape,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sealed: Vec<Sealed>,
+    growing: Option<Growing>,
+}
+
+impl KeyIndex {
+    /// Opens the files there are. Also returns the last log offset the index is sure to hold; `None` if it holds
+    /// none, so that everything must be indexed again.
+    pub(crate) fn open(directory: PathBuf, shape: Shape) -> Result<(Self, Option<LogOffset>), StorageError> {
+        let mut state = State::default();
+        let names: Vec<_> = disk::list(&directory)?.into_iter().filter(|name| is_file_name(name)).collect();
+        let mut files = Vec::new();
+        for name in &names {
+            files.push(Arc::new(DiskFile::open(&directory.join(name))?));
+        }
+        let is_unusable = |file: &Arc<DiskFile>| file.size().map_or(true, |size| size != shape.file_size());
+        if files.iter().any(is_unusable) {
+            // Made with other settings or cut short: everything is indexed again from the log.
+            for file in &files {
+                disk::set_aside(file.path(), ".unusable")?;
+            }
+            files.clear();
+        }
+        let newest = files.pop();
+        for file in files {
+            let header = Header::read(&file)?;
+            state.sealed.push(Sealed { file, header });
+        }
+        if let Some(file) = newest {
+            let header = Header::read(&file)?;
+            if header.next_entry < shape.entry_count {
+                state.growing = Some(Growing::reopen(file, header, shape)?);
+            } else {
+                state.sealed.push(Sealed { file, header });
+            }
+        }
+        let last = state.growing.as_ref().map(|growing| growing.header).or(state.sealed.last().map(|last| last.header));
+        let last = last.filter(|header| header.next_entry > 1).map(|header| LogOffset(header.last_offset));
+        Ok((Self { directory, shape, state: Mutex::new(state) }, last))
+    }
+
+    /// Adds the keys of a written batch.
+    pub(crate) fn add(&self, batch: &Appended) -> Result<(), StorageError> {
+        if batch.keys.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        for key in &batch.keys {
+            if let Some(record) = batch.records.get(key.record as usize) {
+                self.add_key(&mut state, key.hash, record.log_offset, batch.store_timestamp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one key, as recovery does.
+    pub(crate) fn restore(&self, hash: u32, log_offset: LogOffset, time: Timestamp) -> Result<(), StorageError> {
+        self.add_key(&mut self.state.lock(), hash, log_offset, time)
+    }
+
+    fn add_key(&self, state: &mut State, hash: u32, log_offset: LogOffset, time: Timestamp) -> Result<(), StorageError> {
+        if let Some(full) = state.growing.take_if(|growing| growing.header.next_entry >= self.shape.entry_count) {
+            state.sealed.push(full.seal(self.shape)?);
+        }
+        let growing = match &mut state.growing {
+            Some(growing) => growing,
+            none => none.insert(Growing::create(&self.directory, self.shape, time)?),
+        };
+        growing.add(hash, log_offset, time, self.shape)
+    }
+
+    /// Writes what is only in memory. Returns the file to be synced, if any.
+    pub(crate) fn flush(&self) -> Result<Option<Arc<DiskFile>>, StorageError> {
+        let mut state = self.state.lock();
+        match &mut state.growing {
+            Some(growing) => growing.flush(self.shape).map(|()| Some(growing.file.clone())),
+            None => Ok(None),
+        }
+    }
+
+    /// Log offsets of records that have a key of this hash and were stored within the times, newest first.
+    /// `accept` decides whether one counts (hashes collide); the search ends after `count` of them.
+    pub(crate) fn find(
+        &self,
+        hash: u32,
+        (begin, end): (Timestamp, Timestamp),
+        count: usize,
+        mut accept: impl FnMut(LogOffset) -> Result<bool, StorageError>,
+    ) -> Result<(), StorageError> {
+        let mut candidates = Vec::new();
+        let sealed = {
+            let state = self.state.lock();
+            if let Some(growing) = &state.growing {
+                growing.find(hash, begin, end, self.shape, &mut candidates)?;
+            }
+            state.sealed.clone()
+        };
+        let mut accepted = 0;
+        let mut older = sealed.iter().rev();
+        loop {
+            for candidate in candidates.drain(..) {
+                accepted += usize::from(accept(candidate)?);
+                if accepted >= count {
+                    return Ok(());
+                }
+            }
+            let Some(file) = older.next() else { return Ok(()) };
+            if file.header.first_time <= end.0 && file.header.last_time >= begin.0 {
+                file.find(hash, begin, end, self.shape, &mut candidates)?;
+            }
+        }
+    }
+
+    /// Store time and log offset of the last record indexed.
+    pub(crate) fn last(&self) -> (Timestamp, LogOffset) {
+        let state = self.state.lock();
+        let header = state.growing.as_ref().map(|growing| growing.header);
+        let header = header.or(state.sealed.last().map(|last| last.header)).unwrap_or_default();
+        (Timestamp(header.last_time), LogOffset(header.last_offset))
+    }
+
+    /// Removes files all of whose records lie before `log_first`.
+    pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
+        let mut state = self.state.lock();
+        let gone: Vec<_> = state.sealed.extract_if(.., |file| file.header.last_offset < log_first.0).collect();
+        drop(state);
+        gone.iter().try_for_each(|file| disk::remove_file(file.file.path()))
+    }
+}
+
+impl Growing {
+    fn create(directory: &Path, shape: Shape, time: Timestamp) -> Result<Self, StorageError> {
+        let mut stamp = time.0;
+        // Two files within one millisecond would have one name.
+        while disk::exists(&directory.join(calendar_name(stamp))) {
+            stamp += 1;
+        }
+        let file = Arc::new(DiskFile::open_sized(&directory.join(calendar_name(stamp)), shape.file_size(), false)?);
+        let header = Header { next_entry: 1, ..Header::default() };
+        let slots = vec![0; shape.slot_count as usize];
+        Ok(Self { file, header, slots, pending: Vec::new(), pending_from: 1, slots_changed: false })
+    }
+
+    /// Makes the slots again from the entries: on the disk they may be older or newer than the header.
+    fn reopen(file: Arc<DiskFile>, mut header: Header, shape: Shape) -> Result<Self, StorageError> {
+        const ENTRIES_AT_ONCE: u32 = 50_000;
+        let mut slots = vec![0; shape.slot_count as usize];
+        let mut number = 1;
+        let mut buffer = Vec::new();
+        header.used_slots = 0;
+        while number < header.next_entry {
+            let count = ENTRIES_AT_ONCE.min(header.next_entry - number);
+            buffer.resize(count as usize * ENTRY_SIZE, 0);
+            file.read_at(&mut buffer, shape.entry_at(number))?;
+            for entry in buffer.chunks_exact(ENTRY_SIZE).filter_map(IndexEntry::decode) {
+                if let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize) {
+                    header.used_slots += u32::from(*slot == 0);
+                    *slot = number;
+                }
+                number += 1;
+            }
+        }
+        let pending_from = header.next_entry;
+        Ok(Self { file, header, slots, pending: Vec::new(), pending_from, slots_changed: true })
+    }
+
+    fn add(&mut self, hash: u32, log_offset: LogOffset, time: Timestamp, shape: Shape) -> Result<(), StorageError> {
+        if self.header.next_entry <= 1 {
+            self.header.first_time = time.0;
+            self.header.first_offset = log_offset.0;
+        }
+        let number = self.header.next_entry;
+        let seconds = (time.0.saturating_sub(self.header.first_time) / 1000).min(i32::MAX as u64) as u32;
+        let Some(slot) = self.slots.get_mut((hash % shape.slot_count) as usize) else { return Ok(()) };
+        let entry = IndexEntry { hash, log_offset: log_offset.0, seconds, previous: *slot };
+        self.header.used_slots += u32::from(*slot == 0);
+        *slot = number;
+        entry.encode(&mut self.pending);
+        self.slots_changed = true;
+        self.header.next_entry += 1;
+        self.header.last_time = self.header.last_time.max(time.0);
+        self.header.last_offset = log_offset.0;
+        if self.pending.len() >= PENDING_SIZE_MAX { self.write_pending(shape) } else { Ok(()) }
+    }
+
+    fn write_pending(&mut self, shape: Shape) -> Result<(), StorageError> {
+        self.file.write_at(&self.pending, shape.entry_at(self.pending_from))?;
+        self.pending_from = self.header.next_entry;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Entries, then slots, then the header: whoever reads the header finds what it speaks of.
+    fn flush(&mut self, shape: Shape) -> Result<(), StorageError> {
+        self.write_pending(shape)?;
+        if std::mem::take(&mut self.slots_changed) {
+            const SLOTS_AT_ONCE: usize = 64 * 1024;
+            for (number, part) in self.slots.chunks(SLOTS_AT_ONCE).enumerate() {
+                if part.iter().any(|&slot| slot != 0) {
+                    let bytes: Vec<u8> = part.iter().flat_map(|slot| slot.to_be_bytes()).collect();
+                    self.file.write_at(&bytes, (HEADER_SIZE + number * SLOTS_AT_ONCE * SLOT_SIZE) as u64)?;
+                }
+            }
+            self.file.write_at(&self.header.encode(), 0)?;
+        }
+        Ok(())
+    }
+
+    fn seal(mut self, shape: Shape) -> Result<Sealed, StorageError> {
+        self.flush(shape)?;
+        self.file.sync_data()?;
+        Ok(Sealed { file: self.file, header: self.header })
+    }
+
+    fn find(
+        &self,
+        hash: u32,
+        begin: Timestamp,
+        end: Timestamp,
+        shape: Shape,
+        found: &mut Vec<LogOffset>,
+    ) -> Result<(), StorageError> {
+        let newest = self.slots.get((hash % shape.slot_count) as usize).copied().unwrap_or_default();
+        follow_chain(newest, hash, &self.header, (begin, end), found, |number| {
+            if number >= self.pending_from {
+                let at = (number - self.pending_from) as usize * ENTRY_SIZE;
+                return Ok(self.pending.get(at..).and_then(IndexEntry::decode));
+            }
+            read_entry(&self.file, number, shape)
+        })
+    }
+}
+
+impl Sealed {
+    fn find(
+        &self,
+        hash: u32,
+        begin: Timestamp,
+        end: Timestamp,
+        shape: Shape,
+        found: &mut Vec<LogOffset>,
+    ) -> Result<(), StorageError> {
+        let mut slot = [0; SLOT_SIZE];
+        self.file.read_at(&mut slot, HEADER_SIZE as u64 + u64::from(hash % shape.slot_count) * SLOT_SIZE as u64)?;
+        let newest = u32::from_be_bytes(slot);
+        follow_chain(newest, hash, &self.header, (begin, end), found, |number| read_entry(&self.file, number, shape))
+    }
+}
+
+fn read_entry(file: &DiskFile, number: u32, shape: Shape) -> Result<Option<IndexEntry>, StorageError> {
+    let mut bytes = [0; ENTRY_SIZE];
+    file.read_at(&mut bytes, shape.entry_at(number))?;
+    Ok(IndexEntry::decode(&bytes))
+}
+
+fn follow_chain(
+    newest: u32,
+    hash: u32,
+    header: &Header,
+    (begin, end): (Timestamp, Timestamp),
+    found: &mut Vec<LogOffset>,
+    mut read: impl FnMut(u32) -> Result<Option<IndexEntry>, StorageError>,
+) -> Result<(), StorageError> {
+    let mut number = newest;
+    for _ in 0..CHAIN_LENGTH_MAX {
+        if number == 0 || number >= header.next_entry {
+            return Ok(());
+        }
+        let Some(entry) = read(number)? else { return Ok(()) };
+        // Entries keep whole seconds: one second of grace, the reader of the record checks exactly.
+        let time = header.first_time + u64::from(entry.seconds) * 1000;
+        if entry.hash == hash && time <= end.0 && time + 1000 > begin.0 {
+            found.push(LogOffset(entry.log_offset));
+        }
+        if entry.previous >= number {
+            return Ok(());
+        }
+        number = entry.previous;
+    }
+    Ok(())
+}
+
+fn is_file_name(name: &str) -> bool {
+    name.len() == 17 && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `yyyyMMddHHmmssSSS` in UTC (days to civil date after the well-known proleptic Gregorian arithmetic).
+fn calendar_name(time_ms: u64) -> String {
+    let (days, ms_of_day) = (time_ms / 86_400_000, time_ms % 86_400_000);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second, ms) =
+        (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60, ms_of_day / 1000 % 60, ms_of_day % 1000);
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{ms:03}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { slot_count: 7, entry_count: 11 };
+
+    fn find(index: &KeyIndex, hash: u32) -> Vec<u64> {
+        let mut found = Vec::new();
+        let all = (Timestamp(0), Timestamp(u64::MAX / 2));
+        index
+            .find(hash, all, 100, |offset| {
+                found.push(offset.0);
+                Ok(true)
+            })
+            .expect("finds");
+        found
+    }
+
+    #[test]
+    fn keys_are_found_newest_first_across_files_and_after_reopening() {
+        let directory = tempfile::tempdir().expect("directory");
+        let (index, last) = KeyIndex::open(directory.path().to_owned(), SHAPE).expect("opens");
+        assert_eq!(last, None);
+        for number in 0..25_u64 {
+            let hash = (number % 5) as u32;
+            index.restore(hash, LogOffset(number * 100), Timestamp(1_000_000 + number)).expect("adds");
+        }
+        let expected = vec![2300, 1800, 1300, 800, 300];
+        assert_eq!(find(&index, 3), expected);
+        assert_eq!(find(&index, 3 + 7), Vec::<u64>::new(), "same slot, other hash");
+        index.flush().expect("flushes");
+        let (reopened, last) = KeyIndex::open(directory.path().to_owned(), SHAPE).expect("opens");
+        assert_eq!((find(&reopened, 3), last), (expected, Some(LogOffset(2400))));
+        reopened.drop_before(LogOffset(1000)).expect("drops");
+        assert_eq!(find(&reopened, 3), vec![2300, 1800, 1300]);
+    }
+
+    #[test]
+    fn file_names_are_calendar_times() {
+        assert_eq!(calendar_name(0), "19700101000000000");
+        assert_eq!(calendar_name(951_782_400_123), "20000229000000123");
+        assert_eq!(calendar_name(1_767_225_599_999), "20251231235959999");
+    }
+}

@@ -1,0 +1,90 @@
+//! The end of the log in memory: the very bytes that were appended, shared with readers instead of copied.
+//!
+//! Holds the last `limit` bytes at least as long as they are below `appended`; nothing here is needed after a crash.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+#[derive(Debug)]
+pub(crate) struct Recent {
+    state: Mutex<State>,
+    limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Contiguous, in log order, never overlapping.
+    chunks: VecDeque<Chunk>,
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+}
+
+/// A reader's hold of the list: taken once per fetch, not per record.
+pub(crate) struct RecentReader<'a> {
+    state: parking_lot::MutexGuard<'a, State>,
+}
+
+impl Recent {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { state: Mutex::default(), limit }
+    }
+
+    /// Adds what was just written at `start`.
+    pub(crate) fn push(&self, start: u64, bytes: Bytes) {
+        let mut state = self.state.lock();
+        let mut dropped = Vec::new();
+        state.size += bytes.len();
+        state.chunks.push_back(Chunk { start, bytes });
+        while state.size > self.limit && state.chunks.len() > 1 {
+            if let Some(oldest) = state.chunks.pop_front() {
+                state.size -= oldest.bytes.len();
+                dropped.push(oldest);
+            }
+        }
+        drop(state);
+        // Freed outside the lock.
+        drop(dropped);
+    }
+
+    pub(crate) fn reader(&self) -> RecentReader<'_> {
+        RecentReader { state: self.state.lock() }
+    }
+}
+
+impl RecentReader<'_> {
+    /// The `size` bytes at `start`, if they are here.
+    pub(crate) fn get(&self, start: u64, size: usize) -> Option<Bytes> {
+        let after = self.state.chunks.partition_point(|chunk| chunk.start <= start);
+        let chunk = self.state.chunks.get(after.checked_sub(1)?)?;
+        let from = (start - chunk.start) as usize;
+        let to = from.checked_add(size)?;
+        (to <= chunk.bytes.len()).then(|| chunk.bytes.slice(from..to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_bytes_leave_and_new_ones_are_found() {
+        let recent = Recent::new(10);
+        recent.push(100, Bytes::from_static(b"abcdef"));
+        recent.push(106, Bytes::from_static(b"ghij"));
+        assert_eq!(recent.reader().get(102, 3).as_deref(), Some(&b"cde"[..]));
+        recent.push(110, Bytes::from_static(b"k"));
+        let reader = recent.reader();
+        assert_eq!(reader.get(102, 3), None);
+        assert_eq!(reader.get(106, 4).as_deref(), Some(&b"ghij"[..]));
+        assert_eq!(reader.get(106, 5), None);
+        assert_eq!(reader.get(110, 1).as_deref(), Some(&b"k"[..]));
+        assert_eq!(reader.get(111, 1), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! One file of the log: `segment_size` bytes from a base offset on, which is also its name.
+
+use std::path::Path;
+
+use base::LogOffset;
+
+use crate::disk::DiskFile;
+use crate::error::StorageError;
+
+/// A segment that is open.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base: u64,
+    size: u64,
+    file: DiskFile,
+}
+
+/// File name of the segment (or index file) that begins at `offset`: 20 digits.
+pub(crate) fn file_name(offset: u64) -> String {
+    format!("{offset:020}")
+}
+
+impl Segment {
+    /// Opens the segment at `base`, reserving its space if it is new.
+    pub(crate) fn open(directory: &Path, base: u64, size: u64) -> Result<Self, StorageError> {
+        let file = DiskFile::open_sized(&directory.join(file_name(base)), size, true)?;
+        Ok(Self { base, size, file })
+    }
+
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) const fn end(&self) -> u64 {
+        self.base + self.size
+    }
+
+    pub(crate) const fn file(&self) -> &DiskFile {
+        &self.file
+    }
+
+    pub(crate) const fn contains(&self, offset: u64) -> bool {
+        self.base <= offset && offset < self.end()
+    }
+
+    /// Place of a log offset within the file.
+    pub(crate) const fn position(&self, offset: LogOffset) -> u64 {
+        offset.0 - self.base
+    }
+}

@@ -1,0 +1,426 @@
+//! The store: log, queues and key index of one data directory, opened together and kept in step.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use base::metric::Metrics;
+use base::offset::{Watermark, Watermarks};
+use base::record::Record;
+use base::{LogOffset, QueueId, Timestamp, TopicName};
+use bytes::{Bytes, BytesMut};
+use parking_lot::{Mutex, RwLock};
+
+use crate::batch::{AppendBatch, Appended};
+use crate::checkpoint::Checkpoint;
+use crate::commit_log::CommitLog;
+use crate::disk::{self, DirectoryLock, DiskFile};
+use crate::error::StorageError;
+use crate::key_index::{KeyIndex, Shape};
+use crate::queue_index::{Entry, QueueIndex};
+use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
+use crate::retention::{DiskState, RetentionPolicy};
+
+/// How a store is laid out and what it keeps.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Data directory.
+    pub directory: PathBuf,
+    /// Directory of the log's segments, if not `commitlog` in the data directory.
+    pub log_directory: Option<PathBuf>,
+    /// Bytes of a segment.
+    pub segment_size: u64,
+    /// Entries of a queue's file.
+    pub queue_file_entries: u64,
+    /// Whether keys are indexed.
+    pub key_index: bool,
+    /// Hash slots of a key-index file.
+    pub key_index_slots: u32,
+    /// Entries of a key-index file.
+    pub key_index_entries: u32,
+    /// Bytes of the log's end kept in memory for consumers that keep up.
+    pub recent_size: usize,
+    /// Delay of each level, ms: needed to make the entries of parked messages again.
+    pub delay_levels_ms: Vec<u64>,
+    /// When old segments go.
+    pub retention: RetentionPolicy,
+}
+
+/// Whether a read may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Only what is in memory; else `StorageError::WouldBlock`.
+    IfCached,
+    /// Wait for the disk if need be: not on a network thread.
+    MayWait,
+}
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct Store {
+    options: Options,
+    log: CommitLog,
+    queues: RwLock<Queues>,
+    key_index: Option<KeyIndex>,
+    /// Batches whose keys are still to be indexed, in log order.
+    unindexed: Mutex<Vec<Arc<Appended>>>,
+    writes_refused: AtomicBool,
+    metrics: Arc<Metrics>,
+    _lock: DirectoryLock,
+}
+
+impl Store {
+    /// Opens the directory, making it if it is missing, and recovers what an unclean stop left.
+    pub fn open(
+        mut options: Options,
+        metrics: Arc<Metrics>,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, Recovery), StorageError> {
+        let root = options.directory.clone();
+        let lock = disk::lock_directory(&root)?;
+        let abort = root.join("abort");
+        let mut recovery = Recovery { was_clean: !disk::exists(&abort), ..Recovery::default() };
+        let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
+        disk::create_directory(&log_directory)?;
+        let (segments, segment_size) = recover::open_segments(&log_directory, options.segment_size)?;
+        options.segment_size = segment_size;
+        let checkpoint = Checkpoint::read(&root)?;
+        let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
+        let first = LogOffset(segments.first().map_or(0, |segment| segment.base()));
+        let queue_root = root.join("consumequeue");
+        let entries_sure = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
+        let (mut queues, queues_usable) =
+            recover::open_queues(&queue_root, options.queue_file_entries, entries_sure)?;
+        let queues_usable = queues_usable && disk::exists(&queue_root);
+        let (key_index, last_key) = open_key_index(&options, &root)?;
+        let keys_from = last_key.map_or(first, |last| recover::end_of_record(&segments, last).max(sure));
+        let mut start = if queues_usable { sure } else { first };
+        if key_index.is_some() {
+            start = start.min(keys_from);
+        }
+        // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
+        let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
+        let new_queue = |topic: &TopicName, queue: QueueId| {
+            Arc::new(new_queue_at(&queue_root, options.queue_file_entries, topic, queue))
+        };
+        let replay = Replay {
+            segments: &segments,
+            durable,
+            keys_from,
+            rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
+            key_index: key_index.as_ref(),
+            queues: &mut queues,
+            new_queue: &new_queue,
+            recovery: &mut recovery,
+            progress,
+        };
+        let end = replay.run(start)?;
+        let segments = recover::cut_log(segments, end, &mut recovery)?;
+        let log = CommitLog::new(log_directory, segment_size, segments, end, options.recent_size, metrics.clone());
+        metrics.log_first_bytes.set(log.first().0);
+        let store = Self {
+            log,
+            queues: RwLock::new(queues),
+            key_index,
+            unindexed: Mutex::default(),
+            writes_refused: AtomicBool::new(false),
+            metrics,
+            _lock: lock,
+            options,
+        };
+        store.settle_queues()?;
+        store.log.prepare_next_segment()?;
+        disk::replace_file(&abort, format!("{}\n", std::process::id()).as_bytes())?;
+        disk::remove_file(&root.join("abort.bak"))?;
+        store.checkpoint()?;
+        Ok((store, recovery))
+    }
+
+    /// Brings every queue to what the log holds, no more and no less.
+    fn settle_queues(&self) -> Result<(), StorageError> {
+        let first = self.log.first();
+        for queue in self.all_queues() {
+            queue.flush()?;
+            recover::cut_queue(&self.queue_path(queue.topic(), queue.queue()), self.options.queue_file_entries, queue.end())?;
+            queue.drop_before(first)?;
+            queue.close_files();
+        }
+        Ok(())
+    }
+
+    fn queue_path(&self, topic: &TopicName, queue: QueueId) -> PathBuf {
+        self.options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string())
+    }
+
+    /// The data directory.
+    pub fn directory(&self) -> &Path {
+        &self.options.directory
+    }
+
+    /// The queue of that name, made if it is new.
+    pub fn queue(&self, topic: &TopicName, queue: QueueId) -> Arc<QueueIndex> {
+        let key = (topic.clone(), queue);
+        if let Some(known) = self.queues.read().get(&key) {
+            return known.clone();
+        }
+        let mut queues = self.queues.write();
+        let made = queues.entry(key).or_insert_with(|| {
+            let root = self.options.directory.join("consumequeue");
+            Arc::new(new_queue_at(&root, self.options.queue_file_entries, topic, queue))
+        });
+        made.clone()
+    }
+
+    fn all_queues(&self) -> Vec<Arc<QueueIndex>> {
+        self.queues.read().values().cloned().collect()
+    }
+
+    /// Topics that have queues on the disk or in memory, each once.
+    pub fn topics(&self) -> Vec<TopicName> {
+        let mut topics: Vec<_> = self.queues.read().keys().map(|(topic, _)| topic.clone()).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
+
+    /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
+    pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
+        let gone: Vec<_> = {
+            let mut queues = self.queues.write();
+            queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
+        };
+        // Recovery must not read the records again and so bring the queues back.
+        self.checkpoint()?;
+        gone.iter().try_for_each(|queue| queue.remove())?;
+        disk::remove_directory(&self.options.directory.join("consumequeue").join(topic.as_str()))
+    }
+
+    /// How far the log has come.
+    pub fn watermarks(&self) -> &Watermarks {
+        self.log.watermarks()
+    }
+
+    /// First byte still in the log.
+    pub fn log_first(&self) -> LogOffset {
+        self.log.first()
+    }
+
+    /// Bytes appended and not yet written: what back-pressure looks at.
+    pub fn staged_size(&self) -> usize {
+        self.log.staged_size()
+    }
+
+    /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written (`write_staged`).
+    pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
+        if self.writes_refused.load(Ordering::Relaxed) {
+            return Err(StorageError::DiskFull(format!(
+                "the disk of {} is more than {} % full (retention.disk_refuse_percent): no more messages are taken until there is room",
+                self.options.directory.display(),
+                self.options.retention.disk_refuse_percent
+            )));
+        }
+        self.log.append(batch, now)
+    }
+
+    /// Writes what was appended and makes it visible; one thread at a time. Returns whether there was anything.
+    pub fn write_staged(&self) -> Result<bool, StorageError> {
+        self.log.write_staged(|batch| {
+            if self.key_index.is_some() {
+                self.unindexed.lock().push(batch);
+            }
+        })
+    }
+
+    /// Indexes the keys of what was written; one thread at a time. Returns whether there was anything.
+    pub fn index_staged(&self) -> Result<bool, StorageError> {
+        let batches = std::mem::take(&mut *self.unindexed.lock());
+        if let Some(index) = &self.key_index {
+            for batch in &batches {
+                index.add(batch)?;
+            }
+        }
+        Ok(!batches.is_empty())
+    }
+
+    /// Puts everything appended on the disk.
+    pub fn sync(&self) -> Result<LogOffset, StorageError> {
+        self.log.sync()
+    }
+
+    /// Whether someone waits for a sync.
+    pub fn sync_is_wanted(&self) -> bool {
+        self.log.waiters().any_for_durable()
+    }
+
+    /// Calls `waker` once `watermark` passes `offset`, or when the log is poisoned.
+    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) {
+        self.log.waiters().register(self.watermarks(), watermark, offset, waker);
+    }
+
+    /// Why no more writes are accepted, if that is so.
+    pub fn poisoned(&self) -> Option<String> {
+        self.log.poisoned()
+    }
+
+    /// The records `entries` point at; `None` for a place that holds none or a damaged one.
+    pub fn read(&self, entries: &[Entry], mode: ReadMode) -> Result<Vec<Option<Bytes>>, StorageError> {
+        self.log.read(entries, mode)
+    }
+
+    /// The record at a place in the log, waiting for the disk if need be. `None` if no record begins there.
+    pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
+        let end = self.watermarks().appended();
+        if offset < self.log.first() || offset.after(base::record::FILLER_SIZE as u64) > end {
+            return Ok(None);
+        }
+        let head = self.log.read_bytes(offset.0, base::record::FILLER_SIZE, ReadMode::MayWait)?;
+        let Ok(base::record::Kind::Record(size)) = base::record::kind_at(&head) else { return Ok(None) };
+        if offset.after(size as u64) > end {
+            return Ok(None);
+        }
+        let bytes = self.log.read_bytes(offset.0, size, ReadMode::MayWait)?;
+        Ok(Record::decode(&bytes).is_ok_and(|record| record.log_offset == offset).then_some(bytes))
+    }
+
+    /// When the record of `entry` was stored, waiting for the disk if need be.
+    pub fn store_time(&self, entry: &Entry) -> Result<Option<Timestamp>, StorageError> {
+        let size = (entry.size as usize).min(base::record::STORE_TIMESTAMP_WITHIN);
+        if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().appended() {
+            return Ok(None);
+        }
+        let bytes = self.log.read_bytes(entry.log_offset.0, size, ReadMode::MayWait)?;
+        Ok(base::record::store_timestamp_of(&bytes))
+    }
+
+    /// Places of records with a key of this hash, newest first; see `KeyIndex::find`.
+    pub fn find_by_key(
+        &self,
+        hash: u32,
+        times: (Timestamp, Timestamp),
+        count: usize,
+        accept: impl FnMut(LogOffset) -> Result<bool, StorageError>,
+    ) -> Result<(), StorageError> {
+        self.index_staged()?;
+        self.key_index.as_ref().map_or(Ok(()), |index| index.find(hash, times, count, accept))
+    }
+
+    /// Time and place of the last record in the key index.
+    pub fn key_index_last(&self) -> (Timestamp, LogOffset) {
+        self.key_index.as_ref().map(KeyIndex::last).unwrap_or_default()
+    }
+
+    /// Writes queue entries and keys that are only in memory into their files. Cheap, and needed for nothing but memory
+    /// and the length of a recovery.
+    pub fn flush_indexes(&self) -> Result<Vec<Arc<DiskFile>>, StorageError> {
+        let mut touched = Vec::new();
+        for queue in self.all_queues() {
+            if queue.is_dirty() {
+                touched.extend(queue.flush()?);
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
+    pub fn checkpoint(&self) -> Result<(), StorageError> {
+        // Entries of everything below `appended` are in their queues by the time it is advanced.
+        let durable = self.watermarks().appended();
+        self.index_staged()?;
+        let mut touched = self.flush_indexes()?;
+        if let Some(index) = &self.key_index {
+            touched.extend(index.flush()?);
+        }
+        touched.sort_unstable_by_key(|file| Arc::as_ptr(file) as usize);
+        touched.dedup_by_key(|file| Arc::as_ptr(file) as usize);
+        touched.iter().try_for_each(|file| file.sync_data())?;
+        self.log.sync()?;
+        let last_time = self.last_store_time()?;
+        let (key_time, _) = self.key_index_last();
+        Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
+            .write(&self.options.directory)
+    }
+
+    /// When the newest segment that has records began: a lower bound is all a checkpoint's time needs to be.
+    fn last_store_time(&self) -> Result<Timestamp, StorageError> {
+        for segment in self.log.segments().iter().rev() {
+            if let Some(time) = recover::first_store_time(segment)? {
+                return Ok(time);
+            }
+        }
+        Ok(Timestamp(0))
+    }
+
+    /// Makes the next segment ahead of time if it will be needed soon.
+    pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
+        self.log.prepare_next_segment()
+    }
+
+    /// Looks at the disk, removes what retention says goes, and decides whether writes are refused.
+    /// `hour_of_day` is the local hour. Returns the number of segments removed.
+    pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<usize, StorageError> {
+        let policy = &self.options.retention;
+        let mut removed = 0;
+        let state = loop {
+            let (used, total) = disk::disk_usage(self.log.directory())?;
+            let percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
+            self.metrics.disk_used_percent.set(u64::from(percent));
+            let state = policy.disk_state(percent);
+            let oldest = self.log.segments().first().and_then(|oldest| disk::modified_ms(oldest.file().path()));
+            let age_ms = oldest.map_or(0, |modified| now.0.saturating_sub(modified));
+            if !policy.removes(state, age_ms, hour_of_day) || self.log.remove_oldest()?.is_none() {
+                break state;
+            }
+            removed += 1;
+        };
+        self.writes_refused.store(state == DiskState::Full, Ordering::Relaxed);
+        if removed > 0 {
+            let first = self.log.first();
+            self.all_queues().iter().try_for_each(|queue| queue.drop_before(first))?;
+            if let Some(index) = &self.key_index {
+                index.drop_before(first)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether the disk is too full for more messages.
+    pub fn writes_are_refused(&self) -> bool {
+        self.writes_refused.load(Ordering::Relaxed)
+    }
+
+    /// Use of the log's disk in percent.
+    pub fn disk_used_percent(&self) -> Result<f64, StorageError> {
+        let (used, total) = disk::disk_usage(self.log.directory())?;
+        Ok(used as f64 * 100.0 / total.max(1) as f64)
+    }
+
+    /// Closes files of queues that nobody uses at the moment.
+    pub fn close_idle_files(&self) {
+        for queue in self.all_queues().iter().filter(|queue| !queue.is_dirty()) {
+            queue.close_files();
+        }
+    }
+
+    /// Stops in good order: everything on the disk, and no sign of an unclean stop left behind.
+    pub fn close(&self) -> Result<(), StorageError> {
+        self.write_staged()?;
+        self.checkpoint()?;
+        disk::remove_file(&self.options.directory.join("abort"))
+    }
+}
+
+fn open_key_index(options: &Options, root: &Path) -> Result<(Option<KeyIndex>, Option<LogOffset>), StorageError> {
+    if !options.key_index {
+        return Ok((None, None));
+    }
+    let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
+    let (index, last) = KeyIndex::open(root.join("index"), shape)?;
+    Ok((Some(index), last))
+}
+
+fn new_queue_at(root: &Path, entries_per_file: u64, topic: &TopicName, queue: QueueId) -> QueueIndex {
+    let directory = root.join(topic.as_str()).join(queue.0.to_string());
+    let zero = base::QueueOffset(0);
+    QueueIndex::new(topic.clone(), queue, directory, entries_per_file, zero, zero)
+}

@@ -1,0 +1,58 @@
+//! Who is to be woken when a watermark passes a place in the log.
+
+use std::task::Waker;
+
+use base::LogOffset;
+use base::offset::{Watermark, Watermarks};
+use parking_lot::Mutex;
+
+/// Wakers by watermark. A waker is called at most once per registration, and never lost: registering looks at the
+/// watermark again while holding the list that advancing takes.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    appended: Mutex<Vec<(LogOffset, Waker)>>,
+    durable: Mutex<Vec<(LogOffset, Waker)>>,
+}
+
+impl Waiters {
+    const fn list(&self, watermark: Watermark) -> &Mutex<Vec<(LogOffset, Waker)>> {
+        match watermark {
+            Watermark::Appended => &self.appended,
+            Watermark::Durable => &self.durable,
+        }
+    }
+
+    /// Calls `waker` once `watermark` is at `offset` or beyond; at once if it already is.
+    pub(crate) fn register(&self, watermarks: &Watermarks, watermark: Watermark, offset: LogOffset, waker: Waker) {
+        let mut waiting = self.list(watermark).lock();
+        if watermarks.get(watermark) >= offset {
+            drop(waiting);
+            waker.wake();
+            return;
+        }
+        waiting.push((offset, waker));
+    }
+
+    /// Wakes those whose place `reached` has passed.
+    pub(crate) fn wake(&self, watermark: Watermark, reached: LogOffset) {
+        let due: Vec<_> = self.list(watermark).lock().extract_if(.., |(offset, _)| *offset <= reached).collect();
+        for (_, waker) in due {
+            waker.wake();
+        }
+    }
+
+    /// Whether anyone waits for a sync.
+    pub(crate) fn any_for_durable(&self) -> bool {
+        !self.durable.lock().is_empty()
+    }
+
+    /// Wakes everyone: the log is poisoned and nothing will be reached any more.
+    pub(crate) fn wake_all(&self) {
+        for watermark in [Watermark::Appended, Watermark::Durable] {
+            let all = std::mem::take(&mut *self.list(watermark).lock());
+            for (_, waker) in all {
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What a store promises across appends, orderly stops, kills at any byte, and damage.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::hash::key_hash;
+use base::metric::Metrics;
+use base::record::{Draft, Record};
+use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use storage::{AppendBatch, Options, ReadMode, Recovery, Store, StorageError};
+
+const SEGMENT_SIZE: u64 = 4096;
+
+fn options(directory: &Path) -> Options {
+    Options {
+        directory: directory.to_owned(),
+        log_directory: None,
+        segment_size: SEGMENT_SIZE,
+        queue_file_entries: 8,
+        key_index: true,
+        key_index_slots: 16,
+        key_index_entries: 40,
+        recent_size: 1024,
+        delay_levels_ms: vec![1000],
+        retention: storage::RetentionPolicy::default(),
+    }
+}
+
+fn open(directory: &Path) -> (Store, Recovery) {
+    Store::open(options(directory), Arc::new(Metrics::default()), &mut |_| ()).expect("opens")
+}
+
+fn topic() -> TopicName {
+    TopicName::trusted("orders")
+}
+
+fn body_of(queue: u32, offset: u64) -> Vec<u8> {
+    let length = (offset * 37 % 200) as usize;
+    let mut body = format!("{queue}/{offset}/").into_bytes();
+    body.resize(body.len() + length, b'x');
+    body
+}
+
+/// Appends one message to `queue` with a body that follows from its place.
+fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
+    let index = store.queue(&topic(), QueueId(queue));
+    let body = body_of(queue, index.end().0);
+    let key = format!("KEYS\u{1}k{queue}-{}\u{2}", index.end().0);
+    let draft = Draft {
+        topic: "orders",
+        queue: QueueId(queue),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(5),
+        born_host: "127.0.0.1:1".parse().expect("address"),
+        store_host: "127.0.0.1:2".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &body,
+        properties: &[key.as_bytes()],
+    };
+    let mut batch = AppendBatch::default();
+    batch.push(&index, &draft, 0);
+    batch.add_key(key_hash("orders", &format!("k{queue}-{}", index.end().0)));
+    let (appended, _) = store.append(batch, Timestamp(1000)).expect("appends");
+    assert!(store.write_staged().expect("writes"));
+    (appended.records[0].queue_offset, appended.records[0].log_offset)
+}
+
+/// Every message of a queue is where it was put, whole; returns how many there are.
+fn verify_queue(store: &Store, queue: u32) -> u64 {
+    let index = store.queue(&topic(), QueueId(queue));
+    let mut offset = index.first();
+    while offset < index.end() {
+        let mut entries = Vec::new();
+        index.read(offset, 5, ReadMode::MayWait, &mut entries).expect("reads entries");
+        assert!(!entries.is_empty());
+        for bytes in store.read(&entries, ReadMode::MayWait).expect("reads records") {
+            let bytes = bytes.expect("a record");
+            let record = Record::decode(&bytes).expect("decodes");
+            assert_eq!((record.queue, record.queue_offset), (QueueId(queue), offset));
+            assert_eq!(record.body, body_of(queue, offset.0));
+            assert!(record.body_is_intact());
+            offset = offset.after(1);
+        }
+    }
+    index.end().0
+}
+
+fn found_by_key(store: &Store, key: &str) -> Vec<LogOffset> {
+    let mut found = Vec::new();
+    let all = (Timestamp(0), Timestamp(u64::MAX / 2));
+    store
+        .find_by_key(key_hash("orders", key), all, 10, |offset| {
+            found.push(offset);
+            Ok(true)
+        })
+        .expect("finds");
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("directory");
+    for entry in std::fs::read_dir(from).expect("lists") {
+        let entry = entry.expect("entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copies");
+        }
+    }
+}
+
+fn segment_path(directory: &Path, base: u64) -> PathBuf {
+    directory.join("commitlog").join(format!("{base:020}"))
+}
+
+/// Writes over the log from `offset` on, through all segments.
+fn overwrite_log(directory: &Path, offset: u64, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let base = offset / SEGMENT_SIZE * SEGMENT_SIZE;
+    let file = std::fs::OpenOptions::new().write(true).open(segment_path(directory, base)).expect("opens");
+    let room = (base + SEGMENT_SIZE - offset) as usize;
+    let (here, rest) = bytes.split_at(bytes.len().min(room));
+    file.write_all_at(here, offset - base).expect("writes");
+    let next = base + SEGMENT_SIZE;
+    if !rest.is_empty() && segment_path(directory, next).exists() {
+        overwrite_log(directory, next, rest);
+    }
+}
+
+#[test]
+fn everything_is_there_after_an_orderly_stop() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let mut places = Vec::new();
+    for number in 0..100 {
+        places.push(append_to(&store, number % 3));
+    }
+    assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1), verify_queue(&store, 2)), (34, 33, 33));
+    store.close().expect("closes");
+    drop(store);
+    let (store, recovery) = open(directory.path());
+    assert!(recovery.was_clean && recovery.cut_bytes == 0);
+    assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1), verify_queue(&store, 2)), (34, 33, 33));
+    assert_eq!(found_by_key(&store, "k0-33"), vec![places[99].1]);
+    assert_eq!(found_by_key(&store, "k1-0"), vec![places[1].1]);
+    assert_eq!(append_to(&store, 0).0, QueueOffset(34));
+}
+
+#[test]
+fn a_kill_at_any_byte_loses_nothing_before_it_and_garbles_nothing() {
+    let source = tempfile::tempdir().expect("directory");
+    let (store, _) = open(source.path());
+    for number in 0..20 {
+        append_to(&store, number % 2);
+    }
+    store.checkpoint().expect("checkpoint");
+    let checkpointed = store.watermarks().appended().0;
+    let mut ends = Vec::new();
+    for number in 0..20 {
+        let (_, at) = append_to(&store, number % 2);
+        ends.push((number % 2, at.0, store.watermarks().appended().0));
+    }
+    let end = store.watermarks().appended().0;
+    drop(store);
+    for cut in (checkpointed..=end).step_by(7).chain(ends.iter().map(|(_, _, end)| *end)) {
+        let target = tempfile::tempdir().expect("directory");
+        copy(source.path(), target.path());
+        overwrite_log(target.path(), cut, &vec![0; (end - cut) as usize]);
+        let (store, recovery) = open(target.path());
+        assert!(!recovery.was_clean);
+        let kept = ends.iter().filter(|(_, _, end)| *end <= cut).count() as u64;
+        let total = verify_queue(&store, 0) + verify_queue(&store, 1);
+        assert_eq!(total, 20 + kept, "cut at {cut}");
+        assert_eq!(found_by_key(&store, "k0-0").len(), 1);
+        for number in 0..10 {
+            append_to(&store, number % 2);
+        }
+        assert_eq!(verify_queue(&store, 0) + verify_queue(&store, 1), 30 + kept);
+        drop(store);
+        // What lay beyond the cut must not come back now that new records reach up to it.
+        let (store, _) = open(target.path());
+        assert_eq!(verify_queue(&store, 0) + verify_queue(&store, 1), 30 + kept);
+    }
+}
+
+#[test]
+fn entries_and_keys_are_made_again_from_the_log() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    for number in 0..60 {
+        append_to(&store, number % 2);
+    }
+    store.close().expect("closes");
+    drop(store);
+    std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+    std::fs::remove_dir_all(directory.path().join("index")).expect("removes");
+    let (store, recovery) = open(directory.path());
+    assert_eq!(recovery.records, 60);
+    assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (30, 30));
+    assert_eq!(found_by_key(&store, "k1-7").len(), 1);
+    store.close().expect("closes");
+    drop(store);
+    // One queue file cut short counts as lost too.
+    let file = directory.path().join("consumequeue/orders/1/00000000000000000000");
+    std::fs::OpenOptions::new().write(true).open(&file).expect("opens").set_len(33).expect("cuts");
+    let (store, _) = open(directory.path());
+    assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (30, 30));
+}
+
+#[test]
+fn a_damaged_record_is_reported_and_its_neighbours_are_served() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let places: Vec<_> = (0..10).map(|_| append_to(&store, 0)).collect();
+    store.close().expect("closes");
+    drop(store);
+    overwrite_log(directory.path(), places[4].1.0 + 90, b"\xff\xff");
+    std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+    let (store, recovery) = open(directory.path());
+    assert_eq!(recovery.damaged, vec![places[4].1]);
+    let index = store.queue(&topic(), QueueId(0));
+    assert_eq!(index.end(), QueueOffset(10));
+    assert_eq!(store.record_at(places[5].1).expect("reads").is_some(), true);
+}
+
+#[test]
+fn damage_below_the_checkpoint_stops_the_start_with_the_place_and_the_remedy() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let places: Vec<_> = (0..10).map(|_| append_to(&store, 0)).collect();
+    store.close().expect("closes");
+    drop(store);
+    overwrite_log(directory.path(), places[4].1.0, &[0xEE; 200]);
+    std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+    let refused = Store::open(options(directory.path()), Arc::new(Metrics::default()), &mut |_| ());
+    let text = refused.expect_err("damaged").to_string();
+    assert!(text.contains("00000000000000000000 is damaged") && text.contains("Restore"), "{text}");
+}
+
+#[test]
+fn a_second_store_on_the_same_directory_is_refused() {
+    let directory = tempfile::tempdir().expect("directory");
+    let _store = open(directory.path());
+    let refused = Store::open(options(directory.path()), Arc::new(Metrics::default()), &mut |_| ());
+    assert!(matches!(refused, Err(StorageError::Locked(_))));
+}
+
+#[test]
+fn a_record_larger_than_a_segment_is_refused_and_nothing_is_stored() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let index = store.queue(&topic(), QueueId(0));
+    let body = vec![1; SEGMENT_SIZE as usize];
+    let draft = Draft {
+        topic: "orders",
+        queue: QueueId(0),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(5),
+        born_host: "127.0.0.1:1".parse().expect("address"),
+        store_host: "127.0.0.1:2".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &body,
+        properties: &[],
+    };
+    let mut batch = AppendBatch::default();
+    batch.push(&index, &draft, 0);
+    assert!(matches!(store.append(batch, Timestamp(1)), Err(StorageError::RecordTooLarge { .. })));
+    assert_eq!(append_to(&store, 0).0, QueueOffset(0));
+}
+
+#[test]
+fn watchers_and_waiters_are_woken_once_their_time_has_come() {
+    use base::offset::Watermark;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    struct Count(AtomicUsize);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let count = || Arc::new(Count(AtomicUsize::new(0)));
+    let (arrival, durable) = (count(), count());
+    store.queue(&topic(), QueueId(0)).watch(arrival.clone().into());
+    append_to(&store, 1);
+    assert_eq!(arrival.0.load(Ordering::SeqCst), 0);
+    append_to(&store, 0);
+    append_to(&store, 0);
+    assert_eq!(arrival.0.load(Ordering::SeqCst), 1);
+    store.when(Watermark::Durable, store.watermarks().appended(), durable.clone().into());
+    assert_eq!(durable.0.load(Ordering::SeqCst), 0);
+    assert!(store.sync_is_wanted());
+    store.sync().expect("syncs");
+    assert_eq!(durable.0.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn old_segments_go_and_queues_begin_later() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut settings = options(directory.path());
+    settings.retention.delete_hours = vec![4];
+    settings.retention.age_ms = 1000;
+    // Tests must not depend on how full this machine's disk is.
+    settings.retention.disk_used_percent = 100;
+    settings.retention.disk_force_percent = 100;
+    settings.retention.disk_refuse_percent = 100;
+    let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+    for number in 0..100 {
+        append_to(&store, number % 2);
+    }
+    let far = Timestamp(u64::MAX / 2);
+    assert_eq!(store.apply_retention(far, 5).expect("looks"), 0, "not the hour");
+    let removed = store.apply_retention(far, 4).expect("removes");
+    assert!(removed >= 3, "{removed}");
+    let index = store.queue(&topic(), QueueId(0));
+    assert!(index.first() > QueueOffset(0) && index.first() < index.end());
+    verify_queue(&store, 0);
+    assert_eq!(append_to(&store, 0).0, QueueOffset(50));
+    store.close().expect("closes");
+    let first = index.first();
+    drop((store, index));
+    let (store, _) = open(directory.path());
+    assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
+    verify_queue(&store, 1);
+}
