@@ -1,1 +1,36 @@
-//! Protocol-free meaning: catalog, publish, fetch, offsets, groups, retry, delay.
+//! What messages mean, in no protocol's words: catalog, publishing, fetching, offsets, groups, retry, delay, look-up.
+//!
+//! **Owns** the catalog of topics and groups, committed offsets, membership and queue locks. **Always holds**: equal inputs give
+//! equal outputs (time and randomness come in from outside); the catalog is read through an immutable snapshot; what is
+//! acknowledged is in the store. **On a crash** documents written in the background may be a second old: consumers see
+//! some messages again, never fewer.
+
+pub mod admin;
+mod broker;
+mod catalog;
+mod delay;
+mod fetch;
+mod filter;
+mod group;
+mod lock;
+mod lookup;
+mod mailbox;
+mod offset;
+mod publish;
+mod retry;
+
+pub use broker::{Broker, Host, Options};
+pub use catalog::{Catalog, Permission, Topic};
+pub use delay::{DELAY_TOPIC, DelayLevels};
+pub use fetch::{Fetch, FetchStatus, Fetched};
+pub use filter::Filter;
+pub use group::{ConsumerRegistration, GroupPicture, Member, Subscription};
+pub use lock::QueueKey;
+pub use lookup::KeyKind;
+pub use mailbox::{Mailbox, Signal};
+pub use offset::Boundary;
+pub use publish::{Message, Turn};
+pub use retry::SendBack;
+
+/// One place's position, as committed or reported: may lie outside the queue.
+pub type RawOffset = i64;

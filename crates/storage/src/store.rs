@@ -184,6 +184,12 @@ impl Store {
         topics
     }
 
+    /// Queues of a topic: one more than the highest number.
+    pub fn queue_count(&self, topic: &TopicName) -> u32 {
+        let queues = self.queues.read();
+        queues.keys().filter(|(name, _)| name == topic).map(|(_, queue)| queue.0 + 1).max().unwrap_or(0)
+    }
+
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
         let gone: Vec<_> = {

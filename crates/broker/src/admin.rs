@@ -1,0 +1,122 @@
+//! Pictures of the broker for administrators: what the console and the admin commands show.
+
+use std::collections::BTreeMap;
+
+use base::{QueueId, QueueOffset, Refusal, Timestamp};
+
+use crate::RawOffset;
+use crate::broker::Broker;
+
+/// One queue's bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuePicture {
+    /// Number.
+    pub queue: QueueId,
+    /// First offset.
+    pub first: QueueOffset,
+    /// One past the last.
+    pub end: QueueOffset,
+    /// When its last message was stored; 0 if there is none.
+    pub last_stored: Timestamp,
+}
+
+/// One group's progress in one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgressPicture {
+    /// Number.
+    pub queue: QueueId,
+    /// One past the last message of the queue.
+    pub end: QueueOffset,
+    /// Committed offset; 0 if there is none.
+    pub committed: RawOffset,
+    /// When the last message consumed was stored; 0 if it cannot be told.
+    pub consumed_time: Timestamp,
+}
+
+impl Broker {
+    /// Bounds of a topic's queues. Waits for the disk.
+    pub fn topic_picture(&self, topic: &str) -> Result<Vec<QueuePicture>, Refusal> {
+        let queues = self.queues_of(topic)?;
+        let pictures = queues.iter().map(|queue| {
+            let (first, end) = (queue.first(), queue.end());
+            let last_stored = if end > first { self.stored_at(topic, queue.queue(), end.0 - 1) } else { Timestamp(0) };
+            QueuePicture { queue: queue.queue(), first, end, last_stored }
+        });
+        Ok(pictures.collect())
+    }
+
+    /// A group's progress in a topic's queues. Waits for the disk.
+    pub fn progress_picture(&self, topic: &str, group: &str) -> Result<Vec<ProgressPicture>, Refusal> {
+        let offsets = self.offsets_of(topic, group);
+        let queues = self.queues_of(topic)?;
+        let pictures = queues.iter().map(|queue| {
+            let committed = offsets.get(&queue.queue().0).copied().unwrap_or_default().max(0);
+            let consumed_time = match (committed as u64).checked_sub(1) {
+                Some(last) => self.stored_at(topic, queue.queue(), last),
+                None => Timestamp(0),
+            };
+            ProgressPicture { queue: queue.queue(), end: queue.end(), committed, consumed_time }
+        });
+        Ok(pictures.collect())
+    }
+
+    /// Topics a group consumes: those it has offsets in and those its members subscribe to.
+    pub fn topics_of_group(&self, group: &str) -> Vec<String> {
+        let mut topics = self.topics_with_offsets_of(group);
+        if let Some(picture) = self.group_picture(group) {
+            topics.extend(picture.subscriptions.iter().map(|subscription| subscription.topic.clone()));
+        }
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
+
+    /// Groups that consume a topic.
+    pub fn groups_of_topic(&self, topic: &str) -> Vec<String> {
+        let mut groups = self.groups_with_offsets_in(topic);
+        groups.extend(self.groups_subscribed_to(topic));
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// When the message at an offset was stored; 0 if it cannot be told.
+    pub fn stored_at(&self, topic: &str, queue: QueueId, offset: u64) -> Timestamp {
+        let queues = self.queues_of(topic).unwrap_or_default();
+        let entry = queues.get(queue.0 as usize).and_then(|queue| queue.entry(QueueOffset(offset)).ok().flatten());
+        entry.and_then(|entry| self.store().store_time(&entry).ok().flatten()).unwrap_or_default()
+    }
+
+    /// When the oldest message of a queue was stored.
+    pub fn earliest_stored(&self, topic: &str, queue: QueueId) -> Result<Timestamp, Refusal> {
+        let queues = self.queues_of(topic)?;
+        let known = queues
+            .get(queue.0 as usize)
+            .ok_or_else(|| Refusal::no_queue_id(topic, queue, queues.len() as u32))?;
+        Ok(self.stored_at(topic, queue, known.first().0))
+    }
+
+    /// When the oldest message still kept was stored; `None` if there is none.
+    pub fn earliest_in_log(&self) -> Option<Timestamp> {
+        let bytes = self.store().record_at(self.store().log_first()).ok().flatten()?;
+        base::record::store_timestamp_of(&bytes)
+    }
+
+    /// Total messages not yet consumed by each group: for `consumer lag` on the metrics page.
+    pub fn lag_by_group(&self) -> BTreeMap<String, u64> {
+        let mut lags = BTreeMap::new();
+        for group in self.catalog().groups() {
+            let mut lag = 0;
+            for topic in self.topics_with_offsets_of(&group.group_name) {
+                let offsets = self.offsets_of(&topic, &group.group_name);
+                for queue in self.queues_of(&topic).unwrap_or_default() {
+                    if let Some(&offset) = offsets.get(&queue.queue().0) {
+                        lag += queue.end().0.saturating_sub(offset.max(0) as u64);
+                    }
+                }
+            }
+            lags.insert(group.group_name.clone(), lag);
+        }
+        lags
+    }
+}

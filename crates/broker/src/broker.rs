@@ -1,0 +1,266 @@
+//! The broker: the store with everything that gives its records a meaning.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::document::TopicDocument;
+use base::metric::Metrics;
+use base::{Refusal, Timestamp, TopicName};
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use rand::RngExt;
+use storage::{Store, StorageError};
+
+use crate::catalog::Catalog;
+use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};
+use crate::group::Groups;
+use crate::lock::Locks;
+use crate::offset::Offsets;
+use crate::publish::TEMPLATE_TOPIC;
+
+/// What a broker is called and allows.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the cluster.
+    pub cluster_name: String,
+    /// Name of the broker.
+    pub broker_name: String,
+    /// Region, written into every message.
+    pub region: String,
+    /// Address written into every message; ids of messages are made of it.
+    pub store_host: SocketAddr,
+    /// Permission bits of the whole broker.
+    pub permission: u32,
+    /// Largest body, bytes.
+    pub message_size_max: usize,
+    /// Whether acknowledgements wait for the sync.
+    pub sync_flush: bool,
+    /// Whether keys are indexed.
+    pub key_index: bool,
+    /// Whether topics are made on the first send.
+    pub auto_create_topics: bool,
+    /// Queues the template for such topics has.
+    pub default_queues: u32,
+    /// Whether groups are made on first use.
+    pub auto_create_groups: bool,
+    /// Whether there is a topic named as the cluster.
+    pub cluster_topic: bool,
+    /// Whether there is a topic named as the broker.
+    pub broker_topic: bool,
+    /// Whether there is a topic for traces, and its name.
+    pub trace_topic: Option<String>,
+    /// Delay levels.
+    pub delay_levels: DelayLevels,
+    /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
+    pub young_queue_size: u64,
+}
+
+/// How the broker asks its surroundings for work: the server's threads listen.
+pub trait Host: Send + Sync + std::fmt::Debug {
+    /// Something was staged: the log has to be written.
+    fn log_changed(&self);
+    /// Topics were made or changed: name servers have to hear of it, documents to be written.
+    fn topics_changed(&self);
+}
+
+/// A broker over one store.
+#[derive(Debug)]
+pub struct Broker {
+    options: Options,
+    store: Store,
+    catalog: Catalog,
+    metrics: Arc<Metrics>,
+    host: Arc<dyn Host>,
+    /// Appended to every message's properties.
+    stamp: Vec<u8>,
+    random: Mutex<rand::rngs::SmallRng>,
+    queue_turn: AtomicU64,
+    pub(crate) offsets: Offsets,
+    pub(crate) groups: Groups,
+    pub(crate) locks: Locks,
+    pub(crate) delay: Delay,
+    /// Encoding buffers between turns.
+    pub(crate) buffers: Mutex<Vec<BytesMut>>,
+    started: Timestamp,
+}
+
+impl Broker {
+    /// A broker over an open store. `seed` drives what is random (the queue of messages that name none).
+    pub fn new(
+        options: Options,
+        store: Store,
+        metrics: Arc<Metrics>,
+        host: Arc<dyn Host>,
+        seed: u64,
+        now: Timestamp,
+    ) -> Result<Self, StorageError> {
+        let catalog = Catalog::open(&store, metrics.clone())?;
+        let offsets = Offsets::open(&store)?;
+        let delay = Delay::open(&store, options.delay_levels.clone())?;
+        let broker = Self {
+            stamp: stamp(&options),
+            random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
+            queue_turn: AtomicU64::new(seed),
+            catalog,
+            offsets,
+            delay,
+            groups: Groups::default(),
+            locks: Locks::default(),
+            buffers: Mutex::default(),
+            started: now,
+            options,
+            store,
+            metrics,
+            host,
+        };
+        broker.make_system_topics(now);
+        broker.catalog.save(&broker.store)?;
+        Ok(broker)
+    }
+
+    /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
+    fn make_system_topics(&self, now: Timestamp) {
+        let options = &self.options;
+        let mut wanted = vec![
+            ("SELF_TEST_TOPIC", 1, 6),
+            ("BenchmarkTest", 1024, 6),
+            ("OFFSET_MOVED_EVENT", 1, 6),
+            (DELAY_TOPIC, options.delay_levels.delays_ms().len() as u32, 6),
+        ];
+        if options.auto_create_topics {
+            wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));
+        }
+        wanted.push((&options.cluster_name, 16, if options.cluster_topic { 7 } else { 6 }));
+        wanted.push((&options.broker_name, 1, if options.broker_topic { 7 } else { 6 }));
+        if let Some(trace) = &options.trace_topic {
+            wanted.push((trace, 1, 6));
+        }
+        for (name, queues, perm) in wanted {
+            if self.catalog.topic(name).is_some() {
+                continue;
+            }
+            let settings =
+                TopicDocument { read_queue_nums: queues, write_queue_nums: queues, perm, ..TopicDocument::default() };
+            let made = TopicName::checked(name)
+                .and_then(|name| self.catalog.put_topic(&self.store, name, settings, now).map(|_| ()));
+            if let Err(refusal) = made {
+                tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
+            }
+        }
+    }
+
+    /// Names of topics that belong to the broker rather than to users.
+    pub fn system_topics(&self) -> Vec<String> {
+        let options = &self.options;
+        let fixed = ["SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", DELAY_TOPIC, TEMPLATE_TOPIC];
+        let named = [&options.cluster_name, &options.broker_name].into_iter().chain(&options.trace_topic);
+        fixed.into_iter().map(str::to_owned).chain(named.cloned()).collect()
+    }
+
+    /// Its options.
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Its store.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Its topics and groups.
+    pub const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Its figures.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// When it was started.
+    pub const fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub(crate) fn stamp(&self) -> &[u8] {
+        &self.stamp
+    }
+
+    pub(crate) fn log_changed(&self) {
+        self.host.log_changed();
+    }
+
+    /// Topics were made or changed by an operation that does not wait for the disk.
+    pub fn topics_changed(&self) {
+        self.host.topics_changed();
+    }
+
+    /// A queue for a message that names none. The starting point is random, then they take turns.
+    pub(crate) fn random_below(&self, count: u32) -> u32 {
+        (self.queue_turn.fetch_add(1, Ordering::Relaxed) % u64::from(count.max(1))) as u32
+    }
+
+    /// A random number, from the broker's seed.
+    pub fn random(&self) -> u64 {
+        self.random.lock().random()
+    }
+
+    /// Removes a topic with its queues and all offsets in it. Waits for the disk.
+    pub fn remove_topic(&self, name: &str, now: Timestamp) -> Result<(), Refusal> {
+        if self.system_topics().iter().any(|system| system == name) {
+            return Err(Refusal::ReservedTopic(name.to_owned()));
+        }
+        if !self.catalog.remove_topic(name, now) {
+            return Ok(());
+        }
+        self.forget_offsets(|topic, _| topic == name);
+        self.store.remove_topic(&TopicName::trusted(name)).map_err(internal)?;
+        self.save(now).map_err(internal)?;
+        self.topics_changed();
+        Ok(())
+    }
+
+    /// Removes a group and, if asked to, its offsets. Waits for the disk.
+    pub fn remove_group(&self, name: &str, forget_offsets: bool, now: Timestamp) -> Result<(), Refusal> {
+        self.catalog.remove_group(name, now);
+        if forget_offsets {
+            self.forget_offsets(|_, group| group == name);
+        }
+        self.save(now).map_err(internal)
+    }
+
+    /// Writes every document that changed. Waits for the disk.
+    pub fn save(&self, now: Timestamp) -> Result<(), StorageError> {
+        self.catalog.save(&self.store)?;
+        self.offsets.save(&self.store, now)?;
+        self.delay.save(&self.store, now)
+    }
+
+    /// Housekeeping of what is only in memory.
+    pub fn expire(&self, now: Timestamp) {
+        self.expire_members(now);
+        self.expire_locks(now);
+    }
+
+    /// Stops in good order.
+    pub fn close(&self, now: Timestamp) -> Result<(), StorageError> {
+        self.save(now)?;
+        self.store.close()
+    }
+}
+
+/// The properties every stored message gets.
+fn stamp(options: &Options) -> Vec<u8> {
+    use base::properties::{append, names};
+    let mut stamp = Vec::new();
+    append(&mut stamp, names::MESSAGE_REGION, &options.region);
+    append(&mut stamp, names::TRACE_SWITCH, "true");
+    append(&mut stamp, names::CLUSTER, &options.cluster_name);
+    stamp
+}
+
+/// A failure of the store, as the client hears of it.
+pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::Internal(error.to_string())
+}

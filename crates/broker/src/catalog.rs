@@ -1,0 +1,321 @@
+//! Topics and groups with their settings, read through an immutable snapshot, changed one at a time.
+//!
+//! Documents `topics.json` and `subscriptionGroup.json` follow every change: at once for changes an administrator asked
+//! for, within a moment for topics made on the fly (which are found again from the log should the process be killed).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use base::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
+use base::limits::{QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
+use base::metric::Metrics;
+use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
+use parking_lot::Mutex;
+use storage::{QueueIndex, Store, StorageError, document};
+
+const TOPICS_FILE: &str = "topics.json";
+const GROUPS_FILE: &str = "subscriptionGroup.json";
+
+/// What a topic allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permission(pub u32);
+
+impl Permission {
+    const INHERIT: u32 = 1;
+    const WRITE: u32 = 2;
+    const READ: u32 = 4;
+
+    /// Whether producers may write.
+    pub const fn can_write(self) -> bool {
+        self.0 & Self::WRITE != 0
+    }
+
+    /// Whether consumers may read.
+    pub const fn can_read(self) -> bool {
+        self.0 & Self::READ != 0
+    }
+
+    /// Whether new topics may take their settings from this one.
+    pub const fn is_inherited(self) -> bool {
+        self.0 & Self::INHERIT != 0
+    }
+}
+
+/// A topic with its queues.
+#[derive(Debug)]
+pub struct Topic {
+    /// Name.
+    pub name: TopicName,
+    /// Settings.
+    pub settings: TopicDocument,
+    /// Queues: as many as the larger of read and write queues.
+    pub queues: Vec<Arc<QueueIndex>>,
+}
+
+impl Topic {
+    /// What it allows.
+    pub const fn permission(&self) -> Permission {
+        Permission(self.settings.perm)
+    }
+
+    /// A queue by its number.
+    pub fn queue(&self, queue: QueueId) -> Result<&Arc<QueueIndex>, Refusal> {
+        self.queues
+            .get(queue.0 as usize)
+            .ok_or_else(|| Refusal::no_queue_id(self.name.as_str(), queue, self.queues.len() as u32))
+    }
+}
+
+/// One state of the catalog.
+#[derive(Debug, Default)]
+struct Snapshot {
+    topics: HashMap<TopicName, Arc<Topic>>,
+    groups: HashMap<GroupName, Arc<GroupDocument>>,
+}
+
+/// The catalog.
+#[derive(Debug)]
+pub struct Catalog {
+    snapshot: ArcSwap<Snapshot>,
+    changes: Mutex<Versions>,
+    /// Counts changes of topics: who keeps a topic looks whether it is still the one.
+    generation: AtomicU64,
+    topics_unsaved: AtomicBool,
+    groups_unsaved: AtomicBool,
+    saving: Mutex<()>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug, Default)]
+struct Versions {
+    topics: DataVersion,
+    groups: DataVersion,
+    forbidden: serde_json::Value,
+}
+
+impl Catalog {
+    /// Reads the documents, and makes topics again that the store has queues of but the documents do not know.
+    pub(crate) fn open(store: &Store, metrics: Arc<Metrics>) -> Result<Self, StorageError> {
+        let topics: TopicTableDocument = read_table(store, TOPICS_FILE)?;
+        let groups: GroupTableDocument = read_table(store, GROUPS_FILE)?;
+        let mut snapshot = Snapshot::default();
+        for (name, settings) in topics.topic_config_table {
+            let name = TopicName::trusted(&name);
+            snapshot.topics.insert(name.clone(), Arc::new(new_topic(store, name, settings)));
+        }
+        for (name, mut settings) in groups.subscription_group_table {
+            settings.group_name.clone_from(&name);
+            snapshot.groups.insert(GroupName::trusted(&name), Arc::new(settings));
+        }
+        let mut found = false;
+        for name in store.topics() {
+            if !snapshot.topics.contains_key(&name) {
+                let queues = store.queue_count(&name);
+                let settings = TopicDocument {
+                    topic_name: name.as_str().to_owned(),
+                    read_queue_nums: queues,
+                    write_queue_nums: queues,
+                    ..TopicDocument::default()
+                };
+                tracing::warn!(topic = %name, queues, "topic found in the log but not in topics.json; made again");
+                snapshot.topics.insert(name.clone(), Arc::new(new_topic(store, name, settings)));
+                found = true;
+            }
+        }
+        let versions = Versions {
+            topics: topics.data_version,
+            groups: groups.data_version,
+            forbidden: groups.forbidden_table,
+        };
+        metrics.topics.set(snapshot.topics.len() as u64);
+        metrics.groups.set(snapshot.groups.len() as u64);
+        Ok(Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            changes: Mutex::new(versions),
+            generation: AtomicU64::new(1),
+            topics_unsaved: AtomicBool::new(found),
+            groups_unsaved: AtomicBool::new(false),
+            saving: Mutex::default(),
+            metrics,
+        })
+    }
+
+    /// A topic by name.
+    pub fn topic(&self, name: &str) -> Option<Arc<Topic>> {
+        self.snapshot.load().topics.get(name).cloned()
+    }
+
+    /// Every topic, sorted by name.
+    pub fn topics(&self) -> Vec<Arc<Topic>> {
+        let mut topics: Vec<_> = self.snapshot.load().topics.values().cloned().collect();
+        topics.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        topics
+    }
+
+    /// A group's settings.
+    pub fn group(&self, name: &str) -> Option<Arc<GroupDocument>> {
+        self.snapshot.load().groups.get(name).cloned()
+    }
+
+    /// Every group, sorted by name.
+    pub fn groups(&self) -> Vec<Arc<GroupDocument>> {
+        let mut groups: Vec<_> = self.snapshot.load().groups.values().cloned().collect();
+        groups.sort_unstable_by(|a, b| a.group_name.cmp(&b.group_name));
+        groups
+    }
+
+    /// Changes whenever topics do.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Version of the topic table.
+    pub fn topics_version(&self) -> DataVersion {
+        self.changes.lock().topics
+    }
+
+    /// Makes a topic or changes its settings.
+    pub fn put_topic(
+        &self,
+        store: &Store,
+        name: TopicName,
+        mut settings: TopicDocument,
+        now: Timestamp,
+    ) -> Result<Arc<Topic>, Refusal> {
+        let queues = settings.read_queue_nums.max(settings.write_queue_nums);
+        if queues > QUEUES_PER_TOPIC_MAX {
+            return Err(Refusal::BadRequest(format!(
+                "topic [{name}]: {queues} queues; at most {QUEUES_PER_TOPIC_MAX} are possible"
+            )));
+        }
+        name.as_str().clone_into(&mut settings.topic_name);
+        let mut versions = self.changes.lock();
+        let current = self.snapshot.load();
+        if current.topics.len() >= TOPICS_MAX && !current.topics.contains_key(&name) {
+            return Err(Refusal::Busy(format!("there are {TOPICS_MAX} topics already: no more can be made")));
+        }
+        if let Some(same) = current.topics.get(&name).filter(|topic| topic.settings == settings) {
+            return Ok(same.clone());
+        }
+        let topic = Arc::new(new_topic(store, name.clone(), settings));
+        let mut topics = current.topics.clone();
+        topics.insert(name, topic.clone());
+        bump(&mut versions.topics, now);
+        self.publish(Snapshot { topics, groups: current.groups.clone() });
+        self.topics_unsaved.store(true, Ordering::Release);
+        Ok(topic)
+    }
+
+    /// Removes a topic; `false` if there was none.
+    pub(crate) fn remove_topic(&self, name: &str, now: Timestamp) -> bool {
+        let mut versions = self.changes.lock();
+        let current = self.snapshot.load();
+        let mut topics = current.topics.clone();
+        if topics.remove(name).is_none() {
+            return false;
+        }
+        bump(&mut versions.topics, now);
+        self.publish(Snapshot { topics, groups: current.groups.clone() });
+        self.topics_unsaved.store(true, Ordering::Release);
+        true
+    }
+
+    /// Makes a group or changes its settings.
+    pub fn put_group(&self, name: &GroupName, mut settings: GroupDocument, now: Timestamp) -> Arc<GroupDocument> {
+        name.as_str().clone_into(&mut settings.group_name);
+        let mut versions = self.changes.lock();
+        let current = self.snapshot.load();
+        if let Some(same) = current.groups.get(name).filter(|group| ***group == settings) {
+            return same.clone();
+        }
+        let settings = Arc::new(settings);
+        let mut groups = current.groups.clone();
+        groups.insert(name.clone(), settings.clone());
+        bump(&mut versions.groups, now);
+        self.publish(Snapshot { topics: current.topics.clone(), groups });
+        self.groups_unsaved.store(true, Ordering::Release);
+        settings
+    }
+
+    /// Removes a group; `false` if there was none.
+    pub fn remove_group(&self, name: &str, now: Timestamp) -> bool {
+        let mut versions = self.changes.lock();
+        let current = self.snapshot.load();
+        let mut groups = current.groups.clone();
+        if groups.remove(name).is_none() {
+            return false;
+        }
+        bump(&mut versions.groups, now);
+        self.publish(Snapshot { topics: current.topics.clone(), groups });
+        self.groups_unsaved.store(true, Ordering::Release);
+        true
+    }
+
+    fn publish(&self, snapshot: Snapshot) {
+        self.metrics.topics.set(snapshot.topics.len() as u64);
+        self.metrics.groups.set(snapshot.groups.len() as u64);
+        self.snapshot.store(Arc::new(snapshot));
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The topic table as a document.
+    pub fn topic_table(&self) -> TopicTableDocument {
+        let topics = self.topics();
+        TopicTableDocument {
+            data_version: self.topics_version(),
+            topic_config_table: topics.iter().map(|t| (t.name.as_str().to_owned(), t.settings.clone())).collect(),
+        }
+    }
+
+    /// The group table as a document.
+    pub fn group_table(&self) -> GroupTableDocument {
+        let (data_version, forbidden_table) = {
+            let versions = self.changes.lock();
+            (versions.groups, versions.forbidden.clone())
+        };
+        let groups = self.groups();
+        GroupTableDocument {
+            data_version,
+            forbidden_table,
+            subscription_group_table: groups.iter().map(|g| (g.group_name.clone(), (**g).clone())).collect(),
+        }
+    }
+
+    /// Writes the documents that changed. Waits for the disk.
+    pub fn save(&self, store: &Store) -> Result<(), StorageError> {
+        let _one_at_a_time = self.saving.lock();
+        if self.topics_unsaved.swap(false, Ordering::AcqRel) {
+            let text = serde_json::to_string_pretty(&self.topic_table()).unwrap_or_default();
+            document::write(store.directory(), TOPICS_FILE, &text)
+                .inspect_err(|_| self.topics_unsaved.store(true, Ordering::Release))?;
+        }
+        if self.groups_unsaved.swap(false, Ordering::AcqRel) {
+            let text = serde_json::to_string_pretty(&self.group_table()).unwrap_or_default();
+            document::write(store.directory(), GROUPS_FILE, &text)
+                .inspect_err(|_| self.groups_unsaved.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+}
+
+fn bump(version: &mut DataVersion, now: Timestamp) {
+    version.counter += 1;
+    version.timestamp = now.0 as i64;
+}
+
+fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Topic {
+    name.as_str().clone_into(&mut settings.topic_name);
+    let count = settings.read_queue_nums.max(settings.write_queue_nums).min(QUEUES_PER_TOPIC_MAX);
+    let queues = (0..count).map(|number| store.queue(&name, QueueId(number))).collect();
+    Topic { name, settings, queues }
+}
+
+fn read_table<T: Default + serde::de::DeserializeOwned>(store: &Store, file: &str) -> Result<T, StorageError> {
+    let Some(value) = document::read(store.directory(), file)? else { return Ok(T::default()) };
+    serde_json::from_value(value).map_err(|error| StorageError::Damaged {
+        path: store.directory().join("config").join(file),
+        problem: format!("{error}; mend it by hand or restore the {file}.bak beside it"),
+    })
+}

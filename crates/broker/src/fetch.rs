@@ -1,0 +1,199 @@
+//! Reading a queue from an offset on: entries, filter, records.
+
+use std::sync::Arc;
+
+use base::{GroupName, QueueId, QueueOffset, Refusal};
+use bytes::Bytes;
+use storage::{Entry, ReadMode, StorageError};
+
+use crate::RawOffset;
+use crate::broker::Broker;
+use crate::catalog::{Permission, Topic};
+use crate::filter::Filter;
+
+/// Entries looked at for one fetch when a filter lets few through.
+const SCAN_COUNT_MIN: usize = 800;
+
+/// What a consumer asks for.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// Topic.
+    pub topic: Arc<Topic>,
+    /// Queue of it.
+    pub queue: QueueId,
+    /// Group that reads.
+    pub group: GroupName,
+    /// First offset wanted.
+    pub offset: RawOffset,
+    /// Messages wanted at most.
+    pub count_max: usize,
+    /// Bytes wanted at most; one message is always given.
+    pub size_max: usize,
+    /// What is let through.
+    pub filter: Filter,
+}
+
+/// How a fetch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchStatus {
+    /// Messages were found.
+    Found,
+    /// The offset is at the end: none yet. Waiting makes sense.
+    AtEnd,
+    /// There are messages, but none the filter lets through. Go on at `next`.
+    NoMatch,
+    /// The offset is outside the queue. Go on at `next`.
+    OffsetOutside,
+}
+
+/// What a fetch found.
+#[derive(Debug)]
+pub struct Fetched {
+    /// How it ended.
+    pub status: FetchStatus,
+    /// Where to go on.
+    pub next: QueueOffset,
+    /// First offset of the queue.
+    pub first: QueueOffset,
+    /// One past its last.
+    pub end: QueueOffset,
+    /// Records, whole, in order.
+    pub records: Vec<Bytes>,
+    /// Bytes of the records.
+    pub size: usize,
+    /// Whether a message was left since it would have been too much.
+    is_full: bool,
+}
+
+impl Broker {
+    /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.
+    pub fn fetch(&self, fetch: &Fetch, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
+        self.check_fetch(fetch)?;
+        match self.read_queue(fetch, mode) {
+            Ok(fetched) => {
+                self.count_fetch(&fetched);
+                Ok(Some(fetched))
+            }
+            Err(StorageError::WouldBlock) => {
+                self.metrics().fetch_cold.add(1);
+                Ok(None)
+            }
+            Err(error) => Err(Refusal::Internal(error.to_string())),
+        }
+    }
+
+    fn check_fetch(&self, fetch: &Fetch) -> Result<(), Refusal> {
+        if !Permission(self.options().permission).can_read() {
+            return Err(Refusal::NotPermitted(format!(
+                "the broker [{}] pulling message is forbidden (broker.permission)",
+                self.options().broker_name
+            )));
+        }
+        if !fetch.topic.permission().can_read() {
+            return Err(Refusal::NotPermitted(format!("the topic[{}] pulling message is forbidden", fetch.topic.name)));
+        }
+        Ok(())
+    }
+
+    fn read_queue(&self, fetch: &Fetch, mode: ReadMode) -> Result<Fetched, StorageError> {
+        let Ok(queue) = fetch.topic.queue(fetch.queue) else {
+            return Ok(Fetched::empty(FetchStatus::OffsetOutside, QueueOffset(0), QueueOffset(0), QueueOffset(0)));
+        };
+        let (first, end) = (queue.first(), queue.end());
+        if end == QueueOffset(0) && fetch.offset <= 0 {
+            return Ok(Fetched::empty(FetchStatus::AtEnd, first, first, end));
+        }
+        let outside = |next| Ok(Fetched::empty(FetchStatus::OffsetOutside, next, first, end));
+        let Ok(offset) = u64::try_from(fetch.offset).map(QueueOffset) else { return outside(first) };
+        if offset < first {
+            return outside(first);
+        }
+        if offset > end {
+            return outside(end);
+        }
+        if offset == end {
+            return Ok(Fetched::empty(FetchStatus::AtEnd, offset, first, end));
+        }
+        let mut fetched = Fetched::empty(FetchStatus::NoMatch, offset, first, end);
+        let scan_until = offset.after(fetch.count_max.max(SCAN_COUNT_MIN) as u64).min(end);
+        let mut entries = Vec::new();
+        while fetched.next < scan_until && fetched.wants_more(fetch) {
+            let wanted = match &fetch.filter {
+                Filter::All => fetch.count_max - fetched.records.len(),
+                Filter::Tags(_) => (scan_until.0 - fetched.next.0) as usize,
+            };
+            entries.clear();
+            queue.read(fetched.next, wanted, mode, &mut entries)?;
+            if entries.is_empty() {
+                break;
+            }
+            self.take_records(fetch, &entries, mode, &mut fetched)?;
+        }
+        if !fetched.records.is_empty() {
+            fetched.status = FetchStatus::Found;
+        }
+        Ok(fetched)
+    }
+
+    /// Reads the records of those entries the filter lets through, until the fetch has enough.
+    fn take_records(
+        &self,
+        fetch: &Fetch,
+        entries: &[Entry],
+        mode: ReadMode,
+        fetched: &mut Fetched,
+    ) -> Result<(), StorageError> {
+        let mut chosen = Vec::with_capacity(fetch.count_max.min(entries.len()));
+        let mut size = fetched.size;
+        let mut passed = 0;
+        for entry in entries {
+            let matches = entry.size > 0 && fetch.filter.matches(entry.tag_code);
+            if matches {
+                let has_some = !chosen.is_empty() || !fetched.records.is_empty();
+                let is_full = chosen.len() + fetched.records.len() >= fetch.count_max
+                    || (has_some && size + entry.size as usize > fetch.size_max);
+                if is_full {
+                    break;
+                }
+                size += entry.size as usize;
+                chosen.push(*entry);
+            }
+            passed += 1;
+        }
+        for (entry, record) in chosen.iter().zip(self.store().read(&chosen, mode)?) {
+            match record {
+                Some(record) => {
+                    fetched.size += record.len();
+                    fetched.records.push(record);
+                }
+                None => tracing::error!(
+                    topic = %fetch.topic.name, queue = %fetch.queue, log_offset = %entry.log_offset,
+                    "a queue entry points at no whole record; it is passed over"
+                ),
+            }
+        }
+        fetched.is_full = passed < entries.len();
+        fetched.next = fetched.next.after(passed as u64);
+        Ok(())
+    }
+
+    fn count_fetch(&self, fetched: &Fetched) {
+        if fetched.status == FetchStatus::Found {
+            self.metrics().fetch_hits.add(1);
+            self.metrics().messages_out.add(fetched.records.len() as u64);
+            self.metrics().message_bytes_out.add(fetched.size as u64);
+        } else {
+            self.metrics().fetch_misses.add(1);
+        }
+    }
+}
+
+impl Fetched {
+    fn empty(status: FetchStatus, next: QueueOffset, first: QueueOffset, end: QueueOffset) -> Self {
+        Self { status, next, first, end, records: Vec::new(), size: 0, is_full: false }
+    }
+
+    fn wants_more(&self, fetch: &Fetch) -> bool {
+        !self.is_full && self.records.len() < fetch.count_max && (self.records.is_empty() || self.size < fetch.size_max)
+    }
+}

@@ -1,0 +1,298 @@
+//! Who is connected: members of consumer groups with what they subscribe to, and clients of producer groups.
+//!
+//! Consumers share out queues among themselves; the broker lists them and tells all when the list changes. A member goes
+//! when its connection closes, when it says so, or when its heartbeats stop.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::document::GroupDocument;
+use base::limits::GROUP_MEMBERS_MAX;
+use base::{GroupName, Refusal, Timestamp, TopicName};
+use parking_lot::Mutex;
+
+use crate::broker::Broker;
+use crate::filter::Filter;
+use crate::mailbox::{Mailbox, Signal};
+
+/// A member without a heartbeat for this long is gone.
+const MEMBER_EXPIRY_MS: u64 = 120_000;
+
+/// What a consumer wants of a topic. The texts are kept as they came, for administrators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Topic.
+    pub topic: String,
+    /// Expression as the client wrote it.
+    pub expression: String,
+    /// Kind of expression: `TAG`.
+    pub expression_type: String,
+    /// Tags named.
+    pub tags: Vec<String>,
+    /// Their codes.
+    pub codes: Vec<i64>,
+    /// Grows with each change at the client.
+    pub version: i64,
+    /// What it lets through.
+    pub filter: Filter,
+}
+
+/// One connected client.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Id the client gave itself.
+    pub client_id: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Number of its language.
+    pub language: u8,
+    /// Its version.
+    pub version: i32,
+    /// Its connection.
+    pub mailbox: Arc<Mailbox>,
+    /// Last heartbeat.
+    pub seen: Timestamp,
+}
+
+/// What a consumer's heartbeat says of one group. Protocol words of kinds are kept as they came.
+#[derive(Clone, Debug)]
+pub struct ConsumerRegistration {
+    /// Group.
+    pub group: GroupName,
+    /// How it consumes (pull, push).
+    pub consume_type: String,
+    /// Whether members share the work or each gets everything.
+    pub message_model: String,
+    /// Where a new group begins.
+    pub consume_from_where: String,
+    /// What it wants.
+    pub subscriptions: Vec<Subscription>,
+    /// Whether the heartbeat left the subscriptions out since they have not changed.
+    pub keeps_subscriptions: bool,
+}
+
+/// One consumer group with members.
+#[derive(Debug, Default)]
+struct ConsumerGroup {
+    members: BTreeMap<String, Member>,
+    consume_type: String,
+    message_model: String,
+    consume_from_where: String,
+    subscriptions: BTreeMap<String, Arc<Subscription>>,
+}
+
+/// What is connected.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    consumers: Mutex<HashMap<GroupName, ConsumerGroup>>,
+    producers: Mutex<HashMap<GroupName, BTreeMap<String, Member>>>,
+}
+
+/// A group's state for administrators.
+#[derive(Clone, Debug)]
+pub struct GroupPicture {
+    /// Members, by client id.
+    pub members: Vec<Member>,
+    /// How they consume.
+    pub consume_type: String,
+    /// Shared or each everything.
+    pub message_model: String,
+    /// Where a new group begins.
+    pub consume_from_where: String,
+    /// What they want.
+    pub subscriptions: Vec<Arc<Subscription>>,
+}
+
+impl Broker {
+    /// Registers a consumer and makes its group and retry topic if need be.
+    pub fn register_consumer(
+        &self,
+        member: Member,
+        registration: ConsumerRegistration,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let settings = self.group_for_use(&registration.group, now)?;
+        self.ensure_retry_topic(&settings, now)?;
+        let mut consumers = self.groups.consumers.lock();
+        let group = consumers.entry(registration.group.clone()).or_default();
+        if group.members.len() >= GROUP_MEMBERS_MAX {
+            return Err(Refusal::Busy(format!("group [{}] has {GROUP_MEMBERS_MAX} members", registration.group)));
+        }
+        group.consume_type = registration.consume_type;
+        group.message_model = registration.message_model;
+        group.consume_from_where = registration.consume_from_where;
+        let is_new = group.join(member);
+        let is_changed = !registration.keeps_subscriptions && group.subscribe(registration.subscriptions);
+        if (is_new || is_changed) && settings.notify_consumer_ids_changed_enable {
+            group.notify(&registration.group);
+        }
+        Ok(())
+    }
+
+    /// Registers a client that sends.
+    pub fn register_producer(&self, group: &GroupName, member: Member) -> Result<(), Refusal> {
+        let mut producers = self.groups.producers.lock();
+        let members = producers.entry(group.clone()).or_default();
+        if members.len() >= GROUP_MEMBERS_MAX {
+            return Err(Refusal::Busy(format!("producer group [{group}] has {GROUP_MEMBERS_MAX} members")));
+        }
+        members.insert(member.client_id.clone(), member);
+        Ok(())
+    }
+
+    /// A client leaves a consumer group.
+    pub fn unregister_consumer(&self, group: &str, client_id: &str) {
+        self.remove_consumers(|name, member| name.as_str() == group && member.client_id == client_id);
+        self.release_locks_of(group, client_id);
+    }
+
+    /// A client leaves a producer group.
+    pub fn unregister_producer(&self, group: &str, client_id: &str) {
+        self.remove_producers(|name, member| name.as_str() == group && member.client_id == client_id);
+    }
+
+    /// A connection is gone, and with it all its memberships.
+    pub fn connection_closed(&self, mailbox: &Arc<Mailbox>) {
+        self.remove_consumers(|_, member| Arc::ptr_eq(&member.mailbox, mailbox));
+        self.remove_producers(|_, member| Arc::ptr_eq(&member.mailbox, mailbox));
+    }
+
+    /// Removes members whose heartbeats stopped.
+    pub fn expire_members(&self, now: Timestamp) {
+        let is_expired = |_: &GroupName, member: &Member| now.ms_since(member.seen) > MEMBER_EXPIRY_MS;
+        self.remove_consumers(is_expired);
+        self.remove_producers(is_expired);
+    }
+
+    fn remove_consumers(&self, is_gone: impl Fn(&GroupName, &Member) -> bool) {
+        let mut consumers = self.groups.consumers.lock();
+        consumers.retain(|name, group| {
+            let before = group.members.len();
+            group.members.retain(|_, member| !is_gone(name, member));
+            if group.members.len() < before {
+                let notifies = self.catalog().group(name.as_str()).is_none_or(|g| g.notify_consumer_ids_changed_enable);
+                if notifies {
+                    group.notify(name);
+                }
+            }
+            !group.members.is_empty()
+        });
+    }
+
+    fn remove_producers(&self, is_gone: impl Fn(&GroupName, &Member) -> bool) {
+        self.groups.producers.lock().retain(|name, members| {
+            members.retain(|_, member| !is_gone(name, member));
+            !members.is_empty()
+        });
+    }
+
+    /// Ids of a group's members.
+    pub fn member_ids(&self, group: &str) -> Option<Vec<String>> {
+        self.groups.consumers.lock().get(group).map(|group| group.members.keys().cloned().collect())
+    }
+
+    /// Whether the group has members.
+    pub fn group_is_online(&self, group: &str) -> bool {
+        self.groups.consumers.lock().contains_key(group)
+    }
+
+    /// What a group wants of a topic.
+    pub fn subscription(&self, group: &str, topic: &str) -> Result<Arc<Subscription>, Refusal> {
+        let consumers = self.groups.consumers.lock();
+        consumers
+            .get(group)
+            .and_then(|group| group.subscriptions.get(topic))
+            .cloned()
+            .ok_or_else(|| Refusal::NoSubscription { group: group.to_owned(), topic: topic.to_owned() })
+    }
+
+    /// A consumer group as it is connected now.
+    pub fn group_picture(&self, group: &str) -> Option<GroupPicture> {
+        let consumers = self.groups.consumers.lock();
+        let group = consumers.get(group)?;
+        Some(GroupPicture {
+            members: group.members.values().cloned().collect(),
+            consume_type: group.consume_type.clone(),
+            message_model: group.message_model.clone(),
+            consume_from_where: group.consume_from_where.clone(),
+            subscriptions: group.subscriptions.values().cloned().collect(),
+        })
+    }
+
+    /// Groups with members that subscribe to a topic.
+    pub fn groups_subscribed_to(&self, topic: &str) -> Vec<String> {
+        let consumers = self.groups.consumers.lock();
+        let mut groups: Vec<_> = consumers
+            .iter()
+            .filter(|(_, group)| group.subscriptions.contains_key(topic))
+            .map(|(name, _)| name.as_str().to_owned())
+            .collect();
+        groups.sort_unstable();
+        groups
+    }
+
+    /// Clients of a producer group.
+    pub fn producers_of(&self, group: &str) -> Vec<Member> {
+        let producers = self.groups.producers.lock();
+        producers.get(group).map(|members| members.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Every producer group with its clients.
+    pub fn all_producers(&self) -> Vec<(GroupName, Vec<Member>)> {
+        let producers = self.groups.producers.lock();
+        producers.iter().map(|(name, members)| (name.clone(), members.values().cloned().collect())).collect()
+    }
+
+    /// The settings of a group, made on the fly if that is allowed.
+    pub fn group_for_use(&self, group: &GroupName, now: Timestamp) -> Result<Arc<GroupDocument>, Refusal> {
+        if let Some(known) = self.catalog().group(group.as_str()) {
+            return Ok(known);
+        }
+        if !self.options().auto_create_groups {
+            return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
+        }
+        Ok(self.catalog().put_group(group, GroupDocument::default(), now))
+    }
+
+    /// The topic that holds a group's retries.
+    pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Timestamp) -> Result<(), Refusal> {
+        let name = TopicName::retry_of(&group.group_name);
+        if self.catalog().topic(name.as_str()).is_none() && group.retry_queue_nums > 0 {
+            self.make_internal_topic(name, group.retry_queue_nums, now)?;
+        }
+        Ok(())
+    }
+}
+
+impl ConsumerGroup {
+    /// Returns whether the list of members changed.
+    fn join(&mut self, member: Member) -> bool {
+        let known = self.members.insert(member.client_id.clone(), member.clone());
+        known.is_none_or(|known| !Arc::ptr_eq(&known.mailbox, &member.mailbox))
+    }
+
+    /// Takes newer subscriptions, drops those no longer wanted; returns whether any changed.
+    fn subscribe(&mut self, wanted: Vec<Subscription>) -> bool {
+        let before = self.subscriptions.len();
+        self.subscriptions.retain(|topic, _| wanted.iter().any(|subscription| &subscription.topic == topic));
+        let mut changed = self.subscriptions.len() != before;
+        for subscription in wanted {
+            match self.subscriptions.get(&subscription.topic) {
+                Some(known) if known.version >= subscription.version => {}
+                known => {
+                    // A newer version alone is no change of what is wanted.
+                    changed |= known.is_none_or(|known| known.expression != subscription.expression);
+                    self.subscriptions.insert(subscription.topic.clone(), Arc::new(subscription));
+                }
+            }
+        }
+        changed
+    }
+
+    fn notify(&self, name: &GroupName) {
+        for member in self.members.values() {
+            member.mailbox.send(Signal::GroupChanged(name.clone()));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How the broker reaches a connection: signals are left in its mailbox and its bell is rung.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use base::GroupName;
+use parking_lot::Mutex;
+
+/// What a connection is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The members or subscriptions of a group changed.
+    GroupChanged(GroupName),
+    /// A fetch of this number may find messages now.
+    FetchReady(u64),
+}
+
+/// One connection's signals.
+pub struct Mailbox {
+    signals: Mutex<Vec<Signal>>,
+    bell: Waker,
+}
+
+impl std::fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mailbox")
+    }
+}
+
+impl Mailbox {
+    /// A mailbox that wakes its connection with `bell`.
+    pub fn new(bell: Waker) -> Arc<Self> {
+        Arc::new(Self { signals: Mutex::default(), bell })
+    }
+
+    /// Leaves a signal and rings.
+    pub fn send(&self, signal: Signal) {
+        self.signals.lock().push(signal);
+        self.ring();
+    }
+
+    /// Rings without a signal.
+    pub fn ring(&self) {
+        self.bell.wake_by_ref();
+    }
+
+    /// The bell itself, for watermarks.
+    pub fn bell(&self) -> Waker {
+        self.bell.clone()
+    }
+
+    /// Takes all signals.
+    pub fn take(&self) -> Vec<Signal> {
+        std::mem::take(&mut *self.signals.lock())
+    }
+
+    /// A waker that leaves `FetchReady(number)`.
+    pub fn fetch_waker(self: &Arc<Self>, number: u64) -> Waker {
+        struct FetchWaker {
+            mailbox: Arc<Mailbox>,
+            number: u64,
+        }
+        impl Wake for FetchWaker {
+            fn wake(self: Arc<Self>) {
+                self.mailbox.send(Signal::FetchReady(self.number));
+            }
+        }
+        Waker::from(Arc::new(FetchWaker { mailbox: self.clone(), number }))
+    }
+}

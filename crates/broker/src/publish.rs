@@ -1,0 +1,355 @@
+//! From a message to a record with a place: check, route, encode; then append the turn's batch once.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::document::TopicDocument;
+use base::hash::{key_hash, tag_code};
+use base::limits::PROPERTIES_SIZE_MAX;
+use base::properties::{self, VALUE_END, names};
+use base::record::{Draft, system_flag};
+use base::{QueueId, Refusal, Timestamp, TopicName};
+use storage::{AppendBatch, Appended, StorageError};
+
+use crate::broker::Broker;
+use crate::catalog::{Permission, Topic};
+use crate::delay::DELAY_TOPIC;
+
+/// Topic whose settings new topics take, unless the producer names another.
+pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
+
+/// A message as its producer gave it.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    /// Queue it is for; `None` lets the broker choose.
+    pub queue: Option<QueueId>,
+    /// Body.
+    pub body: &'a [u8],
+    /// Property block.
+    pub properties: &'a [u8],
+    /// The user's own number.
+    pub flag: i32,
+    /// System flag.
+    pub system_flag: i32,
+    /// When it was made.
+    pub born_timestamp: Timestamp,
+    /// Where it was made.
+    pub born_host: SocketAddr,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+}
+
+/// Messages of one turn, gathered to be appended at once.
+#[derive(Debug)]
+pub struct Turn {
+    batch: AppendBatch,
+    now: Timestamp,
+    needs_durable: bool,
+}
+
+impl Turn {
+    /// Messages so far.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Bytes of records so far.
+    pub fn size(&self) -> usize {
+        self.batch.size()
+    }
+
+    /// Whether any of its messages waits for the sync.
+    pub const fn needs_durable(&self) -> bool {
+        self.needs_durable
+    }
+}
+
+/// What one look over the properties finds.
+#[derive(Default)]
+struct Noted<'a> {
+    tags: &'a [u8],
+    keys: &'a [u8],
+    unique_key: &'a [u8],
+    delay_level: usize,
+    waits: bool,
+    /// Properties that must not be stored as they came.
+    must_clean: bool,
+    unsupported: Option<&'static str>,
+}
+
+impl<'a> Noted<'a> {
+    fn of(block: &'a [u8]) -> Self {
+        let mut noted = Self { waits: true, ..Self::default() };
+        for property in properties::iterate(block) {
+            let text = || std::str::from_utf8(property.value).unwrap_or_default();
+            match std::str::from_utf8(property.name).unwrap_or_default() {
+                names::TAGS => noted.tags = property.value,
+                names::KEYS => noted.keys = property.value,
+                names::UNIQUE_KEY => noted.unique_key = property.value,
+                names::DELAY => noted.delay_level = text().parse().unwrap_or(0),
+                names::WAIT => {
+                    noted.waits = !text().eq_ignore_ascii_case("false");
+                    noted.must_clean = true;
+                }
+                names::CLUSTER | names::MESSAGE_REGION | names::TRACE_SWITCH | names::POP_CHECK_POINT => {
+                    noted.must_clean = true;
+                }
+                names::TRANSACTION_PREPARED if text().eq_ignore_ascii_case("true") => {
+                    noted.unsupported = Some("transactional messages");
+                }
+                names::TIMER_DELIVER_MS | names::TIMER_DELAY_MS | names::TIMER_DELAY_SECONDS => {
+                    noted.unsupported = Some("messages with a delivery time (use one of the 18 delay levels)");
+                }
+                names::INNER_COUNT => noted.unsupported = Some("batches stored as one message"),
+                _ => {}
+            }
+        }
+        if noted.delay_level > 0 {
+            // With both, the level wins.
+            noted.unsupported = noted.unsupported.filter(|what| !what.contains("delivery time"));
+        }
+        noted
+    }
+}
+
+const CLEANED: &[&str] =
+    &[names::WAIT, names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT];
+
+impl Broker {
+    /// Begins a turn.
+    pub fn begin_turn(&self, now: Timestamp) -> Turn {
+        let buffer = self.buffers.lock().pop().unwrap_or_default();
+        Turn { batch: AppendBatch::with_buffer(buffer), now, needs_durable: false }
+    }
+
+    /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
+    /// takes, `queues` how many the producer wants at most.
+    pub fn topic_for_publish(
+        &self,
+        name: &str,
+        template: &str,
+        queues: u32,
+        now: Timestamp,
+    ) -> Result<Arc<Topic>, Refusal> {
+        if is_write_protected(name) {
+            return Err(Refusal::ReservedTopic(name.to_owned()));
+        }
+        if let Some(topic) = self.catalog().topic(name) {
+            return Ok(topic);
+        }
+        let checked = TopicName::checked(name)?;
+        if let Some(group) = checked.retried_group() {
+            let group = base::GroupName::checked(group)?;
+            let settings = self.group_for_use(&group, now)?;
+            return self.make_internal_topic(checked, settings.retry_queue_nums.max(1), now);
+        }
+        if template == TEMPLATE_TOPIC && !self.options().auto_create_topics {
+            return Err(Refusal::NoSuchTopic(name.to_owned()));
+        }
+        let Some(template) = self.catalog().topic(template) else {
+            return Err(Refusal::NoSuchTopic(name.to_owned()));
+        };
+        if !template.permission().is_inherited() {
+            return Err(Refusal::NotPermitted(format!(
+                "the topic [{}] may not be used as a template (permission {}); create [{name}] first (mqadmin updateTopic)",
+                template.name, template.settings.perm
+            )));
+        }
+        let queues = queues.min(template.settings.write_queue_nums).max(1);
+        let settings = TopicDocument {
+            read_queue_nums: queues,
+            write_queue_nums: queues,
+            perm: template.settings.perm & !1,
+            topic_sys_flag: template.settings.topic_sys_flag,
+            ..TopicDocument::default()
+        };
+        tracing::info!(topic = name, queues, "topic created on first send");
+        let made = self.catalog().put_topic(self.store(), checked, settings, now)?;
+        self.topics_changed();
+        Ok(made)
+    }
+
+    /// A topic the broker needs for itself: retries, dead letters.
+    pub(crate) fn make_internal_topic(
+        &self,
+        name: TopicName,
+        queues: u32,
+        now: Timestamp,
+    ) -> Result<Arc<Topic>, Refusal> {
+        let settings =
+            TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        let made = self.catalog().put_topic(self.store(), name, settings, now)?;
+        self.topics_changed();
+        Ok(made)
+    }
+
+    /// Checks a message and adds it to the turn. Returns its number there.
+    pub fn add(&self, turn: &mut Turn, topic: &Topic, message: &Message<'_>) -> Result<usize, Refusal> {
+        let noted = Noted::of(message.properties);
+        self.check(topic, message, &noted)?;
+        let queue = self.choose_queue(topic, message.queue)?;
+        let cleaned;
+        let block = if noted.must_clean {
+            cleaned = properties::without(message.properties, CLEANED);
+            &cleaned[..]
+        } else {
+            message.properties
+        };
+        let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
+        turn.needs_durable |= noted.waits && self.options().sync_flush;
+        if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
+            return self.park(turn, topic, queue, message, (block, separator), &noted);
+        }
+        let pieces = [block, separator, self.stamp()];
+        self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
+    }
+
+    /// Adds a delayed message to its level's queue, with the way back in its properties.
+    fn park(
+        &self,
+        turn: &mut Turn,
+        topic: &Topic,
+        queue: QueueId,
+        message: &Message<'_>,
+        (block, separator): (&[u8], &[u8]),
+        noted: &Noted<'_>,
+    ) -> Result<usize, Refusal> {
+        let (level, delay_ms) = self.delay.levels.clip(noted.delay_level);
+        let parked = self.delay_topic(turn.now)?;
+        let mut way_back = Vec::new();
+        properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
+        properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
+        let pieces = [block, separator, self.stamp(), &way_back];
+        let due = turn.now.plus_ms(delay_ms).0 as i64;
+        self.push(turn, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one private step of two callers, each with its own tag code and pieces")]
+    fn push(
+        &self,
+        turn: &mut Turn,
+        topic: &Topic,
+        queue: QueueId,
+        message: &Message<'_>,
+        pieces: &[&[u8]],
+        code: i64,
+        noted: &Noted<'_>,
+    ) -> Result<usize, Refusal> {
+        let draft = Draft {
+            topic: topic.name.as_str(),
+            queue,
+            flag: message.flag,
+            system_flag: message.system_flag,
+            born_timestamp: message.born_timestamp,
+            born_host: message.born_host,
+            store_host: self.options().store_host,
+            reconsume_times: message.reconsume_times,
+            prepared_transaction_offset: 0,
+            body: message.body,
+            properties: pieces,
+        };
+        let properties_len = draft.properties_len();
+        if properties_len > PROPERTIES_SIZE_MAX {
+            return Err(Refusal::BadMessage(format!(
+                "the message's properties take {properties_len} bytes; at most {PROPERTIES_SIZE_MAX} are possible"
+            )));
+        }
+        let number = turn.batch.push(topic.queue(queue)?, &draft, code);
+        if self.options().key_index {
+            let texts = [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
+            for key in texts.iter().flat_map(|text| text.split(' ')).filter(|key| !key.is_empty()) {
+                turn.batch.add_key(key_hash(topic.name.as_str(), key));
+            }
+        }
+        Ok(number)
+    }
+
+    fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {
+        let broker_permission = Permission(self.options().permission);
+        if !broker_permission.can_write() {
+            return Err(Refusal::NotPermitted(format!(
+                "the broker [{}] sending message is forbidden (broker.permission)",
+                self.options().broker_name
+            )));
+        }
+        if !topic.permission().can_write() {
+            return Err(Refusal::NotPermitted(format!("the topic[{}] sending message is forbidden", topic.name)));
+        }
+        if message.body.len() > self.options().message_size_max {
+            return Err(Refusal::BadMessage(format!(
+                "the message's body has {} bytes; at most {} are allowed (message.size_max)",
+                message.body.len(),
+                self.options().message_size_max
+            )));
+        }
+        if message.system_flag & system_flag::TRANSACTION_MASK != 0 {
+            return Err(Refusal::NotSupported("Sluice does not support transactional messages yet".to_owned()));
+        }
+        if let Some(what) = noted.unsupported {
+            return Err(Refusal::NotSupported(format!("Sluice does not support {what} yet")));
+        }
+        Ok(())
+    }
+
+    fn choose_queue(&self, topic: &Topic, wanted: Option<QueueId>) -> Result<QueueId, Refusal> {
+        let count = topic.settings.write_queue_nums;
+        match wanted {
+            None if count > 0 => Ok(QueueId(self.random_below(count))),
+            Some(queue) if queue.0 < topic.queues.len() as u32 => Ok(queue),
+            Some(queue) => Err(Refusal::no_queue_id(topic.name.as_str(), queue, topic.queues.len() as u32)),
+            None => Err(Refusal::NotPermitted(format!("the topic [{}] has no queue to write to", topic.name))),
+        }
+    }
+
+    /// Appends the turn's messages at once. Their places are known from here on, the promise holds once the watermark
+    /// passes `Appended::end`.
+    pub fn append(&self, turn: Turn, now: Timestamp) -> Result<Arc<Appended>, Refusal> {
+        let count = turn.batch.len() as u64;
+        match self.store().append(turn.batch, now) {
+            Ok((appended, buffer)) => {
+                // Only what is worth keeping: a nearly used-up buffer goes with the records in it.
+                if buffer.capacity() >= BUFFER_WORTH_KEEPING {
+                    self.buffers.lock().push(buffer);
+                }
+                self.log_changed();
+                Ok(appended)
+            }
+            Err(error) => {
+                self.metrics().publish_refused.add(count);
+                Err(refusal_of(error))
+            }
+        }
+    }
+}
+
+/// Spare bytes that make a buffer worth keeping for the next turn.
+const BUFFER_WORTH_KEEPING: usize = 16 * 1024;
+
+fn refusal_of(error: StorageError) -> Refusal {
+    match error {
+        StorageError::RecordTooLarge { .. } => Refusal::BadMessage(error.to_string()),
+        error => Refusal::Unavailable(error.to_string()),
+    }
+}
+
+fn tag_of(tags: &[u8]) -> i64 {
+    std::str::from_utf8(tags).map_or(0, tag_code)
+}
+
+/// Topics the broker alone writes (source: RocketMQ `TopicValidator`).
+fn is_write_protected(name: &str) -> bool {
+    matches!(
+        name,
+        DELAY_TOPIC
+            | "RMQ_SYS_TRANS_HALF_TOPIC"
+            | "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+            | "TRANS_CHECK_MAX_TIME_TOPIC"
+            | "SELF_TEST_TOPIC"
+            | "OFFSET_MOVED_EVENT"
+    )
+}

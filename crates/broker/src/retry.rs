@@ -1,0 +1,116 @@
+//! Messages a consumer could not handle: back to its group's retry topic after a while, at last to its dead letters.
+
+use base::properties::{self, names};
+use base::record::Record;
+use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
+
+use crate::broker::{Broker, internal};
+use crate::publish::Message;
+
+/// First delay level of a retry: the third (10 s by default), one more with each.
+const RETRY_LEVEL_FIRST: i32 = 3;
+
+/// A consumer's request to see a message again.
+#[derive(Clone, Debug)]
+pub struct SendBack<'a> {
+    /// Group that could not handle it.
+    pub group: GroupName,
+    /// Where the message is.
+    pub log_offset: LogOffset,
+    /// Level to wait for; 0 leaves it to the number of tries, below 0 gives up at once.
+    pub delay_level: i32,
+    /// Tries the client allows, if it says so.
+    pub max_reconsume_times: Option<i32>,
+    /// Id the first try had, as the client knows it.
+    pub origin_message_id: Option<&'a str>,
+}
+
+impl Broker {
+    /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
+    pub fn send_back(&self, request: &SendBack<'_>, now: Timestamp) -> Result<(), Refusal> {
+        let group_name = request.group.as_str();
+        let group =
+            self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
+        if group.retry_queue_nums == 0 {
+            return Ok(());
+        }
+        let bytes = self.store().record_at(request.log_offset).map_err(internal)?;
+        let bytes = bytes.ok_or_else(|| {
+            Refusal::Internal(format!("look message by offset failed, {}", request.log_offset))
+        })?;
+        let record = Record::decode(&bytes).map_err(internal)?;
+        let tries_max = request.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(group.retry_max_times);
+        let gives_up = record.reconsume_times >= tries_max || request.delay_level < 0;
+        let mut block = properties::without(
+            record.properties,
+            &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID, names::WAIT],
+        );
+        note_origin(&mut block, &record, request);
+        let topic = if gives_up {
+            note_death(&mut block, &record);
+            self.metrics().dead_letters.add(1);
+            self.dead_letter_topic(group_name, now)?
+        } else {
+            let level = match request.delay_level {
+                0 => RETRY_LEVEL_FIRST.saturating_add(record.reconsume_times),
+                level => level,
+            };
+            properties::append(&mut block, names::DELAY, &level.to_string());
+            self.metrics().retries.add(1);
+            self.ensure_retry_topic(&group, now)?;
+            let name = TopicName::retry_of(group_name);
+            self.catalog().topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?
+        };
+        let queues = topic.settings.write_queue_nums.max(1);
+        let message = Message {
+            queue: Some(QueueId(self.random_below(queues))),
+            body: record.body,
+            properties: &block,
+            flag: record.flag,
+            system_flag: record.system_flag,
+            born_timestamp: record.born_timestamp,
+            born_host: record.born_host,
+            reconsume_times: record.reconsume_times.saturating_add(1),
+        };
+        let mut turn = self.begin_turn(now);
+        self.add(&mut turn, &topic, &message)?;
+        self.append(turn, now).map(|_| ())
+    }
+
+    /// The topic of a group's dead letters, made with the first.
+    pub fn dead_letter_topic(
+        &self,
+        group: &str,
+        now: Timestamp,
+    ) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
+        let name = TopicName::dead_letters_of(group);
+        match self.catalog().topic(name.as_str()) {
+            Some(topic) => Ok(topic),
+            None => self.make_internal_topic(name, 1, now),
+        }
+    }
+}
+
+/// Where the message came from first: kept through all its tries.
+fn note_origin(block: &mut Vec<u8>, record: &Record<'_>, request: &SendBack<'_>) {
+    if record.property(names::RETRY_TOPIC).is_none() {
+        properties::append(block, names::RETRY_TOPIC, record.topic);
+    }
+    if record.property(names::ORIGIN_MESSAGE_ID).is_none() {
+        let stored_as = base::record::offset_message_id(record.store_host, record.log_offset);
+        let id = request.origin_message_id.filter(|id| !id.is_empty()).unwrap_or(stored_as.as_str());
+        properties::append(block, names::ORIGIN_MESSAGE_ID, id);
+    }
+}
+
+fn note_death(block: &mut Vec<u8>, record: &Record<'_>) {
+    if record.property(names::DEAD_LETTER_ORIGIN_TOPIC).is_none() {
+        let topic = record.property(names::RETRY_TOPIC).unwrap_or(record.topic);
+        properties::append(block, names::DEAD_LETTER_ORIGIN_TOPIC, topic);
+    }
+    if record.property(names::DEAD_LETTER_ORIGIN_MESSAGE_ID).is_none() {
+        let stored_as = base::record::offset_message_id(record.store_host, record.log_offset);
+        let id = record.property(names::ORIGIN_MESSAGE_ID).unwrap_or(stored_as.as_str());
+        properties::append(block, names::DEAD_LETTER_ORIGIN_MESSAGE_ID, id);
+    }
+}
