@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::offset::Watermark;
 use base::{QueueId, QueueOffset, Refusal, Timestamp};
 
 use crate::RawOffset;
@@ -33,7 +34,38 @@ pub struct ProgressPicture {
     pub consumed_time: Timestamp,
 }
 
+/// The broker's figures at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuntimePicture {
+    /// Messages stored a second, over the last 10, 60 and 600 s.
+    pub put_rates: [f64; 3],
+    /// Messages handed out a second, likewise.
+    pub get_rates: [f64; 3],
+    /// First byte of the log.
+    pub log_first: u64,
+    /// One past its last.
+    pub log_end: u64,
+    /// Bytes appended and not yet on the disk.
+    pub unsynced_bytes: u64,
+    /// Use of the disk.
+    pub disk_used_percent: f64,
+}
+
 impl Broker {
+    /// The broker's figures now.
+    pub fn runtime_picture(&self, now: Timestamp) -> RuntimePicture {
+        let (put_rates, get_rates) = self.rates.lock().averages(now);
+        let end = self.reached(Watermark::Appended);
+        RuntimePicture {
+            put_rates,
+            get_rates,
+            log_first: self.store().log_first().0,
+            log_end: end.0,
+            unsynced_bytes: end.0 - self.reached(Watermark::Durable).0.min(end.0),
+            disk_used_percent: self.store().disk_used_percent().unwrap_or_default(),
+        }
+    }
+
     /// Bounds of a topic's queues. Waits for the disk.
     pub fn topic_picture(&self, topic: &str) -> Result<Vec<QueuePicture>, Refusal> {
         let queues = self.queues_of(topic)?;

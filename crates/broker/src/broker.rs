@@ -3,14 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 
 use base::document::TopicDocument;
 use base::metric::Metrics;
-use base::{Refusal, Timestamp, TopicName};
+use base::limits::STAGED_SIZE_MAX;
+use base::offset::Watermark;
+use base::{LogOffset, Refusal, Timestamp, TopicName};
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{Store, StorageError};
+use storage::{Appended, Store, StorageError};
 
 use crate::catalog::Catalog;
 use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};
@@ -18,6 +21,7 @@ use crate::group::Groups;
 use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
+use crate::rate::Rates;
 
 /// What a broker is called and allows.
 #[derive(Clone, Debug)]
@@ -83,6 +87,7 @@ pub struct Broker {
     /// Encoding buffers between turns.
     pub(crate) buffers: Mutex<Vec<BytesMut>>,
     started: Timestamp,
+    pub(crate) rates: Mutex<Rates>,
 }
 
 impl Broker {
@@ -109,6 +114,7 @@ impl Broker {
             locks: Locks::default(),
             buffers: Mutex::default(),
             started: now,
+            rates: Mutex::default(),
             options,
             store,
             metrics,
@@ -206,6 +212,51 @@ impl Broker {
         self.random.lock().random()
     }
 
+    /// How far the log has come by `watermark`.
+    pub fn reached(&self, watermark: Watermark) -> LogOffset {
+        self.store.watermarks().get(watermark)
+    }
+
+    /// Calls `bell` once `watermark` passes `offset`, or when the log accepts no more writes.
+    pub fn when(&self, watermark: Watermark, offset: LogOffset, bell: Waker) {
+        self.store.when(watermark, offset, bell);
+    }
+
+    /// Waits until records are in the log and survive a killed process. Not for a network thread.
+    pub fn wait_until_kept(&self, appended: &Appended) -> Result<(), Refusal> {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let watermark = if self.options.sync_flush { Watermark::Durable } else { Watermark::Appended };
+        while self.reached(watermark) < appended.end {
+            if let Some(refusal) = self.poisoned() {
+                return Err(refusal);
+            }
+            self.when(watermark, appended.end, Waker::from(Arc::new(Unpark(std::thread::current()))));
+            std::thread::park();
+        }
+        Ok(())
+    }
+
+    /// Time and place of the last record that can be found by key.
+    pub fn key_index_last(&self) -> (Timestamp, LogOffset) {
+        self.store.key_index_last()
+    }
+
+    /// Whether publishers must wait: too much is staged and not yet written.
+    pub fn is_behind(&self) -> bool {
+        self.store.staged_size() >= STAGED_SIZE_MAX
+    }
+
+    /// Why nothing more can be stored, if that is so.
+    pub fn poisoned(&self) -> Option<Refusal> {
+        let reason = self.store.poisoned()?;
+        Some(Refusal::Unavailable(format!("the log accepts no more writes since one failed: {reason}")))
+    }
+
     /// Removes a topic with its queues and all offsets in it. Waits for the disk.
     pub fn remove_topic(&self, name: &str, now: Timestamp) -> Result<(), Refusal> {
         if self.system_topics().iter().any(|system| system == name) {
@@ -237,8 +288,9 @@ impl Broker {
         self.delay.save(&self.store, now)
     }
 
-    /// Housekeeping of what is only in memory.
+    /// Housekeeping of what is only in memory; about once a second.
     pub fn expire(&self, now: Timestamp) {
+        self.rates.lock().sample(now, self.metrics.messages_in.get(), self.metrics.messages_out.get());
         self.expire_members(now);
         self.expire_locks(now);
     }

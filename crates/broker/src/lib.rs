@@ -17,6 +17,7 @@ mod lookup;
 mod mailbox;
 mod offset;
 mod publish;
+mod rate;
 mod retry;
 
 pub use broker::{Broker, Host, Options};
@@ -31,6 +32,7 @@ pub use mailbox::{Mailbox, Signal};
 pub use offset::Boundary;
 pub use publish::{Message, Turn};
 pub use retry::SendBack;
+pub use storage::{Appended, BatchRecord, QueueIndex, ReadMode};
 
 /// One place's position, as committed or reported: may lie outside the queue.
 pub type RawOffset = i64;

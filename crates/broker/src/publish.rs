@@ -63,6 +63,11 @@ impl Turn {
         self.batch.size()
     }
 
+    /// Drops all but the first `count` messages.
+    pub fn truncate(&mut self, count: usize) {
+        self.batch.truncate(count);
+    }
+
     /// Whether any of its messages waits for the sync.
     pub const fn needs_durable(&self) -> bool {
         self.needs_durable
@@ -188,8 +193,8 @@ impl Broker {
         Ok(made)
     }
 
-    /// Checks a message and adds it to the turn. Returns its number there.
-    pub fn add(&self, turn: &mut Turn, topic: &Topic, message: &Message<'_>) -> Result<usize, Refusal> {
+    /// Checks a message and adds it to the turn as one record. Returns the queue it is for.
+    pub fn add(&self, turn: &mut Turn, topic: &Topic, message: &Message<'_>) -> Result<QueueId, Refusal> {
         let noted = Noted::of(message.properties);
         self.check(topic, message, &noted)?;
         let queue = self.choose_queue(topic, message.queue)?;
@@ -203,10 +208,12 @@ impl Broker {
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
         turn.needs_durable |= noted.waits && self.options().sync_flush;
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
-            return self.park(turn, topic, queue, message, (block, separator), &noted);
+            self.park(turn, topic, queue, message, (block, separator), &noted)?;
+        } else {
+            let pieces = [block, separator, self.stamp()];
+            self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)?;
         }
-        let pieces = [block, separator, self.stamp()];
-        self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
+        Ok(queue)
     }
 
     /// Adds a delayed message to its level's queue, with the way back in its properties.
@@ -218,7 +225,7 @@ impl Broker {
         message: &Message<'_>,
         (block, separator): (&[u8], &[u8]),
         noted: &Noted<'_>,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<(), Refusal> {
         let (level, delay_ms) = self.delay.levels.clip(noted.delay_level);
         let parked = self.delay_topic(turn.now)?;
         let mut way_back = Vec::new();
@@ -239,7 +246,7 @@ impl Broker {
         pieces: &[&[u8]],
         code: i64,
         noted: &Noted<'_>,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<(), Refusal> {
         let draft = Draft {
             topic: topic.name.as_str(),
             queue,
@@ -259,14 +266,14 @@ impl Broker {
                 "the message's properties take {properties_len} bytes; at most {PROPERTIES_SIZE_MAX} are possible"
             )));
         }
-        let number = turn.batch.push(topic.queue(queue)?, &draft, code);
+        turn.batch.push(topic.queue(queue)?, &draft, code);
         if self.options().key_index {
             let texts = [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
             for key in texts.iter().flat_map(|text| text.split(' ')).filter(|key| !key.is_empty()) {
                 turn.batch.add_key(key_hash(topic.name.as_str(), key));
             }
         }
-        Ok(number)
+        Ok(())
     }
 
     fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {

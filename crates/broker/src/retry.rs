@@ -1,11 +1,14 @@
 //! Messages a consumer could not handle: back to its group's retry topic after a while, at last to its dead letters.
 
+use std::sync::Arc;
+
 use base::properties::{self, names};
 use base::record::Record;
 use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
 
 use crate::broker::{Broker, internal};
 use crate::publish::Message;
+use crate::Appended;
 
 /// First delay level of a retry: the third (10 s by default), one more with each.
 const RETRY_LEVEL_FIRST: i32 = 3;
@@ -27,12 +30,13 @@ pub struct SendBack<'a> {
 
 impl Broker {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
-    pub fn send_back(&self, request: &SendBack<'_>, now: Timestamp) -> Result<(), Refusal> {
+    /// `None` if the group keeps no retries.
+    pub fn send_back(&self, request: &SendBack<'_>, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
         let group_name = request.group.as_str();
         let group =
             self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
         if group.retry_queue_nums == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let bytes = self.store().record_at(request.log_offset).map_err(internal)?;
         let bytes = bytes.ok_or_else(|| {
@@ -74,7 +78,7 @@ impl Broker {
         };
         let mut turn = self.begin_turn(now);
         self.add(&mut turn, &topic, &message)?;
-        self.append(turn, now).map(|_| ())
+        self.append(turn, now).map(Some)
     }
 
     /// The topic of a group's dead letters, made with the first.

@@ -93,6 +93,15 @@ impl AppendBatch {
         slot as u32
     }
 
+    /// Drops all but the first `count` records.
+    pub fn truncate(&mut self, count: usize) {
+        if let Some(first_dropped) = self.records.get(count) {
+            self.bytes.truncate(first_dropped.start as usize);
+            self.records.truncate(count);
+            self.keys.retain(|key| (key.record as usize) < count);
+        }
+    }
+
     /// Records so far.
     pub fn len(&self) -> usize {
         self.records.len()

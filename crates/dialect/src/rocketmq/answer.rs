@@ -1,0 +1,113 @@
+//! An answer to one request, and how it is put on the wire.
+
+use std::borrow::Cow;
+
+use base::Refusal;
+use base::cursor::DecodeError;
+use bytes::{Bytes, BytesMut};
+use wire::rocketmq::code::response;
+use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
+use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language};
+
+use super::VERSION;
+use super::error::code_of;
+
+/// What of a request its answer needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) opaque: i32,
+    pub(super) form: Form,
+    pub(super) one_way: bool,
+}
+
+impl Asked {
+    pub(super) fn of(command: &Command<'_>) -> Self {
+        Self { opaque: command.header.opaque, form: command.form, one_way: command.header.is_one_way() }
+    }
+}
+
+/// An answer that is not on the hot path.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) code: i32,
+    pub(super) remark: Option<String>,
+    /// Header fields, already encoded as name and text.
+    pub(super) fields: Vec<(&'static str, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// What a handler gives: an answer, or the reason why not.
+pub(super) type Answered = Result<Answer, Refusal>;
+
+impl Answer {
+    /// Success with nothing to say.
+    pub(super) fn ok() -> Self {
+        Self::default()
+    }
+
+    /// Success with a body.
+    pub(super) fn body(body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), ..Self::default() }
+    }
+
+    /// Success with a JSON body.
+    pub(super) fn json(value: &serde_json::Value) -> Self {
+        Self::body(value.to_string())
+    }
+
+    /// Adds a header field.
+    pub(super) fn field(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.fields.push((name, value.to_string()));
+        self
+    }
+
+    /// A refusal as an answer.
+    pub(super) fn refused(refusal: &Refusal) -> Self {
+        Self { code: code_of(refusal), remark: Some(refusal.to_string()), ..Self::default() }
+    }
+
+    /// The frame that carries it.
+    pub(super) fn encode(&self, asked: Asked) -> Bytes {
+        let mut out = BytesMut::new();
+        let write_fields = |sink: &mut FieldSink<'_>| self.fields.iter().for_each(|(name, value)| sink.text(name, value));
+        let header = response_header(asked.opaque, self.code, self.remark.as_deref());
+        frame::encode(&mut out, asked.form, &header, write_fields, &self.body);
+        out.freeze()
+    }
+}
+
+/// The fixed part of a response.
+pub(super) fn response_header(opaque: i32, code: i32, remark: Option<&str>) -> Header<'_> {
+    Header {
+        code,
+        language: Language::JAVA,
+        version: VERSION,
+        opaque,
+        flag: FLAG_RESPONSE,
+        remark: remark.map(Cow::Borrowed),
+    }
+}
+
+/// Reads a typed header; what is wrong with it becomes a refusal that names the field.
+pub(super) fn header<'a, H: TypedHeader<'a>>(command: &Command<'a>) -> Result<H, Refusal> {
+    H::decode(&command.fields).map_err(|error| bad_header(&error))
+}
+
+pub(super) fn bad_header(error: &HeaderError) -> Refusal {
+    Refusal::BadRequest(error.to_string())
+}
+
+/// A body that cannot be read, as a refusal.
+pub(super) fn bad_body(error: DecodeError) -> Refusal {
+    Refusal::BadRequest(format!("the body cannot be read: {error}"))
+}
+
+/// Requests Sluice does not know, or knows and does not have.
+pub(super) fn not_supported(code: i32) -> Answer {
+    let name = wire::rocketmq::code::request::name(code);
+    Answer {
+        code: response::REQUEST_CODE_NOT_SUPPORTED,
+        remark: Some(format!("request type {code} ({name}) not supported by Sluice")),
+        ..Answer::default()
+    }
+}

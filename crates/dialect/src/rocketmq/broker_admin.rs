@@ -1,0 +1,89 @@
+//! The broker itself for administrators: settings, run-time figures, statistics.
+
+use base::{Refusal, Timestamp};
+use serde_json::{Map, Value, json};
+use wire::rocketmq::frame::Command;
+use wire::rocketmq::header::BrokerStatsRequest;
+
+use super::answer::{Answer, Answered, header};
+use super::session::Context;
+use super::{VERSION, VERSION_NAME};
+
+pub(super) fn config(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let text: String = context.options.settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    Ok(Answer::body(text).field("version", 0))
+}
+
+/// The table `brokerStatus` and `clusterList` print; names are those a Java broker uses.
+pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let broker = context.broker;
+    let metrics = broker.metrics();
+    let store = broker.runtime_picture(context.now);
+    let mut table = Map::new();
+    let mut put = |name: &str, value: String| {
+        table.insert(name.to_owned(), Value::String(value));
+    };
+    put("brokerActive", "true".to_owned());
+    put("brokerVersion", VERSION.to_string());
+    put("brokerVersionDesc", VERSION_NAME.to_owned());
+    put("bootTimestamp", broker.started().0.to_string());
+    put("startAcceptSendRequestTimeStamp", "0".to_owned());
+    put("runtime", uptime(context.now.ms_since(broker.started())));
+    put("putTps", three(store.put_rates));
+    put("getFoundTps", three(store.get_rates));
+    put("getTotalTps", three(store.get_rates));
+    put("getMissTps", three([0.0; 3]));
+    put("getTransferredTps", three(store.get_rates));
+    put("putMessageTimesTotal", metrics.messages_in.get().to_string());
+    put("putMessageFailedTimes", metrics.publish_refused.get().to_string());
+    put("putMessageSizeTotal", metrics.message_bytes_in.get().to_string());
+    let average = metrics.message_bytes_in.get() as f64 / metrics.messages_in.get().max(1) as f64;
+    put("putMessageAverageSize", format!("{average:.1}"));
+    put("putMessageEntireTimeMax", (metrics.publish_microseconds_max.get() / 1000).to_string());
+    put("getMessageEntireTimeMax", "0".to_owned());
+    for total in ["msgPutTotalTodayNow", "msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning"] {
+        let value = if total == "msgPutTotalTodayNow" { metrics.messages_in.get() } else { 0 };
+        put(total, value.to_string());
+    }
+    for total in ["msgGetTotalTodayNow", "msgGetTotalTodayMorning", "msgGetTotalYesterdayMorning"] {
+        let value = if total == "msgGetTotalTodayNow" { metrics.messages_out.get() } else { 0 };
+        put(total, value.to_string());
+    }
+    put("dispatchBehindBytes", "0".to_owned());
+    put("dispatchMaxBuffer", "0".to_owned());
+    put("pageCacheLockTimeMills", "0".to_owned());
+    put("remainTransientStoreBufferNumbs", i32::MAX.to_string());
+    put("remainHowManyDataToCommit", "0".to_owned());
+    put("remainHowManyDataToFlush", store.unsynced_bytes.to_string());
+    let earliest = broker.earliest_in_log().unwrap_or(Timestamp(0));
+    put("earliestMessageTimeStamp", if earliest.0 == 0 { "-1".to_owned() } else { earliest.0.to_string() });
+    let ratio = format!("{:.4}", store.disk_used_percent / 100.0);
+    put("commitLogDiskRatio", ratio.clone());
+    put("consumeQueueDiskRatio", ratio);
+    put("commitLogMinOffset", store.log_first.to_string());
+    put("commitLogMaxOffset", store.log_end.to_string());
+    for pool in ["send", "pull", "litePull", "query", "ack"] {
+        put(&format!("{pool}ThreadPoolQueueSize"), "0".to_owned());
+        put(&format!("{pool}ThreadPoolQueueHeadWaitTimeMills"), "0".to_owned());
+    }
+    for (level, delivered, end) in broker.delay_progress() {
+        put(&format!("scheduleMessageOffset_{level}"), format!("{delivered},{end}"));
+    }
+    Ok(Answer::json(&json!({"table": table})))
+}
+
+fn three(rates: [f64; 3]) -> String {
+    rates.map(|rate| format!("{rate:.4}")).join(" ")
+}
+
+fn uptime(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    format!("[ {days} days, {hours} hours, {minutes} minutes, {} seconds ]", seconds % 60)
+}
+
+/// Rates by minute are kept for the broker as a whole only.
+pub(super) fn stats(_context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: BrokerStatsRequest<'_> = header(command)?;
+    Err(Refusal::Internal(format!("The stats <{}> <{}> not exist", request.stats_name, request.stats_key)))
+}

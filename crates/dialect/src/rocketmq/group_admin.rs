@@ -1,0 +1,215 @@
+//! Groups for administrators: settings, who is connected, how far they have come.
+
+use base::document::GroupDocument;
+use base::{GroupName, Refusal};
+use broker::Member;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use wire::rocketmq::body::client::{decode, queue_keyed_object};
+use wire::rocketmq::code::response;
+use wire::rocketmq::frame::{Command, Language};
+use wire::rocketmq::header::{
+    ConsumeStatsRequest, ConsumerGroupRequest, DeleteGroupRequest, GroupRequest, ProducerGroupRequest,
+    TopicGroupRequest,
+};
+
+use super::answer::{Answer, Answered, bad_body, header};
+use super::consumer::subscription_data;
+use super::offset::message_queue;
+use super::session::Context;
+
+fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::Internal(error.to_string())
+}
+
+pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let settings: GroupDocument = decode("group settings", command.body).map_err(bad_body)?;
+    keep(context, vec![settings])
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct GroupList {
+    group_config_list: Vec<GroupDocument>,
+}
+
+pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let list: GroupList = decode("group list", command.body).map_err(bad_body)?;
+    keep(context, list.group_config_list)
+}
+
+fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
+    let mut checked = Vec::new();
+    for settings in groups {
+        checked.push((GroupName::checked(&settings.group_name)?, settings));
+    }
+    for (name, settings) in checked {
+        context.broker.catalog().put_group(&name, settings, context.now);
+    }
+    context.broker.save(context.now).map_err(internal)?;
+    Ok(Answer::ok())
+}
+
+pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: DeleteGroupRequest<'_> = header(command)?;
+    let forget = request.clean_offset.or(request.remove_offset).unwrap_or_default();
+    context.broker.remove_group(&request.group_name, forget, context.now)?;
+    Ok(Answer::ok())
+}
+
+pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    Ok(Answer::body(serde_json::to_vec(&context.broker.catalog().group_table()).map_err(internal)?))
+}
+
+pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: GroupRequest<'_> = header(command)?;
+    let group = context.broker.catalog().group(&request.group);
+    let group = group.ok_or_else(|| Refusal::NoSuchGroup(request.group.to_string()))?;
+    Ok(Answer::body(serde_json::to_vec(&*group).map_err(internal)?))
+}
+
+fn connection(member: &Member) -> Value {
+    json!({
+        "clientId": member.client_id,
+        "clientAddr": member.address.to_string(),
+        "language": Language(member.language).name(),
+        "version": member.version,
+    })
+}
+
+pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: ConsumerGroupRequest<'_> = header(command)?;
+    let group = context.broker.group_picture(&request.consumer_group).ok_or_else(|| {
+        Refusal::GroupOffline(format!("{}] not online [{}", request.consumer_group, context.broker.options().broker_name))
+    })?;
+    let subscriptions: Map<String, Value> = group
+        .subscriptions
+        .iter()
+        .map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted))))
+        .collect();
+    Ok(Answer::json(&json!({
+        "connectionSet": group.members.iter().map(connection).collect::<Vec<_>>(),
+        "subscriptionTable": subscriptions,
+        "consumeType": group.consume_type,
+        "messageModel": group.message_model,
+        "consumeFromWhere": group.consume_from_where,
+    })))
+}
+
+pub(super) fn producer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: ProducerGroupRequest<'_> = header(command)?;
+    let producers = context.broker.producers_of(&request.producer_group);
+    if producers.is_empty() {
+        return Ok(Answer {
+            code: response::SYSTEM_ERROR,
+            remark: Some(format!("the producer group[{}] not exist", request.producer_group)),
+            ..Answer::default()
+        });
+    }
+    Ok(Answer::json(&json!({"connectionSet": producers.iter().map(connection).collect::<Vec<_>>()})))
+}
+
+pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let mut data = Map::new();
+    for (group, members) in context.broker.all_producers() {
+        let members = members.iter().map(|member| {
+            json!({
+                "clientId": member.client_id,
+                "remoteIP": member.address.to_string(),
+                "language": Language(member.language).name(),
+                "version": member.version,
+                "lastUpdateTimestamp": member.seen.0,
+            })
+        });
+        data.insert(group.as_str().to_owned(), members.collect());
+    }
+    Ok(Answer::json(&json!({"data": data})))
+}
+
+/// One group's progress in topics, as the body of 208 has it; also the sum of what it has not consumed.
+fn stats_of(context: &Context<'_>, group: &str, topics: &[String]) -> Result<(String, u64), Refusal> {
+    let mut rows = Vec::new();
+    let mut behind = 0;
+    for topic in topics {
+        if context.broker.catalog().topic(topic).is_none() {
+            continue;
+        }
+        for queue in context.broker.progress_picture(topic, group)? {
+            behind += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
+            let value = json!({
+                "brokerOffset": queue.end.0,
+                "consumerOffset": queue.committed,
+                "lastTimestamp": queue.consumed_time.0,
+                "pullOffset": queue.committed,
+            });
+            rows.push((message_queue(context.broker, topic, queue.queue), value));
+        }
+    }
+    let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
+    Ok((format!("{{\"consumeTps\":0.0,\"offsetTable\":{table}}}"), behind))
+}
+
+pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: ConsumeStatsRequest<'_> = header(command)?;
+    let named = |text: Option<&str>| -> Vec<String> {
+        text.unwrap_or_default().split(';').filter(|topic| !topic.is_empty()).map(str::to_owned).collect()
+    };
+    let mut topics = named(request.topic.as_deref());
+    topics.extend(named(request.topic_list.as_deref()));
+    if topics.is_empty() {
+        topics = context.broker.topics_of_group(&request.consumer_group);
+    }
+    let (body, _) = stats_of(context, &request.consumer_group, &topics)?;
+    Ok(Answer::body(body))
+}
+
+pub(super) fn all_consume_stats(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let mut groups = Vec::new();
+    let mut total = 0;
+    for group in context.broker.catalog().groups() {
+        let name = &group.group_name;
+        let topics = context.broker.topics_of_group(name);
+        let (stats, behind) = stats_of(context, name, &topics)?;
+        total += behind;
+        groups.push(format!("{{{}:[{stats}]}}", Value::from(name.as_str())));
+    }
+    let address = Value::from(context.broker.options().store_host.to_string());
+    Ok(Answer::body(format!(
+        "{{\"brokerAddr\":{address},\"consumeStatsList\":[{}],\"totalDiff\":{total},\"totalInflightDiff\":0}}",
+        groups.join(",")
+    )))
+}
+
+pub(super) fn topics(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: GroupRequest<'_> = header(command)?;
+    Ok(Answer::json(&json!({"topicList": context.broker.topics_of_group(&request.group)})))
+}
+
+pub(super) fn subscription(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicGroupRequest<'_> = header(command)?;
+    let known = context.broker.subscription(&request.group, &request.topic).ok();
+    Ok(Answer::json(&json!({
+        "group": request.group,
+        "topic": request.topic,
+        "subscriptionData": known.map(|wanted| subscription_data(&wanted)),
+    })))
+}
+
+pub(super) fn time_span(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicGroupRequest<'_> = header(command)?;
+    let queues = context.broker.topic_picture(&request.topic)?;
+    let progress = context.broker.progress_picture(&request.topic, &request.group)?;
+    let spans = queues.iter().zip(&progress).map(|(queue, done)| {
+        let earliest = context.broker.earliest_stored(&request.topic, queue.queue).unwrap_or_default();
+        let next = context.broker.stored_at(&request.topic, queue.queue, done.committed.max(0) as u64);
+        let delay = if done.committed.max(0) as u64 >= queue.end.0 { 0 } else { context.now.ms_since(next) };
+        json!({
+            "messageQueue": message_queue(context.broker, &request.topic, queue.queue),
+            "minTimeStamp": earliest.0,
+            "maxTimeStamp": queue.last_stored.0,
+            "consumeTimeStamp": done.consumed_time.0,
+            "delayTime": delay,
+        })
+    });
+    Ok(Answer::json(&json!({"consumeTimeSpanSet": spans.collect::<Vec<_>>()})))
+}

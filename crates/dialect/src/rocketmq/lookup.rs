@@ -1,0 +1,70 @@
+//! Finding messages: by key, by id, and looking at a queue's entries.
+
+use base::{LogOffset, QueueOffset, Refusal, Timestamp};
+use broker::{KeyKind, ReadMode};
+use serde_json::json;
+use wire::rocketmq::frame::Command;
+use wire::rocketmq::header::{QueryConsumeQueueRequest, QueryMessageRequest, ViewMessageRequest};
+
+use super::answer::{Answer, Answered, header};
+use super::consumer::subscription_data;
+use super::offset::queue_id;
+use super::session::Context;
+
+/// Entries one look at a queue gives at most.
+const ENTRIES_MAX: usize = 1000;
+
+pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: QueryMessageRequest<'_> = header(command)?;
+    let kind = if request.unique_key_query == Some(true) { KeyKind::Unique } else { KeyKind::Key };
+    let time = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or_default());
+    let times = (time(request.begin_timestamp), time(request.end_timestamp));
+    let count = usize::try_from(request.max_count).unwrap_or_default().clamp(1, context.options.query_count_max);
+    let found = context.broker.messages_by_key(&request.topic, &request.key, kind, times, count);
+    let (last_time, last_offset) = context.broker.key_index_last();
+    let answer = match found {
+        Ok(messages) => Answer::body(messages.concat()),
+        Err(Refusal::NoSuchMessage(text)) => return Err(Refusal::NotFound(text)),
+        Err(refusal) => return Err(refusal),
+    };
+    Ok(answer
+        .field("indexLastUpdateTimestamp", last_time.0)
+        .field("indexLastUpdatePhyoffset", last_offset))
+}
+
+pub(super) fn by_id(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: ViewMessageRequest<'_> = header(command)?;
+    let offset = LogOffset(u64::try_from(request.offset).unwrap_or(u64::MAX));
+    Ok(Answer::body(context.broker.message_at(offset)?))
+}
+
+pub(super) fn consume_queue(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: QueryConsumeQueueRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
+    let queues = context.broker.queues_of(&request.topic)?;
+    let known = queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(&request.topic, queue, 0))?;
+    let group = request.consumer_group.as_deref().unwrap_or_default();
+    let subscription = context.broker.subscription(group, &request.topic).ok();
+    let count = usize::try_from(request.count).unwrap_or_default().min(ENTRIES_MAX);
+    let from = QueueOffset(u64::try_from(request.index).unwrap_or_default()).max(known.first());
+    let mut entries = Vec::new();
+    known.read(from, count, ReadMode::MayWait, &mut entries).map_err(|error| Refusal::Internal(error.to_string()))?;
+    let data: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let passes = subscription.as_ref().is_none_or(|wanted| wanted.filter.matches(entry.tag_code));
+            json!({
+                "physicOffset": entry.log_offset.0,
+                "physicSize": entry.size,
+                "tagsCode": entry.tag_code,
+                "eval": passes,
+            })
+        })
+        .collect();
+    Ok(Answer::json(&json!({
+        "subscriptionData": subscription.map(|wanted| subscription_data(&wanted)),
+        "queueData": data,
+        "maxQueueIndex": known.end().0,
+        "minQueueIndex": known.first().0,
+    })))
+}

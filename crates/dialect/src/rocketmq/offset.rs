@@ -1,0 +1,146 @@
+//! Offsets: commit, query, bounds, by time, reset.
+
+use base::{QueueId, Refusal, Timestamp};
+use broker::{Boundary, Broker};
+use serde_json::json;
+use wire::rocketmq::body::client::{MessageQueue, queue_keyed_object};
+use wire::rocketmq::frame::Command;
+use wire::rocketmq::header::{
+    CloneGroupOffsetRequest, QueryConsumerOffsetRequest, QueueRequest, ResetOffsetRequest, SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+};
+
+use super::answer::{Answer, Answered, header};
+use super::session::Context;
+
+/// A queue number of a request.
+pub(super) fn queue_id(topic: &str, number: i32, broker: &Broker) -> Result<QueueId, Refusal> {
+    let count = broker.queues_of(topic)?.len() as u32;
+    let queue = u32::try_from(number).ok().filter(|&number| number < count).map(QueueId);
+    queue.ok_or_else(|| Refusal::no_such_queue(topic, i64::from(number), count))
+}
+
+pub(super) fn commit(broker: &Broker, command: &Command<'_>) -> Answered {
+    let request: UpdateConsumerOffsetRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, broker)?;
+    broker.commit_offset(&request.topic, &request.consumer_group, queue, request.commit_offset)?;
+    Ok(Answer::ok())
+}
+
+pub(super) fn max(broker: &Broker, command: &Command<'_>) -> Answered {
+    let request: QueueRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, broker)?;
+    let queues = broker.queues_of(&request.topic)?;
+    Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.end().0)))
+}
+
+pub(super) fn min(broker: &Broker, command: &Command<'_>) -> Answered {
+    let request: QueueRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, broker)?;
+    let queues = broker.queues_of(&request.topic)?;
+    Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.first().0)))
+}
+
+pub(super) fn query(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: QueryConsumerOffsetRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
+    let zero_if_new = request.set_zero_if_not_found != Some(false);
+    // A consumer that asks anew knows of a reset from the answer.
+    let reset = context.broker.take_reset(&request.topic, &request.consumer_group, queue);
+    let offset = match reset {
+        Some(offset) => Some(offset),
+        None => context.broker.start_offset(&request.topic, &request.consumer_group, queue, zero_if_new)?,
+    };
+    match offset {
+        Some(offset) => Ok(Answer::ok().field("offset", offset)),
+        None => Err(Refusal::NotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first".to_owned())),
+    }
+}
+
+pub(super) fn search(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: SearchOffsetRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
+    let boundary = match request.boundary_type.as_deref() {
+        Some(text) if text.eq_ignore_ascii_case("UPPER") => Boundary::Upper,
+        _ => Boundary::Lower,
+    };
+    let queues = context.broker.queues_of(&request.topic)?;
+    let known = queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(&request.topic, queue, 0))?;
+    let time = Timestamp(u64::try_from(request.timestamp).unwrap_or_default());
+    Ok(Answer::ok().field("offset", context.broker.search_offset(known, time, boundary)?))
+}
+
+pub(super) fn earliest(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: QueueRequest<'_> = header(command)?;
+    let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
+    let earliest = context.broker.earliest_stored(&request.topic, queue)?;
+    // Java says -1 where there is nothing.
+    let shown = if earliest == Timestamp(0) { -1 } else { earliest.0 as i64 };
+    Ok(Answer::ok().field("timestamp", shown))
+}
+
+/// Sets a group back or forth in every queue of a topic, by time or to one offset; its consumers hear of it with their
+/// next pull.
+pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: ResetOffsetRequest<'_> = header(command)?;
+    let broker = context.broker;
+    let queues = broker.queues_of(&request.topic)?;
+    if broker.catalog().group(&request.group).is_none() {
+        return Err(Refusal::NoSuchGroup(request.group.to_string()));
+    }
+    let mut moved = Vec::new();
+    for queue in &queues {
+        let wanted = request.queue_id.filter(|&number| number >= 0);
+        if wanted.is_some_and(|number| i64::from(number) != i64::from(queue.queue().0)) {
+            continue;
+        }
+        let target = match request.offset.filter(|&offset| offset >= 0) {
+            Some(offset) => offset.clamp(queue.first().0 as i64, queue.end().0 as i64),
+            None if request.timestamp < 0 => queue.end().0 as i64,
+            None => {
+                let time = Timestamp(request.timestamp as u64);
+                broker.search_offset(queue, time, Boundary::Lower)?.0 as i64
+            }
+        };
+        let committed = broker.committed_offset(&request.topic, &request.group, queue.queue());
+        // Without force a group is only ever set back.
+        let offset = match committed {
+            Some(committed) if !request.is_force && target > committed => committed,
+            _ => target,
+        };
+        broker.reset_offset(&request.topic, &request.group, queue.queue(), offset);
+        moved.push((message_queue(broker, &request.topic, queue.queue()), offset));
+    }
+    broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
+    let table = queue_keyed_object(moved.iter().map(|(queue, offset)| (queue, json!(offset))));
+    Ok(Answer::body(format!("{{\"offsetTable\":{table}}}")))
+}
+
+/// A queue as clients name it.
+pub(super) fn message_queue(broker: &Broker, topic: &str, queue: QueueId) -> MessageQueue {
+    MessageQueue {
+        broker_name: broker.options().broker_name.clone(),
+        queue_id: i32::try_from(queue.0).unwrap_or(i32::MAX),
+        topic: topic.to_owned(),
+    }
+}
+
+pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: CloneGroupOffsetRequest<'_> = header(command)?;
+    let topics = match request.topic.as_deref().filter(|topic| !topic.is_empty()) {
+        Some(topic) => vec![topic.to_owned()],
+        None => context.broker.topics_with_offsets_of(&request.source_group),
+    };
+    for topic in topics {
+        context.broker.copy_offsets(&topic, &request.source_group, &request.target_group);
+    }
+    Ok(Answer::ok())
+}
+
+pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    Ok(Answer::json(&context.broker.offset_document()))
+}
+
+pub(super) fn all_delayed(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    Ok(Answer::json(&context.broker.delay_document()))
+}

@@ -1,0 +1,267 @@
+//! Sends: single and batch, of every kind of header; their replies leave when the watermark they wait for has passed.
+
+use std::sync::Arc;
+
+use base::batch_body;
+use base::offset::Watermark;
+use base::properties::{self, names};
+use base::record::{OffsetMessageId, offset_message_id};
+use base::session::CloseReason;
+use base::{GroupName, QueueId, Refusal, Timestamp};
+use broker::{Appended, BatchRecord, Message, Topic, Turn};
+use bytes::BytesMut;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::field::FieldSink;
+use wire::rocketmq::frame::{self, Command};
+use wire::rocketmq::header::{SendRequest, SendRequestV1};
+
+use super::answer::{Asked, bad_body, header, response_header};
+use super::session::RocketSession;
+
+/// Sends of one turn.
+#[derive(Default)]
+pub(super) struct SendTurn {
+    turn: Option<Turn>,
+    sends: Vec<StagedSend>,
+}
+
+impl SendTurn {
+    pub(super) fn size(&self) -> usize {
+        self.turn.as_ref().map_or(0, Turn::size)
+    }
+}
+
+/// One send of a turn: its request, and which of the turn's messages are its own.
+#[derive(Debug)]
+pub(super) struct StagedSend {
+    asked: Asked,
+    first: usize,
+    count: usize,
+    queue: QueueId,
+}
+
+/// Sends that wait for a watermark.
+pub(super) struct WaitingSends {
+    appended: Arc<Appended>,
+    watermark: Watermark,
+    sends: Vec<StagedSend>,
+    /// When they are answered though the watermark has not passed.
+    pub(super) deadline: Timestamp,
+}
+
+impl RocketSession {
+    pub(super) fn send(
+        &mut self,
+        command: &Command<'_>,
+        asked: Asked,
+        turn: &mut SendTurn,
+        now: Timestamp,
+    ) -> Result<(), CloseReason> {
+        let staged = self.stage(command, asked, turn, now);
+        if let Err(refusal) = staged {
+            self.broker.metrics().publish_refused.add(1);
+            self.refuse(asked, &refusal);
+        }
+        Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        command: &Command<'_>,
+        asked: Asked,
+        turn: &mut SendTurn,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let send: SendRequest<'_> = match command.header.code {
+            request::SEND_MESSAGE => header::<SendRequestV1<'_>>(command)?.into(),
+            _ => header(command)?,
+        };
+        let topic = self.topic_of(&send, now)?;
+        let is_batch = command.header.code == request::SEND_BATCH_MESSAGE || send.batch == Some(true);
+        let properties = send.properties.as_deref().unwrap_or_default().as_bytes();
+        let message = Message {
+            queue: u32::try_from(send.queue_id).ok().map(QueueId),
+            body: command.body,
+            properties,
+            flag: send.flag,
+            system_flag: send.system_flag,
+            born_timestamp: Timestamp(u64::try_from(send.born_timestamp).unwrap_or_default()),
+            born_host: self.remote,
+            reconsume_times: send.reconsume_times.unwrap_or_default(),
+        };
+        let topic = self.dead_letter_if_spent(&send, topic, now)?;
+        let broker = &self.broker;
+        let open = turn.turn.get_or_insert_with(|| broker.begin_turn(now));
+        let first = open.len();
+        let queue = if is_batch {
+            stage_batch(broker, open, &topic, &message)?
+        } else {
+            broker.add(open, &topic, &message)?
+        };
+        let count = open.len() - first;
+        turn.sends.push(StagedSend { asked, first, count, queue });
+        Ok(())
+    }
+
+    /// The topic of a send. Connections mostly send to one topic: its name is looked up once.
+    fn topic_of(&mut self, send: &SendRequest<'_>, now: Timestamp) -> Result<Arc<Topic>, Refusal> {
+        let generation = self.broker.catalog().generation();
+        if let Some((known, topic)) = &self.last_topic
+            && *known == generation
+            && topic.name.as_str() == send.topic
+        {
+            return Ok(topic.clone());
+        }
+        let queues = u32::try_from(send.default_topic_queue_nums).unwrap_or_default();
+        let topic = self.broker.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
+        self.last_topic = Some((self.broker.catalog().generation(), topic.clone()));
+        Ok(topic)
+    }
+
+    /// A client that retries by itself sends to the retry topic; once its tries are spent, the message is a dead letter.
+    fn dead_letter_if_spent(
+        &self,
+        send: &SendRequest<'_>,
+        topic: Arc<Topic>,
+        now: Timestamp,
+    ) -> Result<Arc<Topic>, Refusal> {
+        let Some(group) = topic.name.retried_group() else { return Ok(topic) };
+        let settings = self.broker.group_for_use(&GroupName::checked(group)?, now)?;
+        let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
+        if send.reconsume_times.unwrap_or_default() < tries_max {
+            return Ok(topic);
+        }
+        self.broker.metrics().dead_letters.add(1);
+        self.broker.dead_letter_topic(group, now)
+    }
+
+    /// Appends what the turn has gathered; the replies wait for their watermark.
+    pub(super) fn end_turn(&mut self, turn: &mut SendTurn, now: Timestamp) {
+        let sends = std::mem::take(&mut turn.sends);
+        let Some(gathered) = turn.turn.take().filter(|gathered| !gathered.is_empty()) else {
+            return;
+        };
+        let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Appended };
+        match self.broker.append(gathered, now) {
+            Ok(appended) => {
+                let deadline = now.plus_ms(self.options.flush_timeout_ms);
+                self.broker.when(watermark, appended.end, self.mailbox.bell());
+                self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, deadline });
+                self.release_sends(now);
+            }
+            Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
+        }
+    }
+
+    /// Answers sends whose watermark has passed, whose time is up, or which will never be kept.
+    pub(super) fn release_sends(&mut self, now: Timestamp) {
+        let mut at = 0;
+        while let Some(waiting) = self.waiting_sends.get(at) {
+            let reached = self.broker.reached(waiting.watermark) >= waiting.appended.end;
+            let is_stored = self.broker.reached(Watermark::Appended) >= waiting.appended.end;
+            if !reached && let Some(refusal) = self.broker.poisoned() {
+                self.answer_refused(at, &refusal);
+            } else if reached {
+                self.answer_sent(at, response::SUCCESS);
+            } else if is_stored && waiting.deadline <= now {
+                self.answer_sent(at, response::FLUSH_DISK_TIMEOUT);
+            } else {
+                // A message that does not wait for the sync may overtake one that does.
+                at += 1;
+                continue;
+            }
+        }
+    }
+
+    fn answer_refused(&mut self, at: usize, refusal: &Refusal) {
+        if let Some(waiting) = self.waiting_sends.remove(at) {
+            waiting.sends.iter().for_each(|send| self.refuse(send.asked, refusal));
+        }
+    }
+
+    fn answer_sent(&mut self, at: usize, code: i32) {
+        let Some(waiting) = self.waiting_sends.remove(at) else { return };
+        let mut out = std::mem::take(&mut self.scratch);
+        let options = self.broker.options();
+        for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
+            let records = waiting.appended.records.get(send.first..send.first + send.count).unwrap_or_default();
+            encode_sent(&mut out, send, records, code, options);
+        }
+        self.output.push(out.split().freeze());
+        self.scratch = out;
+    }
+}
+
+fn stage_batch(
+    broker: &broker::Broker,
+    turn: &mut Turn,
+    topic: &Topic,
+    whole: &Message<'_>,
+) -> Result<QueueId, Refusal> {
+    if topic.name.retried_group().is_some() {
+        return Err(Refusal::BadMessage("batch request does not support retry group".to_owned()));
+    }
+    if whole.body.len() > broker.options().message_size_max {
+        return Err(Refusal::BadMessage(format!(
+            "the batch has {} bytes; at most {} are allowed (message.size_max)",
+            whole.body.len(),
+            broker.options().message_size_max
+        )));
+    }
+    let items: Vec<_> = batch_body::items(whole.body).collect::<Result<_, _>>().map_err(bad_body)?;
+    if items.is_empty() {
+        return Err(Refusal::BadMessage("the batch has no messages".to_owned()));
+    }
+    if properties::find(whole.properties, names::DELAY).is_some()
+        || items.iter().any(|item| properties::find(item.properties, names::DELAY).is_some())
+    {
+        return Err(Refusal::BadMessage("delayed messages cannot be sent in a batch".to_owned()));
+    }
+    let queue = match whole.queue {
+        Some(queue) => queue,
+        None => QueueId((broker.random() % u64::from(topic.settings.write_queue_nums.max(1))) as u32),
+    };
+    let first = turn.len();
+    for item in &items {
+        let mut block = item.properties.to_vec();
+        for property in properties::iterate(whole.properties) {
+            let (name, value) = (String::from_utf8_lossy(property.name), String::from_utf8_lossy(property.value));
+            properties::append(&mut block, &name, &value);
+        }
+        let message =
+            Message { queue: Some(queue), body: item.body, properties: &block, flag: item.flag, ..whole.clone() };
+        if let Err(refusal) = broker.add(turn, topic, &message) {
+            // All or nothing.
+            turn.truncate(first);
+            return Err(refusal);
+        }
+    }
+    Ok(queue)
+}
+
+fn encode_sent(
+    out: &mut BytesMut,
+    send: &StagedSend,
+    records: &[BatchRecord],
+    code: i32,
+    options: &broker::Options,
+) {
+    let Some(first) = records.first() else { return };
+    let remark = (code == response::FLUSH_DISK_TIMEOUT).then(|| Refusal::FlushTimedOut.to_string());
+    let header = response_header(send.asked.opaque, code, remark.as_deref());
+    let id = |record: &BatchRecord| offset_message_id(options.store_host, record.log_offset);
+    let fields = |sink: &mut FieldSink<'_>| {
+        match records {
+            [only] => sink.text("msgId", id(only).as_str()),
+            many => {
+                let ids: Vec<OffsetMessageId> = many.iter().map(id).collect();
+                sink.text("msgId", &ids.iter().map(OffsetMessageId::as_str).collect::<Vec<_>>().join(","));
+            }
+        }
+        sink.number("queueId", i64::from(send.queue.0));
+        sink.number("queueOffset", first.queue_offset.0 as i64);
+        sink.text("MSG_REGION", &options.region);
+        sink.text("TRACE_ON", "true");
+    };
+    frame::encode(out, send.asked.form, &header, fields, &[]);
+}

@@ -1,0 +1,331 @@
+//! One connection of a RocketMQ client: takes frames apart, hands each to its handler, and lets replies go when they may.
+//!
+//! A *turn* is one pass over the bytes that came: sends of a turn are appended together, their replies leave together once
+//! the watermark they wait for has passed. A fetch that found nothing waits for its queue or its deadline. Memory is
+//! bounded: input stops while replies pile up or the log falls behind.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
+use base::session::{CloseReason, Job, Output, Session};
+use base::{Refusal, Timestamp};
+use broker::{Broker, Mailbox, Signal, Topic};
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
+use wire::rocketmq::code::request;
+use wire::rocketmq::field::FieldSink;
+use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
+
+use super::VERSION;
+use super::answer::{Answer, Answered, Asked, not_supported};
+use super::pull::{PullOutcome, WaitingPull};
+use super::send::{SendTurn, WaitingSends};
+use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
+
+/// Settings of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Messages one pull gets at most.
+    pub fetch_count_max: usize,
+    /// Bytes one pull gets at most.
+    pub fetch_size_max: usize,
+    /// Whether a pull without messages waits as long as the client allows; else only `short_poll_ms`.
+    pub long_polling: bool,
+    /// How long it waits otherwise, ms.
+    pub short_poll_ms: u64,
+    /// How long a send waits for its sync, ms.
+    pub flush_timeout_ms: u64,
+    /// Whether consumers hear of changes in their group.
+    pub notify_changes: bool,
+    /// Messages a query by key gives at most.
+    pub query_count_max: usize,
+    /// Settings as name and value, for administrators who ask.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A reply that a job has ready.
+pub(super) enum Done {
+    Reply(Bytes),
+    Pull(Box<PullOutcome>),
+}
+
+/// One connection.
+pub struct RocketSession {
+    pub(super) broker: Arc<Broker>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) options: Arc<SessionOptions>,
+    pub(super) remote: SocketAddr,
+    pub(super) output: Output,
+    /// Sends whose watermark has not passed yet, in the order of the log.
+    pub(super) waiting_sends: VecDeque<WaitingSends>,
+    /// Pulls that wait for messages, by number.
+    pub(super) waiting_pulls: HashMap<u64, WaitingPull>,
+    /// When waiting pulls have to be answered.
+    pub(super) pull_deadlines: BTreeSet<(Timestamp, u64)>,
+    pub(super) next_pull: u64,
+    jobs: VecDeque<Job>,
+    jobs_running: usize,
+    done: Arc<Mutex<Vec<Done>>>,
+    /// The topic last sent to, and the catalog's generation it is of.
+    pub(super) last_topic: Option<(u64, Arc<Topic>)>,
+    next_opaque: i32,
+    /// Form of the client's last request: what the broker's own requests are sent in.
+    form: Form,
+    /// Scratch for replies.
+    pub(super) scratch: BytesMut,
+}
+
+impl RocketSession {
+    /// A session for a connection from `remote`.
+    pub fn new(broker: Arc<Broker>, mailbox: Arc<Mailbox>, options: Arc<SessionOptions>, remote: SocketAddr) -> Self {
+        Self {
+            broker,
+            mailbox,
+            options,
+            remote,
+            output: Output::default(),
+            waiting_sends: VecDeque::new(),
+            waiting_pulls: HashMap::new(),
+            pull_deadlines: BTreeSet::new(),
+            next_pull: 0,
+            jobs: VecDeque::new(),
+            jobs_running: 0,
+            done: Arc::default(),
+            last_topic: None,
+            next_opaque: 0,
+            form: Form::Json,
+            scratch: BytesMut::new(),
+        }
+    }
+
+    fn handle(&mut self, frame_bytes: &[u8], turn: &mut SendTurn, now: Timestamp) -> Result<(), CloseReason> {
+        let command = Command::decode(frame_bytes).map_err(|error| CloseReason(error.to_string()))?;
+        if command.header.is_response() {
+            return Ok(());
+        }
+        self.form = command.form;
+        let asked = Asked::of(&command);
+        let answered = match command.header.code {
+            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
+                return self.send(&command, asked, turn, now);
+            }
+            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => return self.pull(&command, asked, now),
+            request::HEART_BEAT => consumer::heartbeat(self, &command, now),
+            request::UNREGISTER_CLIENT => consumer::unregister(self, &command),
+            request::GET_CONSUMER_LIST_BY_GROUP => consumer::list_members(&self.broker, &command),
+            request::CHECK_CLIENT_CONFIG => consumer::check_client(&command),
+            request::LOCK_BATCH_QUEUES => consumer::lock_queues(&self.broker, &command, now),
+            request::UNLOCK_BATCH_QUEUES => consumer::unlock_queues(&self.broker, &command),
+            request::UPDATE_CONSUMER_OFFSET => offset::commit(&self.broker, &command),
+            request::GET_MAX_OFFSET => offset::max(&self.broker, &command),
+            request::GET_MIN_OFFSET => offset::min(&self.broker, &command),
+            code => {
+                match slow_handler(code) {
+                    Some(handler) => self.run_apart(handler, frame_bytes, asked, now),
+                    None => self.reply(asked, &not_supported(code)),
+                }
+                return Ok(());
+            }
+        };
+        self.reply_with(asked, answered);
+        Ok(())
+    }
+
+    /// Has a request answered away from the network threads.
+    fn run_apart(&mut self, handler: SlowHandler, frame_bytes: &[u8], asked: Asked, now: Timestamp) {
+        let frame_bytes = Bytes::copy_from_slice(frame_bytes);
+        let (broker, options) = (self.broker.clone(), self.options.clone());
+        self.run_job(move || {
+            let answered = match Command::decode(&frame_bytes) {
+                Ok(command) => handler(&Context { broker: &broker, options: &options, now }, &command),
+                Err(error) => Err(Refusal::Internal(error.to_string())),
+            };
+            let answer = answered.unwrap_or_else(|refusal| Answer::refused(&refusal));
+            let reply = if asked.one_way { Bytes::new() } else { answer.encode(asked) };
+            Done::Reply(reply)
+        });
+    }
+
+    /// Queues work whose result comes back through `wake`.
+    pub(super) fn run_job(&mut self, work: impl FnOnce() -> Done + Send + 'static) {
+        let (done, mailbox) = (self.done.clone(), self.mailbox.clone());
+        self.jobs_running += 1;
+        self.jobs.push_back(Box::new(move || {
+            let result = work();
+            done.lock().push(result);
+            mailbox.ring();
+        }));
+    }
+
+    pub(super) fn reply_with(&mut self, asked: Asked, answered: Answered) {
+        match answered {
+            Ok(answer) => self.reply(asked, &answer),
+            Err(refusal) => self.refuse(asked, &refusal),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, asked: Asked, refusal: &Refusal) {
+        self.reply(asked, &Answer::refused(refusal));
+    }
+
+    fn reply(&mut self, asked: Asked, answer: &Answer) {
+        if !asked.one_way {
+            self.output.push(answer.encode(asked));
+        }
+    }
+
+    /// Sends the client a request of the broker's own that it does not answer.
+    fn notify(&mut self, code: i32, fields: impl FnOnce(&mut FieldSink<'_>)) {
+        self.next_opaque = self.next_opaque.wrapping_add(1);
+        let header = Header {
+            code,
+            language: Language::JAVA,
+            version: VERSION,
+            opaque: self.next_opaque,
+            flag: FLAG_ONE_WAY,
+            remark: None,
+        };
+        let mut out = BytesMut::new();
+        frame::encode(&mut out, self.form, &header, fields, &[]);
+        self.output.push(out.freeze());
+    }
+
+    fn take_signals(&mut self, now: Timestamp) {
+        for signal in self.mailbox.take() {
+            match signal {
+                Signal::GroupChanged(group) if self.options.notify_changes => {
+                    self.notify(request::NOTIFY_CONSUMER_IDS_CHANGED, |sink| sink.text("consumerGroup", group.as_str()));
+                }
+                Signal::GroupChanged(_) => {}
+                Signal::FetchReady(number) => self.resume_pull(number, now),
+            }
+        }
+    }
+
+    fn take_done(&mut self, now: Timestamp) {
+        let done = std::mem::take(&mut *self.done.lock());
+        for result in done {
+            self.jobs_running -= 1;
+            match result {
+                Done::Reply(bytes) => self.output.push(bytes),
+                Done::Pull(outcome) => self.finish_pull(*outcome, now),
+            }
+        }
+    }
+}
+
+/// What a handler away from the network threads has at hand.
+pub(super) struct Context<'a> {
+    pub(super) broker: &'a Arc<Broker>,
+    pub(super) options: &'a SessionOptions,
+    pub(super) now: Timestamp,
+}
+
+type SlowHandler = fn(&Context<'_>, &Command<'_>) -> Answered;
+
+/// Handlers of requests that may wait for a disk or walk large tables.
+const fn slow_handler(code: i32) -> Option<SlowHandler> {
+    Some(match code {
+        request::QUERY_CONSUMER_OFFSET => offset::query,
+        request::SEARCH_OFFSET_BY_TIMESTAMP => offset::search,
+        request::GET_EARLIEST_MESSAGE_STORE_TIME => offset::earliest,
+        request::INVOKE_BROKER_TO_RESET_OFFSET => offset::reset,
+        request::CLONE_GROUP_OFFSET => offset::clone_group,
+        request::GET_ALL_CONSUMER_OFFSET => offset::all,
+        request::GET_ALL_DELAY_OFFSET => offset::all_delayed,
+        request::CONSUMER_SEND_MESSAGE_BACK => consumer::send_back,
+        request::QUERY_MESSAGE => lookup::by_key,
+        request::VIEW_MESSAGE_BY_ID => lookup::by_id,
+        request::QUERY_CONSUME_QUEUE => lookup::consume_queue,
+        request::UPDATE_AND_CREATE_TOPIC => topic_admin::put,
+        request::UPDATE_AND_CREATE_TOPIC_LIST => topic_admin::put_list,
+        request::DELETE_TOPIC_IN_BROKER => topic_admin::delete,
+        request::GET_ALL_TOPIC_CONFIG => topic_admin::all,
+        request::GET_TOPIC_CONFIG => topic_admin::get,
+        request::GET_TOPIC_STATS_INFO => topic_admin::stats,
+        request::QUERY_TOPIC_CONSUME_BY_WHO => topic_admin::groups,
+        request::GET_SYSTEM_TOPIC_LIST_FROM_BROKER => topic_admin::system,
+        request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP => group_admin::put,
+        request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP_LIST => group_admin::put_list,
+        request::DELETE_SUBSCRIPTION_GROUP => group_admin::delete,
+        request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG => group_admin::all,
+        request::GET_SUBSCRIPTION_GROUP_CONFIG => group_admin::get,
+        request::GET_CONSUMER_CONNECTION_LIST => group_admin::consumer_connections,
+        request::GET_PRODUCER_CONNECTION_LIST => group_admin::producer_connections,
+        request::GET_ALL_PRODUCER_INFO => group_admin::all_producers,
+        request::GET_CONSUME_STATS => group_admin::consume_stats,
+        request::GET_BROKER_CONSUME_STATS => group_admin::all_consume_stats,
+        request::QUERY_TOPICS_BY_CONSUMER => group_admin::topics,
+        request::QUERY_SUBSCRIPTION_BY_CONSUMER => group_admin::subscription,
+        request::QUERY_CONSUME_TIME_SPAN => group_admin::time_span,
+        request::GET_BROKER_CONFIG => broker_admin::config,
+        request::GET_BROKER_RUNTIME_INFO => broker_admin::runtime,
+        request::VIEW_BROKER_STATS_DATA => broker_admin::stats,
+        _ => return None,
+    })
+}
+
+impl Session for RocketSession {
+    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+        let mut turn = SendTurn::default();
+        let mut consumed = 0;
+        let ended = loop {
+            let rest = input.get(consumed..).unwrap_or_default();
+            match frame::frame_len(rest) {
+                Ok(Some(length)) => {
+                    let frame_bytes = rest.get(..length).unwrap_or_default();
+                    if let Err(reason) = self.handle(frame_bytes, &mut turn, now) {
+                        break Err(reason);
+                    }
+                    consumed += length;
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(CloseReason(error.to_string())),
+            }
+            if turn.size() >= TURN_BATCH_SIZE_MAX {
+                self.end_turn(&mut turn, now);
+            }
+        };
+        self.end_turn(&mut turn, now);
+        input.advance(consumed);
+        ended
+    }
+
+    fn wake(&mut self, now: Timestamp) {
+        self.take_done(now);
+        self.take_signals(now);
+        self.release_sends(now);
+        self.expire_pulls(now);
+    }
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let pull = self.pull_deadlines.first().map(|(deadline, _)| *deadline);
+        let send = self.waiting_sends.front().map(|sends| sends.deadline);
+        pull.into_iter().chain(send).min()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX
+            && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.waiting_sends.is_empty() || self.jobs_running > 0
+    }
+
+    fn take_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    fn closed(&mut self, _now: Timestamp) {
+        self.broker.metrics().fetch_waiting.subtract(self.waiting_pulls.len() as u64);
+        self.waiting_pulls.clear();
+        self.broker.connection_closed(&self.mailbox);
+    }
+}

@@ -1,0 +1,150 @@
+//! Topics for administrators: make, change, remove, list, figures.
+
+use std::collections::BTreeMap;
+
+use base::document::TopicDocument;
+use base::{Refusal, TopicName};
+use serde::Deserialize;
+use serde_json::json;
+use wire::rocketmq::body::client::{decode, queue_keyed_object};
+use wire::rocketmq::frame::Command;
+use wire::rocketmq::header::{CreateTopicRequest, TopicRequest};
+
+use super::answer::{Answer, Answered, bad_body, header};
+use super::offset::message_queue;
+use super::session::Context;
+
+/// Bits a permission may have: inherit, write, read.
+const PERMISSION_MASK: i32 = 0b111;
+
+pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: CreateTopicRequest<'_> = header(command)?;
+    let name = checked_name(context, &request.topic)?;
+    let known = context.broker.catalog().topic(name.as_str());
+    let mut attributes = known.map(|topic| topic.settings.attributes.clone()).unwrap_or_default();
+    change_attributes(&mut attributes, request.attributes.as_deref().unwrap_or_default())?;
+    if request.permission & !PERMISSION_MASK != 0 {
+        return Err(Refusal::BadRequest(format!(
+            "the permission {} of topic [{name}] is not a sum of 1 (inherit), 2 (write) and 4 (read)",
+            request.permission
+        )));
+    }
+    let settings = TopicDocument {
+        attributes,
+        order: request.order,
+        perm: request.permission as u32,
+        read_queue_nums: queue_count(&request.topic, request.read_queue_nums)?,
+        write_queue_nums: queue_count(&request.topic, request.write_queue_nums)?,
+        topic_filter_type: request.topic_filter_type.to_string(),
+        topic_sys_flag: request.topic_system_flag.unwrap_or_default(),
+        topic_name: request.topic.to_string(),
+    };
+    keep(context, [(name, settings)])
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct TopicList {
+    topic_config_list: Vec<TopicDocument>,
+}
+
+pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let list: TopicList = decode("topic list", command.body).map_err(bad_body)?;
+    let mut checked = Vec::new();
+    for settings in list.topic_config_list {
+        checked.push((checked_name(context, &settings.topic_name)?, settings));
+    }
+    keep(context, checked)
+}
+
+fn keep(context: &Context<'_>, topics: impl IntoIterator<Item = (TopicName, TopicDocument)>) -> Answered {
+    for (name, settings) in topics {
+        context.broker.catalog().put_topic(context.broker.store(), name, settings, context.now)?;
+    }
+    context.broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
+    context.broker.topics_changed();
+    Ok(Answer::ok())
+}
+
+fn checked_name(context: &Context<'_>, name: &str) -> Result<TopicName, Refusal> {
+    let checked = TopicName::checked(name)?;
+    if context.broker.system_topics().iter().any(|system| system == name) || name.starts_with("rmq_sys_") {
+        return Err(Refusal::ReservedTopic(name.to_owned()));
+    }
+    Ok(checked)
+}
+
+fn queue_count(topic: &str, count: i32) -> Result<u32, Refusal> {
+    u32::try_from(count)
+        .map_err(|_| Refusal::BadRequest(format!("topic [{topic}]: {count} queues; 0 or more are possible")))
+}
+
+/// Applies `+key=value,-key` to attributes.
+fn change_attributes(attributes: &mut BTreeMap<String, String>, changes: &str) -> Result<(), Refusal> {
+    for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
+        match (change.strip_prefix('+').and_then(|set| set.split_once('=')), change.strip_prefix('-')) {
+            (Some((key, value)), _) => {
+                attributes.insert(key.to_owned(), value.to_owned());
+            }
+            (None, Some(key)) => {
+                attributes.remove(key);
+            }
+            (None, None) => {
+                return Err(Refusal::BadRequest(format!(
+                    "the attribute change [{change}] is neither +key=value nor -key"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicRequest<'_> = header(command)?;
+    if request.topic.trim().is_empty() {
+        return Err(Refusal::BadRequest("The specified topic is blank.".to_owned()));
+    }
+    context.broker.remove_topic(&request.topic, context.now)?;
+    Ok(Answer::ok())
+}
+
+pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let table = context.broker.catalog().topic_table();
+    let text = serde_json::to_vec(&table).map_err(|error| Refusal::Internal(error.to_string()))?;
+    Ok(Answer::body(text))
+}
+
+pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicRequest<'_> = header(command)?;
+    let topic = context.broker.catalog().topic(&request.topic);
+    let topic = topic.ok_or_else(|| Refusal::NoSuchTopic(request.topic.to_string()))?;
+    let text = serde_json::to_vec(&topic.settings).map_err(|error| Refusal::Internal(error.to_string()))?;
+    Ok(Answer::body(text))
+}
+
+pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicRequest<'_> = header(command)?;
+    let pictures = context.broker.topic_picture(&request.topic)?;
+    let rows: Vec<_> = pictures
+        .iter()
+        .map(|queue| {
+            let value = json!({
+                "lastUpdateTimestamp": queue.last_stored.0,
+                "maxOffset": queue.end.0,
+                "minOffset": queue.first.0,
+            });
+            (message_queue(context.broker, &request.topic, queue.queue), value)
+        })
+        .collect();
+    let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
+    Ok(Answer::body(format!("{{\"offsetTable\":{table},\"topicPutTps\":0.0}}")))
+}
+
+pub(super) fn groups(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let request: TopicRequest<'_> = header(command)?;
+    Ok(Answer::json(&json!({"groupList": context.broker.groups_of_topic(&request.topic)})))
+}
+
+pub(super) fn system(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    Ok(Answer::json(&json!({"topicList": context.broker.system_topics()})))
+}

@@ -1,0 +1,54 @@
+//! A table of keys and values (28, 103, 219).
+
+use std::collections::BTreeMap;
+
+use base::cursor::DecodeError;
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+
+use super::json::{ObjectWriter, decode, null_as_default, put_text_map};
+
+/// Keys and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct KvTable {
+    /// Value by key.
+    #[serde(deserialize_with = "null_as_default")]
+    pub table: BTreeMap<String, String>,
+}
+
+impl KvTable {
+    /// Reads the body.
+    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        decode("table of keys and values", body)
+    }
+
+    /// Writes the body.
+    pub fn encode(&self) -> Bytes {
+        encode_table(&self.table)
+    }
+}
+
+/// Writes `table` as such a body.
+pub fn encode_table(table: &BTreeMap<String, String>) -> Bytes {
+    let mut out = BytesMut::new();
+    let mut object = ObjectWriter::new(&mut out);
+    put_text_map(object.member("table"), table);
+    object.end();
+    out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_the_bytes_of_the_official_name_server() {
+        assert_eq!(KvTable::default().encode(), r#"{"table":{}}"#);
+        let table = KvTable { table: BTreeMap::from([("k".to_owned(), "v".to_owned())]) };
+        assert_eq!(table.encode(), r#"{"table":{"k":"v"}}"#);
+        assert_eq!(KvTable::decode(&table.encode()), Ok(table));
+        assert_eq!(KvTable::decode(br#"{"table":null}"#), Ok(KvTable::default()));
+        assert!(KvTable::decode(br#"{"table":{"k":1}}"#).is_err());
+    }
+}
