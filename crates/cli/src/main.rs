@@ -1,2 +1,49 @@
-//! The `sluice` binary.
-fn main() {}
+//! The `sluice` binary: one message broker that speaks RocketMQ.
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// One message broker that programs written for RocketMQ use unchanged.
+#[derive(Parser)]
+#[command(name = "sluice", version, propagate_version = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Runs everything in one process: name server, broker, console.
+    Serve(cmd::serve::Arguments),
+    /// Runs a name server alone (as mqnamesrv).
+    Namesrv(cmd::namesrv::Arguments),
+    /// Runs a broker alone (as mqbroker).
+    Broker(cmd::broker::Arguments),
+    /// Shows settings: the effective ones, or a commented sample file.
+    Config(cmd::config::Arguments),
+    /// Measures a broker: Sluice or an official one.
+    Bench(cmd::bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Serve(arguments) => cmd::serve::run(&arguments),
+        Command::Namesrv(arguments) => cmd::namesrv::run(&arguments),
+        Command::Broker(arguments) => cmd::broker::run(&arguments),
+        Command::Config(arguments) => cmd::config::run(&arguments),
+        Command::Bench(arguments) => cmd::bench::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("sluice: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,22 @@
-//! Name-server registry, routes, broker registration.
+//! Who is there and who has which queues: the name server, and what a broker tells it.
+//!
+//! [`name_server`] is the registry of brokers and routes with its sessions; [`registration`] is the other end, the
+//! requests a Sluice broker sends to name servers and the answers it reads. Both speak RocketMQ's protocol through
+//! `wire`, so either end may be an official process of 4.9 or 5.x.
+//!
+//! Nothing here opens a socket, reads a clock or writes a file: time is passed in, and what must be kept or sent is
+//! handed to the server room, which asks for it. Nothing here knows what a message means.
+//!
+//! A name server keeps nothing on disk but its key-value table. After a crash it starts empty and is complete again
+//! when every broker has registered, which each does at least every 30 seconds.
+
+pub mod limits;
+pub mod name_server;
+pub mod registration;
+
+/// The version Sluice speaks as, an ordinal of `MQVersion`: `V5_4_0`.
+pub const SPOKEN_VERSION: i32 = 493;
+
+/// The language Sluice names in its headers. Every peer of every age knows this one; an unknown name is an error to
+/// official clients before 4.9. No peer acts on it.
+pub const SPOKEN_LANGUAGE: wire::rocketmq::frame::Language = wire::rocketmq::frame::Language::JAVA;

@@ -1,1 +1,18 @@
-//! The process: sockets, threads, settings, signals.
+//! The process: sockets, threads, settings, signals. It carries values between the rooms and is the only one that reads
+//! a clock, spawns tasks or threads, and opens sockets.
+
+mod background;
+mod bell;
+mod broker_process;
+mod clock;
+mod drive;
+mod error;
+pub mod logging;
+mod name_server_process;
+mod net;
+mod process;
+mod registration;
+pub mod settings;
+
+pub use error::StartError;
+pub use process::run;

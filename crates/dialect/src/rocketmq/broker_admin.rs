@@ -34,6 +34,8 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("getTotalTps", three(store.get_rates));
     put("getMissTps", three([0.0; 3]));
     put("getTransferredTps", three(store.get_rates));
+    // The spelling of 4.9.
+    put("getTransferedTps", three(store.get_rates));
     put("putMessageTimesTotal", metrics.messages_in.get().to_string());
     put("putMessageFailedTimes", metrics.publish_refused.get().to_string());
     put("putMessageSizeTotal", metrics.message_bytes_in.get().to_string());

@@ -45,6 +45,9 @@ pub const SECTION_SIZE_MAX: usize = 1024 * 1024;
 /// Filter servers of one broker; the feature ended with 4.9 and never had more than a few.
 pub const FILTER_SERVERS_MAX: usize = 1024;
 
+/// First byte of every zlib stream with the usual window.
+const ZLIB_FIRST_BYTE: u8 = 0x78;
+
 /// A broker's registration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registration {
@@ -148,6 +151,8 @@ impl Registration {
         if body.is_empty() {
             return Ok(Self::default());
         }
+        // Brokers of 5.4.0 pack the body of a single topic without saying so; no JSON begins like a zlib stream.
+        let is_packed = is_packed || body.first() == Some(&ZLIB_FIRST_BYTE);
         let registration = if is_packed { decode_packed(body, version)? } else { decode_plain(body)? };
         within(registration.filter_servers.len(), FILTER_SERVERS_MAX, "filter servers")?;
         Ok(registration)

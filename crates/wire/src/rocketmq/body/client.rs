@@ -110,6 +110,10 @@ pub struct ClientConfigCheck {
 pub fn decode<T: serde::de::DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, DecodeError> {
     let bad = |found: String| DecodeError::BadValue { what, found };
     let mut value = base::loose_json::parse(body).map_err(|error| bad(error.to_string()))?;
+    if !value.is_object() {
+        // An array would be taken for the members in order.
+        return Err(bad("something that is no object".to_owned()));
+    }
     drop_nulls(&mut value);
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }

@@ -1,0 +1,148 @@
+//! Requests outside the load, one at a time over a connection that waits: routes, topics, offsets.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use wire::rocketmq::code::response::SUCCESS;
+use wire::rocketmq::field::{Fields, TypedHeader};
+use wire::rocketmq::frame::{Command, Form, Header, Language, encode, frame_len};
+
+use crate::error::BenchError;
+
+/// What the load generator says it is, an ordinal of `MQVersion`: 5.4.0.
+pub const CLIENT_VERSION: i32 = 493;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_SIZE: usize = 64 * 1024;
+
+/// Connects to `address`, trying each of the addresses its name has.
+pub fn connect(role: &'static str, address: &str) -> Result<TcpStream, BenchError> {
+    let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for candidate in address.to_socket_addrs().map_err(unreachable)? {
+        match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(unreachable)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(last))
+}
+
+/// A connection to a name server or broker that answers one request after the other.
+#[derive(Debug)]
+pub struct Control {
+    stream: TcpStream,
+    address: String,
+    next_opaque: i32,
+    input: BytesMut,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// Code.
+    pub code: i32,
+    /// The peer's own words.
+    pub remark: String,
+    /// Extension fields.
+    fields: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The extension field `name` as a number.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.fields.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok())
+    }
+}
+
+impl Control {
+    /// Connects.
+    pub fn open(role: &'static str, address: &str) -> Result<Self, BenchError> {
+        let stream = connect(role, address)?;
+        let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
+        Ok(Self { stream, address: address.to_owned(), next_opaque: 1, input: BytesMut::new() })
+    }
+
+    /// Where it is connected to.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Asks, and waits for the answer whatever its code.
+    pub fn ask<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, BenchError> {
+        let opaque = self.next_opaque;
+        self.next_opaque += 1;
+        let mut out = BytesMut::new();
+        let head = Header { code, language: Language::RUST, version: CLIENT_VERSION, opaque, flag: 0, remark: None };
+        encode(&mut out, Form::Json, &head, |sink| header.encode(sink), &[]);
+        self.stream.write_all(&out).map_err(|error| self.lost(&error))?;
+        loop {
+            while let Some(size) = frame_len(&self.input).map_err(|source| self.not_rocketmq(source))? {
+                let frame = self.input.split_to(size);
+                let command = Command::decode(&frame).map_err(|source| self.not_rocketmq(source))?;
+                if command.header.is_response() && command.header.opaque == opaque {
+                    return self.answer(&command);
+                }
+            }
+            let mut chunk = vec![0; READ_SIZE];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(self.lost(&io::Error::from(ErrorKind::UnexpectedEof))),
+                Ok(size) => self.input.extend_from_slice(&chunk[..size]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.lost(&error)),
+            }
+        }
+    }
+
+    /// Asks; every code but success is an error.
+    pub fn demand<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, BenchError> {
+        let answer = self.ask(code, header)?;
+        if answer.code == SUCCESS { Ok(answer) } else { Err(self.refused(code, &answer)) }
+    }
+
+    /// The error an answer amounts to.
+    pub fn refused(&self, request: i32, answer: &Answer) -> BenchError {
+        let (address, remark) = (self.address.clone(), answer.remark.clone());
+        BenchError::Refused { request, address, code: answer.code, remark }
+    }
+
+    fn answer(&self, command: &Command<'_>) -> Result<Answer, BenchError> {
+        let fields = command.fields.pairs().map_err(|source| self.not_rocketmq(source))?;
+        let remark = command.header.remark.as_deref().unwrap_or_default().to_owned();
+        Ok(Answer { code: command.header.code, remark, fields, body: command.body.to_vec() })
+    }
+
+    fn lost(&self, error: &io::Error) -> BenchError {
+        let problem = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
+            ErrorKind::UnexpectedEof => "it was closed at the other end".to_owned(),
+            _ => error.to_string(),
+        };
+        BenchError::Lost { address: self.address.clone(), problem }
+    }
+
+    fn not_rocketmq(&self, source: base::cursor::DecodeError) -> BenchError {
+        BenchError::NotRocketmq { address: self.address.clone(), source }
+    }
+}
+
+/// A header without fields.
+#[derive(Debug)]
+pub struct NoFields;
+
+impl<'a> TypedHeader<'a> for NoFields {
+    fn decode(_: &Fields<'a>) -> Result<Self, wire::rocketmq::field::HeaderError> {
+        Ok(Self)
+    }
+
+    fn encode(&self, _: &mut wire::rocketmq::field::FieldSink<'_>) {}
+}

@@ -1,0 +1,140 @@
+//! Why a run could not be made, in words that say what to do about it.
+
+use std::fmt;
+use std::io;
+
+use base::cursor::DecodeError;
+use wire::rocketmq::code::{request, response};
+
+/// Why a run could not be made.
+#[derive(Debug)]
+pub enum BenchError {
+    /// The target is not written as one.
+    WrongTarget {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An option has a value it cannot have.
+    WrongOption {
+        /// Name of the option.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No connection.
+    Unreachable {
+        /// `name server` or `broker`.
+        role: &'static str,
+        /// Address tried.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The peer closed the connection, or did not answer in time.
+    Lost {
+        /// Address of the peer.
+        address: String,
+        /// What happened.
+        problem: String,
+    },
+    /// The peer sent bytes that are no frame of the protocol.
+    NotRocketmq {
+        /// Address of the peer.
+        address: String,
+        /// What is wrong with them.
+        source: DecodeError,
+    },
+    /// The name server knows no broker that serves the topic.
+    NoRoute {
+        /// The topic.
+        topic: String,
+        /// Address of the name server.
+        address: String,
+    },
+    /// A request before the run was refused.
+    Refused {
+        /// Code of the request.
+        request: i32,
+        /// Address of the peer.
+        address: String,
+        /// Code of the answer.
+        code: i32,
+        /// The peer's own words.
+        remark: String,
+    },
+    /// The report could not be written.
+    Report {
+        /// Path of the file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongTarget { text, problem } => write!(
+                f,
+                "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server or \
+                 rocketmq-broker://HOST:PORT for a broker"
+            ),
+            Self::WrongOption { name, problem } => write!(f, "the option {name} cannot be used: {problem}"),
+            Self::Unreachable { role, address, source } => write!(
+                f,
+                "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it \
+                 prints when it starts?"
+            ),
+            Self::Lost { address, problem } => {
+                write!(f, "the connection to {address} was lost: {problem}; its log may say why")
+            }
+            Self::NotRocketmq { address, source } => write!(
+                f,
+                "what {address} answers is not RocketMQ's protocol: {source}; is this the port of a name server or \
+                 broker?"
+            ),
+            Self::NoRoute { topic, address } => write!(
+                f,
+                "the name server at {address} knows no broker that serves topic {topic:?}; create it by giving a \
+                 number of queues, or wait until a broker has registered"
+            ),
+            Self::Refused { request, address, code, remark } => write!(
+                f,
+                "{address} refused {} with code {code} ({}){}{remark}",
+                request::name(*request),
+                response::name(*code),
+                if remark.is_empty() { "" } else { ": " },
+            ),
+            Self::Report { path, source } => write!(f, "the report could not be written to {path}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { source, .. } | Self::Report { source, .. } => Some(source),
+            Self::NotRocketmq { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_place_and_a_remedy() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = BenchError::Unreachable { role: "name server", address: "h:1".into(), source: refused }.to_string();
+        assert!(error.contains("name server at h:1") && error.contains("is it running"), "{error}");
+        let error = BenchError::NoRoute { topic: "t".into(), address: "h:1".into() }.to_string();
+        assert!(error.contains("\"t\"") && error.contains("number of queues"), "{error}");
+        let error =
+            BenchError::Refused { request: 17, address: "h:1".into(), code: 16, remark: "no".into() }.to_string();
+        assert_eq!(error, "h:1 refused UPDATE_AND_CREATE_TOPIC with code 16 (NO_PERMISSION): no");
+    }
+}

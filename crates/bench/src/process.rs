@@ -1,0 +1,97 @@
+//! Memory, CPU and disk writes of the broker's process, as the kernel counts them (`/proc/PID`).
+
+use std::fs;
+
+use rustix::param::clock_ticks_per_second;
+use serde::Serialize;
+
+const KIB_PER_MIB: f64 = 1024.0;
+
+/// One look at a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessSample {
+    /// CPU time since it started.
+    pub cpu_seconds: f64,
+    /// Resident memory.
+    pub resident_mib: f64,
+    /// Most it ever had resident.
+    pub resident_max_mib: f64,
+    /// Bytes it caused to be written to disks; unknown without permission.
+    pub written_mib: Option<f64>,
+}
+
+/// What the broker's process used during the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BrokerUsage {
+    /// Its process id.
+    pub pid: u32,
+    /// CPU time used during the measurement.
+    pub cpu_seconds: f64,
+    /// Resident memory at the end, in MiB.
+    pub resident_mib: f64,
+    /// Most it ever had resident, in MiB.
+    pub resident_max_mib: f64,
+    /// MiB it caused to be written to disks during the measurement; unknown without permission.
+    pub written_mib: Option<f64>,
+}
+
+impl ProcessSample {
+    /// Looks at process `pid`; `None` if there is none.
+    pub fn take(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let written =
+            fs::read_to_string(format!("/proc/{pid}/io")).ok().and_then(|io| line_number(&io, "write_bytes:"));
+        Some(Self {
+            cpu_seconds: cpu_ticks(&stat)? / clock_ticks_per_second() as f64,
+            resident_mib: line_number(&status, "VmRSS:").unwrap_or(0.0) / KIB_PER_MIB,
+            resident_max_mib: line_number(&status, "VmHWM:").unwrap_or(0.0) / KIB_PER_MIB,
+            written_mib: written.map(|bytes| bytes / KIB_PER_MIB / KIB_PER_MIB),
+        })
+    }
+}
+
+impl BrokerUsage {
+    /// What was used between two looks.
+    pub fn between(pid: u32, first: &ProcessSample, last: &ProcessSample) -> Self {
+        Self {
+            pid,
+            cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+            resident_mib: last.resident_mib,
+            resident_max_mib: last.resident_max_mib,
+            written_mib: last.written_mib.zip(first.written_mib).map(|(last, first)| last - first),
+        }
+    }
+}
+
+/// The number after `name` at the start of a line.
+pub fn line_number(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// User and system time of a `/proc/PID/stat` line; its second field is a name that may hold anything.
+fn cpu_ticks(stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_can_look_at_itself_and_not_at_nobody() {
+        let sample = ProcessSample::take(std::process::id()).expect("this process");
+        assert!(sample.resident_mib > 0.5 && sample.resident_max_mib >= sample.resident_mib * 0.9);
+        assert_eq!(ProcessSample::take(u32::MAX), None);
+    }
+
+    #[test]
+    fn odd_process_names_do_not_shift_the_fields() {
+        assert_eq!(cpu_ticks("7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0"), Some(300.0));
+    }
+}

@@ -1,0 +1,130 @@
+//! What a run shows while it goes on: a bar, and a line a second.
+
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+/// One second of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Second {
+    /// Seconds since the load began, at the end of this one.
+    pub at_seconds: f64,
+    /// Whether it belongs to the warm-up.
+    pub warm_up: bool,
+    /// Messages answered (one-way: sent; consumer: received) a second.
+    pub messages_per_second: f64,
+    /// Messages or pulls refused.
+    pub refused: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+    /// Mean latency in milliseconds (consumer: store to consume).
+    pub latency_mean_ms: Option<f64>,
+    /// Largest latency in milliseconds.
+    pub latency_max_ms: Option<f64>,
+    /// CPU the broker used, 100 being one whole core.
+    pub broker_cpu_percent: Option<f64>,
+    /// Resident memory of the broker.
+    pub broker_resident_mib: Option<f64>,
+}
+
+impl Second {
+    /// The line for people.
+    pub fn line(&self) -> String {
+        let ms = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        let mut line = format!(
+            "{:>6.1} s  {:>9.0} msg/s  in flight {:>6}  RT mean {:>8} ms  max {:>9} ms",
+            self.at_seconds,
+            self.messages_per_second,
+            self.in_flight,
+            ms(self.latency_mean_ms),
+            ms(self.latency_max_ms),
+        );
+        if self.refused > 0 {
+            line.push_str(&format!("  refused {}", self.refused));
+        }
+        if let (Some(cpu), Some(resident)) = (self.broker_cpu_percent, self.broker_resident_mib) {
+            line.push_str(&format!("  broker {cpu:.0} % CPU, {resident:.0} MiB"));
+        }
+        if self.warm_up {
+            line.push_str("  (warm-up)");
+        }
+        line
+    }
+}
+
+/// Who watches a run. It is called from the thread that started the run, about once a second.
+pub trait ProgressSink: Sync {
+    /// The load begins: what it is, and how much of it there will be (seconds or messages, warm-up included) if known.
+    fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>);
+    /// A second is over; `messages` were done since the start.
+    fn second(&self, second: &Second, messages: u64);
+    /// The load has ended.
+    fn end(&self);
+    /// Asked every few milliseconds: whether the run shall finish early (and still drain and report).
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl ProgressSink for Quiet {
+    fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
+    fn second(&self, _: &Second, _: u64) {}
+    fn end(&self) {}
+}
+
+/// A bar on the terminal (stderr) with a line a second above it.
+#[derive(Debug, Default)]
+pub struct Terminal {
+    bar: OnceLock<(ProgressBar, Measure)>,
+}
+
+/// What a bar runs over.
+#[derive(Clone, Copy, Debug)]
+enum Measure {
+    Messages,
+    Milliseconds,
+}
+
+impl ProgressSink for Terminal {
+    fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>) {
+        let (length, measure) = match (messages, seconds) {
+            (Some(messages), _) => (Some(messages), Measure::Messages),
+            (None, seconds) => (seconds.map(|seconds| (seconds * 1e3) as u64), Measure::Milliseconds),
+        };
+        let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new);
+        let template = if length.is_some() { "{msg} [{bar:40}] {percent:>3} %" } else { "{msg} {spinner} {elapsed}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(250));
+        let _ = self.bar.set((bar, measure));
+    }
+
+    fn second(&self, second: &Second, messages: u64) {
+        let Some((bar, measure)) = self.bar.get() else { return };
+        bar.suspend(|| eprintln!("{}", second.line()));
+        bar.set_position(match measure {
+            Measure::Messages => messages,
+            Measure::Milliseconds => (second.at_seconds * 1e3) as u64,
+        });
+    }
+
+    fn end(&self) {
+        if let Some((bar, _)) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The sink for a command: a bar when stdout is a terminal and no report goes there, else silence.
+pub fn progress_sink(report_to_stdout: bool) -> Box<dyn ProgressSink> {
+    if report_to_stdout || !std::io::stdout().is_terminal() { Box::new(Quiet) } else { Box::new(Terminal::default()) }
+}

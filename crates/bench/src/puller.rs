@@ -1,0 +1,150 @@
+//! One consumer thread: keeps a pull in flight on every queue of its connections and measures what comes back.
+
+use base::record::Record;
+
+use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
+use crate::link::{Link, pause, wait_and_fill};
+use crate::live::{Beat, Live};
+use crate::options::ConsumeOptions;
+use crate::pull_lane::{PullLane, PullObserver, PullTerms};
+use crate::tally::PullTally;
+
+/// Longest wait: how soon a stop is noticed.
+const WAIT_NS: u64 = SECOND_NS / 20;
+const MS_NS: u64 = 1_000_000;
+
+/// A consumer thread.
+pub struct Puller<'a> {
+    /// What to do.
+    pub options: &'a ConsumeOptions,
+    /// The run's clock.
+    pub clock: Clock,
+    /// Where to tell.
+    pub live: &'a Live,
+    /// Its connections.
+    pub lanes: Vec<PullLane>,
+    /// Whether brokers may hold a pull that finds nothing.
+    pub suspend: bool,
+}
+
+/// How far one queue was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuePosition {
+    /// Broker.
+    pub address: String,
+    /// Number of the queue.
+    pub queue: u32,
+    /// First offset not consumed.
+    pub next_offset: i64,
+}
+
+struct Observer<'a> {
+    tally: PullTally,
+    beat: Beat,
+    verify: bool,
+    measuring: bool,
+    now_ns: u64,
+    now_wall_ms: u64,
+    group: &'a str,
+}
+
+impl PullObserver for Observer<'_> {
+    fn message(&mut self, record: &Record<'_>, expected: i64) {
+        self.tally.messages_in_all += 1;
+        self.beat.messages += 1;
+        let stored_ns = self.now_wall_ms.saturating_sub(record.store_timestamp.0) * MS_NS;
+        self.beat.latency(stored_ns, 1);
+        if !self.measuring {
+            return;
+        }
+        let tally = &mut self.tally;
+        self.beat.measured += 1;
+        tally.messages += 1;
+        tally.body_bytes += record.body.len() as u64;
+        tally.last_ns = self.now_ns;
+        tally.store_to_consume.record(stored_ns, 1);
+        tally.born_to_consume.record(self.now_wall_ms.saturating_sub(record.born_timestamp.0) * MS_NS, 1);
+        tally.out_of_order += u64::from((record.queue_offset.0 as i64) < expected);
+        tally.corrupt += u64::from(self.verify && !record.body_is_intact());
+    }
+
+    fn pulled(&mut self, found: bool) {
+        if self.measuring {
+            self.tally.pulls_found += u64::from(found);
+            self.tally.pulls_empty += u64::from(!found);
+        }
+    }
+
+    fn refused(&mut self, code: i32, frame: &[u8]) {
+        self.beat.refused += 1;
+        if self.measuring {
+            self.tally.refusals.record(code, 1, frame);
+        }
+    }
+
+    fn moved(&mut self) {
+        self.tally.moved += 1;
+    }
+
+    fn given_up(&mut self, queue: u32, reason: &str) {
+        self.tally.faults.push(format!("queue {queue} of group {}: {reason}", self.group));
+    }
+}
+
+impl Puller<'_> {
+    /// Consumes, and tells what came and how far each queue was read.
+    pub fn run(mut self) -> (PullTally, Vec<QueuePosition>) {
+        let options = self.options;
+        let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
+        let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
+        let terms = PullTerms { options, suspend: self.suspend };
+        let mut observer = Observer {
+            tally: PullTally::new(),
+            beat: Beat::default(),
+            verify: options.verify,
+            measuring: false,
+            now_ns: 0,
+            now_wall_ms: 0,
+            group: &options.group,
+        };
+        let mut readable = Vec::new();
+        loop {
+            let now_ns = self.clock.now_ns();
+            let enough = options.count.is_some_and(|count| self.live.measured() >= count);
+            let done = self.lanes.iter().all(PullLane::is_done);
+            if now_ns >= end_ns || enough || done || self.live.stop_requested() {
+                break;
+            }
+            let mut wake_ns = end_ns.min(now_ns + WAIT_NS);
+            for lane in &mut self.lanes {
+                wake_ns = wake_ns.min(lane.issue(&terms, now_ns).unwrap_or(u64::MAX));
+            }
+            let mut links: Vec<&mut Link> = self.lanes.iter_mut().map(|lane| &mut lane.link).collect();
+            if wait_and_fill(&mut links, wake_ns.saturating_sub(now_ns), &mut readable).is_err() {
+                pause();
+            }
+            for (lane, _) in self.lanes.iter_mut().zip(&readable).filter(|(_, readable)| **readable) {
+                observer.now_ns = self.clock.now_ns();
+                observer.now_wall_ms = wall_ms();
+                observer.measuring = observer.now_ns >= measure_from_ns;
+                lane.settle(&terms, observer.now_ns, &mut observer);
+            }
+            let in_flight = self.lanes.iter().map(PullLane::in_flight).sum();
+            self.live.add(&mut observer.beat, in_flight);
+        }
+        let Observer { mut tally, mut beat, .. } = observer;
+        self.live.add(&mut beat, 0);
+        tally.faults.extend(self.lanes.iter().filter_map(|lane| lane.link.fault()));
+        tally.cpu_ns = thread_cpu_ns();
+        (tally, self.positions())
+    }
+
+    fn positions(&self) -> Vec<QueuePosition> {
+        let of_lane = |lane: &PullLane| -> Vec<QueuePosition> {
+            let address = lane.link.address();
+            let position = |queue, next_offset| QueuePosition { address: address.to_owned(), queue, next_offset };
+            lane.cursors().iter().map(|cursor| position(cursor.queue, cursor.next_offset)).collect()
+        };
+        self.lanes.iter().flat_map(of_lane).collect()
+    }
+}

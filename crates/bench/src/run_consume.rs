@@ -1,0 +1,144 @@
+//! `sluice bench consume`: finds queues and offsets, runs the consumer threads, commits, makes the report.
+
+use std::collections::BTreeMap;
+
+use wire::rocketmq::code::request;
+use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
+use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
+
+use crate::clock::{Clock, seconds_to_ns};
+use crate::control::{Answer, Control};
+use crate::error::BenchError;
+use crate::link::Link;
+use crate::live::Live;
+use crate::machine::Machine;
+use crate::options::{ConsumeOptions, StartFrom};
+use crate::progress::ProgressSink;
+use crate::pull_lane::{PullLane, QueueCursor};
+use crate::puller::{Puller, QueuePosition};
+use crate::report::ConsumeReport;
+use crate::route::{Access, BrokerQueues, find};
+use crate::supervisor::{Supervisor, check_broker};
+use crate::tally::PullTally;
+
+/// Consumes as `options` say and blocks until the run is over.
+pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+    options.check()?;
+    check_broker(options.broker_pid)?;
+    let machine = Machine::describe();
+    let brokers = find(&options.target, &options.topic, options.queues, Access::Read)?;
+    let lanes = open_lanes(&options, &brokers)?;
+    let threads = options.threads.min(lanes.len());
+    // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
+    let every_queue_at_once = lanes.iter().all(|lane| options.pulls == 0 || lane.cursors().len() <= options.pulls);
+    let suspend = !options.until_empty && options.suspend_ms > 0 && every_queue_at_once;
+    let what = format!("consume {} of {}", options.topic, options.target);
+    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
+    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+
+    let live = Live::default();
+    let mut by_thread: Vec<Vec<PullLane>> = (0..threads).map(|_| Vec::new()).collect();
+    for (at, lane) in lanes.into_iter().enumerate() {
+        by_thread[at % threads].push(lane);
+    }
+    let clock = Clock::start();
+    let (options_ref, live_ref) = (&options, &live);
+    let workers: Vec<_> = by_thread
+        .into_iter()
+        .map(|lanes| Puller { options: options_ref, clock, live: live_ref, lanes, suspend })
+        .map(|puller| move || puller.run())
+        .collect();
+    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let mut tally = PullTally::new();
+    let end_ns = clock.now_ns();
+    for (part, positions) in watched.parts {
+        tally.add(part);
+        if options.commit {
+            commit(&options, &positions)?;
+        }
+    }
+    let run = RunEnd { threads, end_ns };
+    Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.series, watched.broker))
+}
+
+/// How a run of consumers ended.
+pub struct RunEnd {
+    /// Consumer threads.
+    pub threads: usize,
+    /// When the last of them ended.
+    pub end_ns: u64,
+}
+
+/// The queues of every broker, dealt out to that broker's share of the connections.
+fn open_lanes(options: &ConsumeOptions, brokers: &[BrokerQueues]) -> Result<Vec<PullLane>, BenchError> {
+    let mut lanes = Vec::new();
+    for (at, broker) in brokers.iter().enumerate() {
+        let share = options.connections / brokers.len() + usize::from(at < options.connections % brokers.len());
+        let share = share.clamp(1, broker.queues as usize);
+        let mut control = Control::open("broker", &broker.address)?;
+        let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();
+        for queue in 0..broker.queues {
+            let next_offset = first_offset(options, &mut control, queue)?;
+            cursors[queue as usize % share].push(QueueCursor::new(queue, next_offset));
+        }
+        for cursors in cursors {
+            lanes.push(PullLane::new(Link::open(&broker.address)?, cursors));
+        }
+    }
+    Ok(lanes)
+}
+
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, queue: u32) -> Result<i64, BenchError> {
+    let queue_id = i32::try_from(queue).unwrap_or(i32::MAX);
+    let header = QueueRequest { topic: (&*options.topic).into(), queue_id, ..QueueRequest::default() };
+    let code = match options.start_from {
+        StartFrom::First => request::GET_MIN_OFFSET,
+        StartFrom::Latest => request::GET_MAX_OFFSET,
+        StartFrom::Committed => {
+            let committed = QueryConsumerOffsetRequest {
+                consumer_group: (&*options.group).into(),
+                topic: (&*options.topic).into(),
+                queue_id,
+                set_zero_if_not_found: Some(false),
+                ..QueryConsumerOffsetRequest::default()
+            };
+            let answer = broker.ask(request::QUERY_CONSUMER_OFFSET, &committed)?;
+            match answer.code {
+                SUCCESS => return Ok(offset_of(&answer)),
+                QUERY_NOT_FOUND => request::GET_MIN_OFFSET,
+                _ => return Err(broker.refused(request::QUERY_CONSUMER_OFFSET, &answer)),
+            }
+        }
+    };
+    // A broker may answer -1 for a queue nothing was ever sent to.
+    broker.demand(code, &header).map(|answer| offset_of(&answer).max(0))
+}
+
+fn offset_of(answer: &Answer) -> i64 {
+    answer.number("offset").unwrap_or(0)
+}
+
+fn commit(options: &ConsumeOptions, positions: &[QueuePosition]) -> Result<(), BenchError> {
+    let mut by_broker: BTreeMap<&str, Vec<&QueuePosition>> = BTreeMap::new();
+    for position in positions {
+        by_broker.entry(&position.address).or_default().push(position);
+    }
+    for (address, positions) in by_broker {
+        let mut broker = Control::open("broker", address)?;
+        for position in positions {
+            let header = UpdateConsumerOffsetRequest {
+                consumer_group: (&*options.group).into(),
+                topic: (&*options.topic).into(),
+                queue_id: i32::try_from(position.queue).unwrap_or(i32::MAX),
+                commit_offset: position.next_offset,
+                ..UpdateConsumerOffsetRequest::default()
+            };
+            broker.demand(request::UPDATE_CONSUMER_OFFSET, &header)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `sluice bench send`: finds the brokers, opens the connections, runs the generator threads, makes the report.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, seconds_to_ns, wall_ms};
+use crate::error::BenchError;
+use crate::link::Link;
+use crate::live::Live;
+use crate::machine::Machine;
+use crate::options::SendOptions;
+use crate::progress::ProgressSink;
+use crate::report::SendReport;
+use crate::route::{Access, BrokerQueues, find};
+use crate::schedule::Schedule;
+use crate::sender::{SendLane, Sender};
+use crate::supervisor::{Supervisor, check_broker};
+use crate::tally::SendTally;
+use crate::template::Template;
+use crate::unique_key::prefix;
+
+/// Sends as `options` say and blocks until every send is answered or given up.
+pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+    options.check()?;
+    check_broker(options.broker_pid)?;
+    let machine = Machine::describe();
+    let brokers = find(&options.target, &options.topic, options.queues, Access::Write)?;
+    let lanes_by_thread = open_lanes(&options, &brokers)?;
+    let threads = lanes_by_thread.len();
+    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
+    let what = format!("send {} to {}", options.topic, options.target);
+    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
+    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+
+    let live = Live::default();
+    let clock = Clock::start();
+    let mut workers = Vec::new();
+    for (thread, lanes) in lanes_by_thread.into_iter().enumerate() {
+        let schedule =
+            (options.pace > 0).then(|| Schedule::new(clock.now_ns(), options.pace, options.batch, thread, threads));
+        let sends_left = sends_of(&options, thread, threads);
+        let sender = Sender { options: &options, clock, live: &live, lanes, sends_left, schedule };
+        workers.push(move || sender.run());
+    }
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let mut tally = SendTally::new();
+    for part in watched.parts {
+        tally.add(part);
+    }
+    Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.series, watched.broker))
+}
+
+/// The connections, spread over the brokers, dealt out to the threads.
+fn open_lanes(options: &SendOptions, brokers: &[BrokerQueues]) -> Result<Vec<Vec<SendLane>>, BenchError> {
+    let threads = options.threads.min(options.connections);
+    let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
+    for thread in 0..threads {
+        let prefix = prefix(std::process::id(), thread, wall_ms());
+        let templates: Vec<_> =
+            brokers.iter().map(|broker| Arc::new(Template::new(options, broker.queues, &prefix))).collect();
+        let mut lanes = Vec::new();
+        for connection in (thread..options.connections).step_by(threads) {
+            let at = connection % brokers.len();
+            if let (Some(broker), Some(template)) = (brokers.get(at), templates.get(at)) {
+                let link = Link::open(&broker.address)?;
+                lanes.push(SendLane::new(link, options.window, Arc::clone(template), connection));
+            }
+        }
+        by_thread.push(lanes);
+    }
+    Ok(by_thread)
+}
+
+/// The sends of one thread: its share of the count, whole batches.
+fn sends_of(options: &SendOptions, thread: usize, threads: usize) -> u64 {
+    let Some(count) = options.count else { return u64::MAX };
+    let sends = count.div_ceil(options.batch as u64);
+    let (share, rest) = (sends / threads as u64, sends % threads as u64);
+    share + u64::from((thread as u64) < rest)
+}

@@ -1,0 +1,119 @@
+//! Runs the threads of a load and watches them: a line a second, the broker's process, the wish to stop.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Clock, SECOND_NS, ns_to_ms, ns_to_seconds};
+use crate::error::BenchError;
+use crate::live::Live;
+use crate::process::{BrokerUsage, ProcessSample};
+use crate::progress::{ProgressSink, Second};
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a run is watched with.
+pub struct Supervisor<'a> {
+    /// The run's clock.
+    pub clock: Clock,
+    /// What the threads tell.
+    pub live: &'a Live,
+    /// Who watches.
+    pub sink: &'a dyn ProgressSink,
+    /// The broker's process.
+    pub broker_pid: Option<u32>,
+    /// When the warm-up ends.
+    pub measure_from_ns: u64,
+}
+
+/// What is left when all threads have ended.
+pub struct Watched<T> {
+    /// What each thread returned.
+    pub parts: Vec<T>,
+    /// Second by second.
+    pub series: Vec<Second>,
+    /// What the broker's process used.
+    pub broker: Option<BrokerUsage>,
+}
+
+/// Fails early if the broker's process is not there to be looked at.
+pub fn check_broker(pid: Option<u32>) -> Result<(), BenchError> {
+    match pid {
+        Some(pid) if ProcessSample::take(pid).is_none() => {
+            Err(BenchError::WrongOption { name: "broker pid", problem: format!("there is no process {pid}") })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Supervisor<'_> {
+    /// Runs `workers`, each on a thread of its own, until all have ended.
+    pub fn watch<T: Send, W: FnOnce() -> T + Send>(&self, workers: Vec<W>) -> Watched<T> {
+        thread::scope(|scope| {
+            let handles: Vec<_> = workers.into_iter().map(|worker| scope.spawn(worker)).collect();
+            let mut series = Vec::new();
+            let mut ticker = Ticker::new(self);
+            let mut first = None;
+            while !handles.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::sleep(LOOK_INTERVAL);
+                let now_ns = self.clock.now_ns();
+                if first.is_none() && now_ns >= self.measure_from_ns {
+                    first = self.broker_pid.and_then(ProcessSample::take);
+                }
+                if self.sink.stop_requested() {
+                    self.live.request_stop();
+                }
+                series.extend(ticker.tick(now_ns, false));
+            }
+            series.extend(ticker.tick(self.clock.now_ns(), true));
+            let last = self.broker_pid.and_then(ProcessSample::take);
+            let broker = first.zip(last).zip(self.broker_pid);
+            let broker = broker.map(|((first, last), pid)| BrokerUsage::between(pid, &first, &last));
+            // A thread that panicked has nothing to tell; the panic itself was printed.
+            let parts = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
+            Watched { parts, series, broker }
+        })
+    }
+}
+
+/// Closes one second after the other.
+struct Ticker<'a> {
+    supervisor: &'a Supervisor<'a>,
+    begin_ns: u64,
+    messages: u64,
+    broker: Option<ProcessSample>,
+}
+
+impl<'a> Ticker<'a> {
+    fn new(supervisor: &'a Supervisor<'a>) -> Self {
+        let broker = supervisor.broker_pid.and_then(ProcessSample::take);
+        Self { supervisor, begin_ns: supervisor.clock.now_ns(), messages: 0, broker }
+    }
+
+    /// The second that has ended by now. The last one may be short; a sliver is left out.
+    fn tick(&mut self, now_ns: u64, last: bool) -> Option<Second> {
+        let length_ns = now_ns - self.begin_ns;
+        if length_ns < if last { SECOND_NS / 10 } else { SECOND_NS } {
+            return None;
+        }
+        let taken = self.supervisor.live.take();
+        let length = ns_to_seconds(length_ns);
+        let broker = self.supervisor.broker_pid.and_then(ProcessSample::take);
+        let cpu = broker.zip(self.broker).map(|(now, before)| (now.cpu_seconds - before.cpu_seconds) / length * 100.0);
+        let second = Second {
+            at_seconds: ns_to_seconds(now_ns),
+            warm_up: self.begin_ns < self.supervisor.measure_from_ns,
+            messages_per_second: taken.messages as f64 / length,
+            refused: taken.refused,
+            in_flight: taken.in_flight,
+            latency_mean_ms: taken.latency_mean_ns.map(ns_to_ms),
+            latency_max_ms: taken.latency_mean_ns.map(|_| ns_to_ms(taken.latency_max_ns)),
+            broker_cpu_percent: cpu,
+            broker_resident_mib: broker.map(|broker| broker.resident_mib),
+        };
+        self.messages += taken.messages;
+        self.begin_ns = now_ns;
+        self.broker = broker;
+        self.supervisor.sink.second(&second, self.messages);
+        Some(second)
+    }
+}

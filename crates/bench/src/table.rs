@@ -1,0 +1,156 @@
+//! The tables at the end of a run.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use crate::latency::LatencySummary;
+use crate::process::BrokerUsage;
+use crate::report::{ConsumeReport, GeneratorUsage, RefusedCode, SendReport};
+
+/// Columns a table takes at most: remarks and faults are wrapped.
+const WIDTH: u16 = 100;
+
+/// The table of a run that sent.
+pub fn send(report: &SendReport) -> String {
+    let totals = &report.totals;
+    let mut table = begin(&format!("send {}", report.options.topic), &report.brokers);
+    row(&mut table, "messages/s", grouped(totals.messages_per_second));
+    row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
+    row(&mut table, "seconds", format!("{:.3}", totals.seconds));
+    row(&mut table, "sent", grouped(totals.sent as f64));
+    match totals.success_percent {
+        Some(percent) => {
+            row(&mut table, "ok", grouped(totals.ok as f64));
+            row(&mut table, "success", success(percent, totals.ok == totals.sent));
+        }
+        None => row(&mut table, "success", "one-way: nobody answers".to_owned()),
+    }
+    refused(&mut table, &report.refusals);
+    unless_zero(&mut table, "unanswered", totals.unanswered);
+    unless_zero(&mut table, "due but never sent", totals.unsent);
+    if let Some(lag) = totals.lag_max_ms {
+        row(&mut table, "behind the timetable, max", milliseconds(lag));
+    }
+    latency(&mut table, "RT", report.round_trip_ms.as_ref());
+    end(table, &report.generator, report.broker.as_ref(), &report.faults)
+}
+
+/// The table of a run that consumed.
+pub fn consume(report: &ConsumeReport) -> String {
+    let totals = &report.totals;
+    let mut table = begin(&format!("consume {}", report.options.topic), &report.brokers);
+    row(&mut table, "messages/s", grouped(totals.messages_per_second));
+    row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
+    row(&mut table, "seconds", format!("{:.3}", totals.seconds));
+    row(&mut table, "messages", grouped(totals.messages as f64));
+    let pulls = totals.pulls_found;
+    row(&mut table, "pulls with / without messages", format!("{} / {}", grouped(pulls as f64), totals.pulls_empty));
+    if pulls > 0 {
+        row(&mut table, "messages in a pull", format!("{:.1}", totals.messages as f64 / pulls as f64));
+    }
+    refused(&mut table, &report.refusals);
+    if let Some(corrupt) = totals.corrupt {
+        row(&mut table, "corrupt bodies", corrupt.to_string());
+    }
+    unless_zero(&mut table, "out of order", totals.out_of_order);
+    unless_zero(&mut table, "cursors moved by a broker", totals.moved);
+    latency(&mut table, "store to consume", report.store_to_consume_ms.as_ref());
+    latency(&mut table, "born to consume", report.born_to_consume_ms.as_ref());
+    end(table, &report.generator, report.broker.as_ref(), &report.faults)
+}
+
+fn begin(title: &str, brokers: &[String]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header([title, &brokers.join("\n")]);
+    table
+}
+
+fn end(mut table: Table, generator: &GeneratorUsage, broker: Option<&BrokerUsage>, faults: &[String]) -> String {
+    let cpu = format!("{:.2} s ({:.0} ns a message)", generator.cpu_seconds, generator.cpu_ns_per_message);
+    row(&mut table, "generator CPU", cpu);
+    if let Some(broker) = broker {
+        row(&mut table, "broker CPU", format!("{:.2} s", broker.cpu_seconds));
+        let memory = format!("{} MiB (max {})", grouped(broker.resident_mib), grouped(broker.resident_max_mib));
+        row(&mut table, "broker memory", memory);
+        if let Some(written) = broker.written_mib {
+            row(&mut table, "broker wrote to disk", format!("{} MiB", grouped(written)));
+        }
+    }
+    for fault in faults {
+        row(&mut table, "fault", fault.clone());
+    }
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+fn row(table: &mut Table, name: &str, value: String) {
+    table.add_row([name.to_owned(), value]);
+}
+
+fn unless_zero(table: &mut Table, name: &str, count: u64) {
+    if count > 0 {
+        row(table, name, grouped(count as f64));
+    }
+}
+
+fn refused(table: &mut Table, refusals: &[RefusedCode]) {
+    for refusal in refusals {
+        let name = format!("refused: {} {}", refusal.code, refusal.name);
+        row(table, &name, format!("{}\n{}", grouped(refusal.count as f64), refusal.remark).trim_end().to_owned());
+    }
+}
+
+fn latency(table: &mut Table, name: &str, summary: Option<&LatencySummary>) {
+    let Some(summary) = summary else { return };
+    for (part, value) in [
+        ("min", summary.min),
+        ("mean", summary.mean),
+        ("p50", summary.p50),
+        ("p90", summary.p90),
+        ("p99", summary.p99),
+        ("p99.9", summary.p99_9),
+        ("max", summary.max),
+    ] {
+        row(table, &format!("{name} {part}"), milliseconds(value));
+    }
+}
+
+fn milliseconds(value: f64) -> String {
+    format!("{value:.3} ms")
+}
+
+/// Percent with four digits; never 100 while one message is missing.
+fn success(percent: f64, all: bool) -> String {
+    if all { "100 %".to_owned() } else { format!("{:.4} %", percent.min(99.9999)) }
+}
+
+/// A whole number in groups of three digits.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_success_is_not_rounded_up() {
+        assert_eq!(grouped(0.4), "0");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(grouped(1_234_567.0), "1 234 567");
+        assert_eq!(success(100.0, true), "100 %");
+        assert_eq!(success(99.999_999, false), "99.9999 %");
+        assert_eq!(success(96.6024, false), "96.6024 %");
+    }
+}

@@ -1,0 +1,104 @@
+//! Where the load goes: a name server that knows the brokers, or one broker.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::BenchError;
+
+const NAME_SERVER_SCHEME: &str = "rocketmq";
+const BROKER_SCHEME: &str = "rocketmq-broker";
+const NAME_SERVER_PORT: u16 = 9876;
+const BROKER_PORT: u16 = 10911;
+
+/// `rocketmq://HOST:PORT[;HOST:PORT]` (name servers) or `rocketmq-broker://HOST:PORT` (one broker, no route asked).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Name servers, asked in order until one answers.
+    NameServer(Vec<String>),
+    /// A broker.
+    Broker(String),
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::NameServer(vec![format!("127.0.0.1:{NAME_SERVER_PORT}")])
+    }
+}
+
+impl FromStr for Target {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Self, BenchError> {
+        let wrong = |problem: &str| BenchError::WrongTarget { text: text.to_owned(), problem: problem.to_owned() };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no KIND:// in front"))?;
+        let rest = rest.trim_end_matches('/');
+        match scheme {
+            NAME_SERVER_SCHEME => {
+                let addresses: Result<Vec<_>, _> =
+                    rest.split([';', ',']).map(|address| with_port(address, NAME_SERVER_PORT)).collect();
+                addresses.map(Self::NameServer).map_err(wrong)
+            }
+            BROKER_SCHEME => with_port(rest, BROKER_PORT).map(Self::Broker).map_err(wrong),
+            other => Err(wrong(&format!("the kind {other:?} is not known"))),
+        }
+    }
+}
+
+/// `address` with the usual port if it names none.
+fn with_port(address: &str, usual: u16) -> Result<String, &'static str> {
+    let address = address.trim();
+    if address.is_empty() {
+        return Err("the host is missing");
+    }
+    let bracketed = address.starts_with('[');
+    match address.rsplit_once(':') {
+        Some((_, port)) if !(bracketed && port.ends_with(']')) => {
+            port.parse::<u16>().map(|_| address.to_owned()).map_err(|_| "the port is not a number up to 65535")
+        }
+        _ => Ok(format!("{address}:{usual}")),
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameServer(addresses) => write!(f, "{NAME_SERVER_SCHEME}://{}", addresses.join(";")),
+            Self::Broker(address) => write!(f, "{BROKER_SCHEME}://{address}"),
+        }
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_with_their_usual_ports() {
+        for (text, wanted) in [
+            ("rocketmq://127.0.0.1:9876", "rocketmq://127.0.0.1:9876"),
+            ("rocketmq://a;b:1/", "rocketmq://a:9876;b:1"),
+            ("rocketmq-broker://broker", "rocketmq-broker://broker:10911"),
+            ("rocketmq-broker://[::1]:28911", "rocketmq-broker://[::1]:28911"),
+            ("rocketmq-broker://[::1]", "rocketmq-broker://[::1]:10911"),
+        ] {
+            assert_eq!(text.parse::<Target>().expect("target").to_string(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_wrong_target_says_what_is_right() {
+        for text in ["127.0.0.1:9876", "amqp://x:5672", "rocketmq://", "rocketmq://a:port", "rocketmq-broker://a:99999"]
+        {
+            let error = text.parse::<Target>().expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("rocketmq://HOST:PORT"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The id every official producer gives its messages (`UNIQ_KEY`), 32 hexadecimal digits.
+//!
+//! ```text
+//! digits  0..8   address of the producer    } the same for all messages of one generator thread
+//!         8..12  its process                }
+//!        12..20  its class loader           } (here: the thread and the start of the run)
+//!        20..28  milliseconds since the start of the month (UTC)
+//!        28..32  counter
+//! ```
+//! Source: RocketMQ `MessageClientIDSetter`. Admin tools read the time back out of the id, so it is kept true.
+
+/// Digits of an id.
+pub const UNIQUE_KEY_SIZE: usize = 32;
+/// Where the part begins that differs from message to message.
+pub const TAIL_AT: usize = 20;
+/// Digits of that part.
+pub const TAIL_SIZE: usize = UNIQUE_KEY_SIZE - TAIL_AT;
+/// Decimal digits of a wall-clock time in milliseconds, until the year 2286.
+pub const TIMESTAMP_SIZE: usize = 13;
+
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The digits that do not change within one generator thread.
+pub fn prefix(process: u32, thread: usize, run: u64) -> String {
+    let loader = (run as u32) ^ ((thread as u32) << 20);
+    format!("7F000001{:04X}{loader:08X}", process & 0xFFFF)
+}
+
+/// The changing digits and the born timestamp, kept as text so that a message costs two short copies.
+#[derive(Debug)]
+pub struct Stamp {
+    wall_ms: u64,
+    counter: u16,
+    born: [u8; TIMESTAMP_SIZE],
+    tail: [u8; TAIL_SIZE],
+}
+
+impl Stamp {
+    /// A stamp that stands at `wall_ms`.
+    pub fn new(wall_ms: u64) -> Self {
+        let mut stamp = Self { wall_ms: 0, counter: 0, born: [b'0'; TIMESTAMP_SIZE], tail: [b'0'; TAIL_SIZE] };
+        stamp.set_time(wall_ms);
+        stamp
+    }
+
+    /// Moves the stamp to `wall_ms`.
+    pub fn set_time(&mut self, wall_ms: u64) {
+        if wall_ms == self.wall_ms {
+            return;
+        }
+        self.wall_ms = wall_ms;
+        let mut rest = wall_ms;
+        for place in self.born.iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        put_hex(&mut self.tail[..8], (wall_ms - month_start_ms(wall_ms)) as u32);
+    }
+
+    /// The born timestamp in decimal digits.
+    pub const fn born(&self) -> &[u8; TIMESTAMP_SIZE] {
+        &self.born
+    }
+
+    /// The last digits of the next id.
+    pub fn next_tail(&mut self) -> &[u8; TAIL_SIZE] {
+        self.counter = self.counter.wrapping_add(1);
+        put_hex(&mut self.tail[8..], u32::from(self.counter));
+        &self.tail
+    }
+}
+
+fn put_hex(places: &mut [u8], number: u32) {
+    let mut rest = number;
+    for place in places.iter_mut().rev() {
+        *place = DIGITS[(rest & 15) as usize];
+        rest >>= 4;
+    }
+}
+
+/// Start of the month `wall_ms` is in. Days are counted in 400-year cycles that begin on 1 March, so that the leap day
+/// is the last of its year.
+fn month_start_ms(wall_ms: u64) -> u64 {
+    const DAYS_TO_1970: u64 = 719_468;
+    const CYCLE: u64 = 146_097;
+    let day = wall_ms / DAY_MS;
+    let day_of_cycle = (day + DAYS_TO_1970) % CYCLE;
+    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5;
+    (day - day_of_month) * DAY_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_begin_where_they_should() {
+        for (day, first) in
+            [(0, 0), (30, 0), (31, 31), (58, 31), (59, 59), (11_016, 10_988), (11_017, 11_017), (20_514, 20_514 - 1)]
+        {
+            assert_eq!(month_start_ms(day * DAY_MS + 12_345) / DAY_MS, first, "day {day}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_tells_time_and_never_repeats_within_a_millisecond() {
+        let mut stamp = Stamp::new(1_700_000_000_123);
+        assert_eq!(stamp.born(), b"1700000000123");
+        let first = *stamp.next_tail();
+        let second = *stamp.next_tail();
+        assert_eq!((&first[8..], &second[8..]), (&b"0001"[..], &b"0002"[..]));
+        stamp.set_time(1_700_000_000_124);
+        let third = *stamp.next_tail();
+        let number = |digits: &[u8]| u32::from_str_radix(std::str::from_utf8(digits).expect("text"), 16).expect("hex");
+        assert_eq!(number(&third[..8]) - number(&first[..8]), 1);
+        assert_eq!(u64::from(number(&first[..8])) + month_start_ms(1_700_000_000_123), 1_700_000_000_123);
+        assert_eq!(prefix(0x12345, 1, 0).len(), TAIL_AT);
+    }
+}

@@ -1,0 +1,129 @@
+//! What one connection has in flight: a fixed table whose place for a request is written in its opaque.
+//!
+//! ```text
+//! opaque   bit 31: 0 | bit 30: 1 | generation | slot (as many bits as the window needs)
+//! ```
+//! The generation of a slot grows with every use, so a reply that comes after its request was given up finds nothing.
+//! Bit 30 keeps every opaque at ten decimal digits: a JSON header has one length whatever the number.
+
+/// Bit every opaque has.
+pub const OPAQUE_BASE: u32 = 1 << 30;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// The opaque in flight, or 0.
+    opaque: u32,
+    generation: u32,
+    sent_ns: u64,
+    due_ns: u64,
+}
+
+/// Requests in flight on one connection.
+#[derive(Debug)]
+pub struct Window {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    slot_bits: u32,
+}
+
+impl Window {
+    /// Room for `size` requests, at most 65 536.
+    pub fn new(size: usize) -> Self {
+        let slots = u32::try_from(size).unwrap_or(u32::MAX);
+        let slot_bits = slots.next_power_of_two().trailing_zeros();
+        debug_assert!(slot_bits <= 16);
+        Self { slots: vec![Slot::default(); size], free: (0..slots).rev().collect(), slot_bits }
+    }
+
+    /// Requests in flight.
+    pub const fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is room for one more.
+    pub const fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// A place for one more request, due at `due_ns` and sent at `sent_ns`: its opaque.
+    pub fn take(&mut self, due_ns: u64, sent_ns: u64) -> Option<u32> {
+        let index = self.free.pop()?;
+        let generation_mask = (OPAQUE_BASE - 1) >> self.slot_bits;
+        let slot = self.slots.get_mut(index as usize)?;
+        slot.generation = (slot.generation + 1) & generation_mask;
+        slot.opaque = OPAQUE_BASE | slot.generation << self.slot_bits | index;
+        (slot.due_ns, slot.sent_ns) = (due_ns, sent_ns);
+        Some(slot.opaque)
+    }
+
+    /// Ends the request a reply names: when it was due, or `None` if no such request is in flight.
+    pub fn settle(&mut self, opaque: u32) -> Option<u64> {
+        let index = opaque & ((1 << self.slot_bits) - 1);
+        let slot = self.slots.get_mut(index as usize).filter(|slot| slot.opaque == opaque && opaque != 0)?;
+        slot.opaque = 0;
+        self.free.push(index);
+        Some(slot.due_ns)
+    }
+
+    /// Gives up requests sent at or before `until_ns`; calls `given_up` with when each was due.
+    pub fn expire(&mut self, until_ns: u64, mut given_up: impl FnMut(u64)) {
+        for (index, slot) in (0..).zip(&mut self.slots) {
+            if slot.opaque != 0 && slot.sent_ns <= until_ns {
+                slot.opaque = 0;
+                self.free.push(index);
+                given_up(slot.due_ns);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_used_once_and_comes_back_in_any_order() {
+        let mut window = Window::new(5);
+        let opaques: Vec<u32> = (0..5).map(|n| window.take(n, n).expect("room")).collect();
+        assert_eq!((window.in_flight(), window.take(9, 9)), (5, None));
+        for at in [3, 0, 4, 1, 2] {
+            assert_eq!(window.settle(opaques[at]), Some(at as u64));
+            assert_eq!(window.settle(opaques[at]), None, "a second reply finds nothing");
+        }
+        assert_eq!(window.in_flight(), 0);
+        assert!(opaques.iter().all(|opaque| opaque.to_string().len() == 10));
+    }
+
+    #[test]
+    fn a_late_reply_does_not_end_the_slots_next_request() {
+        let mut window = Window::new(1);
+        let first = window.take(1, 10).expect("room");
+        let mut given_up = Vec::new();
+        window.expire(9, |due_ns| given_up.push(due_ns));
+        assert!(given_up.is_empty());
+        window.expire(10, |due_ns| given_up.push(due_ns));
+        assert_eq!((given_up, window.in_flight()), (vec![1], 0));
+        let second = window.take(2, 20).expect("room");
+        assert_ne!(first, second);
+        assert_eq!((window.settle(first), window.settle(second)), (None, Some(2)));
+    }
+
+    #[test]
+    fn opaques_that_were_never_given_out_find_nothing() {
+        let mut window = Window::new(3);
+        window.take(0, 0).expect("room");
+        for opaque in [0, 1, 3, OPAQUE_BASE, u32::MAX, OPAQUE_BASE | 3] {
+            assert_eq!(window.settle(opaque), None);
+        }
+    }
+
+    #[test]
+    fn generations_wrap_without_leaving_ten_digits() {
+        let mut window = Window::new(1 << 16);
+        for _ in 0..(1 << 16) {
+            let opaque = window.take(0, 0).expect("room");
+            assert!((OPAQUE_BASE..1 << 31).contains(&opaque));
+            assert!(window.settle(opaque).is_some());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Consuming from a fake broker.
+
+mod fake_broker;
+
+use std::collections::BTreeMap;
+
+use bench::{ConsumeOptions, HeaderForm, Quiet, StartFrom, consume};
+use fake_broker::{FakeBroker, Manners};
+
+fn start(stored: u64) -> (FakeBroker, ConsumeOptions) {
+    let topics = BTreeMap::from([("t".to_owned(), 5)]);
+    let broker = FakeBroker::start(Manners { topics, stored, ..Manners::default() });
+    let options = ConsumeOptions {
+        target: broker.name_server(),
+        topic: "t".into(),
+        connections: 2,
+        seconds: None,
+        until_empty: true,
+        verify: true,
+        ..ConsumeOptions::default()
+    };
+    (broker, options)
+}
+
+#[test]
+fn a_backlog_is_read_to_its_end_once() {
+    for (form, pulls, threads) in [(HeaderForm::Binary, 0, 1), (HeaderForm::Json, 1, 2)] {
+        let (broker, options) = start(1_000);
+        let report = consume(ConsumeOptions { form, pulls, threads, commit: true, ..options }, &Quiet).expect("runs");
+        let totals = &report.totals;
+        assert_eq!((totals.messages, totals.body_bytes), (5_000, 50_000));
+        assert_eq!((totals.corrupt, totals.out_of_order, totals.pulls_refused), (Some(0), 0, 0));
+        assert_eq!((totals.pulls_found, totals.pulls_empty), (5 * 32, 5));
+        assert!(report.born_to_consume_ms.as_ref().expect("measured").min >= 4.9);
+        let commits = &broker.seen.lock().expect("not poisoned").commits;
+        assert_eq!(commits.values().collect::<Vec<_>>(), [&1_000; 5]);
+        assert!(report.table().contains("store to consume p99"));
+    }
+}
+
+#[test]
+fn a_run_can_begin_at_the_committed_or_the_last_offset() {
+    let (_broker, options) = start(100);
+    let from = |start_from| consume(ConsumeOptions { start_from, ..options.clone() }, &Quiet).expect("runs");
+    assert_eq!(from(StartFrom::Committed).totals.messages, 50);
+    assert_eq!(from(StartFrom::Latest).totals.messages, 0);
+}
+
+#[test]
+fn a_run_ends_by_count_or_time_even_while_pulls_are_held() {
+    let (_broker, options) = start(1_000);
+    let options = ConsumeOptions { until_empty: false, ..options };
+    let report = consume(ConsumeOptions { count: Some(700), ..options.clone() }, &Quiet).expect("runs");
+    assert!((700..5_000).contains(&report.totals.messages), "{:?}", report.totals);
+    let report = consume(ConsumeOptions { seconds: Some(0.3), ..options }, &Quiet).expect("runs");
+    assert!((1..=5_000).contains(&report.totals.messages) && report.totals.seconds == 0.3, "{:?}", report.totals);
+}

@@ -1,0 +1,263 @@
+//! `sluice bench`: flags onto the load generator's options; see docs/bench.md.
+
+use std::path::{Path, PathBuf};
+
+use bench::{ConsumeOptions, HeaderForm, SendOptions, StartFrom, Target, progress_sink};
+use clap::ValueEnum;
+
+use super::Outcome;
+
+/// Arguments of `sluice bench`.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    scenario: Scenario,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Scenario {
+    /// Sends messages: a window of sends in flight on each connection.
+    Send(Box<Send>),
+    /// Pulls messages from every queue of a topic.
+    Consume(Box<Consume>),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Header {
+    Binary,
+    Json,
+}
+
+impl From<Header> for HeaderForm {
+    fn from(header: Header) -> Self {
+        match header {
+            Header::Binary => Self::Binary,
+            Header::Json => Self::Json,
+        }
+    }
+}
+
+/// What both scenarios take.
+#[derive(clap::Args, Debug)]
+struct Common {
+    /// Name server rocketmq://HOST:PORT, or one broker rocketmq-broker://HOST:PORT.
+    #[arg(long, default_value = "rocketmq://127.0.0.1:9876")]
+    target: String,
+    /// Topic.
+    #[arg(long, default_value = "SluiceBench")]
+    topic: String,
+    /// Makes the topic with this many queues on every broker first.
+    #[arg(long)]
+    queues: Option<u32>,
+    /// Connections.
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// Generator threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Ends after this many messages.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Ends after this many seconds (10 if nothing else ends the run).
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<f64>,
+    /// Seconds of load before the measurement begins.
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    warm_up: f64,
+    /// Form of the headers.
+    #[arg(long, value_enum, default_value = "binary")]
+    header: Header,
+    /// Process on this machine whose memory and CPU are recorded.
+    #[arg(long, value_name = "PID")]
+    broker_pid: Option<u32>,
+    /// Writes everything as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Common {
+    fn target(&self) -> Result<Target, String> {
+        self.target.parse::<Target>().map_err(|error| error.to_string())
+    }
+
+    /// The time limit, where neither a count nor the end of the queues is one.
+    fn seconds(&self, ends_otherwise: bool) -> Option<f64> {
+        self.duration.or_else(|| (self.count.is_none() && !ends_otherwise).then_some(10.0))
+    }
+
+    fn reports_to_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct Send {
+    #[command(flatten)]
+    common: Common,
+    /// Sends in flight on each connection.
+    #[arg(long, default_value_t = 256)]
+    window: usize,
+    /// Bytes of a body.
+    #[arg(long, default_value_t = 1024)]
+    size: usize,
+    /// Messages in one request.
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// Messages a second in total; 0 is as fast as the windows allow.
+    #[arg(long, default_value_t = 0)]
+    pace: u64,
+    /// Leaves out the id every official client sets.
+    #[arg(long)]
+    no_unique_key: bool,
+    /// Sets a key too.
+    #[arg(long)]
+    keys: bool,
+    /// Sets a tag.
+    #[arg(long)]
+    tag: Option<String>,
+    /// Sets a property; may be given often.
+    #[arg(long = "property", value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+    /// Asks for no answers.
+    #[arg(long)]
+    one_way: bool,
+    /// Seconds after which a send without an answer is given up.
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    answer_timeout: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Start {
+    First,
+    Committed,
+    Latest,
+}
+
+impl From<Start> for StartFrom {
+    fn from(from: Start) -> Self {
+        match from {
+            Start::First => Self::First,
+            Start::Committed => Self::Committed,
+            Start::Latest => Self::Latest,
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct Consume {
+    #[command(flatten)]
+    common: Common,
+    /// Group.
+    #[arg(long, default_value = "sluice_bench_consumer")]
+    group: String,
+    /// Tags wanted, as in "A || B".
+    #[arg(long, default_value = "*")]
+    subscription: String,
+    /// Messages asked for in one pull.
+    #[arg(long, default_value_t = 32)]
+    batch: usize,
+    /// Pulls in flight on each connection; 0 is one for every queue.
+    #[arg(long, default_value_t = 0)]
+    pulls: usize,
+    /// Ends when every queue is empty.
+    #[arg(long)]
+    until_empty: bool,
+    /// Where to begin.
+    #[arg(long, value_enum, default_value = "first")]
+    from: Start,
+    /// Commits offsets.
+    #[arg(long)]
+    commit: bool,
+    /// Checks every body against its checksum.
+    #[arg(long)]
+    verify: bool,
+    /// Milliseconds the broker may hold a pull that finds nothing.
+    #[arg(long, default_value_t = 15_000)]
+    suspend_ms: u64,
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    match &arguments.scenario {
+        Scenario::Send(send) => run_send(send),
+        Scenario::Consume(consume) => run_consume(consume),
+    }
+}
+
+fn run_send(send: &Send) -> Outcome {
+    let common = &send.common;
+    let properties = send
+        .properties
+        .iter()
+        .map(|text| {
+            let (name, value) = text.split_once('=').ok_or(format!("--property {text} is not NAME=VALUE"))?;
+            Ok((name.to_owned(), value.to_owned()))
+        })
+        .collect::<Result<_, String>>()?;
+    let options = SendOptions {
+        target: common.target()?,
+        topic: common.topic.clone(),
+        queues: common.queues,
+        connections: common.connections,
+        window: send.window,
+        threads: common.threads,
+        message_size: send.size,
+        batch: send.batch,
+        count: common.count,
+        seconds: common.seconds(false),
+        warm_up_seconds: common.warm_up,
+        pace: send.pace,
+        form: common.header.into(),
+        unique_key: !send.no_unique_key,
+        keys: send.keys,
+        tag: send.tag.clone(),
+        properties,
+        one_way: send.one_way,
+        answer_timeout_seconds: send.answer_timeout,
+        broker_pid: common.broker_pid,
+    };
+    let report = bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
+    publish(common, || report.table(), || report.json(), |path| report.write_json(&path.to_string_lossy()))
+}
+
+fn run_consume(consume: &Consume) -> Outcome {
+    let common = &consume.common;
+    let options = ConsumeOptions {
+        target: common.target()?,
+        topic: common.topic.clone(),
+        queues: common.queues,
+        group: consume.group.clone(),
+        subscription: consume.subscription.clone(),
+        connections: common.connections,
+        threads: common.threads,
+        batch: consume.batch,
+        pulls: consume.pulls,
+        count: common.count,
+        seconds: common.seconds(consume.until_empty),
+        until_empty: consume.until_empty,
+        warm_up_seconds: common.warm_up,
+        start_from: consume.from.into(),
+        commit: consume.commit,
+        verify: consume.verify,
+        suspend_ms: consume.suspend_ms,
+        form: common.header.into(),
+        broker_pid: common.broker_pid,
+    };
+    let report =
+        bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
+    publish(common, || report.table(), || report.json(), |path| report.write_json(&path.to_string_lossy()))
+}
+
+/// A table for people; JSON where it was asked for.
+fn publish(
+    common: &Common,
+    table: impl Fn() -> String,
+    json: impl Fn() -> String,
+    write_json: impl Fn(&Path) -> Result<(), bench::BenchError>,
+) -> Outcome {
+    if common.reports_to_stdout() {
+        println!("{}", json());
+        return Ok(());
+    }
+    println!("{}", table());
+    common.json.as_deref().map_or(Ok(()), write_json).map_err(|error| error.to_string())
+}

@@ -1,0 +1,43 @@
+//! `sluice config`: what is set and where it came from, or a sample file.
+
+use server::settings::{Loaded, Role, reference, sample_toml};
+
+use super::Outcome;
+use super::settings::Sources;
+
+/// Arguments of `sluice config`.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Prints a commented sample file with every default.
+    #[arg(long)]
+    default: bool,
+    /// Explains one setting, by Sluice's name or RocketMQ's.
+    #[arg(long, value_name = "NAME")]
+    explain: Option<String>,
+    #[command(flatten)]
+    sources: Sources,
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    if arguments.default {
+        print!("{}", sample_toml());
+        return Ok(());
+    }
+    if let Some(name) = &arguments.explain {
+        let text = reference::help_for(name).ok_or_else(|| format!("there is no setting [{name}]"))?;
+        println!("{text}");
+        return Ok(());
+    }
+    print(&arguments.sources.load(Role::Serve, Vec::new())?)
+}
+
+/// Prints every setting with its value and the place it came from.
+pub fn print(loaded: &Loaded) -> Outcome {
+    for notice in &loaded.notices {
+        eprintln!("{notice}");
+    }
+    for one in &loaded.effective {
+        println!("{} = {}    # {}", one.name, one.value, one.place);
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! One subcommand a file.
+
+pub mod bench;
+pub mod broker;
+pub mod config;
+pub mod namesrv;
+pub mod serve;
+mod settings;
+
+/// How a subcommand ends: well, or with a text for people.
+pub type Outcome = Result<(), String>;

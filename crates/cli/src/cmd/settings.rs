@@ -1,0 +1,37 @@
+//! What every subcommand that runs a process takes: a settings file and single settings.
+
+use std::path::PathBuf;
+
+use server::settings::{Loaded, Role, load, load_file};
+
+use super::Outcome;
+
+/// Where settings come from. Later ones overrule earlier ones: file, --set, flags.
+#[derive(clap::Args, Debug, Default)]
+pub struct Sources {
+    /// Settings file: TOML, or a RocketMQ .properties/.conf file as it is.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One setting, by Sluice's name or RocketMQ's; may be given often.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Address to listen on; 0.0.0.0 opens every port to the network.
+    #[arg(long, value_name = "HOST")]
+    pub listen: Option<String>,
+}
+
+impl Sources {
+    /// Loads everything, with `flags` last.
+    pub fn load(&self, role: Role, mut flags: Vec<(&str, String)>) -> Result<Loaded, String> {
+        let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
+        flags.extend(self.listen.clone().map(|host| ("listen.host", host)));
+        load(role, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())
+    }
+
+    /// Loads everything and runs the process.
+    pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
+        let loaded = self.load(role, flags)?;
+        server::logging::start(loaded.settings.log.format, &loaded.settings.log.level);
+        server::run(role, loaded).map_err(|error| error.to_string())
+    }
+}

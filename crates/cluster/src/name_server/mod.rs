@@ -1,0 +1,206 @@
+//! The name server: one registry shared by all connections, its key-value table and its settings.
+//!
+//! [`NameServer`] is the shared value; [`session::NameServerSession`] is one connection on it. Reading a route takes
+//! the lock shared, so clients do not wait for each other. Bodies are read before the lock is taken.
+//!
+//! The server room has three duties, each a call: every few seconds [`NameServer::expire`], which drops silent brokers
+//! (each request also does, when it is due); after a connection's turn [`NameServer::take_changes`], whose texts are to
+//! be written to files; and [`NameServer::take_notices`], frames to be sent to brokers.
+//!
+//! After a crash the registry is empty and fills as brokers register; the key-value table is read from its file.
+
+mod admission;
+mod answers;
+pub mod broker;
+pub mod key_values;
+pub mod options;
+pub mod registry;
+pub mod routes;
+pub mod session;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use base::Timestamp;
+use bytes::{Bytes, BytesMut};
+use parking_lot::RwLock;
+use wire::rocketmq::code::request;
+use wire::rocketmq::frame::{self, FLAG_ONE_WAY, Form, Header};
+
+use crate::limits::{BROKERS_MAX, NOTICES_MAX};
+use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
+use broker::{ConnectionId, Expired, LowestIdChange};
+use key_values::KeyValues;
+use options::Options;
+use registry::Registry;
+use session::NameServerSession;
+
+/// Texts that changed and are to be kept in files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// For `kvConfig.json`.
+    pub key_values: Option<String>,
+    /// For the properties file of settings.
+    pub settings: Option<String>,
+}
+
+/// A one-way request to a broker. Losing it is harmless: the broker finds out by asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The broker's address.
+    pub address: String,
+    /// The whole frame.
+    pub frame: Bytes,
+}
+
+/// Figures for the console.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Topics with a route.
+    pub topics: usize,
+    /// Broker names.
+    pub brokers: usize,
+}
+
+/// The name server that all connections share.
+#[derive(Debug)]
+pub struct NameServer {
+    state: RwLock<State>,
+    last_connection: AtomicU64,
+    started_at: Timestamp,
+    /// A route was found once: the registry is filled, and no client has to wait any more.
+    has_served: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    registry: Registry,
+    key_values: KeyValues,
+    options: Options,
+    options_changed: bool,
+    notices: VecDeque<Notice>,
+    scan_due_at: Timestamp,
+    /// Dropped and not yet told to the server; at most `BROKERS_MAX`.
+    expired: Vec<Expired>,
+}
+
+impl NameServer {
+    /// A name server without brokers, started at `now`.
+    pub fn new(options: Options, key_values: KeyValues, now: Timestamp) -> Arc<Self> {
+        let scan_due_at = now.plus_ms(options.scan_interval_ms);
+        let state = State {
+            registry: Registry::default(),
+            key_values,
+            options,
+            options_changed: false,
+            notices: VecDeque::new(),
+            scan_due_at,
+            expired: Vec::new(),
+        };
+        Arc::new(Self {
+            state: RwLock::new(state),
+            last_connection: AtomicU64::new(0),
+            started_at: now,
+            has_served: AtomicBool::new(false),
+        })
+    }
+
+    /// The session of a new connection.
+    pub fn session(self: &Arc<Self>) -> NameServerSession {
+        let connection = ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1);
+        NameServerSession::new(self.clone(), connection)
+    }
+
+    /// Drops brokers that were silent for too long, and says which were dropped since this was last asked: for the log,
+    /// and so that their connections be closed (a session knows its [`NameServerSession::connection`]).
+    pub fn expire(&self, now: Timestamp) -> Vec<Expired> {
+        self.scan(now);
+        std::mem::take(&mut self.state.write().expired)
+    }
+
+    fn scan(&self, now: Timestamp) {
+        let mut state = self.state.write();
+        state.scan_due_at = now.plus_ms(state.options.scan_interval_ms);
+        let expired = state.registry.expire(now);
+        for change in expired.iter().filter_map(|expired| expired.lowest_id_change.as_ref()) {
+            state.notify(change);
+        }
+        let room = BROKERS_MAX.saturating_sub(state.expired.len());
+        state.expired.extend(expired.into_iter().take(room));
+    }
+
+    /// What is to be written to files since this was last asked.
+    pub fn take_changes(&self) -> Changes {
+        let mut state = self.state.write();
+        let key_values = state.key_values.take_changed().then(|| state.key_values.to_json());
+        let settings = std::mem::take(&mut state.options_changed).then(|| state.options.to_text());
+        Changes { key_values, settings }
+    }
+
+    /// What is to be sent to brokers since this was last asked.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        if self.state.read().notices.is_empty() {
+            return Vec::new();
+        }
+        self.state.write().notices.drain(..).collect()
+    }
+
+    /// Figures for the console.
+    pub fn summary(&self) -> Summary {
+        let state = self.state.read();
+        Summary { topics: state.registry.topic_count(), brokers: state.registry.broker_count() }
+    }
+
+    fn is_scan_due(&self, now: Timestamp) -> bool {
+        now >= self.state.read().scan_due_at
+    }
+
+    fn connection_closed(&self, connection: ConnectionId) {
+        let mut state = self.state.write();
+        for change in state.registry.connection_closed(connection) {
+            state.notify(&change);
+        }
+    }
+}
+
+impl State {
+    /// Tells a group's brokers that its lowest id changed, if the settings say so.
+    fn notify(&mut self, change: &LowestIdChange) {
+        if !self.options.notify_min_broker_id_changed {
+            return;
+        }
+        let frame = notice_frame(change);
+        for address in &change.recipients {
+            if self.notices.len() >= NOTICES_MAX {
+                self.notices.pop_front();
+            }
+            self.notices.push_back(Notice { address: address.clone(), frame: frame.clone() });
+        }
+    }
+}
+
+fn notice_frame(change: &LowestIdChange) -> Bytes {
+    let header = Header {
+        code: request::NOTIFY_MIN_BROKER_ID_CHANGE,
+        language: SPOKEN_LANGUAGE,
+        version: SPOKEN_VERSION,
+        opaque: 0,
+        flag: FLAG_ONE_WAY,
+        remark: None,
+    };
+    let mut frame = BytesMut::new();
+    let write_fields = |sink: &mut wire::rocketmq::field::FieldSink<'_>| {
+        sink.number("minBrokerId", change.lowest_id);
+        sink.text("brokerName", &change.broker_name);
+        sink.text("minBrokerAddr", &change.lowest_address);
+        if let Some(address) = &change.offline_address {
+            sink.text("offlineBrokerAddr", address);
+        }
+        if let Some(address) = &change.ha_address {
+            sink.text("haBrokerAddr", address);
+        }
+    };
+    frame::encode(&mut frame, Form::Json, &header, write_fields, b"");
+    frame.freeze()
+}

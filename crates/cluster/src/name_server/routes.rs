@@ -1,0 +1,245 @@
+//! Questions to the registry, and the changes administrators make to it: routes, lists, permissions, single topics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::Refusal;
+use base::cursor::preview;
+use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
+use wire::rocketmq::body::route::{BrokerData, MASTER_ID, QueueData, TopicRouteData};
+
+use super::admission::check_topic_count;
+use super::registry::{Broker, PERMISSION_READ, PERMISSION_WRITE, Queues, Registry, Topic};
+use crate::limits::check_name;
+
+/// Bit of a topic's system flag: the topic belongs to a unit.
+const FLAG_UNIT: i32 = 1;
+/// Bit of a topic's system flag: subscriptions belong to a unit.
+const FLAG_UNIT_SUBSCRIPTION: i32 = 2;
+/// Topics by which replicas follow each other show the real members, never an acting master.
+const SYNC_MEMBER_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
+
+/// Which topics of units are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitFilter {
+    /// Topics of a unit.
+    Unit,
+    /// Topics with subscriptions of a unit.
+    UnitSubscription,
+    /// Topics with subscriptions of a unit that are no topics of a unit themselves.
+    UnitSubscriptionOnly,
+}
+
+impl Registry {
+    /// The route of a topic, if any broker has it. With `shows_acting_master`, the lowest replica of a group that lost
+    /// its master and asked for it is shown as the master, once writing is withheld from the group.
+    pub fn route(&self, topic_name: &str, shows_acting_master: bool) -> Option<TopicRouteData> {
+        let topic = self.topics.get(topic_name)?;
+        let mut route = TopicRouteData::default();
+        for (name, queues) in &topic.queues {
+            let Some(broker) = self.brokers.get(name) else { continue };
+            let mut data = broker.to_data(name);
+            for address in data.broker_addrs.values() {
+                if let Some(servers) = self.filter_servers(&broker.cluster, address) {
+                    route.filter_server_table.insert(address.clone(), Some(servers.to_vec()));
+                }
+            }
+            let is_eligible = broker.enable_acting_master && queues.permission & PERMISSION_WRITE == 0;
+            if shows_acting_master && is_eligible && !topic_name.starts_with(SYNC_MEMBER_PREFIX) {
+                show_acting_master(&mut data);
+            }
+            route.broker_datas.push(data);
+            route.queue_datas.push(queues.to_data(name));
+        }
+        if !topic.mappings.is_empty() {
+            let mappings = topic.mappings.iter().map(|(name, mapping)| (name.to_string(), mapping.clone()));
+            route.topic_queue_mapping_by_broker = Some(mappings.collect());
+        }
+        Some(route)
+    }
+
+    /// Every cluster and broker.
+    pub fn cluster_info(&self) -> ClusterInfo {
+        let names = |names: &std::collections::BTreeSet<Arc<str>>| names.iter().map(|name| name.to_string()).collect();
+        ClusterInfo {
+            broker_addr_table: self
+                .brokers
+                .iter()
+                .map(|(name, broker)| (name.to_string(), broker.to_data(name)))
+                .collect(),
+            cluster_addr_table: self
+                .clusters
+                .iter()
+                .map(|(cluster, brokers)| (cluster.clone(), names(brokers)))
+                .collect(),
+        }
+    }
+
+    /// The processes under one broker name; none if it is not known.
+    pub fn member_group(&self, cluster: &str, broker_name: &str) -> BrokerMemberGroup {
+        BrokerMemberGroup {
+            broker_addrs: self.brokers.get(broker_name).map(|broker| broker.addresses.clone()).unwrap_or_default(),
+            broker_name: broker_name.to_owned(),
+            cluster: cluster.to_owned(),
+        }
+    }
+
+    /// Number of topics.
+    pub fn topic_count(&self) -> usize {
+        self.topics.len()
+    }
+
+    /// Number of broker names.
+    pub fn broker_count(&self) -> usize {
+        self.brokers.len()
+    }
+
+    /// All topics, sorted.
+    pub fn topic_names(&self) -> Vec<&str> {
+        self.names_where(|_| true)
+    }
+
+    /// Topics with queues in a cluster, sorted.
+    pub fn topics_of_cluster(&self, cluster: &str) -> Vec<&str> {
+        let Some(brokers) = self.clusters.get(cluster) else { return Vec::new() };
+        let topics = brokers.iter().filter_map(|name| self.brokers.get(name)).flat_map(|broker| &broker.topics);
+        let mut names: Vec<&str> = topics.map(|name| &**name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Names that clusters and brokers use as topics, and the address of some broker to ask for its own.
+    pub fn system_topics(&self) -> (Vec<&str>, Option<&str>) {
+        let mut names = Vec::new();
+        for (cluster, brokers) in &self.clusters {
+            names.push(&**cluster);
+            names.extend(brokers.iter().map(|name| &**name));
+        }
+        let address = self.brokers.values().next().and_then(|broker| broker.addresses.values().next());
+        (names, address.map(String::as_str))
+    }
+
+    /// Topics of units, sorted.
+    pub fn unit_topics(&self, filter: UnitFilter) -> Vec<&str> {
+        self.names_where(|topic| {
+            let flag = topic.queues.values().next().map_or(0, |queues| queues.system_flag);
+            let (unit, subscription) = (flag & FLAG_UNIT != 0, flag & FLAG_UNIT_SUBSCRIPTION != 0);
+            match filter {
+                UnitFilter::Unit => unit,
+                UnitFilter::UnitSubscription => subscription,
+                UnitFilter::UnitSubscriptionOnly => subscription && !unit,
+            }
+        })
+    }
+
+    fn names_where(&self, filter: impl Fn(&Topic) -> bool) -> Vec<&str> {
+        let mut names: Vec<&str> =
+            self.topics.iter().filter(|(_, topic)| filter(topic)).map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Takes writing away from all topics of a broker; returns how many. It stays so until the broker changes a topic.
+    pub fn wipe_write_permission(&mut self, broker_name: &str) -> usize {
+        self.change_permissions(broker_name, |permission| permission & !PERMISSION_WRITE)
+    }
+
+    /// Gives reading and writing back to all topics of a broker; returns how many.
+    pub fn add_write_permission(&mut self, broker_name: &str) -> usize {
+        self.change_permissions(broker_name, |_| PERMISSION_READ | PERMISSION_WRITE)
+    }
+
+    pub(super) fn change_permissions(&mut self, broker_name: &str, change: impl Fn(u32) -> u32) -> usize {
+        let Some(broker) = self.brokers.get(broker_name) else { return 0 };
+        for name in &broker.topics {
+            if let Some(queues) = self.topics.get_mut(name).and_then(|topic| topic.queues.get_mut(broker_name)) {
+                queues.permission = change(queues.permission);
+            }
+        }
+        broker.topics.len()
+    }
+
+    /// Forgets a topic, in one cluster or everywhere. A broker that still has it brings it back.
+    pub fn delete_topic(&mut self, topic_name: &str, cluster: Option<&str>) {
+        let Some(topic) = self.topics.get(topic_name) else { return };
+        let members = cluster.map(|cluster| self.clusters.get(cluster));
+        let is_meant = |name: &Arc<str>| members.is_none_or(|names| names.is_some_and(|names| names.contains(name)));
+        let brokers: Vec<Arc<str>> = topic.queues.keys().filter(|&name| is_meant(name)).cloned().collect();
+        for broker in brokers {
+            self.remove_queues(&broker, topic_name);
+        }
+    }
+
+    /// Registers one topic on brokers that are known already.
+    pub fn register_topic(&mut self, topic_name: &str, queues: &[QueueData]) -> Result<(), Refusal> {
+        check_name("topic", topic_name)?;
+        if !self.topics.contains_key(topic_name) {
+            check_topic_count(self.topics.len() + 1)?;
+        }
+        let mut found = BTreeMap::new();
+        for data in queues {
+            let Some((name, _)) = self.brokers.get_key_value(&*data.broker_name) else {
+                return Err(Refusal::BadRequest(format!(
+                    "the topic [{topic_name}] cannot be registered: its broker [{}] is not known here; \
+                     the broker must register first",
+                    preview(data.broker_name.as_bytes())
+                )));
+            };
+            found.insert(name.clone(), Queues::of_data(data));
+        }
+        for (name, queues) in found {
+            self.put_queues(&name, topic_name, queues);
+        }
+        Ok(())
+    }
+}
+
+impl Broker {
+    fn to_data(&self, name: &str) -> BrokerData {
+        BrokerData {
+            broker_addrs: self.addresses.clone(),
+            broker_name: name.to_owned(),
+            cluster: self.cluster.clone(),
+            enable_acting_master: self.enable_acting_master,
+            zone_name: self.zone.clone(),
+        }
+    }
+}
+
+impl Queues {
+    fn to_data(self, broker_name: &str) -> QueueData {
+        QueueData {
+            broker_name: broker_name.to_owned(),
+            perm: self.permission,
+            read_queue_nums: self.read_count,
+            topic_sys_flag: self.system_flag,
+            write_queue_nums: self.write_count,
+        }
+    }
+}
+
+fn show_acting_master(data: &mut BrokerData) {
+    if data.broker_addrs.contains_key(&MASTER_ID) {
+        return;
+    }
+    if let Some((_, address)) = data.broker_addrs.pop_first() {
+        data.broker_addrs.insert(MASTER_ID, address);
+    }
+}
+
+/// Leaves what a client in `zone` may use: brokers of its zone, and those whose master is gone.
+pub fn keep_zone(route: &mut TopicRouteData, zone: &str) {
+    let is_kept = |broker: &BrokerData| {
+        let in_zone = broker.zone_name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(zone));
+        in_zone || !broker.broker_addrs.contains_key(&MASTER_ID)
+    };
+    let (kept, dropped): (Vec<BrokerData>, Vec<BrokerData>) =
+        std::mem::take(&mut route.broker_datas).into_iter().partition(is_kept);
+    route.broker_datas = kept;
+    route.queue_datas.retain(|queues| dropped.iter().all(|broker| broker.broker_name != queues.broker_name));
+    let addresses = dropped.iter().flat_map(|broker| broker.broker_addrs.values());
+    for address in addresses {
+        route.filter_server_table.remove(address);
+    }
+}

@@ -1,0 +1,170 @@
+//! One connection to the name server: frames in, answers out.
+//!
+//! Every request is answered in its turn, in the form it came in and under its number; one-way requests are carried out
+//! and never answered. Bytes that are no frame close the connection; a request that cannot be carried out is refused
+//! with a remark, and the connection goes on.
+//!
+//! Answers can be much larger than requests, so no request is taken while more than [`OUTPUT_BACKLOG_SIZE_MAX`] bytes
+//! wait to be written: the frames that were already read wait here, in order, and `wants_input` is false.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::Timestamp;
+use base::cursor::DecodeError;
+use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
+use base::session::{CloseReason, Job, Output, Session};
+use bytes::{Bytes, BytesMut};
+use wire::rocketmq::code::response;
+use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Header, frame_len};
+
+use super::NameServer;
+use super::answers::{Answer, Rejection, answer};
+use super::broker::ConnectionId;
+use crate::limits::ANSWER_HEADER_SIZE_MAX;
+use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
+
+/// How soon to look again whether the peer has read enough for the next request, in ms.
+const BACKLOG_RETRY_MS: u64 = 5;
+
+/// One connection to the name server.
+pub struct NameServerSession {
+    server: Arc<NameServer>,
+    connection: ConnectionId,
+    output: Output,
+    /// Whole frames that wait until the peer has read its answers; each is known to decode.
+    waiting: VecDeque<Bytes>,
+    retry_at: Option<Timestamp>,
+}
+
+impl NameServerSession {
+    pub(super) fn new(server: Arc<NameServer>, connection: ConnectionId) -> Self {
+        Self { server, connection, output: Output::default(), waiting: VecDeque::new(), retry_at: None }
+    }
+
+    /// The connection, as named in [`super::broker::Expired`].
+    pub const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn is_backed_up(&self) -> bool {
+        self.output.size() > OUTPUT_BACKLOG_SIZE_MAX
+    }
+
+    fn act(&mut self, command: &Command<'_>, now: Timestamp) {
+        // The name server's own requests are one-way: an answer to one is nobody's.
+        if command.header.is_response() {
+            return;
+        }
+        if self.server.is_scan_due(now) {
+            self.server.scan(now);
+        }
+        let outcome = answer(&self.server, self.connection, command, now);
+        if command.header.is_one_way() {
+            return;
+        }
+        match outcome.and_then(fit) {
+            Ok(Answer { header, body }) => {
+                self.reply(command, response::SUCCESS, None, |sink| header.encode(sink), body);
+            }
+            Err(Rejection { code, remark }) => self.reply(command, code, Some(remark), |_| {}, Bytes::new()),
+        }
+    }
+
+    fn reply(
+        &mut self,
+        command: &Command<'_>,
+        code: i32,
+        remark: Option<String>,
+        fields: impl FnOnce(&mut wire::rocketmq::field::FieldSink<'_>),
+        body: Bytes,
+    ) {
+        let header = Header {
+            code,
+            language: SPOKEN_LANGUAGE,
+            version: SPOKEN_VERSION,
+            opaque: command.header.opaque,
+            flag: FLAG_RESPONSE,
+            remark: remark.map(Into::into),
+        };
+        let mut head = BytesMut::new();
+        frame::encode_head(&mut head, command.form, &header, fields, body.len());
+        self.output.push(head.freeze());
+        self.output.push(body);
+    }
+
+    fn take_frame(&mut self, frame: Bytes, now: Timestamp) -> Result<(), CloseReason> {
+        let command = Command::decode(&frame).map_err(close)?;
+        if self.is_backed_up() || !self.waiting.is_empty() {
+            self.waiting.push_back(frame);
+            self.retry_at = Some(now.plus_ms(BACKLOG_RETRY_MS));
+        } else {
+            self.act(&command, now);
+        }
+        Ok(())
+    }
+}
+
+impl Session for NameServerSession {
+    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+        self.wake(now);
+        while let Some(len) = frame_len(input).map_err(close)? {
+            let frame = input.split_to(len).freeze();
+            self.take_frame(frame, now)?;
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Timestamp) {
+        while !self.is_backed_up() {
+            let Some(frame) = self.waiting.pop_front() else { break };
+            if let Ok(command) = Command::decode(&frame) {
+                self.act(&command, now);
+            }
+        }
+        self.retry_at = (!self.waiting.is_empty()).then(|| now.plus_ms(BACKLOG_RETRY_MS));
+    }
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.retry_at
+    }
+
+    fn wants_input(&self) -> bool {
+        self.waiting.is_empty() && !self.is_backed_up()
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn take_job(&mut self) -> Option<Job> {
+        None
+    }
+
+    fn closed(&mut self, _now: Timestamp) {
+        self.waiting.clear();
+        self.retry_at = None;
+        self.server.connection_closed(self.connection);
+    }
+}
+
+fn close(error: DecodeError) -> CloseReason {
+    CloseReason(format!("not a RocketMQ frame: {error}"))
+}
+
+/// An answer that no peer would read becomes a refusal.
+fn fit(answer: Answer) -> Result<Answer, Rejection> {
+    let limit = FRAME_SIZE_MAX - ANSWER_HEADER_SIZE_MAX;
+    if answer.body.len() <= limit {
+        return Ok(answer);
+    }
+    let remark = format!(
+        "the answer would be {} bytes long and no frame holds more than {limit}; ask for one cluster or topic",
+        answer.body.len()
+    );
+    Err(Rejection { code: response::SYSTEM_ERROR, remark })
+}

@@ -1,0 +1,9 @@
+//! What the name server promises, at the level of bytes: requests go in, answers come out.
+
+mod asking;
+mod captured;
+mod client;
+mod leaving;
+mod malformed;
+mod registering;
+mod settings;

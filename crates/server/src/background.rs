@@ -1,0 +1,247 @@
+//! Threads that serve the broker beside its connections: writing the log, syncing it, keys, delayed messages, housekeeping.
+//!
+//! Each calls one function of the rooms below over and over; none of them holds state.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use broker::{Broker, Host};
+use tokio::sync::Notify;
+
+use crate::clock;
+
+/// How long keys gather before they are indexed.
+const INDEX_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the next segment is looked after.
+const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
+/// How often members, locks and rates are looked after.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of log after which a checkpoint is due, whatever the time.
+const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
+
+/// How often things are done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intervals {
+    pub(crate) flush: Duration,
+    pub(crate) queue_flush: Duration,
+    pub(crate) offset_flush: Duration,
+    pub(crate) checkpoint: Duration,
+    pub(crate) retention: Duration,
+}
+
+/// The broker's way to its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Bells {
+    writer: OnceLock<Thread>,
+    syncer: OnceLock<Thread>,
+    housekeeper: OnceLock<Thread>,
+    /// Rung for whoever registers at name servers.
+    pub(crate) topics: Notify,
+    topics_unsaved: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Host for Bells {
+    fn log_changed(&self) {
+        ring(&self.writer);
+    }
+
+    fn sync_wanted(&self) {
+        ring(&self.syncer);
+    }
+
+    fn topics_changed(&self) {
+        self.topics_unsaved.store(true, Ordering::Release);
+        ring(&self.housekeeper);
+        self.topics.notify_waiters();
+    }
+}
+
+fn ring(thread: &OnceLock<Thread>) {
+    if let Some(thread) = thread.get() {
+        thread.unpark();
+    }
+}
+
+/// The running threads.
+pub(crate) struct Background {
+    bells: Arc<Bells>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts all threads.
+    pub(crate) fn start(broker: &Arc<Broker>, bells: &Arc<Bells>, intervals: Intervals) -> io::Result<Self> {
+        let mut background = Self { bells: bells.clone(), threads: Vec::new() };
+        let writer = background.spawn("log-writer", broker, write_log)?;
+        let _ = bells.writer.set(writer);
+        let syncer = background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
+        let _ = bells.syncer.set(syncer);
+        background.spawn("key-index", broker, index_keys)?;
+        background.spawn("delay", broker, deliver_delayed)?;
+        let housekeeper =
+            background.spawn("housekeeping", broker, move |broker, bells| keep_house(broker, bells, intervals))?;
+        let _ = bells.housekeeper.set(housekeeper);
+        Ok(background)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        broker: &Arc<Broker>,
+        work: impl FnOnce(&Broker, &Bells) + Send + 'static,
+    ) -> io::Result<Thread> {
+        let (broker, bells) = (broker.clone(), self.bells.clone());
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || work(&broker, &bells))?;
+        let thread = handle.thread().clone();
+        self.threads.push(handle);
+        Ok(thread)
+    }
+
+    /// Lets every thread finish what it does, and waits for them.
+    pub(crate) fn stop(self) {
+        self.bells.stopping.store(true, Ordering::Release);
+        for handle in self.threads {
+            handle.thread().unpark();
+            if handle.join().is_err() {
+                tracing::error!("a background thread ended with a panic");
+            }
+        }
+    }
+}
+
+impl Bells {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+fn write_log(broker: &Broker, bells: &Bells) {
+    loop {
+        match broker.store().write_staged() {
+            Ok(true) => {}
+            Ok(false) if bells.is_stopping() => return,
+            Ok(false) => thread::park(),
+            Err(error) => {
+                tracing::error!(%error, "the log cannot be written; nothing more is accepted");
+                return;
+            }
+        }
+    }
+}
+
+/// Syncs as soon as someone waits for it, and every so often if nobody does. While one sync runs, more gather for the next.
+fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
+    let mut last = Instant::now();
+    while !bells.is_stopping() {
+        if !broker.store().sync_is_wanted() {
+            thread::park_timeout(interval.saturating_sub(last.elapsed()).max(Duration::from_millis(1)));
+            if !broker.store().sync_is_wanted() && last.elapsed() < interval {
+                continue;
+            }
+        }
+        last = Instant::now();
+        if let Err(error) = broker.store().sync() {
+            tracing::error!(%error, "the log cannot be synced; nothing more is accepted");
+            return;
+        }
+        if broker.store().sync_is_wanted() {
+            // What they wait for is not written yet: the writer will be here in a moment.
+            thread::park_timeout(Duration::from_micros(50));
+        }
+    }
+}
+
+fn index_keys(broker: &Broker, bells: &Bells) {
+    let mut has_failed = false;
+    while !bells.is_stopping() {
+        match broker.store().index_staged() {
+            Ok(_) => {}
+            Err(error) if !has_failed => {
+                has_failed = true;
+                tracing::error!(%error, "keys cannot be indexed; messages are stored but not found by key until the next start");
+            }
+            Err(_) => {}
+        }
+        thread::park_timeout(INDEX_INTERVAL);
+    }
+}
+
+fn deliver_delayed(broker: &Broker, bells: &Bells) {
+    while !bells.is_stopping() {
+        let wait_ms = broker.deliver_due(clock::now()).unwrap_or_else(|refusal| {
+            tracing::warn!(%refusal, "delayed messages wait");
+            1000
+        });
+        if wait_ms > 0 {
+            thread::park_timeout(Duration::from_millis(wait_ms));
+        }
+    }
+}
+
+/// When something was last done.
+struct Due {
+    interval: Duration,
+    last: Instant,
+}
+
+impl Due {
+    fn every(interval: Duration) -> Self {
+        Self { interval, last: Instant::now() }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last.elapsed() >= self.interval;
+        if is_due {
+            self.last = Instant::now();
+        }
+        is_due
+    }
+}
+
+fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
+    let mut expiry = Due::every(EXPIRY_INTERVAL);
+    let mut queues = Due::every(intervals.queue_flush);
+    let mut offsets = Due::every(intervals.offset_flush);
+    let mut checkpoint = Due::every(intervals.checkpoint);
+    let mut retention = Due::every(intervals.retention);
+    let mut checkpointed = broker.store().watermarks().appended().0;
+    while !bells.is_stopping() {
+        report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
+        if queues.is_due() {
+            report("queue entries cannot be written", broker.store().flush_indexes().map(|_| ()));
+        }
+        let appended = broker.store().watermarks().appended().0;
+        let has_grown = appended > checkpointed;
+        if has_grown && (checkpoint.is_due() || appended - checkpointed > CHECKPOINT_BYTES) {
+            report("no checkpoint can be written", broker.store().checkpoint());
+            checkpointed = appended;
+            broker.store().close_idle_files();
+        }
+        if bells.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
+            report("topics, groups or offsets cannot be written", broker.save(clock::now()));
+        }
+        if expiry.is_due() {
+            broker.expire(clock::now());
+        }
+        if retention.is_due() {
+            let now = clock::now();
+            match broker.store().apply_retention(now, clock::hour_of_day(now)) {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "old log segments removed"),
+                Err(error) => tracing::error!(%error, "old log segments cannot be removed"),
+            }
+        }
+        thread::park_timeout(SEGMENT_INTERVAL);
+    }
+}
+
+fn report(what: &str, outcome: Result<(), storage::StorageError>) {
+    if let Err(error) = outcome {
+        tracing::error!(%error, "{what}");
+    }
+}

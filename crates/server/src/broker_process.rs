@@ -1,0 +1,167 @@
+//! Builds a broker out of settings: store, rooms, sessions.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::metric::Metrics;
+use broker::{Broker, DelayLevels, Host};
+use cluster::registration::Identity;
+use dialect::rocketmq::SessionOptions;
+use storage::{RetentionPolicy, Store};
+
+use crate::background::Intervals;
+use crate::clock;
+use crate::error::StartError;
+use crate::net;
+use crate::settings::{Effective, FlushMode, Settings};
+
+/// A checkpoint is due this often while messages come in.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Recovery is silent unless it takes longer than this.
+const SILENT_RECOVERY: Duration = Duration::from_secs(1);
+
+/// Where clients are told to find the broker.
+pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(String, SocketAddr), StartError> {
+    let bad = |problem| StartError::Setting { name: "broker.host", problem };
+    let host = match settings.advertised_host() {
+        Some(host) => host.to_owned(),
+        None => net::own_address()
+            .ok_or_else(|| bad("this machine's address cannot be found; set it, e.g. --set broker.host=10.0.0.5".to_owned()))?,
+    };
+    let resolved = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    let resolved = resolved.ok_or_else(|| bad(format!("[{host}] is no address and cannot be resolved to one")))?;
+    Ok((resolved.to_string(), resolved))
+}
+
+/// Opens the store and puts a broker on it.
+pub(crate) fn open(
+    settings: &Settings,
+    store_host: SocketAddr,
+    metrics: &Arc<Metrics>,
+    host: Arc<dyn Host>,
+) -> Result<Arc<Broker>, StartError> {
+    let delay_levels = delay_levels(settings)?;
+    let options = store_options(settings, &delay_levels);
+    let started = Instant::now();
+    let mut shown = Instant::now();
+    let (store, recovery) = Store::open(options, metrics.clone(), &mut |progress| {
+        if started.elapsed() > SILENT_RECOVERY && shown.elapsed() > SILENT_RECOVERY {
+            shown = Instant::now();
+            tracing::info!(done_bytes = progress.done, total_bytes = progress.total, "reading the log after an unclean stop");
+        }
+    })?;
+    if !recovery.was_clean {
+        tracing::info!(
+            records = recovery.records,
+            cut_bytes = recovery.cut_bytes,
+            took_ms = started.elapsed().as_millis() as u64,
+            "the last process did not stop in good order; recovered"
+        );
+    }
+    for offset in &recovery.damaged {
+        tracing::error!(log_offset = %offset, "a record of the log is damaged and will not be served");
+    }
+    let now = clock::now();
+    let seed = now.0 ^ u64::from(std::process::id()) << 32;
+    let broker = Broker::new(broker_options(settings, store_host, delay_levels), store, metrics.clone(), host, seed, now)?;
+    Ok(Arc::new(broker))
+}
+
+fn delay_levels(settings: &Settings) -> Result<DelayLevels, StartError> {
+    let text: Vec<_> = settings.delay.levels.iter().map(|level| format!("{}s", level.as_secs())).collect();
+    DelayLevels::parse(&text.join(" "))
+        .map_err(|refusal| StartError::Setting { name: "delay.levels", problem: refusal.to_string() })
+}
+
+fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Options {
+    let retention = &settings.retention;
+    let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
+    storage::Options {
+        directory: settings.storage.directory.clone(),
+        log_directory: Some(settings.log_directory()),
+        segment_size: settings.storage.segment_size,
+        queue_file_entries: settings.storage.queue_file_entries,
+        key_index: settings.storage.index_enabled,
+        key_index_slots: settings.storage.index_slots,
+        key_index_entries: settings.storage.index_entries,
+        recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
+        delay_levels_ms: delay_levels.delays_ms().to_vec(),
+        retention: RetentionPolicy {
+            age_ms: milliseconds(retention.age),
+            delete_hours: retention.delete_hours.clone(),
+            disk_used_percent: percent(retention.disk_used_percent),
+            disk_force_percent: if retention.force_enabled { percent(retention.disk_force_percent) } else { 100 },
+            disk_refuse_percent: percent(retention.disk_refuse_percent),
+        },
+    }
+}
+
+fn broker_options(settings: &Settings, store_host: SocketAddr, delay_levels: DelayLevels) -> broker::Options {
+    broker::Options {
+        cluster_name: settings.broker.cluster.clone(),
+        broker_name: settings.broker.name.clone(),
+        region: settings.broker.region.clone(),
+        store_host,
+        permission: settings.broker.permission,
+        message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
+        sync_flush: settings.storage.flush == FlushMode::Sync,
+        key_index: settings.storage.index_enabled,
+        auto_create_topics: settings.topic.auto_create,
+        default_queues: settings.topic.default_queues,
+        auto_create_groups: settings.group.auto_create,
+        cluster_topic: settings.topic.cluster_topic,
+        broker_topic: settings.topic.broker_topic,
+        trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
+        delay_levels,
+        young_queue_size: YOUNG_QUEUE_SIZE,
+    }
+}
+
+/// A new group reads a queue from its start if the start is this close to the log's end: what a Java broker with 24 GiB of
+/// memory would still hold in it.
+const YOUNG_QUEUE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
+
+/// Settings of every session.
+pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {
+    Arc::new(SessionOptions {
+        fetch_count_max: settings.fetch.messages_max as usize,
+        fetch_size_max: usize::try_from(settings.fetch.size_max).unwrap_or(usize::MAX),
+        long_polling: settings.fetch.long_polling,
+        short_poll_ms: milliseconds(settings.fetch.short_polling),
+        flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
+        notify_changes: settings.group.notify_changes,
+        query_count_max: settings.query.messages_max as usize,
+        settings: effective.iter().map(|one| (one.name.to_owned(), one.value.to_string())).collect(),
+    })
+}
+
+/// How often the background does what.
+pub(crate) fn intervals(settings: &Settings) -> Intervals {
+    Intervals {
+        flush: settings.storage.flush_interval,
+        queue_flush: settings.storage.queue_flush_interval,
+        offset_flush: settings.offset.flush_interval,
+        checkpoint: CHECKPOINT_INTERVAL,
+        retention: settings.retention.check_interval,
+    }
+}
+
+/// Who the broker is to name servers.
+pub(crate) fn identity(settings: &Settings, address: &str) -> Identity {
+    Identity {
+        cluster_name: settings.broker.cluster.clone(),
+        broker_name: settings.broker.name.clone(),
+        broker_id: i64::try_from(settings.broker.id).unwrap_or_default(),
+        address: address.to_owned(),
+        ha_address: address.to_owned(),
+        heartbeat_timeout_ms: None,
+        enable_acting_master: None,
+        zone: None,
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,21 @@
+//! The clock: read here, passed in everywhere else.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base::Timestamp;
+
+/// The time now.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// How long until `deadline`.
+pub(crate) fn until(deadline: Timestamp) -> Duration {
+    Duration::from_millis(deadline.ms_since(now()))
+}
+
+/// The hour of the day, 0 to 23, in the machine's time zone as far as it can be told; else UTC.
+pub(crate) fn hour_of_day(now: Timestamp) -> u8 {
+    u8::try_from(now.0 / 3_600_000 % 24).unwrap_or_default()
+}

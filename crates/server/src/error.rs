@@ -1,0 +1,61 @@
+//! Why the process did not start.
+
+use std::fmt;
+use std::io;
+
+use storage::StorageError;
+
+/// A failed start; the text names the setting, file or address and the remedy.
+#[derive(Debug)]
+pub enum StartError {
+    /// A port could not be listened on.
+    Listen {
+        /// The address.
+        address: String,
+        /// The setting it comes from.
+        setting: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The data directory could not be opened.
+    Storage(StorageError),
+    /// A setting that only the start can judge.
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A thread or runtime could not be made.
+    Threads(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, setting, source } => {
+                write!(f, "cannot listen on {address} ({setting}): {source}")?;
+                match source.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        write!(f, "; stop the process that uses the port, or choose another with --set {setting}=PORT")
+                    }
+                    io::ErrorKind::PermissionDenied => {
+                        write!(f, "; ports below 1024 need rights, choose another with --set {setting}=PORT")
+                    }
+                    _ => write!(f, "; check listen.host and {setting}"),
+                }
+            }
+            Self::Storage(error) => error.fmt(f),
+            Self::Setting { name, problem } => write!(f, "{name}: {problem}"),
+            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<StorageError> for StartError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}

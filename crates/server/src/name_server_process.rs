@@ -1,0 +1,91 @@
+//! Runs a name server: connections, expiry, and the files it asks to be written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::name_server::key_values::KeyValues;
+use cluster::name_server::options::Options;
+use cluster::name_server::NameServer;
+use storage::disk;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::bell::Bell;
+use crate::clock;
+use crate::drive::Drive;
+use crate::error::StartError;
+use crate::net;
+use crate::settings::Settings;
+
+/// How often it is asked what is to be written or sent.
+const CHORES_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Makes the name server, with the key-value table of its last life.
+pub(crate) fn open(settings: &Settings) -> Result<Arc<NameServer>, StartError> {
+    let path = settings.kv_path();
+    let key_values = match disk::read_file(&path)? {
+        Some(text) => KeyValues::from_json(&text).map_err(|refusal| StartError::Setting {
+            name: "nameserver.kv_path",
+            problem: format!("{} cannot be read: {refusal}; mend it or restore {}.bak", path.display(), path.display()),
+        })?,
+        None => KeyValues::default(),
+    };
+    let given = &settings.nameserver;
+    let options = Options {
+        order_message_enable: given.order_messages,
+        return_order_topic_config_to_broker: given.return_order_topics,
+        enable_all_topic_list: given.list_all_topics,
+        enable_topic_list: given.list_topics,
+        delete_topic_with_broker_registration: given.delete_topics_on_registration,
+        scan_interval_ms: u64::try_from(given.scan_interval.as_millis()).unwrap_or(u64::MAX),
+        ..Options::default()
+    };
+    Ok(NameServer::new(options, key_values, clock::now()))
+}
+
+/// Serves connections until the process stops.
+pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive: Drive) {
+    let mut stop = drive.stop.clone();
+    loop {
+        tokio::select! {
+            (socket, peer) = net::accept(&listener) => {
+                let (bell, _) = Bell::new();
+                tokio::spawn(drive.clone().run(socket, server.session(), bell, peer.to_string()));
+            }
+            _ = stop.changed() => return,
+        }
+    }
+}
+
+/// Writes what changed, tells brokers what concerns them, and drops silent ones.
+pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut stop: crate::drive::Stop) {
+    let mut last_expiry = clock::now();
+    loop {
+        let changes = server.take_changes();
+        if let Some(text) = changes.key_values
+            && let Err(error) = disk::replace_file(&settings.kv_path(), text.as_bytes())
+        {
+            tracing::error!(%error, "the key-value table cannot be written");
+        }
+        for notice in server.take_notices() {
+            tokio::spawn(async move {
+                let sent = async {
+                    TcpStream::connect(&notice.address).await?.write_all(&notice.frame).await
+                };
+                // Losing it is harmless: the broker finds out by asking.
+                let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
+            });
+        }
+        let now = clock::now();
+        if now.ms_since(last_expiry) >= settings.nameserver.scan_interval.as_millis() as u64 {
+            last_expiry = now;
+            for expired in server.expire(now) {
+                tracing::warn!(?expired, "a broker was silent for too long and is dropped");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(CHORES_INTERVAL) => {}
+            _ = stop.changed() => return,
+        }
+    }
+}

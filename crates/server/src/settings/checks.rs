@@ -1,0 +1,112 @@
+//! Rules between settings, and what a RocketMQ file leaves to defaults that differ here.
+
+use super::entry::Place;
+use super::error::Error;
+use super::file::{File, Format, Role};
+use super::load::Gathered;
+use super::notice::{Level, Notice};
+use super::table::Settings;
+use base::limits;
+
+/// What a record adds to the body of its message, at most: fields, names and properties.
+const RECORD_OVERHEAD_SIZE_MAX: u64 = limits::PROPERTIES_SIZE_MAX as u64 + 1024;
+
+pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gathered: &mut Gathered) {
+    check_identity(settings, gathered);
+    check_ports(settings, role, gathered);
+    check_disk_percents(settings, gathered);
+    check_record_fits(settings, gathered);
+    if file.is_some_and(|file| file.format() == Format::Properties) {
+        note_other_defaults(settings, role, gathered);
+    }
+}
+
+fn check_identity(settings: &Settings, gathered: &mut Gathered) {
+    if settings.broker.id != 0 {
+        gathered.errors.push(Error::NotYet {
+            place: gathered.place("broker.id"),
+            key: "broker.id".to_owned(),
+            found: format!("{}, not the master's 0", settings.broker.id),
+            feature: "replication",
+        });
+    }
+    if let Some(host) = settings.broker.host.as_deref().filter(|host| is_wildcard(host)) {
+        gathered.errors.push(Error::Invalid {
+            place: gathered.place("broker.host"),
+            key: "broker.host".to_owned(),
+            found: host.to_owned(),
+            expected: "an address that clients can connect to".to_owned(),
+        });
+    }
+}
+
+/// Whether the host stands for every address of the machine.
+pub(super) fn is_wildcard(host: &str) -> bool {
+    host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_unspecified())
+}
+
+fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
+    let nameserver = ("nameserver.port", settings.nameserver.port);
+    let rocketmq = ("rocketmq.port", settings.rocketmq.port);
+    let console = ("console.port", settings.console.port);
+    let ports = match role {
+        Role::Serve => vec![nameserver, rocketmq, console],
+        Role::NameServer => vec![nameserver, console],
+        Role::Broker => vec![rocketmq, console],
+    };
+    for (index, (first, port)) in ports.iter().enumerate() {
+        for (second, other) in ports.iter().skip(index + 1) {
+            if port == other && *port != 0 {
+                gathered.errors.push(Error::SamePort { first, second, port: *port });
+            }
+        }
+    }
+}
+
+/// RocketMQ files often set one of the three above another; the broker then simply acts earlier.
+fn check_disk_percents(settings: &Settings, gathered: &mut Gathered) {
+    let retention = &settings.retention;
+    let steps = [
+        ("retention.disk_used_percent", retention.disk_used_percent),
+        ("retention.disk_force_percent", retention.disk_force_percent),
+        ("retention.disk_refuse_percent", retention.disk_refuse_percent),
+    ];
+    for ((name, percent), (next, next_percent)) in steps.iter().zip(steps.iter().skip(1)) {
+        if percent > next_percent {
+            let text = format!("is {percent}, above {next}, which acts first at {next_percent}");
+            warn(gathered, name, text);
+        }
+    }
+}
+
+fn check_record_fits(settings: &Settings, gathered: &mut Gathered) {
+    let segment_size = settings.storage.segment_size;
+    if settings.message.size_max + RECORD_OVERHEAD_SIZE_MAX > segment_size {
+        let text = format!(
+            "is {} bytes, but a file of the log has {segment_size}; larger messages are refused",
+            settings.message.size_max
+        );
+        warn(gathered, "message.size_max", text);
+    }
+}
+
+fn note_other_defaults(settings: &Settings, role: Role, gathered: &mut Gathered) {
+    if gathered.place("listen.host") == Place::Default {
+        let host = &settings.listen.host;
+        let text = format!(
+            "is {host}; RocketMQ would listen on 0.0.0.0, as bindAddress=0.0.0.0 or --listen \
+             0.0.0.0 ask for"
+        );
+        warn(gathered, "listen.host", text);
+    }
+    if role != Role::NameServer && gathered.place("storage.directory") == Place::Default {
+        let directory = settings.storage.directory.display();
+        let text = format!("is {directory}; RocketMQ would use store in the home directory");
+        warn(gathered, "storage.directory", text);
+    }
+}
+
+fn warn(gathered: &mut Gathered, name: &str, text: String) {
+    let place = gathered.place(name);
+    gathered.notices.push(Notice { level: Level::Warning, key: name.to_owned(), place, text });
+}

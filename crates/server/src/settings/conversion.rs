@@ -1,0 +1,104 @@
+//! How the value of a RocketMQ key becomes the text of a Sluice setting.
+
+use super::kind::whole_number;
+
+/// Bytes of one queue entry: RocketMQ sizes its queue files in bytes, Sluice counts entries.
+const QUEUE_ENTRY_SIZE: u64 = 20;
+
+/// The way from a RocketMQ value to a Sluice value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// Taken as it is.
+    Same,
+    /// A bare number that gets the unit.
+    Unit(&'static str),
+    /// A bare number that RocketMQ itself pulls into this range, then gets the unit.
+    Clamped {
+        /// Smaller numbers become this one.
+        min: u64,
+        /// Larger numbers become this one.
+        max: u64,
+        /// The unit it gets, which may be empty.
+        unit: &'static str,
+    },
+    /// The size of a queue file in bytes, rounded up to whole entries.
+    QueueEntries,
+    /// RocketMQ's word and ours.
+    Words(&'static [(&'static str, &'static str)]),
+    /// A path; RocketMQ would split it at commas, and Sluice has one directory.
+    OnePath,
+}
+
+impl Conversion {
+    /// Converts; the error completes the sentence "expected ...".
+    pub fn apply(&self, text: &str) -> Result<String, String> {
+        let text = text.trim();
+        match *self {
+            Conversion::Same => Ok(text.to_owned()),
+            Conversion::Unit(unit) => Ok(format!("{}{unit}", bare_number(text, unit)?)),
+            Conversion::Clamped { min, max, unit } => Ok(format!("{}{unit}", bare_number(text, unit)?.clamp(min, max))),
+            Conversion::QueueEntries => Ok(bare_number(text, "bytes")?.div_ceil(QUEUE_ENTRY_SIZE).to_string()),
+            Conversion::Words(words) => {
+                let ours = words.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
+                ours.map(str::to_owned).ok_or_else(|| one_of(words))
+            }
+            Conversion::OnePath if text.contains(',') => {
+                Err("one path (a log spread over several directories is not supported)".to_owned())
+            }
+            Conversion::OnePath => Ok(text.to_owned()),
+        }
+    }
+
+    /// What it does, for tables of settings; empty where nothing is done.
+    pub fn note(&self) -> String {
+        match self {
+            Conversion::Same | Conversion::OnePath => String::new(),
+            Conversion::Unit(unit) | Conversion::Clamped { unit: unit @ ("ms" | "s" | "h"), .. } => {
+                format!("in {unit}")
+            }
+            Conversion::Clamped { min, max, .. } => format!("kept within {min} to {max}"),
+            Conversion::QueueEntries => format!("in bytes, {QUEUE_ENTRY_SIZE} an entry"),
+            Conversion::Words(words) => {
+                let pairs = words.iter().map(|(theirs, ours)| format!("{theirs} = {ours}"));
+                pairs.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+fn bare_number(text: &str, unit: &str) -> Result<u64, String> {
+    whole_number(text).ok_or_else(|| match unit {
+        "" => "a whole number".to_owned(),
+        unit => format!("a whole number, in {unit}, without the unit"),
+    })
+}
+
+fn one_of(words: &[(&str, &str)]) -> String {
+    let theirs = words.iter().map(|(theirs, _)| *theirs).collect::<Vec<_>>();
+    format!("one of: {}", theirs.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_get_the_unit_that_rocketmq_leaves_out() {
+        assert_eq!(Conversion::Unit("ms").apply(" 500 "), Ok("500ms".to_owned()));
+        assert!(Conversion::Unit("h").apply("72h").is_err());
+        assert!(Conversion::Unit("h").apply("-1").is_err());
+    }
+
+    #[test]
+    fn what_rocketmq_clamps_is_clamped_alike() {
+        let percent = Conversion::Clamped { min: 10, max: 95, unit: "" };
+        assert_eq!(percent.apply("3"), Ok("10".to_owned()));
+        assert_eq!(percent.apply("99"), Ok("95".to_owned()));
+    }
+
+    #[test]
+    fn a_queue_file_of_six_million_bytes_has_three_hundred_thousand_entries() {
+        assert_eq!(Conversion::QueueEntries.apply("6000000"), Ok("300000".to_owned()));
+        assert_eq!(Conversion::QueueEntries.apply("6000001"), Ok("300001".to_owned()));
+    }
+}

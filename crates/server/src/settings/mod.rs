@@ -1,0 +1,64 @@
+//! Settings: from files and command lines to typed, checked options.
+//!
+//! [`table`] is the one table of Sluice's settings, and [`rocketmq`] says what becomes of every key
+//! of RocketMQ's configuration files. [`load`] lays the sources over each other (defaults, file,
+//! `--set`, flags; the environment is not read) and gives [`Settings`], with [`Notice`]s to log, or
+//! [`Errors`] that name the place, the key, what was found and what was expected.
+
+mod checks;
+mod choice;
+mod conversion;
+mod document;
+mod entry;
+mod error;
+mod file;
+mod kind;
+mod load;
+mod nearest;
+mod notice;
+mod properties;
+pub mod reference;
+mod resolve;
+pub mod rocketmq;
+pub mod table;
+mod values;
+
+use std::path::PathBuf;
+
+pub use choice::{BrokerRole, FlushMode, LogFormat};
+pub use conversion::Conversion;
+pub use entry::Place;
+pub use error::{Claim, Error, Errors};
+pub use file::{File, Format, Role, load_file};
+pub use kind::{Kind, Problem, Value};
+pub use load::{Effective, Loaded, load};
+pub use notice::{Level, Notice};
+pub use reference::{help, reference_markdown, sample_toml};
+pub use table::{
+    Broker, Console, Delay, Fetch, Group, Listen, Log, Message, Nameserver, Offset, Query, Retention, Rocketmq, Server,
+    Settings, Storage, Topic,
+};
+
+impl Settings {
+    /// The address that clients are told; nothing when it is to be found at start, because the
+    /// process listens on every address and was not told which one is its own.
+    pub fn advertised_host(&self) -> Option<&str> {
+        let listened = Some(self.listen.host.as_str()).filter(|host| !checks::is_wildcard(host));
+        self.broker.host.as_deref().or(listened)
+    }
+
+    /// Directory of the log.
+    pub fn log_directory(&self) -> PathBuf {
+        let usual = || self.storage.directory.join("commitlog");
+        self.storage.log_directory.clone().unwrap_or_else(usual)
+    }
+
+    /// File of the name server's key-value table.
+    pub fn kv_path(&self) -> PathBuf {
+        let usual = || self.storage.directory.join("nameserver").join("kvConfig.json");
+        self.nameserver.kv_path.clone().unwrap_or_else(usual)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,405 @@
+//! What the settings promise as a whole.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::*;
+
+fn file(path: &str, text: &str) -> File {
+    File { path: PathBuf::from(path), text: text.to_owned() }
+}
+
+fn load_text(role: Role, path: &str, text: &str) -> Result<Loaded, Errors> {
+    load(role, Some(&file(path, text)), &[], &[])
+}
+
+fn load_set(pairs: &[&str]) -> Result<Loaded, Errors> {
+    let pairs: Vec<String> = pairs.iter().map(|pair| (*pair).to_owned()).collect();
+    load(Role::Broker, None, &pairs, &[])
+}
+
+fn broker_file(text: &str) -> Result<Loaded, Errors> {
+    load_text(Role::Broker, "broker.conf", text)
+}
+
+fn toml_file(text: &str) -> Result<Loaded, Errors> {
+    load_text(Role::Serve, "sluice.toml", text)
+}
+
+/// Files that say where to listen and store, so that only what a test is about is noticed.
+fn quiet_broker_file(text: &str) -> Result<Loaded, Errors> {
+    broker_file(&format!("{text}\nbindAddress=0.0.0.0\nstorePathRootDir=/data/store\n"))
+}
+
+fn only_error(result: Result<Loaded, Errors>) -> String {
+    let errors = result.unwrap_err();
+    assert_eq!(errors.0.len(), 1, "{errors}");
+    errors.to_string()
+}
+
+fn notices(loaded: &Loaded) -> Vec<String> {
+    loaded.notices.iter().map(ToString::to_string).collect()
+}
+
+const BROKER_CONF: &str = "\
+# An operator's file for one master.
+brokerClusterName = production
+brokerName=broker-east
+brokerId=0
+namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
+brokerIP1=10.0.0.7
+listenPort=10921
+brokerRole=ASYNC_MASTER
+flushDiskType=SYNC_FLUSH
+deleteWhen=04;16
+fileReservedTime=48
+diskMaxUsedSpaceRatio=88
+storePathRootDir=/data/rocketmq/store
+storePathCommitLog=/log/rocketmq/commitlog
+storePathConsumeQueue=/data/rocketmq/store/consumequeue
+mapedFileSizeCommitLog=1073741824
+mapedFileSizeConsumeQueue=6000000
+maxMessageSize=65536
+defaultTopicQueueNums=4
+autoCreateTopicEnable=false
+autoCreateSubscriptionGroup=FALSE
+sendMessageThreadPoolNums=128
+waitTimeMillsInSendQueue=500
+aclEnable=false
+slaveReadEnable=true
+messageDelayLevel=1s 5s \\
+                  10s 1h
+bindAddress:0.0.0.0
+";
+
+#[test]
+fn a_rocketmq_broker_file_is_taken_as_it_is() {
+    let loaded = broker_file(BROKER_CONF).unwrap();
+    let settings = &loaded.settings;
+    assert_eq!(settings.broker.cluster, "production");
+    assert_eq!(settings.broker.name, "broker-east");
+    assert_eq!(settings.broker.name_servers, ["10.0.0.1:9876", "10.0.0.2:9876"]);
+    assert_eq!(settings.broker.role, BrokerRole::AsyncMaster);
+    assert_eq!(settings.advertised_host(), Some("10.0.0.7"));
+    assert_eq!(settings.listen.host, "0.0.0.0");
+    assert_eq!((settings.rocketmq.port, settings.nameserver.port), (10_921, 9_876));
+    assert_eq!(settings.storage.flush, FlushMode::Sync);
+    assert_eq!(settings.storage.directory, Path::new("/data/rocketmq/store"));
+    assert_eq!(settings.log_directory(), Path::new("/log/rocketmq/commitlog"));
+    assert_eq!(settings.storage.segment_size, 1 << 30);
+    assert_eq!(settings.storage.queue_file_entries, 300_000);
+    assert_eq!(settings.retention.delete_hours, [4, 16]);
+    assert_eq!(settings.retention.age, Duration::from_secs(48 * 3600));
+    assert_eq!(settings.retention.disk_used_percent, 88);
+    assert_eq!(settings.message.size_max, 65_536);
+    assert_eq!(settings.topic.default_queues, 4);
+    assert!(!settings.topic.auto_create && !settings.group.auto_create);
+    let levels: Vec<u64> = settings.delay.levels.iter().map(Duration::as_secs).collect();
+    assert_eq!(levels, [1, 5, 10, 3600]);
+}
+
+#[test]
+fn what_has_no_effect_is_said_once_with_its_line_and_reason() {
+    let loaded = broker_file(BROKER_CONF).unwrap();
+    let said = notices(&loaded);
+    assert_eq!(said.len(), 6, "{said:#?}");
+    for start in [
+        "broker.conf:15: storePathConsumeQueue is not needed: RocketMQ does not read it either",
+        "broker.conf:22: sendMessageThreadPoolNums is not needed: requests have no thread pools",
+        "broker.conf:23: waitTimeMillsInSendQueue is not needed: ",
+        "broker.conf:24: aclEnable changes nothing; it leaves out access control",
+        "broker.conf:25: slaveReadEnable is true, but replication: not supported yet",
+        "broker.conf:12: retention.disk_used_percent is 88, above retention.disk_force_percent",
+    ] {
+        assert!(said.iter().any(|line| line.starts_with(start)), "{start}\n{said:#?}");
+    }
+    let warnings = loaded.notices.iter().filter(|notice| notice.level == Level::Warning);
+    assert_eq!(warnings.count(), 2);
+}
+
+#[test]
+fn listen_port_is_the_name_servers_in_a_name_server_file() {
+    let text = "listenPort=9877\nbindAddress=0.0.0.0\norderMessageEnable=true\n\
+                scanNotActiveBrokerInterval=5000\nkvConfigPath=/etc/kv.json\n";
+    let loaded = load_text(Role::NameServer, "namesrv.properties", text).unwrap();
+    assert_eq!(loaded.settings.nameserver.port, 9_877);
+    assert_eq!(loaded.settings.rocketmq.port, 10_911);
+    assert!(loaded.settings.nameserver.order_messages);
+    assert_eq!(loaded.settings.kv_path(), Path::new("/etc/kv.json"));
+    assert!(loaded.notices.is_empty(), "{:#?}", loaded.notices);
+}
+
+#[test]
+fn a_rocketmq_file_that_leaves_out_where_to_listen_or_store_is_told_so() {
+    let said = notices(&broker_file("brokerName=broker-a").unwrap());
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(said[0].starts_with("listen.host is 127.0.0.1; RocketMQ would listen on 0.0.0.0"));
+    assert!(said[1].starts_with("storage.directory is ./sluice-data; RocketMQ would use"));
+    assert!(toml_file("broker.name = 'broker-a'").unwrap().notices.is_empty());
+}
+
+#[test]
+fn a_typo_names_the_nearest_key() {
+    assert_eq!(
+        only_error(broker_file("brokerName=a\n\nflushDiskTyp=SYNC_FLUSH")),
+        "broker.conf:3: unknown setting `flushDiskTyp`; did you mean `flushDiskType`?"
+    );
+    assert_eq!(
+        only_error(toml_file("[storage]\nsegmentsize = 5")),
+        "sluice.toml:2: unknown setting `storage.segmentsize`; did you mean \
+         `storage.segment_size`?"
+    );
+    assert_eq!(
+        only_error(load_set(&["xyzzyplugh=1"])),
+        "--set: unknown setting `xyzzyplugh`; `sluice config --default` lists all settings"
+    );
+}
+
+#[test]
+fn a_wrong_type_says_what_was_found_and_what_is_expected() {
+    assert_eq!(
+        only_error(toml_file("\nrocketmq.port = \"10911\"")),
+        "sluice.toml:2: `rocketmq.port` is the text \"10911\"; expected a whole number from 0 to \
+         65535"
+    );
+    assert_eq!(
+        only_error(toml_file("storage.flush_interval = 500")),
+        "sluice.toml:1: `storage.flush_interval` is the number 500; expected a time from 1ms to \
+         1h with its unit (ms, s, m, h, d)"
+    );
+    assert_eq!(
+        only_error(broker_file("autoCreateTopicEnable=yes")),
+        "broker.conf:1: `autoCreateTopicEnable` is yes; expected true or false"
+    );
+    assert_eq!(
+        only_error(broker_file("fileReservedTime=72h")),
+        "broker.conf:1: `fileReservedTime` is 72h; expected a whole number, in h, without the unit"
+    );
+    assert_eq!(
+        only_error(broker_file("flushDiskType=sync")),
+        "broker.conf:1: `flushDiskType` is sync; expected one of: ASYNC_FLUSH, SYNC_FLUSH"
+    );
+}
+
+#[test]
+fn toml_types_are_kept_apart() {
+    for text in [
+        "listen.host = true",
+        "topic.auto_create = \"true\"",
+        "topic.auto_create = 1",
+        "broker.name = 5",
+        "broker.name = [\"a\"]",
+        "query.messages_max = 1.5",
+        "log = \"info\"",
+        "[[storage]]\nflush = \"sync\"",
+        "[storage.flush]\nmode = \"sync\"",
+    ] {
+        assert_eq!(toml_file(text).unwrap_err().0.len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_with_the_range() {
+    assert_eq!(
+        only_error(load_set(&["listenPort=70000"])),
+        "--set: `listenPort` is 70000; expected a whole number from 0 to 65535"
+    );
+    for pair in [
+        "storage.segment_size=2GiB",
+        "retention.delete_hours=24",
+        "retention.disk_used_percent=101",
+        "broker.permission=8",
+        "defaultTopicQueueNums=-1",
+        "topic.default_queues=0",
+        "broker.registration_interval=2m",
+        "broker.host=10.0.0.1:10911",
+        "broker.name_servers=10.0.0.1",
+        "broker.name=",
+        "storePathCommitLog=/disk1/log,/disk2/log",
+    ] {
+        assert!(only_error(load_set(&[pair])).contains("expected"), "{pair}");
+    }
+}
+
+#[test]
+fn every_error_of_a_file_is_reported_at_once() {
+    let errors = toml_file("rocketmq.port = -1\nlog.format = \"xml\"\nnonsense = 1").unwrap_err();
+    assert_eq!(errors.to_string().lines().count(), 3, "{errors}");
+}
+
+#[test]
+fn two_names_of_one_setting_must_agree() {
+    let agreeing = "mapedFileSizeCommitLog=1048576\nmappedFileSizeCommitLog=1048576";
+    let loaded = quiet_broker_file(agreeing).unwrap();
+    assert_eq!(loaded.settings.storage.segment_size, 1 << 20);
+    assert_eq!(
+        only_error(broker_file("mapedFileSizeCommitLog=1048576\nmappedFileSizeCommitLog=2097152")),
+        "broker.conf:2: `mappedFileSizeCommitLog` is 2097152, but `mapedFileSizeCommitLog` is \
+         1048576 at broker.conf:1; both mean `storage.segment_size`"
+    );
+    only_error(broker_file("flushDiskType=SYNC_FLUSH\nstorage.flush=async"));
+}
+
+#[test]
+fn of_one_key_given_twice_the_last_counts_and_that_is_said() {
+    let loaded = quiet_broker_file("brokerName=a\nregionId=r\nbrokerName=b").unwrap();
+    assert_eq!(loaded.settings.broker.name, "b");
+    assert_eq!(notices(&loaded), ["broker.conf:1: brokerName is overruled by line 3"]);
+}
+
+#[test]
+fn flags_overrule_set_and_set_overrules_the_file() {
+    let file = file("sluice.toml", "[broker]\nname = \"file\"\nregion = \"file\"\ncluster = \"file\"");
+    let set = ["broker.name=set".to_owned(), "regionId=set".to_owned()];
+    let flags = [("broker.name", "flag".to_owned())];
+    let loaded = load(Role::Serve, Some(&file), &set, &flags).unwrap();
+    let broker = &loaded.settings.broker;
+    assert_eq!((broker.name.as_str(), broker.region.as_str(), broker.cluster.as_str()), ("flag", "set", "file"));
+    let place = |name| loaded.effective.iter().find(|row| row.name == name).unwrap().place.clone();
+    assert_eq!(place("broker.name"), Place::Flag);
+    assert_eq!(place("broker.region"), Place::Set);
+    assert_eq!(place("broker.cluster").line(), Some(4));
+    assert_eq!(place("broker.permission"), Place::Default);
+}
+
+#[test]
+fn set_needs_a_key_and_a_value() {
+    assert_eq!(only_error(load_set(&["sync"])), "--set: `sync` is not of the form key=value");
+    let loaded = load_set(&["namesrvAddr=a:1;b:2", "broker.host="]).unwrap();
+    assert_eq!(loaded.settings.broker.name_servers, ["a:1", "b:2"]);
+    assert_eq!(loaded.settings.broker.host, None);
+}
+
+#[test]
+fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
+    for (pair, feature) in [
+        ("aclEnable=true", "access control"),
+        ("authenticationEnabled=true", "access control"),
+        ("authorizationEnabled=TRUE", "access control"),
+        ("brokerRole=SLAVE", "replication"),
+        ("brokerRole=SYNC_MASTER", "replication"),
+        ("broker.role=slave", "replication"),
+        ("brokerId=1", "replication"),
+        ("enableControllerMode=true", "controller mode"),
+        ("enableControllerInNamesrv=true", "controller mode"),
+        ("enableDLegerCommitLog=true", "DLedger replication"),
+        ("useTLS=true", "TLS"),
+        ("storeType=defaultRocksDB", "RocksDB"),
+        ("configManagerVersion=v2", "RocksDB"),
+        ("readOnlyCommitLogStorePaths=/old", "several directories"),
+    ] {
+        let error = only_error(load_set(&[pair]));
+        assert!(error.contains(feature) && error.contains("comes later"), "{error}");
+    }
+}
+
+#[test]
+fn switching_on_a_feature_that_is_not_there_is_a_warning_that_names_it() {
+    for (pair, feature) in [
+        ("enablePropertyFilter=true", "filters by SQL"),
+        ("timerWheelEnable=true", "timed to the second"),
+        ("defaultMessageRequestMode=POP", "pop"),
+        ("totalReplicas=3", "replication"),
+        ("messageStorePlugIn=org.example.Store", "plug-ins"),
+    ] {
+        let loaded = load_set(&[pair]).unwrap();
+        let [notice] = loaded.notices.as_slice() else { panic!("{:?}", loaded.notices) };
+        assert_eq!(notice.level, Level::Warning, "{pair}");
+        assert!(notice.text.contains(feature), "{}", notice.text);
+    }
+    let loaded = load_set(&["transactionCheckMax=15"]).unwrap();
+    assert_eq!(loaded.notices[0].level, Level::Info);
+}
+
+#[test]
+fn a_toml_file_uses_our_names_and_is_told_ours_for_rocketmqs() {
+    assert_eq!(
+        only_error(toml_file("flushDiskType = \"SYNC_FLUSH\"")),
+        "sluice.toml:1: `flushDiskType` is RocketMQ's name; a TOML file says `storage.flush`"
+    );
+    only_error(toml_file("aclEnable = true"));
+}
+
+#[test]
+fn nothing_advertised_means_that_it_is_to_be_found() {
+    let host = |pairs: &[&str]| load_set(pairs).unwrap().settings.advertised_host().map(str::to_owned);
+    assert_eq!(host(&[]).as_deref(), Some("127.0.0.1"));
+    assert_eq!(host(&["listen.host=0.0.0.0"]), None);
+    assert_eq!(host(&["listen.host=::", "brokerIP1=10.0.0.7"]).as_deref(), Some("10.0.0.7"));
+    only_error(load_set(&["brokerIP1=0.0.0.0"]));
+}
+
+#[test]
+fn two_services_cannot_share_a_port_but_each_may_take_any() {
+    assert_eq!(
+        only_error(load_set(&["rocketmq.port=8080"])),
+        "`rocketmq.port` and `console.port` are both 8080; expected different ports"
+    );
+    assert!(load_set(&["rocketmq.port=9876"]).is_ok());
+    let any = "nameserver.port = 0\nrocketmq.port = 0\nconsole.port = 0";
+    assert!(toml_file(any).is_ok());
+    assert!(toml_file("rocketmq.port = 9876").is_err());
+}
+
+#[test]
+fn a_log_file_smaller_than_a_message_is_said() {
+    let loaded = load_set(&["storage.segment_size=1MiB"]).unwrap();
+    assert!(loaded.notices[0].text.contains("larger messages are refused"));
+    assert!(load_set(&["storage.segment_size=1MiB", "maxMessageSize=65536"]).unwrap().notices.is_empty());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = load_file(Path::new("no-such-file.toml")).unwrap_err();
+    assert!(error.to_string().starts_with("no-such-file.toml: cannot be read: "), "{error}");
+}
+
+#[test]
+fn the_sample_is_the_defaults() {
+    let sample = sample_toml();
+    let defaults = load(Role::Serve, None, &[], &[]).unwrap();
+    assert_eq!(toml_file(&sample).unwrap().settings, defaults.settings);
+    let setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && !line.ends_with("\"\"");
+    let uncommented: Vec<&str> = sample.lines().map(|line| if setting(line) { &line[1..] } else { line }).collect();
+    let loaded = toml_file(&uncommented.join("\n")).unwrap();
+    assert_eq!(loaded.settings, defaults.settings);
+    let written = loaded.effective.iter().filter(|row| row.place != Place::Default).count();
+    let optional = table::rows().filter(|row| row.default.is_empty()).count();
+    assert!(written + optional >= table::rows().count(), "{written} of the rows are in the sample");
+}
+
+#[test]
+fn every_word_of_a_choice_has_its_type() {
+    for row in table::rows() {
+        let Kind::Choice { known, .. } = row.kind else { continue };
+        for word in known {
+            load_set(&[&format!("{}={word}", row.name)]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn help_knows_settings_and_rocketmq_keys() {
+    assert_eq!(help().lines().count(), table::rows().count());
+    for (name, says) in [
+        ("storage.flush", "flushDiskType"),
+        ("flushDiskType", "storage.flush"),
+        ("listenPort", "rocketmq.port"),
+        ("sendMessageThreadPoolNums", "server.threads"),
+        ("aclEnable", "access control"),
+    ] {
+        assert!(reference::help_for(name).unwrap().contains(says), "{name}");
+    }
+    assert_eq!(reference::help_for("nonsense"), None);
+}
+
+#[test]
+fn the_page_about_settings_says_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let made = reference_markdown();
+    if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == made, "docs/settings.md differs from the table; UPDATE=1 writes it anew");
+}
