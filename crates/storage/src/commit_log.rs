@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
-use base::record::{self, FILLER_SIZE};
+use base::record::{self, FILLER_SIZE, Record};
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
@@ -305,7 +305,10 @@ impl CommitLog {
         let mut found: Vec<Option<Bytes>> = Vec::with_capacity(entries.len());
         {
             let recent = self.recent.reader();
-            found.extend(entries.iter().map(|entry| recent.get(entry.log_offset.0, entry.size as usize)));
+            found.extend(entries.iter().map(|entry| {
+                let bytes = recent.get(entry.log_offset.0, entry.size as usize)?;
+                is_place_of(&bytes, entry).then_some(bytes)
+            }));
         }
         let span = match (entries.first(), entries.last()) {
             (Some(first), Some(last)) => last.log_offset.0.saturating_sub(first.log_offset.0),
@@ -313,22 +316,22 @@ impl CommitLog {
         };
         let dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
         for (entry, slot) in entries.iter().zip(&mut found) {
-            let bytes = match slot.take() {
-                Some(bytes) => bytes,
-                None => self.read_cold(entry, dense, mode)?,
-            };
-            *slot = is_record_of(&bytes, entry).then_some(bytes);
+            if slot.is_none() {
+                let bytes = self.read_cold(entry, dense, mode)?;
+                *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
+            }
         }
         Ok(found)
     }
 
     fn read_cold(&self, entry: &Entry, dense: bool, mode: ReadMode) -> Result<Bytes, StorageError> {
         let (start, size) = (entry.log_offset.0, entry.size as usize);
-        if start < self.first().0 || start + size as u64 > self.written.load(Ordering::Acquire) || size > RECORD_SIZE_MAX {
+        let end = start.saturating_add(size as u64);
+        if size == 0 || start < self.first().0 || end > self.written.load(Ordering::Acquire) || size > RECORD_SIZE_MAX {
             return Ok(Bytes::new());
         }
         let number = Blocks::number(start);
-        let in_one_block = Blocks::number(start + size as u64 - 1) == number;
+        let in_one_block = Blocks::number(end - 1) == number;
         if in_one_block {
             if let Some(block) = self.blocks.get(number) {
                 return Ok(slice_of(&block, start, size));
@@ -397,10 +400,17 @@ fn slice_of(block: &Bytes, start: u64, size: usize) -> Bytes {
     block.slice(from..from + size)
 }
 
-/// Whether `bytes` are the record that `entry` means: right size, kind and place.
-fn is_record_of(bytes: &[u8], entry: &Entry) -> bool {
+/// Whether `bytes` begin as the record that `entry` means: enough for what never left memory.
+fn is_place_of(bytes: &[u8], entry: &Entry) -> bool {
     record::kind_at(bytes) == Ok(record::Kind::Record(entry.size as usize))
         && record::log_offset_of(bytes) == Some(entry.log_offset)
+}
+
+/// Whether `bytes` are the record that `entry` means, as it was stored: what comes from a disk is never served unchecked.
+fn is_whole_record_of(bytes: &[u8], entry: &Entry) -> bool {
+    Record::decode(bytes).is_ok_and(|record| {
+        record.size == entry.size as usize && record.log_offset == entry.log_offset && record.body_is_intact()
+    })
 }
 
 /// Cuts a batch where it crosses into new segments, with fillers before them.

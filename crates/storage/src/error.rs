@@ -69,6 +69,9 @@ impl fmt::Display for StorageError {
                         f,
                         "; give this user write access to it, or choose another directory with storage.directory (--data DIR)"
                     ),
+                    io::ErrorKind::NotADirectory => {
+                        write!(f, "; choose another directory with storage.directory (--data DIR)")
+                    }
                     io::ErrorKind::StorageFull => write!(f, "; free space on that disk"),
                     _ => Ok(()),
                 }

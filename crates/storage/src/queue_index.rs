@@ -29,6 +29,9 @@ pub(crate) const ENTRY_SIZE: usize = 20;
 /// Entries that stay in memory after they were flushed, for consumers that keep up.
 const RECENT_ENTRIES: usize = 128;
 
+/// Places kept for records lost to damage; a longer gap is a queue that was begun anew.
+const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
+
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -164,8 +167,13 @@ impl QueueIndex {
             // The topic was removed and made again: the later record begins a new life of the queue.
             self.restart_at(offset)?;
         }
-        let end = self.end();
-        if offset != end {
+        let gap = offset.0.saturating_sub(self.end().0);
+        if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
+            // Damaged records in between: their places stay, and reading them finds nothing whole.
+            let lost = Entry { log_offset: entry.log_offset, size: 1, tag_code: 0 };
+            self.next.store(offset.0, Ordering::Release);
+            self.publish(std::iter::repeat_n(lost, gap as usize));
+        } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;
         }
         self.take_next();

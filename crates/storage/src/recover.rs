@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::hash::{key_hash, tag_code};
+use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::properties::{self, names};
 use base::record::{self, Kind, Record, system_flag};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
@@ -35,6 +36,9 @@ const WINDOW_SIZE: usize = 4 * 1024 * 1024;
 
 /// Java brokers may lag this much behind their checkpoint's times.
 const CHECKPOINT_SLACK_MS: u64 = 3000;
+
+/// Queue offsets end here: their entries' byte positions name files and are signed numbers.
+const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / ENTRY_SIZE as u64;
 
 /// Topic whose entries keep due times instead of tag codes.
 const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
@@ -76,7 +80,7 @@ pub(crate) fn open_segments(directory: &Path, configured: u64) -> Result<(Vec<Ar
     for name in disk::list(directory)? {
         let path = directory.join(&name);
         let Ok(base) = name.parse::<u64>() else { continue };
-        if name.len() != 20 {
+        if name.len() != 20 || base > i64::MAX as u64 {
             continue;
         }
         let size = DiskFile::open(&path)?.size()?;
@@ -230,6 +234,8 @@ pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, S
 pub(crate) struct Replay<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
     pub(crate) durable: LogOffset,
+    /// Below this, queues have their entries; those of removed topics must not come back.
+    pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
     pub(crate) rules: &'a ReplayRules,
     pub(crate) key_index: Option<&'a KeyIndex>,
@@ -304,6 +310,11 @@ impl Replay<'_> {
             let next = offset + size as u64;
             if next < window.segment.end() && !matches!(self.examine(window, next)?, Place::Damaged) {
                 self.recovery.damaged.push(LogOffset(offset));
+                let bytes = window.at(offset, size)?;
+                if Record::decode(bytes).is_ok_and(|record| record.log_offset.0 == offset) {
+                    // Only its body is damaged: it keeps its place, and is never served.
+                    self.restore(bytes)?;
+                }
                 return Ok(next);
             }
         }
@@ -321,7 +332,7 @@ impl Replay<'_> {
         self.recovery.records += 1;
         let rolled_back = record.system_flag & system_flag::TRANSACTION_MASK == system_flag::TRANSACTION_ROLLBACK;
         let prepared = record.system_flag & system_flag::TRANSACTION_MASK == system_flag::TRANSACTION_PREPARED;
-        if !rolled_back && !prepared {
+        if !rolled_back && !prepared && record.log_offset >= self.entries_from {
             let tag_code = self.tag_code_of(&record);
             let key = (TopicName::trusted(record.topic), record.queue);
             let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
@@ -357,12 +368,16 @@ pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
 /// Whether `bytes` are a record that belongs at `offset`, all of it there.
 ///
 /// The CRC covers the body alone. A write that was cut short leaves zeroes behind, and neither a topic nor the end of a
-/// property block (0x02, always written by Sluice) is ever zero.
+/// property block (0x02, always written by Sluice) is ever zero. A topic names a folder, and only one below ours;
+/// queue and queue offset lead to a file that can be.
 fn is_whole(bytes: &[u8], offset: u64) -> bool {
     Record::decode(bytes).is_ok_and(|record| {
         record.log_offset.0 == offset
             && record.body_is_intact()
-            && !record.topic.contains('\0')
+            && !record.topic.contains(['\0', '/'])
+            && !matches!(record.topic, "" | "." | "..")
+            && record.queue.0 < QUEUES_PER_TOPIC_MAX
+            && record.queue_offset.0 < QUEUE_OFFSET_MAX
             && record.properties.last() != Some(&0)
     })
 }

@@ -95,7 +95,8 @@ impl Store {
         let queues_usable = queues_usable && disk::exists(&queue_root);
         let (key_index, last_key) = open_key_index(&options, &root)?;
         let keys_from = last_key.map_or(first, |last| recover::end_of_record(&segments, last).max(sure));
-        let mut start = if queues_usable { sure } else { first };
+        let entries_from = if queues_usable { sure } else { first };
+        let mut start = entries_from;
         if key_index.is_some() {
             start = start.min(keys_from);
         }
@@ -107,6 +108,7 @@ impl Store {
         let replay = Replay {
             segments: &segments,
             durable,
+            entries_from,
             keys_from,
             rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
             key_index: key_index.as_ref(),
@@ -130,6 +132,8 @@ impl Store {
             options,
         };
         store.settle_queues()?;
+        // Made even if no queue has entries: without it, all entries would count as lost at the next start.
+        disk::create_directory(&queue_root)?;
         store.log.prepare_next_segment()?;
         disk::replace_file(&abort, format!("{}\n", std::process::id()).as_bytes())?;
         disk::remove_file(&root.join("abort.bak"))?;
@@ -187,7 +191,7 @@ impl Store {
     /// Queues of a topic: one more than the highest number.
     pub fn queue_count(&self, topic: &TopicName) -> u32 {
         let queues = self.queues.read();
-        queues.keys().filter(|(name, _)| name == topic).map(|(_, queue)| queue.0 + 1).max().unwrap_or(0)
+        queues.keys().filter(|(name, _)| name == topic).map(|(_, queue)| queue.0.saturating_add(1)).max().unwrap_or(0)
     }
 
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.

@@ -227,6 +227,25 @@ fn a_damaged_record_is_reported_and_its_neighbours_are_served() {
 }
 
 #[test]
+fn a_record_that_leads_to_no_file_of_ours_is_damage() {
+    let queue_id_at = 12;
+    let queue_offset_at = 20;
+    let topic_at = 89 + body_of(0, 3).len() as u64;
+    for (at, bytes) in [(queue_id_at, &[0xFF; 4][..]), (queue_offset_at, &[0xFF; 8]), (topic_at, b"../../")] {
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path().join("data");
+        let (store, _) = open(&root);
+        let places: Vec<_> = (0..6).map(|_| append_to(&store, 0)).collect();
+        drop(store);
+        overwrite_log(&root, places[3].1.0 + at, bytes);
+        let (store, recovery) = open(&root);
+        assert!(recovery.cut_bytes > 0);
+        assert_eq!((store.topics(), verify_queue(&store, 0)), (vec![topic()], 3), "damage at {at}");
+        assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
+    }
+}
+
+#[test]
 fn damage_below_the_checkpoint_stops_the_start_with_the_place_and_the_remedy() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
@@ -238,6 +257,33 @@ fn damage_below_the_checkpoint_stops_the_start_with_the_place_and_the_remedy() {
     let refused = Store::open(options(directory.path()), Arc::new(Metrics::default()), &mut |_| ());
     let text = refused.expect_err("damaged").to_string();
     assert!(text.contains("00000000000000000000 is damaged") && text.contains("Restore"), "{text}");
+}
+
+#[test]
+fn a_removed_topic_stays_removed_though_the_key_index_is_made_again() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    for _ in 0..3 {
+        append_to(&store, 0);
+    }
+    store.remove_topic(&topic()).expect("removes");
+    drop(store);
+    std::fs::remove_dir_all(directory.path().join("index")).expect("removes");
+    let (store, recovery) = open(directory.path());
+    assert_eq!((recovery.records, store.topics()), (3, vec![]));
+    assert_eq!(found_by_key(&store, "k0-1").len(), 1);
+}
+
+#[test]
+fn an_entry_that_points_nowhere_reads_as_no_record() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    append_to(&store, 0);
+    for (log_offset, size) in [(0, 0), (0, u32::MAX), (u64::MAX, 0), (u64::MAX, 200)] {
+        let entry = storage::Entry { log_offset: LogOffset(log_offset), size, tag_code: 0 };
+        assert_eq!(store.read(&[entry], ReadMode::MayWait).expect("reads"), vec![None]);
+        let _ = store.store_time(&entry).expect("reads");
+    }
 }
 
 #[test]

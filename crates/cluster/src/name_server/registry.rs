@@ -271,10 +271,10 @@ impl Registry {
         }
     }
 
-    /// A broker says it is going.
+    /// A broker says it is going. It goes under the name it registered: nobody would drop it under that one later.
     pub fn unregister(&mut self, who: &BrokerIdentity<'_>) -> Option<LowestIdChange> {
-        self.remove_live(&key_of(who));
-        let name = self.brokers.get_key_value(who.name)?.0.clone();
+        let registered = self.remove_live(&key_of(who)).map(|live| live.broker_name);
+        let name = registered.or_else(|| Some(self.brokers.get_key_value(who.name)?.0.clone()))?;
         self.remove_address(&name, who.address)
     }
 

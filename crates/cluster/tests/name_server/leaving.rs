@@ -184,3 +184,18 @@ fn time_that_goes_backwards_drops_nobody() {
     assert_eq!(client.route("t1").code, response::SUCCESS);
     assert!(server.expire(Timestamp(0)).is_empty());
 }
+
+#[test]
+fn a_broker_that_takes_its_leave_under_another_name_leaves_no_ghost() {
+    for name in ["b-x", "b-b"] {
+        let server = name_server(Options::default());
+        let (mut broker_side, mut other) = (Client::new(&server), Client::new(&server));
+        broker_side.register(&broker("b-a", 0, 10911), &topics(1, &["t1", "t2"]));
+        other.register(&broker("b-b", 0, 10931), &topics(1, &["t3", "t4"]));
+        let leave = cluster::registration::unregister_request(&broker(name, 0, 10911), Form::Json, 7);
+        assert_eq!(broker_side.send(&leave)[0].code, response::SUCCESS);
+        broker_side.session.closed(START);
+        assert_eq!(other.route("t1").code, response::TOPIC_NOT_EXIST, "{name}");
+        assert_eq!(other.route("t3").code, response::SUCCESS, "{name}");
+    }
+}

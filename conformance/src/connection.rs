@@ -1,0 +1,126 @@
+//! A bare client connection: frames out, frames in. For what no official client would send.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use wire::rocketmq::code::request;
+use wire::rocketmq::field::FieldSink;
+use wire::rocketmq::frame::{self, Command, Form, Header, Language};
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    socket: TcpStream,
+    input: BytesMut,
+    opaque: i32,
+}
+
+/// An answer, copied out of its frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Response code.
+    pub code: i32,
+    /// Text for people.
+    pub remark: String,
+    /// Number of the request it answers.
+    pub opaque: i32,
+    /// Header fields.
+    pub fields: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header field.
+    pub fn field(&self, name: &str) -> &str {
+        self.fields.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// A request's frame.
+pub fn request_frame(code: i32, opaque: i32, form: Form, fields: &[(&str, &str)], body: &[u8]) -> BytesMut {
+    let header = Header { code, language: Language::JAVA, version: 493, opaque, flag: 0, remark: None };
+    let mut out = BytesMut::new();
+    let write = |sink: &mut FieldSink<'_>| fields.iter().for_each(|(name, value)| sink.text(name, value));
+    frame::encode(&mut out, form, &header, write, body);
+    out
+}
+
+impl Connection {
+    /// Connects to `host:port`.
+    pub fn open(address: &str) -> Self {
+        let socket = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
+        socket.set_nodelay(true).expect("no delay");
+        Self { socket, input: BytesMut::new(), opaque: 0 }
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.socket.write_all(bytes)
+    }
+
+    /// Sends one request and waits for its answer.
+    pub fn call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.opaque += 1;
+        let opaque = self.opaque;
+        self.send_raw(&request_frame(code, opaque, Form::Json, fields, body)).expect("sends");
+        loop {
+            let answer = self.receive().expect("an answer");
+            if answer.opaque == opaque {
+                return answer;
+            }
+        }
+    }
+
+    /// The next frame; `None` when the peer closed the connection.
+    pub fn receive(&mut self) -> Option<Answer> {
+        loop {
+            if let Ok(Some(length)) = frame::frame_len(&self.input) {
+                let bytes = self.input.split_to(length);
+                let command = Command::decode(&bytes).expect("a well-formed answer");
+                return Some(Answer {
+                    code: command.header.code,
+                    remark: command.header.remark.as_deref().unwrap_or_default().to_owned(),
+                    opaque: command.header.opaque,
+                    fields: command.fields.pairs().expect("well-formed fields"),
+                    body: command.body.to_vec(),
+                });
+            }
+            let mut buffer = [0; 64 * 1024];
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.input.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no answer: {error}"),
+            }
+        }
+    }
+
+    /// Sends one message; returns the answer.
+    pub fn send_message(&mut self, topic: &str, queue: i32, properties: &str, body: &[u8]) -> Answer {
+        let queue = queue.to_string();
+        let fields = [
+            ("a", "conformance"),
+            ("b", topic),
+            ("c", "TBW102"),
+            ("d", "4"),
+            ("e", &*queue),
+            ("f", "0"),
+            ("g", "1700000000000"),
+            ("h", "0"),
+            ("i", properties),
+            ("j", "0"),
+            ("k", "false"),
+            ("m", "false"),
+        ];
+        self.call(request::SEND_MESSAGE_V2, &fields, body)
+    }
+
+    /// The name server's list of brokers, as text.
+    pub fn cluster_info(&mut self) -> String {
+        String::from_utf8_lossy(&self.call(request::GET_BROKER_CLUSTER_INFO, &[], &[]).body).into_owned()
+    }
+}

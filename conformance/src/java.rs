@@ -1,0 +1,138 @@
+//! Official Java processes: the client programs of `conformance/java`, and RocketMQ's own broker, name server and mqadmin.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::Process;
+use crate::{free_port, repository};
+
+/// Official client versions the programs are built against.
+pub const CLIENT_VERSIONS: [&str; 2] = ["4.9.7", "5.4.0"];
+/// The official broker we exchange directories and processes with.
+pub const BROKER_VERSION: &str = "5.4.0";
+
+/// Starts one client program; `version` is the client's, or `go` for the Go programs.
+pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) -> Process {
+    let mut command = if version == "go" {
+        let mut command = Command::new(repository().join("conformance/go/bin").join(main.to_lowercase()));
+        command.args(["--namesrv", name_server]);
+        command
+    } else {
+        let mut command = Command::new(repository().join("conformance/java/run"));
+        command.args([version, main, "--namesrv", name_server]);
+        command
+    };
+    for (name, value) in flags {
+        command.arg(format!("--{name}")).args((!value.is_empty()).then_some(value));
+    }
+    let errors = std::fs::OpenOptions::new().create(true).append(true).open(scratch.join("programs.log")).expect("log");
+    command.env("LOGS", scratch.join(format!("client-{main}-{version}"))).stderr(errors);
+    Process::start(&format!("{main} {version}"), &mut command)
+}
+
+/// Waits for a program's end and gives its one line of result; the promise it checks must have held.
+pub fn result_of(mut program: Process, scratch: &Path, limit: Duration) -> Value {
+    let (status, lines) = program.rest_of_output(limit);
+    let said = lines.iter().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+    if status.success() {
+        return said.expect("a line of result");
+    }
+    let log = std::fs::read_to_string(scratch.join("programs.log")).unwrap_or_default();
+    let tail: Vec<_> = log.lines().rev().take(25).collect();
+    let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+    panic!("the program ended with {status}, saying {said:?}\n{tail}");
+}
+
+/// Runs one client program to its end.
+pub fn run_program(version: &str, main: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) -> Value {
+    let program = start_program(version, main, name_server, scratch, flags);
+    result_of(program, scratch, Duration::from_secs(600))
+}
+
+fn peer_script() -> PathBuf {
+    repository().join("bench/peers/rocketmq/rocketmq")
+}
+
+/// Waits until something listens on `port`.
+fn wait_for_port(port: u16, process: &mut Process) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(process.is_running(), "the official process ended while starting");
+        assert!(Instant::now() < deadline, "the official process does not listen on port {port}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// An official name server.
+#[derive(Debug)]
+pub struct JavaNameServer {
+    /// Stops with it.
+    pub process: Process,
+    /// `host:port`.
+    pub address: String,
+}
+
+impl JavaNameServer {
+    /// Starts one.
+    pub fn start(directory: &Path) -> Self {
+        let port = free_port();
+        let mut command = Command::new(peer_script());
+        command.args(["namesrv", BROKER_VERSION]).arg(directory).arg(port.to_string());
+        command.env("HEAP", "-Xms128m -Xmx256m").stderr(Stdio::null());
+        let mut process = Process::start("official name server", &mut command);
+        wait_for_port(port, &mut process);
+        Self { process, address: format!("127.0.0.1:{port}") }
+    }
+}
+
+/// An official broker.
+#[derive(Debug)]
+pub struct JavaBroker {
+    /// Stops with it.
+    pub process: Process,
+    /// `host:port`.
+    pub address: String,
+}
+
+impl JavaBroker {
+    /// Starts one over `directory` that registers at `name_server`.
+    pub fn start(directory: &Path, name_server: &str, settings: &[&str]) -> Self {
+        let port = free_port();
+        let mut command = Command::new(peer_script());
+        command.args(["broker", BROKER_VERSION]).arg(directory).args([name_server, &port.to_string()]);
+        command.args(settings);
+        command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m").stderr(Stdio::null());
+        let mut process = Process::start("official broker", &mut command);
+        wait_for_port(port, &mut process);
+        let broker = Self { process, address: format!("127.0.0.1:{port}") };
+        broker.wait_until_registered(name_server);
+        broker
+    }
+
+    /// Listening comes before registering: clients find the broker only once the name server knows it.
+    fn wait_until_registered(&self, name_server: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut connection = crate::connection::Connection::open(name_server);
+        while !connection.cluster_info().contains(&self.address) {
+            assert!(Instant::now() < deadline, "the official broker did not register at {name_server}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Asks it to stop and waits for its end.
+    pub fn stop(mut self) {
+        self.process.stop(Duration::from_secs(90));
+    }
+}
+
+/// What the official `mqadmin` prints for a command.
+pub fn mqadmin(arguments: &[&str]) -> String {
+    let mut command = Command::new(peer_script());
+    command.args(["mqadmin", BROKER_VERSION]).args(arguments).stdin(Stdio::null());
+    let output = command.output().expect("mqadmin runs");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}

@@ -1,0 +1,87 @@
+//! Official Java and Go programs, unchanged, against `sluice serve`. Each program checks its own promise; see conformance/README.md.
+
+use std::path::Path;
+
+use conformance::java::{CLIENT_VERSIONS, result_of, run_program, start_program};
+use conformance::message_count;
+use conformance::sluice::{Setup, Sluice};
+
+fn serve(scratch: &Path) -> Sluice {
+    Setup::serve(&scratch.join("data")).start()
+}
+
+/// Moves messages from an official producer to an official consumer and has every one of them verified.
+fn moves_every_message(version: &str, mode: &str, orderly: bool) {
+    let scratch = tempfile::tempdir().expect("directory");
+    let sluice = serve(scratch.path());
+    let count = message_count(100_000);
+    let expected = count.to_string();
+    let seconds = "900";
+    let produced = run_program(
+        version,
+        "Produce",
+        &sluice.name_server,
+        scratch.path(),
+        &[("topic", "moved"), ("count", &expected), ("size", "1024"), ("threads", "8"), ("mode", mode), ("limit", seconds)],
+    );
+    assert_eq!((produced["ok"].as_u64(), produced["failed"].as_u64()), (Some(count), Some(0)));
+    let mut flags = vec![
+        ("topic", "moved"),
+        ("group", "movers"),
+        ("expect", &*expected),
+        ("from", "first"),
+        ("idle-seconds", "3"),
+        ("limit", seconds),
+    ];
+    if orderly {
+        flags.push(("orderly", ""));
+    }
+    let consumed = run_program(version, "Consume", &sluice.name_server, scratch.path(), &flags);
+    assert_eq!(consumed["distinct"].as_u64(), Some(count));
+    for wrong in ["duplicates", "corrupt", "foreign", "out_of_order"] {
+        assert_eq!(consumed[wrong].as_u64(), Some(0), "{wrong}: {consumed}");
+    }
+}
+
+#[test]
+fn a_java_4_9_7_pair_moves_every_message_in_order() {
+    moves_every_message("4.9.7", "ordered", true);
+}
+
+#[test]
+fn a_java_5_4_0_pair_moves_every_message_in_order() {
+    moves_every_message("5.4.0", "ordered", true);
+}
+
+#[test]
+fn a_go_pair_moves_every_message_in_order() {
+    moves_every_message("go", "ordered", true);
+}
+
+#[test]
+fn async_sends_are_all_there() {
+    moves_every_message("5.4.0", "async", false);
+}
+
+#[test]
+fn batches_are_all_there() {
+    moves_every_message("5.4.0", "batch", false);
+}
+
+#[test]
+fn programs_keep_their_promises_on_every_client_version() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let sluice = serve(scratch.path());
+    for version in CLIENT_VERSIONS {
+        // They wait more than they work: side by side they take as long as the slowest.
+        let programs: Vec<_> =
+            ["RetryAndDeadLetter", "Delay", "Lookup", "Offsets", "Rebalance", "Broadcast"]
+                .map(|main| (main, start_program(version, main, &sluice.name_server, scratch.path(), &[])))
+                .into_iter()
+                .collect();
+        for (main, program) in programs {
+            let result = result_of(program, scratch.path(), std::time::Duration::from_secs(300));
+            println!("{version} {main}: {result}");
+        }
+    }
+}
