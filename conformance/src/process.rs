@@ -40,7 +40,9 @@ impl Process {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) if is_wanted(&line) => return line,
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => panic!("{} did not say what was expected within {limit:?}", self.name),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{} did not say what was expected within {limit:?}", self.name)
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("{} ended without saying what was expected: {:?}", self.name, self.child.wait());
                 }

@@ -83,6 +83,7 @@ impl Setup {
 
     /// Starts it and waits for its ready line.
     pub fn start(&self) -> Sluice {
+        self.log.parent().map(std::fs::create_dir_all).transpose().expect("a directory for the log");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("a log file");
         let mut process = Process::start("sluice", self.command().stderr(log));
         let ready_line = process.wait_for_line(READY_LIMIT, |line| line.contains(" ready in "));

@@ -49,11 +49,13 @@ fn garbage_closes_its_own_connection_and_no_other() {
         }
         // Cut off in the middle and left alone.
         let whole = request_frame(request::SEND_MESSAGE_V2, 1, Form::Json, &[("a", "g")], &[1; 5000]);
-        let _half = (0..50).map(|_| {
-            let mut connection = Connection::open(&address);
-            connection.send_raw(&whole[..2000]).expect("sends");
-            connection
-        }).collect::<Vec<_>>();
+        let _half = (0..50)
+            .map(|_| {
+                let mut connection = Connection::open(&address);
+                connection.send_raw(&whole[..2000]).expect("sends");
+                connection
+            })
+            .collect::<Vec<_>>();
         assert_eq!(honest.call(1234, &[], &[]).code, response::REQUEST_CODE_NOT_SUPPORTED);
         still_serves(&address);
     }
@@ -80,7 +82,13 @@ fn every_request_code_gets_an_answer() {
     let (_scratch, mut sluice) = serve();
     for address in [sluice.broker.clone(), sluice.name_server.clone()] {
         let mut connection = Connection::open(&address);
-        for code in (0..1100).chain(2000..2010).chain(3000..3012).chain(5000..5003).chain(200_050..200_080).chain([-1, i32::MAX]) {
+        for code in (0..1100)
+            .chain(2000..2010)
+            .chain(3000..3012)
+            .chain(5000..5003)
+            .chain(200_050..200_080)
+            .chain([-1, i32::MAX])
+        {
             for body in [&b""[..], b"{}", b"[", b"\xff\xff"] {
                 let answer = connection.call(code, &[], body);
                 assert!(answer.code >= 0, "{code}: {answer:?}");
@@ -109,8 +117,17 @@ fn bad_names_and_sizes_are_refused_with_the_reason() {
     let properties = format!("p\u{1}{}\u{2}", "v".repeat(40_000));
     assert_eq!(connection.send_message("fine", 0, &properties, b"x").code, response::MESSAGE_ILLEGAL);
     assert!(connection.send_message("fine", 99, "", b"x").remark.contains("99"));
-    let group = [("consumerGroup", "a b"), ("topic", "fine"), ("queueId", "0"), ("queueOffset", "0"), ("maxMsgNums", "1"),
-        ("sysFlag", "4"), ("commitOffset", "0"), ("suspendTimeoutMillis", "0"), ("subVersion", "0")];
+    let group = [
+        ("consumerGroup", "a b"),
+        ("topic", "fine"),
+        ("queueId", "0"),
+        ("queueOffset", "0"),
+        ("maxMsgNums", "1"),
+        ("sysFlag", "4"),
+        ("commitOffset", "0"),
+        ("suspendTimeoutMillis", "0"),
+        ("subVersion", "0"),
+    ];
     assert_eq!(connection.call(request::PULL_MESSAGE, &group, &[]).code, response::INVALID_PARAMETER);
     assert_eq!(connection.send_message("fine", 0, "", b"x").code, response::SUCCESS);
 }

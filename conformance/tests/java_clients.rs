@@ -22,7 +22,14 @@ fn moves_every_message(version: &str, mode: &str, orderly: bool) {
         "Produce",
         &sluice.name_server,
         scratch.path(),
-        &[("topic", "moved"), ("count", &expected), ("size", "1024"), ("threads", "8"), ("mode", mode), ("limit", seconds)],
+        &[
+            ("topic", "moved"),
+            ("count", &expected),
+            ("size", "1024"),
+            ("threads", "8"),
+            ("mode", mode),
+            ("limit-seconds", seconds),
+        ],
     );
     assert_eq!((produced["ok"].as_u64(), produced["failed"].as_u64()), (Some(count), Some(0)));
     let mut flags = vec![
@@ -31,7 +38,7 @@ fn moves_every_message(version: &str, mode: &str, orderly: bool) {
         ("expect", &*expected),
         ("from", "first"),
         ("idle-seconds", "3"),
-        ("limit", seconds),
+        ("limit-seconds", seconds),
     ];
     if orderly {
         flags.push(("orderly", ""));
@@ -74,11 +81,10 @@ fn programs_keep_their_promises_on_every_client_version() {
     let sluice = serve(scratch.path());
     for version in CLIENT_VERSIONS {
         // They wait more than they work: side by side they take as long as the slowest.
-        let programs: Vec<_> =
-            ["RetryAndDeadLetter", "Delay", "Lookup", "Offsets", "Rebalance", "Broadcast"]
-                .map(|main| (main, start_program(version, main, &sluice.name_server, scratch.path(), &[])))
-                .into_iter()
-                .collect();
+        let programs: Vec<_> = ["RetryAndDeadLetter", "Delay", "Lookup", "Offsets", "Rebalance", "Broadcast"]
+            .map(|main| (main, start_program(version, main, &sluice.name_server, scratch.path(), &[])))
+            .into_iter()
+            .collect();
         for (main, program) in programs {
             let result = result_of(program, scratch.path(), std::time::Duration::from_secs(300));
             println!("{version} {main}: {result}");

@@ -31,7 +31,7 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
             ("retry-forever", ""),
             ("acked-file", &acked),
             ("pace", "4000"),
-            ("limit", "600"),
+            ("limit-seconds", "600"),
         ],
     );
     let mut random = rand::rng();
@@ -55,7 +55,7 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
             ("acked-file", &acked),
             ("from", "first"),
             ("idle-seconds", "5"),
-            ("limit", "600"),
+            ("limit-seconds", "600"),
         ],
     );
     println!("{consumed}");

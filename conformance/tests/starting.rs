@@ -44,7 +44,8 @@ fn an_orderly_stop_answers_everything_and_keeps_everything() {
     assert!(sluice.stop().success());
     assert!(!scratch.path().join("data/abort").exists());
     let sluice = setup.start();
-    let answer = Connection::open(&sluice.broker).call(request::GET_MAX_OFFSET, &[("topic", "kept"), ("queueId", "0")], &[]);
+    let answer =
+        Connection::open(&sluice.broker).call(request::GET_MAX_OFFSET, &[("topic", "kept"), ("queueId", "0")], &[]);
     assert_eq!((answer.code, answer.field("offset")), (response::SUCCESS, "100"));
 }
 
@@ -103,7 +104,8 @@ fn a_damaged_document_stops_the_start_unless_its_backup_helps() {
     let document = data.join("config/topics.json");
     std::fs::write(&document, "{\"topicConfigTable\":").expect("writes");
     let mut sluice = setup.start();
-    let answer = Connection::open(&sluice.broker).call(request::GET_MAX_OFFSET, &[("topic", "two"), ("queueId", "0")], &[]);
+    let answer =
+        Connection::open(&sluice.broker).call(request::GET_MAX_OFFSET, &[("topic", "two"), ("queueId", "0")], &[]);
     assert_eq!(answer.field("offset"), "1", "{answer:?}");
     sluice.stop();
     std::fs::write(&document, "{\"topicConfigTable\":").expect("writes");
@@ -131,8 +133,13 @@ fn damaged_indexes_cost_time_but_no_message() {
     let mut connection = Connection::open(&sluice.broker);
     let max = connection.call(request::GET_MAX_OFFSET, &[("topic", "indexed"), ("queueId", "0")], &[]);
     assert_eq!(max.field("offset"), "50");
-    let fields =
-        [("topic", "indexed"), ("key", "k7"), ("maxNum", "10"), ("beginTimestamp", "0"), ("endTimestamp", "9999999999999")];
+    let fields = [
+        ("topic", "indexed"),
+        ("key", "k7"),
+        ("maxNum", "10"),
+        ("beginTimestamp", "0"),
+        ("endTimestamp", "9999999999999"),
+    ];
     assert_eq!(connection.call(request::QUERY_MESSAGE, &fields, &[]).code, response::SUCCESS);
 }
 
@@ -148,7 +155,12 @@ fn a_damaged_log_keeps_its_neighbours() {
     }
     sluice.stop();
     let segment = data.join("commitlog/00000000000000000000");
-    let mut bytes = std::fs::read(&segment).map(|mut bytes| { bytes.truncate(1 << 20); bytes }).expect("reads");
+    let mut bytes = std::fs::read(&segment)
+        .map(|mut bytes| {
+            bytes.truncate(1 << 20);
+            bytes
+        })
+        .expect("reads");
     let at = bytes.windows(16).position(|window| window == b"message number 4").expect("there");
     bytes[at] ^= 1;
     use std::os::unix::fs::FileExt;
@@ -156,9 +168,18 @@ fn a_damaged_log_keeps_its_neighbours() {
     file.write_all_at(&bytes[at..at + 1], at as u64).expect("writes");
     std::fs::remove_dir_all(data.join("consumequeue")).expect("removes");
     let sluice = setup.start();
-    let fields = [("consumerGroup", "readers"), ("topic", "damaged"), ("queueId", "0"), ("queueOffset", "0"),
-        ("maxMsgNums", "32"), ("sysFlag", "4"), ("commitOffset", "0"), ("suspendTimeoutMillis", "0"),
-        ("subscription", "*"), ("subVersion", "0")];
+    let fields = [
+        ("consumerGroup", "readers"),
+        ("topic", "damaged"),
+        ("queueId", "0"),
+        ("queueOffset", "0"),
+        ("maxMsgNums", "32"),
+        ("sysFlag", "4"),
+        ("commitOffset", "0"),
+        ("suspendTimeoutMillis", "0"),
+        ("subscription", "*"),
+        ("subVersion", "0"),
+    ];
     let found = Connection::open(&sluice.broker).call(request::PULL_MESSAGE, &fields, &[]);
     assert_eq!((found.code, found.field("nextBeginOffset")), (response::SUCCESS, "10"));
     assert!(found.body.windows(16).any(|window| window == b"message number 5"));

@@ -1,0 +1,154 @@
+//! One data directory, two brokers: what Sluice wrote an official broker serves, and the other way round, at the same offsets.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base::record::Record;
+use conformance::connection::Connection;
+use conformance::java::{JavaBroker, JavaNameServer, run_program};
+use conformance::sluice::Setup;
+use wire::rocketmq::code::{request, response};
+
+/// Small files, so that many of them are crossed; Java's names.
+const LAYOUT: [&str; 4] =
+    ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=20000", "maxHashSlotNum=1000", "maxIndexNum=4000"];
+const COUNT: usize = 3000;
+
+fn sluice(data: &Path) -> Setup {
+    LAYOUT
+        .iter()
+        .filter_map(|text| text.split_once('='))
+        .fold(Setup::serve(data), |setup, (name, value)| setup.set(name, value))
+}
+
+fn body_of(number: usize) -> String {
+    format!("{number}:{}", "b".repeat(number * 7 % 900))
+}
+
+/// Sends messages of known bodies to two queues of `topic` and commits an offset.
+fn fill(address: &str, topic: &str) {
+    let mut connection = Connection::open(address);
+    for number in 0..COUNT {
+        let properties = format!("KEYS\u{1}key{number}\u{2}TAGS\u{1}t{}\u{2}WAIT\u{1}true\u{2}", number % 3);
+        let answer = connection.send_message(topic, (number % 2) as i32, &properties, body_of(number).as_bytes());
+        assert_eq!(answer.code, response::SUCCESS, "{answer:?}");
+        assert_eq!(answer.field("queueOffset"), (number / 2).to_string());
+    }
+    let group = br#"{"groupName":"readers"}"#;
+    assert_eq!(connection.call(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, &[], group).code, response::SUCCESS);
+    let fields = [("consumerGroup", "readers"), ("topic", topic), ("queueId", "1"), ("commitOffset", "77")];
+    assert_eq!(connection.call(request::UPDATE_CONSUMER_OFFSET, &fields, &[]).code, response::SUCCESS);
+}
+
+/// Every message is at its offset, can be found by key, and the group is where it was.
+fn verify(address: &str, topic: &str) {
+    let mut connection = Connection::open(address);
+    for queue in 0..2 {
+        let queue_text = queue.to_string();
+        let place = [("topic", topic), ("queueId", &*queue_text)];
+        assert_eq!(connection.call(request::GET_MAX_OFFSET, &place, &[]).field("offset"), (COUNT / 2).to_string());
+        let mut offset = 0;
+        while offset < COUNT / 2 {
+            let start = offset.to_string();
+            let fields = [
+                ("consumerGroup", "readers"),
+                ("topic", topic),
+                ("queueId", &*queue_text),
+                ("queueOffset", &*start),
+                ("maxMsgNums", "32"),
+                ("sysFlag", "4"),
+                ("commitOffset", "0"),
+                ("suspendTimeoutMillis", "0"),
+                ("subscription", "*"),
+                ("subVersion", "0"),
+            ];
+            let pulled = connection.call(request::PULL_MESSAGE, &fields, &[]);
+            assert_eq!(pulled.code, response::SUCCESS, "at {queue}/{offset}: {}", pulled.remark);
+            let mut rest = &pulled.body[..];
+            while !rest.is_empty() {
+                let record = Record::decode(rest).expect("a record");
+                let number = offset * 2 + queue as usize;
+                assert_eq!(record.queue_offset.0, offset as u64);
+                assert_eq!(record.body, body_of(number).as_bytes());
+                assert_eq!(record.property("KEYS"), Some(&*format!("key{number}")));
+                rest = &rest[record.size..];
+                offset += 1;
+            }
+        }
+    }
+    for number in [0, 1234, COUNT - 1] {
+        let key = format!("key{number}");
+        let fields = [
+            ("topic", topic),
+            ("key", &*key),
+            ("maxNum", "32"),
+            ("beginTimestamp", "0"),
+            ("endTimestamp", "9999999999999"),
+        ];
+        let found = connection.call(request::QUERY_MESSAGE, &fields, &[]);
+        assert_eq!(found.code, response::SUCCESS, "{key}: {}", found.remark);
+        assert_eq!(Record::decode(&found.body).expect("a record").body, body_of(number).as_bytes());
+    }
+    let fields = [("consumerGroup", "readers"), ("topic", topic), ("queueId", "1")];
+    assert_eq!(connection.call(request::QUERY_CONSUMER_OFFSET, &fields, &[]).field("offset"), "77");
+}
+
+/// A directory goes from one broker to the other and back; each adds a topic, each serves all.
+fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
+    let scratch = tempfile::tempdir().expect("directory");
+    let name_server = JavaNameServer::start(&scratch.path().join("names"));
+    let home = scratch.path().join("java");
+    // The official broker keeps its files in `store` below its own directory.
+    let data = home.join("store");
+
+    let mut own = sluice(&data).start();
+    fill(&own.broker, "first");
+    if sluice_is_killed {
+        // Offsets are written every second.
+        std::thread::sleep(Duration::from_millis(1500));
+        own.kill();
+    } else {
+        assert!(own.stop().success());
+    }
+
+    let mut java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    verify(&java.address, "first");
+    fill(&java.address, "second");
+    if java_is_killed {
+        // An official broker keeps offsets in memory for five seconds.
+        std::thread::sleep(Duration::from_secs(7));
+        java.process.kill();
+    } else {
+        java.stop();
+    }
+
+    let mut own = sluice(&data).start();
+    verify(&own.broker, "first");
+    verify(&own.broker, "second");
+    fill(&own.broker, "third");
+    assert!(own.stop().success());
+
+    let java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    for topic in ["first", "second", "third"] {
+        verify(&java.address, topic);
+    }
+    let produced = run_program(
+        "5.4.0",
+        "Produce",
+        &name_server.address,
+        scratch.path(),
+        &[("topic", "fourth"), ("count", "100"), ("size", "100"), ("threads", "1"), ("mode", "sync")],
+    );
+    assert_eq!(produced["ok"], 100);
+    java.stop();
+}
+
+#[test]
+fn a_directory_goes_back_and_forth_after_orderly_stops() {
+    is_passed_on(false, false);
+}
+
+#[test]
+fn a_directory_goes_back_and_forth_after_kills() {
+    is_passed_on(true, true);
+}
