@@ -34,17 +34,22 @@ pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Pat
     Process::start(&format!("{main} {version}"), &mut command)
 }
 
-/// Waits for a program's end and gives its one line of result; the promise it checks must have held.
-pub fn result_of(mut program: Process, scratch: &Path, limit: Duration) -> Value {
+/// Waits for a program's end and gives its one line of result, whether or not the promise it checks held.
+pub fn verdict_of(mut program: Process, limit: Duration) -> (bool, Option<Value>) {
     let (status, lines) = program.rest_of_output(limit);
-    let said = lines.iter().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-    if status.success() {
+    (status.success(), lines.iter().rev().find_map(|line| serde_json::from_str(line).ok()))
+}
+
+/// Waits for a program's end and gives its one line of result; the promise it checks must have held.
+pub fn result_of(program: Process, scratch: &Path, limit: Duration) -> Value {
+    let (has_held, said) = verdict_of(program, limit);
+    if has_held {
         return said.expect("a line of result");
     }
     let log = std::fs::read_to_string(scratch.join("programs.log")).unwrap_or_default();
     let tail: Vec<_> = log.lines().rev().take(25).collect();
     let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-    panic!("the program ended with {status}, saying {said:?}\n{tail}");
+    panic!("the promise did not hold: {said:?}\n{tail}");
 }
 
 /// Runs one client program to its end.
