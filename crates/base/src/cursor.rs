@@ -54,10 +54,11 @@ macro_rules! number {
     ($name:ident, $type:ty) => {
         /// The next number, big-endian.
         pub fn $name(&mut self, what: &'static str) -> Result<$type, DecodeError> {
-            let (head, rest) = self
-                .bytes
-                .split_first_chunk()
-                .ok_or(DecodeError::Truncated { what, needed: size_of::<$type>(), found: self.bytes.len() })?;
+            let (head, rest) = self.bytes.split_first_chunk().ok_or(DecodeError::Truncated {
+                what,
+                needed: size_of::<$type>(),
+                found: self.bytes.len(),
+            })?;
             self.bytes = rest;
             Ok(<$type>::from_be_bytes(*head))
         }
@@ -102,8 +103,10 @@ impl<'a> Reader<'a> {
     /// The next `count` bytes as UTF-8.
     pub fn text(&mut self, count: usize, what: &'static str) -> Result<&'a str, DecodeError> {
         let bytes = self.slice(count, what)?;
-        std::str::from_utf8(bytes)
-            .map_err(|_| DecodeError::BadValue { what, found: format!("bytes that are not UTF-8: {:?}", preview(bytes)) })
+        std::str::from_utf8(bytes).map_err(|_| DecodeError::BadValue {
+            what,
+            found: format!("bytes that are not UTF-8: {:?}", preview(bytes)),
+        })
     }
 
     /// A signed 32-bit length within `0..=limit`.

@@ -168,7 +168,10 @@ impl Parser<'_> {
     /// Letters, digits and the signs numbers are made of.
     fn word(&mut self) -> &str {
         let start = self.position;
-        while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.' | b'_' | b'$')) {
+        while self
+            .peek()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.' | b'_' | b'$'))
+        {
             self.position += 1;
         }
         let bytes = self.text.get(start..self.position).unwrap_or_default();

@@ -14,7 +14,7 @@ pub mod names {
     pub const KEYS: &str = "KEYS";
     /// The tag.
     pub const TAGS: &str = "TAGS";
-    /// `false`: do not wait for the sync even if the topic asks for it. Never stored.
+    /// `false`: do not wait for the sync even if the topic asks for it.
     pub const WAIT: &str = "WAIT";
     /// Delay level, 1..=18.
     pub const DELAY: &str = "DELAY";
@@ -93,7 +93,9 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
 
 /// The value of the property `name`, if it is there and is UTF-8.
 pub fn find<'a>(block: &'a [u8], name: &str) -> Option<&'a str> {
-    iterate(block).find(|property| property.name == name.as_bytes()).and_then(|property| std::str::from_utf8(property.value).ok())
+    iterate(block)
+        .find(|property| property.name == name.as_bytes())
+        .and_then(|property| std::str::from_utf8(property.value).ok())
 }
 
 /// Appends one property to `block`, ending an unterminated last one first.

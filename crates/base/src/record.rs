@@ -226,11 +226,9 @@ pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
         (size, MAGIC_V1 | MAGIC_V2) if (RECORD_SIZE_MIN..=RECORD_SIZE_MAX).contains(&(size as usize)) => {
             Ok(Kind::Record(size as usize))
         }
-        (size, MAGIC_V1 | MAGIC_V2) => Err(DecodeError::BadLength {
-            what: "record size",
-            found: i64::from(size),
-            limit: RECORD_SIZE_MAX as i64,
-        }),
+        (size, MAGIC_V1 | MAGIC_V2) => {
+            Err(DecodeError::BadLength { what: "record size", found: i64::from(size), limit: RECORD_SIZE_MAX as i64 })
+        }
         (_, magic) => Err(DecodeError::BadValue { what: "record magic", found: format!("{magic:#010x}") }),
     }
 }

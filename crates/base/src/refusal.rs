@@ -108,12 +108,15 @@ impl fmt::Display for Refusal {
             | Self::NotSupported(text)
             | Self::Internal(text) => f.write_str(text),
             Self::NoSubscription { group, topic } => {
-                write!(f, "the consumer's subscription not exist: group [{group}], topic [{topic}]; it comes with the consumer's heartbeat")
+                write!(
+                    f,
+                    "the consumer's subscription not exist: group [{group}], topic [{topic}]; it comes with the consumer's heartbeat"
+                )
             }
             Self::StaleSubscription { group } => {
                 write!(f, "the consumer's subscription not latest: group [{group}]")
             }
-            Self::GroupOffline(group) => write!(f, "no consumer of group [{group}] is online"),
+            Self::GroupOffline(group) => write!(f, "the consumer group[{group}] not online"),
             Self::FlushTimedOut => f.write_str("the message is stored, but was not synced to disk in time"),
         }
     }

@@ -47,8 +47,10 @@ pub struct RuntimePicture {
     pub log_end: u64,
     /// Bytes appended and not yet on the disk.
     pub unsynced_bytes: u64,
-    /// Use of the disk.
-    pub disk_used_percent: f64,
+    /// Bytes used on the log's disk.
+    pub disk_used_bytes: u64,
+    /// Bytes there are on it.
+    pub disk_total_bytes: u64,
 }
 
 impl Broker {
@@ -56,13 +58,15 @@ impl Broker {
     pub fn runtime_picture(&self, now: Timestamp) -> RuntimePicture {
         let (put_rates, get_rates) = self.rates.lock().averages(now);
         let end = self.reached(Watermark::Appended);
+        let (disk_used_bytes, disk_total_bytes) = self.store().disk_usage().unwrap_or_default();
         RuntimePicture {
             put_rates,
             get_rates,
             log_first: self.store().log_first().0,
             log_end: end.0,
             unsynced_bytes: end.0 - self.reached(Watermark::Durable).0.min(end.0),
-            disk_used_percent: self.store().disk_used_percent().unwrap_or_default(),
+            disk_used_bytes,
+            disk_total_bytes,
         }
     }
 
@@ -122,9 +126,8 @@ impl Broker {
     /// When the oldest message of a queue was stored.
     pub fn earliest_stored(&self, topic: &str, queue: QueueId) -> Result<Timestamp, Refusal> {
         let queues = self.queues_of(topic)?;
-        let known = queues
-            .get(queue.0 as usize)
-            .ok_or_else(|| Refusal::no_queue_id(topic, queue, queues.len() as u32))?;
+        let known =
+            queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(topic, queue, queues.len() as u32))?;
         Ok(self.stored_at(topic, queue, known.first().0))
     }
 

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use base::document::TopicDocument;
-use base::metric::Metrics;
 use base::limits::STAGED_SIZE_MAX;
+use base::metric::Metrics;
 use base::offset::Watermark;
 use base::{LogOffset, Refusal, Timestamp, TopicName};
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{Appended, Store, StorageError};
+use storage::{Appended, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};

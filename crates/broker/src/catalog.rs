@@ -13,7 +13,7 @@ use base::limits::{QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
-use storage::{QueueIndex, Store, StorageError, document};
+use storage::{QueueIndex, StorageError, Store, document};
 
 const TOPICS_FILE: &str = "topics.json";
 const GROUPS_FILE: &str = "subscriptionGroup.json";
@@ -124,11 +124,8 @@ impl Catalog {
                 found = true;
             }
         }
-        let versions = Versions {
-            topics: topics.data_version,
-            groups: groups.data_version,
-            forbidden: groups.forbidden_table,
-        };
+        let versions =
+            Versions { topics: topics.data_version, groups: groups.data_version, forbidden: groups.forbidden_table };
         metrics.topics.set(snapshot.topics.len() as u64);
         metrics.groups.set(snapshot.groups.len() as u64);
         Ok(Self {

@@ -13,7 +13,7 @@ use base::record::Record;
 use base::{QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{Entry, QueueIndex, ReadMode, Store, StorageError, document};
+use storage::{Entry, QueueIndex, ReadMode, StorageError, Store, document};
 
 use crate::broker::{Broker, internal};
 use crate::catalog::Topic;
@@ -181,8 +181,7 @@ impl Broker {
             None => self.topic_for_publish(name, crate::publish::TEMPLATE_TOPIC, 1, now)?,
         };
         let queue = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
-        let block =
-            properties::without(record.properties, &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID]);
+        let block = properties::without(record.properties, &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID]);
         let message = Message {
             queue: queue.map(QueueId).filter(|queue| topic.queue(*queue).is_ok()),
             body: record.body,

@@ -61,6 +61,8 @@ fn has_key(record: &Record<'_>, key: &str, kind: KeyKind) -> bool {
     let is_unique = record.property(names::UNIQUE_KEY) == Some(key);
     match kind {
         KeyKind::Unique => is_unique,
-        KeyKind::Key => is_unique || record.property(names::KEYS).is_some_and(|keys| keys.split(' ').any(|word| word == key)),
+        KeyKind::Key => {
+            is_unique || record.property(names::KEYS).is_some_and(|keys| keys.split(' ').any(|word| word == key))
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use base::{QueueId, QueueOffset, Refusal, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{QueueIndex, Store, StorageError, document};
+use storage::{QueueIndex, StorageError, Store, document};
 
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
@@ -96,13 +96,7 @@ impl Offsets {
 
 impl Broker {
     /// Takes a consumer's word for how far it has come, even if it is less than before.
-    pub fn commit_offset(
-        &self,
-        topic: &str,
-        group: &str,
-        queue: QueueId,
-        offset: RawOffset,
-    ) -> Result<(), Refusal> {
+    pub fn commit_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
         let known = self.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         known.queue(queue)?;
         if offset < 0 {
@@ -147,7 +141,12 @@ impl Broker {
     }
 
     /// The offset of the message stored at `time` or, by `boundary`, just after or before. Waits for the disk.
-    pub fn search_offset(&self, queue: &QueueIndex, time: Timestamp, boundary: Boundary) -> Result<QueueOffset, Refusal> {
+    pub fn search_offset(
+        &self,
+        queue: &QueueIndex,
+        time: Timestamp,
+        boundary: Boundary,
+    ) -> Result<QueueOffset, Refusal> {
         let mut failure = None;
         let found = queue.search(|entry| match self.store().store_time(entry) {
             Ok(Some(stored)) => match boundary {

@@ -97,10 +97,7 @@ impl<'a> Noted<'a> {
                 names::KEYS => noted.keys = property.value,
                 names::UNIQUE_KEY => noted.unique_key = property.value,
                 names::DELAY => noted.delay_level = text().parse().unwrap_or(0),
-                names::WAIT => {
-                    noted.waits = !text().eq_ignore_ascii_case("false");
-                    noted.must_clean = true;
-                }
+                names::WAIT => noted.waits = !text().eq_ignore_ascii_case("false"),
                 names::CLUSTER | names::MESSAGE_REGION | names::TRACE_SWITCH | names::POP_CHECK_POINT => {
                     noted.must_clean = true;
                 }
@@ -122,8 +119,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-const CLEANED: &[&str] =
-    &[names::WAIT, names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT];
+const CLEANED: &[&str] = &[names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT];
 
 impl Broker {
     /// Begins a turn.
@@ -186,8 +182,7 @@ impl Broker {
         queues: u32,
         now: Timestamp,
     ) -> Result<Arc<Topic>, Refusal> {
-        let settings =
-            TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         let made = self.catalog().put_topic(self.store(), name, settings, now)?;
         self.topics_changed();
         Ok(made)
@@ -236,7 +231,10 @@ impl Broker {
         self.push(turn, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one private step of two callers, each with its own tag code and pieces")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one private step of two callers, each with its own tag code and pieces"
+    )]
     fn push(
         &self,
         turn: &mut Turn,

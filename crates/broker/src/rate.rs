@@ -26,9 +26,9 @@ impl Rates {
         let Some(&(last, stored, fetched)) = self.samples.back() else { return ([0.0; 3], [0.0; 3]) };
         let rate = |window: u64, of: fn(&(Timestamp, u64, u64)) -> u64, newest: u64| {
             let oldest = self.samples.iter().find(|(at, ..)| now.ms_since(*at) <= window);
-            oldest.filter(|(at, ..)| last > *at).map_or(0.0, |oldest| {
-                (newest - of(oldest)) as f64 * 1000.0 / last.ms_since(oldest.0) as f64
-            })
+            oldest
+                .filter(|(at, ..)| last > *at)
+                .map_or(0.0, |oldest| (newest - of(oldest)) as f64 * 1000.0 / last.ms_since(oldest.0) as f64)
         };
         (
             WINDOWS_MS.map(|window| rate(window, |sample| sample.1, stored)),

@@ -6,9 +6,9 @@ use base::properties::{self, names};
 use base::record::Record;
 use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
 
+use crate::Appended;
 use crate::broker::{Broker, internal};
 use crate::publish::Message;
-use crate::Appended;
 
 /// First delay level of a retry: the third (10 s by default), one more with each.
 const RETRY_LEVEL_FIRST: i32 = 3;
@@ -33,15 +33,13 @@ impl Broker {
     /// `None` if the group keeps no retries.
     pub fn send_back(&self, request: &SendBack<'_>, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
         let group_name = request.group.as_str();
-        let group =
-            self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
+        let group = self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
         if group.retry_queue_nums == 0 {
             return Ok(None);
         }
         let bytes = self.store().record_at(request.log_offset).map_err(internal)?;
-        let bytes = bytes.ok_or_else(|| {
-            Refusal::Internal(format!("look message by offset failed, {}", request.log_offset))
-        })?;
+        let bytes =
+            bytes.ok_or_else(|| Refusal::Internal(format!("look message by offset failed, {}", request.log_offset)))?;
         let record = Record::decode(&bytes).map_err(internal)?;
         let tries_max = request.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(group.retry_max_times);
         let gives_up = record.reconsume_times >= tries_max || request.delay_level < 0;
@@ -82,11 +80,7 @@ impl Broker {
     }
 
     /// The topic of a group's dead letters, made with the first.
-    pub fn dead_letter_topic(
-        &self,
-        group: &str,
-        now: Timestamp,
-    ) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
+    pub fn dead_letter_topic(&self, group: &str, now: Timestamp) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
         let name = TopicName::dead_letters_of(group);
         match self.catalog().topic(name.as_str()) {
             Some(topic) => Ok(topic),

@@ -79,7 +79,8 @@ impl Background {
         let mut background = Self { bells: bells.clone(), threads: Vec::new() };
         let writer = background.spawn("log-writer", broker, write_log)?;
         let _ = bells.writer.set(writer);
-        let syncer = background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
+        let syncer =
+            background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
         let _ = bells.syncer.set(syncer);
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;

@@ -27,8 +27,9 @@ pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(Stri
     let bad = |problem| StartError::Setting { name: "broker.host", problem };
     let host = match settings.advertised_host() {
         Some(host) => host.to_owned(),
-        None => net::own_address()
-            .ok_or_else(|| bad("this machine's address cannot be found; set it, e.g. --set broker.host=10.0.0.5".to_owned()))?,
+        None => net::own_address().ok_or_else(|| {
+            bad("this machine's address cannot be found; set it, e.g. --set broker.host=10.0.0.5".to_owned())
+        })?,
     };
     let resolved = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     let resolved = resolved.ok_or_else(|| bad(format!("[{host}] is no address and cannot be resolved to one")))?;
@@ -49,7 +50,11 @@ pub(crate) fn open(
     let (store, recovery) = Store::open(options, metrics.clone(), &mut |progress| {
         if started.elapsed() > SILENT_RECOVERY && shown.elapsed() > SILENT_RECOVERY {
             shown = Instant::now();
-            tracing::info!(done_bytes = progress.done, total_bytes = progress.total, "reading the log after an unclean stop");
+            tracing::info!(
+                done_bytes = progress.done,
+                total_bytes = progress.total,
+                "reading the log after an unclean stop"
+            );
         }
     })?;
     if !recovery.was_clean {
@@ -65,7 +70,8 @@ pub(crate) fn open(
     }
     let now = clock::now();
     let seed = now.0 ^ u64::from(std::process::id()) << 32;
-    let broker = Broker::new(broker_options(settings, store_host, delay_levels), store, metrics.clone(), host, seed, now)?;
+    let broker =
+        Broker::new(broker_options(settings, store_host, delay_levels), store, metrics.clone(), host, seed, now)?;
     Ok(Arc::new(broker))
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::name_server::NameServer;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
-use cluster::name_server::NameServer;
 use storage::disk;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -69,9 +69,7 @@ pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut s
         }
         for notice in server.take_notices() {
             tokio::spawn(async move {
-                let sent = async {
-                    TcpStream::connect(&notice.address).await?.write_all(&notice.frame).await
-                };
+                let sent = async { TcpStream::connect(&notice.address).await?.write_all(&notice.frame).await };
                 // Losing it is harmless: the broker finds out by asking.
                 let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
             });

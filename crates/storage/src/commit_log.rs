@@ -147,7 +147,8 @@ impl CommitLog {
         let start = tail.next;
         tail.next = offset;
         let whole = bytes.split().freeze();
-        let appended = Arc::new(Appended { bytes: whole, queues, keys, records, store_timestamp, end: LogOffset(offset) });
+        let appended =
+            Arc::new(Appended { bytes: whole, queues, keys, records, store_timestamp, end: LogOffset(offset) });
         let pieces = pieces(&appended, start, &plan);
         self.staged_size.fetch_add(appended.bytes.len(), Ordering::Relaxed);
         self.staged.lock().push(Staged { batch: appended.clone(), pieces });

@@ -255,12 +255,13 @@ pub fn lock_directory(directory: &Path) -> Result<DirectoryLock, StorageError> {
     Ok(DirectoryLock { _file: file })
 }
 
-/// How full the disk of `path` is: bytes used and bytes there are for this user.
+/// How full the disk of `path` is: bytes used, and bytes there are for this user (used and free). As `df` counts: what is
+/// reserved for others is neither.
 pub fn disk_usage(path: &Path) -> Result<(u64, u64), StorageError> {
     let figures = rustix::fs::statvfs(path).map_err(|errno| StorageError::io("examine the disk of", path)(errno.into()))?;
-    let total = figures.f_blocks.saturating_mul(figures.f_frsize);
+    let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
     let free = figures.f_bavail.saturating_mul(figures.f_frsize);
-    Ok((total.saturating_sub(free), total))
+    Ok((used, used.saturating_add(free)))
 }
 
 /// When a file was last written, ms since 1970; `None` if it cannot be told.
@@ -281,7 +282,10 @@ mod tests {
         replace_file(&path, b"one").expect("writes");
         replace_file(&path, b"two").expect("writes");
         assert_eq!(read_file(&path).expect("reads").as_deref(), Some(&b"two"[..]));
-        assert_eq!(read_file(&directory.path().join("config/topics.json.bak")).expect("reads").as_deref(), Some(&b"one"[..]));
+        assert_eq!(
+            read_file(&directory.path().join("config/topics.json.bak")).expect("reads").as_deref(),
+            Some(&b"one"[..])
+        );
     }
 
     #[test]

@@ -202,7 +202,13 @@ impl KeyIndex {
         self.add_key(&mut self.state.lock(), hash, log_offset, time)
     }
 
-    fn add_key(&self, state: &mut State, hash: u32, log_offset: LogOffset, time: Timestamp) -> Result<(), StorageError> {
+    fn add_key(
+        &self,
+        state: &mut State,
+        hash: u32,
+        log_offset: LogOffset,
+        time: Timestamp,
+    ) -> Result<(), StorageError> {
         if let Some(full) = state.growing.take_if(|growing| growing.header.next_entry >= self.shape.entry_count) {
             state.sealed.push(full.seal(self.shape)?);
         }

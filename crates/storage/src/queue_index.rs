@@ -358,14 +358,12 @@ impl QueueIndex {
     /// `end` if none does.
     pub fn search(&self, mut is_late: impl FnMut(&Entry) -> bool) -> Result<QueueOffset, StorageError> {
         let mut failure = None;
-        let found = partition_point(self.first().0, self.end().0, |offset| {
-            match self.entry(QueueOffset(offset)) {
-                Ok(Some(entry)) => is_late(&entry),
-                Ok(None) => false,
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    true
-                }
+        let found = partition_point(self.first().0, self.end().0, |offset| match self.entry(QueueOffset(offset)) {
+            Ok(Some(entry)) => is_late(&entry),
+            Ok(None) => false,
+            Err(error) => {
+                failure.get_or_insert(error);
+                true
             }
         });
         failure.map_or(Ok(QueueOffset(found)), Err)

@@ -64,7 +64,7 @@ impl RecentReader<'_> {
         let after = self.state.chunks.partition_point(|chunk| chunk.start <= start);
         let chunk = self.state.chunks.get(after.checked_sub(1)?)?;
         let from = (start - chunk.start) as usize;
-        let to = from.checked_add(size)?;
+        let to = from.checked_add(size).filter(|&to| to > from)?;
         (to <= chunk.bytes.len()).then(|| chunk.bytes.slice(from..to))
     }
 }

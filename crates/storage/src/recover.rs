@@ -146,7 +146,7 @@ fn queue_bounds(
     for name in disk::list(directory)? {
         let Ok(start) = name.parse::<u64>() else { continue };
         let path = directory.join(&name);
-        if DiskFile::open(&path)?.size()? == file_size && start % file_size == 0 {
+        if DiskFile::open(&path)?.size()? == file_size && start % file_size == 0 && start <= i64::MAX as u64 {
             starts.push(start);
         } else {
             // Of another size or cut short: its entries are made again from the log.

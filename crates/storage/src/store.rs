@@ -90,8 +90,7 @@ impl Store {
         let first = LogOffset(segments.first().map_or(0, |segment| segment.base()));
         let queue_root = root.join("consumequeue");
         let entries_sure = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-        let (mut queues, queues_usable) =
-            recover::open_queues(&queue_root, options.queue_file_entries, entries_sure)?;
+        let (mut queues, queues_usable) = recover::open_queues(&queue_root, options.queue_file_entries, entries_sure)?;
         let queues_usable = queues_usable && disk::exists(&queue_root);
         let (key_index, last_key) = open_key_index(&options, &root)?;
         let keys_from = last_key.map_or(first, |last| recover::end_of_record(&segments, last).max(sure));
@@ -146,7 +145,11 @@ impl Store {
         let first = self.log.first();
         for queue in self.all_queues() {
             queue.flush()?;
-            recover::cut_queue(&self.queue_path(queue.topic(), queue.queue()), self.options.queue_file_entries, queue.end())?;
+            recover::cut_queue(
+                &self.queue_path(queue.topic(), queue.queue()),
+                self.options.queue_file_entries,
+                queue.end(),
+            )?;
             queue.drop_before(first)?;
             queue.close_files();
         }
@@ -372,7 +375,7 @@ impl Store {
         let policy = &self.options.retention;
         let mut removed = 0;
         let state = loop {
-            let (used, total) = disk::disk_usage(self.log.directory())?;
+            let (used, total) = self.disk_usage()?;
             let percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
             self.metrics.disk_used_percent.set(u64::from(percent));
             let state = policy.disk_state(percent);
@@ -399,10 +402,9 @@ impl Store {
         self.writes_refused.load(Ordering::Relaxed)
     }
 
-    /// Use of the log's disk in percent.
-    pub fn disk_used_percent(&self) -> Result<f64, StorageError> {
-        let (used, total) = disk::disk_usage(self.log.directory())?;
-        Ok(used as f64 * 100.0 / total.max(1) as f64)
+    /// Bytes used on the log's disk, and bytes there are.
+    pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
+        disk::disk_usage(self.log.directory())
     }
 
     /// Closes files of queues that nobody uses at the moment.

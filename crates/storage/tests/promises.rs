@@ -1,5 +1,7 @@
 //! What a store promises across appends, orderly stops, kills at any byte, and damage.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use base::hash::key_hash;
 use base::metric::Metrics;
 use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use storage::{AppendBatch, Options, ReadMode, Recovery, Store, StorageError};
+use storage::{AppendBatch, Options, ReadMode, Recovery, StorageError, Store};
 
 const SEGMENT_SIZE: u64 = 4096;
 
@@ -223,7 +225,7 @@ fn a_damaged_record_is_reported_and_its_neighbours_are_served() {
     assert_eq!(recovery.damaged, vec![places[4].1]);
     let index = store.queue(&topic(), QueueId(0));
     assert_eq!(index.end(), QueueOffset(10));
-    assert_eq!(store.record_at(places[5].1).expect("reads").is_some(), true);
+    assert!(store.record_at(places[5].1).expect("reads").is_some());
 }
 
 #[test]

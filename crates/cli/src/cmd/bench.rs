@@ -215,7 +215,8 @@ fn run_send(send: &Send) -> Outcome {
         answer_timeout_seconds: send.answer_timeout,
         broker_pid: common.broker_pid,
     };
-    let report = bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
+    let report =
+        bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
     publish(common, || report.table(), || report.json(), |path| report.write_json(&path.to_string_lossy()))
 }
 

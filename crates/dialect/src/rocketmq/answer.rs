@@ -69,7 +69,8 @@ impl Answer {
     /// The frame that carries it.
     pub(super) fn encode(&self, asked: Asked) -> Bytes {
         let mut out = BytesMut::new();
-        let write_fields = |sink: &mut FieldSink<'_>| self.fields.iter().for_each(|(name, value)| sink.text(name, value));
+        let write_fields =
+            |sink: &mut FieldSink<'_>| self.fields.iter().for_each(|(name, value)| sink.text(name, value));
         let header = response_header(asked.opaque, self.code, self.remark.as_deref());
         frame::encode(&mut out, asked.form, &header, write_fields, &self.body);
         out.freeze()

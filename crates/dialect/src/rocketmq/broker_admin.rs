@@ -56,16 +56,27 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("pageCacheLockTimeMills", "0".to_owned());
     put("remainTransientStoreBufferNumbs", i32::MAX.to_string());
     put("remainHowManyDataToCommit", "0".to_owned());
-    put("remainHowManyDataToFlush", store.unsynced_bytes.to_string());
+    put("remainHowManyDataToFlush", format!("{} B", store.unsynced_bytes));
     let earliest = broker.earliest_in_log().unwrap_or(Timestamp(0));
     put("earliestMessageTimeStamp", if earliest.0 == 0 { "-1".to_owned() } else { earliest.0.to_string() });
-    let ratio = format!("{:.4}", store.disk_used_percent / 100.0);
+    let ratio = format!("{:.4}", store.disk_used_bytes as f64 / store.disk_total_bytes.max(1) as f64);
     put("commitLogDiskRatio", ratio.clone());
     put("consumeQueueDiskRatio", ratio);
     put("commitLogMinOffset", store.log_first.to_string());
     put("commitLogMaxOffset", store.log_end.to_string());
+    put("commitLogDirCapacity", capacity(store.disk_used_bytes, store.disk_total_bytes));
+    put("EndTransactionQueueSize", "0".to_owned());
+    put("EndTransactionThreadPoolQueueCapacity", "0".to_owned());
+    for timer in ["timerCongestNum", "timerOffsetBehind", "timerReadBehind"] {
+        put(timer, "0".to_owned());
+    }
+    for timer in ["timerDequeueTps", "timerEnqueueTps"] {
+        put(timer, "0.0".to_owned());
+    }
     for pool in ["send", "pull", "litePull", "query", "ack"] {
         put(&format!("{pool}ThreadPoolQueueSize"), "0".to_owned());
+        // Sluice has no such queues; a client that divides by the capacity must not divide by zero.
+        put(&format!("{pool}ThreadPoolQueueCapacity"), "1".to_owned());
         put(&format!("{pool}ThreadPoolQueueHeadWaitTimeMills"), "0".to_owned());
     }
     for (level, delivered, end) in broker.delay_progress() {
@@ -76,6 +87,11 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
 
 fn three(rates: [f64; 3]) -> String {
     rates.map(|rate| format!("{rate:.4}")).join(" ")
+}
+
+fn capacity(used_bytes: u64, total_bytes: u64) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    format!("Total : {:.1} GiB, Free : {:.1} GiB.", gib(total_bytes), gib(total_bytes.saturating_sub(used_bytes)))
 }
 
 fn uptime(milliseconds: u64) -> String {

@@ -2,7 +2,9 @@
 
 use base::{GroupName, LogOffset, Refusal};
 use broker::{Broker, ConsumerRegistration, Filter, Member, QueueKey, SendBack, Subscription};
-use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, LockBatch, MessageQueue, SubscriptionData, decode};
+use wire::rocketmq::body::client::{
+    ClientConfigCheck, ConsumerData, Heartbeat, LockBatch, MessageQueue, SubscriptionData, decode,
+};
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest};
@@ -108,11 +110,9 @@ pub(super) fn check_client(command: &Command<'_>) -> Answered {
     match check_expression_type(Some(&subscription.expression_type.into())) {
         Ok(()) => Filter::parse(&subscription.sub_string).map(|_| Answer::ok()),
         // The code a Java broker gives while property filters are switched off.
-        Err(refusal) => Ok(Answer {
-            code: response::SYSTEM_ERROR,
-            remark: Some(refusal.to_string()),
-            ..Answer::default()
-        }),
+        Err(refusal) => {
+            Ok(Answer { code: response::SYSTEM_ERROR, remark: Some(refusal.to_string()), ..Answer::default() })
+        }
     }
 }
 
@@ -140,8 +140,9 @@ pub(super) fn unlock_queues(broker: &Broker, command: &Command<'_>) -> Answered 
 
 pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: SendBackRequest<'_> = header(command)?;
-    let offset = u64::try_from(request.offset)
-        .map_err(|_| Refusal::BadRequest(format!("the header field <offset> is [{}]; expected 0 or more", request.offset)))?;
+    let offset = u64::try_from(request.offset).map_err(|_| {
+        Refusal::BadRequest(format!("the header field <offset> is [{}]; expected 0 or more", request.offset))
+    })?;
     let send_back = SendBack {
         group: GroupName::checked(&request.group)?,
         log_offset: LogOffset(offset),

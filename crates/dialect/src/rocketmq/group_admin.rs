@@ -80,13 +80,14 @@ fn connection(member: &Member) -> Value {
 pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
     let group = context.broker.group_picture(&request.consumer_group).ok_or_else(|| {
-        Refusal::GroupOffline(format!("{}] not online [{}", request.consumer_group, context.broker.options().broker_name))
+        Refusal::GroupOffline(format!(
+            "{}] not online [{}",
+            request.consumer_group,
+            context.broker.options().broker_name
+        ))
     })?;
-    let subscriptions: Map<String, Value> = group
-        .subscriptions
-        .iter()
-        .map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted))))
-        .collect();
+    let subscriptions: Map<String, Value> =
+        group.subscriptions.iter().map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted)))).collect();
     Ok(Answer::json(&json!({
         "connectionSet": group.members.iter().map(connection).collect::<Vec<_>>(),
         "subscriptionTable": subscriptions,

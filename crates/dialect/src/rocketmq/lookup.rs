@@ -27,9 +27,7 @@ pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
         Err(Refusal::NoSuchMessage(text)) => return Err(Refusal::NotFound(text)),
         Err(refusal) => return Err(refusal),
     };
-    Ok(answer
-        .field("indexLastUpdateTimestamp", last_time.0)
-        .field("indexLastUpdatePhyoffset", last_offset))
+    Ok(answer.field("indexLastUpdateTimestamp", last_time.0).field("indexLastUpdatePhyoffset", last_offset))
 }
 
 pub(super) fn by_id(context: &Context<'_>, command: &Command<'_>) -> Answered {

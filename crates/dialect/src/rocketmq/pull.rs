@@ -85,7 +85,8 @@ impl RocketSession {
         } else {
             self.options.short_poll_ms
         };
-        let size_max = request.max_message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|&bytes| bytes > 0);
+        let size_max =
+            request.max_message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|&bytes| bytes > 0);
         let count_max = usize::try_from(request.max_message_count).unwrap_or_default().max(1);
         let fetch = Fetch {
             topic,
@@ -101,11 +102,7 @@ impl RocketSession {
     }
 
     /// The filter in the request, or the one the group's heartbeat registered.
-    fn filter_of(
-        &self,
-        request: &PullRequest<'_>,
-        group: &base::document::GroupDocument,
-    ) -> Result<Filter, Refusal> {
+    fn filter_of(&self, request: &PullRequest<'_>, group: &base::document::GroupDocument) -> Result<Filter, Refusal> {
         if request.system_flag & pull_flag::CLASS_FILTER != 0 {
             return Err(Refusal::NotSupported("Sluice does not filter by uploaded classes".to_owned()));
         }

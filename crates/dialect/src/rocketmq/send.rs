@@ -93,11 +93,8 @@ impl RocketSession {
         let broker = &self.broker;
         let open = turn.turn.get_or_insert_with(|| broker.begin_turn(now));
         let first = open.len();
-        let queue = if is_batch {
-            stage_batch(broker, open, &topic, &message)?
-        } else {
-            broker.add(open, &topic, &message)?
-        };
+        let queue =
+            if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };
         let count = open.len() - first;
         turn.sends.push(StagedSend { asked, first, count, queue });
         Ok(())
@@ -239,13 +236,7 @@ fn stage_batch(
     Ok(queue)
 }
 
-fn encode_sent(
-    out: &mut BytesMut,
-    send: &StagedSend,
-    records: &[BatchRecord],
-    code: i32,
-    options: &broker::Options,
-) {
+fn encode_sent(out: &mut BytesMut, send: &StagedSend, records: &[BatchRecord], code: i32, options: &broker::Options) {
     let Some(first) = records.first() else { return };
     let remark = (code == response::FLUSH_DISK_TIMEOUT).then(|| Refusal::FlushTimedOut.to_string());
     let header = response_header(send.asked.opaque, code, remark.as_deref());

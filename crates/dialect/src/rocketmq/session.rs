@@ -196,7 +196,9 @@ impl RocketSession {
         for signal in self.mailbox.take() {
             match signal {
                 Signal::GroupChanged(group) if self.options.notify_changes => {
-                    self.notify(request::NOTIFY_CONSUMER_IDS_CHANGED, |sink| sink.text("consumerGroup", group.as_str()));
+                    self.notify(request::NOTIFY_CONSUMER_IDS_CHANGED, |sink| {
+                        sink.text("consumerGroup", group.as_str())
+                    });
                 }
                 Signal::GroupChanged(_) => {}
                 Signal::FetchReady(number) => self.resume_pull(number, now),
@@ -311,8 +313,7 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX
-            && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && (self.waiting_sends.is_empty() || !self.broker.is_behind())
     }
 
     fn is_busy(&self) -> bool {

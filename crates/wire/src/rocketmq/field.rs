@@ -236,11 +236,7 @@ impl From<DecodeError> for HeaderError {
 
 /// Reads `text` as field `name`.
 pub fn read_field<'a, T: FieldValue<'a>>(name: &'static str, text: &Cow<'a, str>) -> Result<T, HeaderError> {
-    T::read(text).ok_or_else(|| HeaderError::Malformed {
-        name,
-        found: preview(text.as_bytes()),
-        expected: T::EXPECTED,
-    })
+    T::read(text).ok_or_else(|| HeaderError::Malformed { name, found: preview(text.as_bytes()), expected: T::EXPECTED })
 }
 
 /// A typed header: made of the fields of a command, and written as such.

@@ -146,7 +146,11 @@ pub fn frame_len(input: &[u8]) -> Result<Option<usize>, DecodeError> {
 fn check_length(reader: &mut Reader<'_>) -> Result<usize, DecodeError> {
     let length = reader.length_i32(FRAME_SIZE_MAX, "frame length")?;
     if length < 4 {
-        return Err(DecodeError::BadLength { what: "frame length", found: length as i64, limit: FRAME_SIZE_MAX as i64 });
+        return Err(DecodeError::BadLength {
+            what: "frame length",
+            found: length as i64,
+            limit: FRAME_SIZE_MAX as i64,
+        });
     }
     Ok(length)
 }
@@ -157,7 +161,11 @@ impl<'a> Command<'a> {
         let mut reader = Reader::new(frame);
         let length = check_length(&mut reader)?;
         if reader.remaining() != length {
-            return Err(DecodeError::BadLength { what: "frame", found: reader.remaining() as i64, limit: length as i64 });
+            return Err(DecodeError::BadLength {
+                what: "frame",
+                found: reader.remaining() as i64,
+                limit: length as i64,
+            });
         }
         let mark = reader.u32("header length")?;
         let header_bytes = reader.slice((mark & 0x00FF_FFFF) as usize, "header")?;

@@ -13,8 +13,7 @@ use super::frame::{Header, Language};
 pub(super) fn decode(bytes: &[u8]) -> Result<(Header<'_>, Fields<'_>), DecodeError> {
     let text = std::str::from_utf8(bytes).map_err(|_| bad(bytes, "not UTF-8"))?;
     let mut scanner = Scanner { text, position: 0 };
-    let mut header =
-        Header { code: 0, language: Language::OTHER, version: 0, opaque: 0, flag: 0, remark: None };
+    let mut header = Header { code: 0, language: Language::OTHER, version: 0, opaque: 0, flag: 0, remark: None };
     let mut fields = Vec::new();
     let mut has_code = false;
     scanner.members(|scanner, key| {
@@ -26,7 +25,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header<'_>, Fields<'_>), DecodeErr
             "version" => header.version = scanner.integer()?,
             "opaque" => header.opaque = scanner.integer()?,
             "flag" => header.flag = scanner.integer()?,
-            "language" => header.language = scanner.text_or_null()?.map_or(Language::OTHER, |name| Language::from_name(&name)),
+            "language" => {
+                header.language = scanner.text_or_null()?.map_or(Language::OTHER, |name| Language::from_name(&name))
+            }
             "remark" => header.remark = scanner.text_or_null()?,
             "extFields" => scanner.fields(&mut fields)?,
             _ => scanner.skip_value()?,
@@ -240,7 +241,8 @@ impl<'a> Scanner<'a> {
             Some(b'"') => self.string().map(|_| ()),
             Some(b'{' | b'[') => self.skip_nested(),
             Some(byte) if byte == b'-' || byte.is_ascii_alphanumeric() => {
-                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')) {
+                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
+                {
                     self.position += 1;
                 }
                 Ok(())

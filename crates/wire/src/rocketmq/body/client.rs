@@ -132,9 +132,8 @@ fn drop_nulls(value: &mut serde_json::Value) {
 
 /// Writes an object whose keys are queues, as Java does: `{{"brokerName":..}:value,..}`.
 pub fn queue_keyed_object<'a>(members: impl Iterator<Item = (&'a MessageQueue, serde_json::Value)>) -> String {
-    let members: Vec<_> = members
-        .map(|(queue, value)| format!("{}:{value}", serde_json::to_string(queue).unwrap_or_default()))
-        .collect();
+    let members: Vec<_> =
+        members.map(|(queue, value)| format!("{}:{value}", serde_json::to_string(queue).unwrap_or_default())).collect();
     format!("{{{}}}", members.join(","))
 }
 

@@ -1,0 +1,112 @@
+//! The official `mqadmin` prints for Sluice what it prints for an official broker that holds the same.
+
+use conformance::connection::Connection;
+use conformance::java::{JavaBroker, JavaNameServer, mqadmin};
+use conformance::sluice::Setup;
+use wire::rocketmq::code::{request, response};
+
+/// One side of the comparison.
+struct Side {
+    name_server: String,
+    broker: String,
+    /// Ids of the first message of the topic: by offset, by producer.
+    offset_id: String,
+}
+
+const UNIQUE_KEY: &str = "7F00000100002A9F0000000000000001";
+
+impl Side {
+    /// Fills a broker with what both have.
+    fn fill(name_server: &str, broker: &str) -> Self {
+        let mut connection = Connection::open(broker);
+        for (name, queues) in [("orders", "2"), ("%RETRY%billing", "1")] {
+            let topic = [("topic", name), ("defaultTopic", "TBW102"), ("readQueueNums", queues),
+                ("writeQueueNums", queues), ("perm", "6"), ("topicFilterType", "SINGLE_TAG"), ("order", "false")];
+            assert_eq!(connection.call(request::UPDATE_AND_CREATE_TOPIC, &topic, &[]).code, response::SUCCESS);
+        }
+        let group = br#"{"groupName":"billing"}"#;
+        assert_eq!(connection.call(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, &[], group).code, response::SUCCESS);
+        let mut offset_id = String::new();
+        for number in 0..10 {
+            let unique = format!("{}{number:X}", &UNIQUE_KEY[..31]);
+            let properties = format!("KEYS\u{1}order{number} all\u{2}TAGS\u{1}new\u{2}UNIQ_KEY\u{1}{unique}\u{2}WAIT\u{1}true\u{2}");
+            let sent = connection.send_message("orders", number % 2, &properties, b"hello");
+            assert_eq!(sent.code, response::SUCCESS, "{}", sent.remark);
+            if number == 1 {
+                sent.field("msgId").clone_into(&mut offset_id);
+            }
+        }
+        for queue in ["0", "1"] {
+            let fields = [("consumerGroup", "billing"), ("topic", "orders"), ("queueId", queue), ("commitOffset", "3")];
+            assert_eq!(connection.call(request::UPDATE_CONSUMER_OFFSET, &fields, &[]).code, response::SUCCESS);
+        }
+        Self { name_server: name_server.to_owned(), broker: broker.to_owned(), offset_id }
+    }
+
+    fn run(&self, command: &str) -> Vec<String> {
+        let command = command.replace("{broker}", &self.broker).replace("{id}", &self.offset_id);
+        let mut arguments: Vec<_> = command.split(' ').collect();
+        arguments.extend(["-n", &self.name_server]);
+        self.normalize(&mqadmin(&arguments))
+    }
+
+    /// What must differ between two brokers is replaced: addresses, ids made of them, times.
+    fn normalize(&self, text: &str) -> Vec<String> {
+        let text = text.replace(&self.broker, "BROKER").replace(&self.name_server, "NAMES").replace(&self.offset_id, "ID");
+        let mut lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "))
+            .filter(|line| !line.is_empty())
+            .collect();
+        // Tables are printed in the order of hash maps.
+        lines.sort();
+        lines
+    }
+}
+
+/// A word with what is a date or a time taken out.
+fn word(word: &str) -> String {
+    let is_time = word.len() >= 8 && word.chars().all(|c| c.is_ascii_digit() || "-:,.".contains(c)) && word.contains([':', '-']);
+    if is_time { "TIME".to_owned() } else { word.to_owned() }
+}
+
+const SAME: [&str; 10] = [
+    "topicRoute -t orders",
+    "topicStatus -t orders",
+    "updateTopic -b {broker} -t made -r 3 -w 3",
+    "consumerProgress -g billing",
+    "updateSubGroup -b {broker} -g made",
+    "queryMsgById -i {id} -t orders",
+    "queryMsgByKey -t orders -k order3",
+    "queryMsgByUniqueKey -t orders -i 7F00000100002A9F0000000000000004",
+    "resetOffsetByTime -g billing -t orders -s 0",
+    "deleteTopic -c DefaultCluster -t made",
+];
+
+#[test]
+fn mqadmin_prints_the_same_for_both() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let names = JavaNameServer::start(&scratch.path().join("names"));
+    let java = JavaBroker::start(&scratch.path().join("java"), &names.address, &[]);
+    let sluice = Setup::serve(&scratch.path().join("data")).start();
+    let theirs = Side::fill(&names.address, &java.address);
+    let ours = Side::fill(&sluice.name_server, &sluice.broker);
+    for command in SAME {
+        assert_eq!(ours.run(command), theirs.run(command), "{command}");
+    }
+    let columns = |lines: Vec<String>| lines.into_iter().find(|line| line.starts_with('#'));
+    assert_eq!(columns(ours.run("clusterList")), columns(theirs.run("clusterList")));
+    let (our_topics, their_topics) = (ours.run("topicList"), theirs.run("topicList"));
+    let of_features_to_come = |topic: &str| {
+        ["_REPLY_TOPIC", "_TRANS_", "rmq_sys_"].iter().any(|part| topic.contains(part))
+    };
+    assert_eq!(our_topics, their_topics.into_iter().filter(|topic| !of_features_to_come(topic)).collect::<Vec<_>>());
+    let keys = |lines: Vec<String>| -> Vec<String> {
+        lines.iter().filter_map(|line| line.split([' ', ':']).next()).map(str::to_owned).collect()
+    };
+    let our_keys = keys(ours.run("brokerStatus -b {broker}"));
+    for key in keys(theirs.run("brokerStatus -b {broker}")) {
+        let of_one_directory = key.starts_with("commitLogDiskRatio_");
+        assert!(our_keys.contains(&key) || of_one_directory, "brokerStatus lacks {key}");
+    }
+}
