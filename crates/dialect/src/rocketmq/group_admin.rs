@@ -79,13 +79,8 @@ fn connection(member: &Member) -> Value {
 
 pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
-    let group = context.broker.group_picture(&request.consumer_group).ok_or_else(|| {
-        Refusal::GroupOffline(format!(
-            "{}] not online [{}",
-            request.consumer_group,
-            context.broker.options().broker_name
-        ))
-    })?;
+    let group = context.broker.group_picture(&request.consumer_group);
+    let group = group.ok_or_else(|| Refusal::GroupOffline(request.consumer_group.to_string()))?;
     let subscriptions: Map<String, Value> =
         group.subscriptions.iter().map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted)))).collect();
     Ok(Answer::json(&json!({
