@@ -28,6 +28,7 @@ pub struct Sluice {
 #[derive(Clone, Debug)]
 pub struct Setup {
     arguments: Vec<String>,
+    wrapper: Vec<String>,
     /// Where its log goes.
     pub log: PathBuf,
 }
@@ -65,7 +66,8 @@ impl Setup {
 
     fn new(directory: &Path, arguments: &[&str]) -> Self {
         let log = directory.with_extension("log");
-        let setup = Self { arguments: arguments.iter().map(|&text| text.to_owned()).collect(), log };
+        let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
+        let setup = Self { arguments, wrapper: Vec::new(), log };
         setup.set("console.port", 0)
     }
 
@@ -75,9 +77,16 @@ impl Setup {
         self
     }
 
+    /// Runs it through another program, such as one that gives it a disk of its own.
+    pub fn within(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&text| text.to_owned()).collect();
+        self
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(binary());
-        command.args(&self.arguments);
+        let mut words = self.wrapper.iter().map(std::ffi::OsString::from).chain([binary().into()]);
+        let mut command = Command::new(words.next().expect("at least the binary"));
+        command.args(words).args(&self.arguments);
         command
     }
 

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 
 use crate::clock;
 
+/// How long appended bytes gather before the kernel is asked to write them.
+const WRITE_BACK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long keys gather before they are indexed.
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the next segment is looked after.
@@ -82,6 +84,7 @@ impl Background {
         let syncer =
             background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
         let _ = bells.syncer.set(syncer);
+        background.spawn("write-back", broker, write_back)?;
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
         let housekeeper =
@@ -153,6 +156,21 @@ fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
         if broker.store().sync_is_wanted() {
             // What they wait for is not written yet: the writer will be here in a moment.
             thread::park_timeout(Duration::from_micros(50));
+        }
+    }
+}
+
+/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up.
+fn write_back(broker: &Broker, bells: &Bells) {
+    while !bells.is_stopping() {
+        match broker.store().start_write_back() {
+            Ok(true) => {}
+            Ok(false) => thread::park_timeout(WRITE_BACK_INTERVAL),
+            Err(error) => {
+                // Nothing was promised; the sync will tell whether the disk has failed.
+                tracing::warn!(%error, "write-back cannot be begun early");
+                return;
+            }
         }
     }
 }

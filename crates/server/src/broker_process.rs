@@ -98,7 +98,7 @@ fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Op
             age_ms: milliseconds(retention.age),
             delete_hours: retention.delete_hours.clone(),
             disk_used_percent: percent(retention.disk_used_percent),
-            disk_force_percent: if retention.force_enabled { percent(retention.disk_force_percent) } else { 100 },
+            disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
             disk_refuse_percent: percent(retention.disk_refuse_percent),
         },
     }

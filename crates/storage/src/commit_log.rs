@@ -29,6 +29,9 @@ use crate::waiters::Waiters;
 /// Entries further apart than this on average are read one by one, not with the whole block around them.
 const SPARSE_GAP: u64 = 16 * 1024;
 
+/// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
+const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
+
 #[derive(Debug)]
 pub(crate) struct CommitLog {
     directory: PathBuf,
@@ -46,6 +49,8 @@ pub(crate) struct CommitLog {
     /// Everything below this is in the segment files. Runs ahead of `appended` for as long as it takes to publish entries,
     /// so that whoever sees an entry can read its record.
     written: AtomicU64,
+    /// The kernel was asked to write everything below this.
+    write_back_started: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
@@ -94,6 +99,7 @@ impl CommitLog {
             blocks: Blocks::new(),
             poison: Mutex::new(None),
             written: AtomicU64::new(end.0),
+            write_back_started: AtomicU64::new(end.0),
             metrics,
         }
     }
@@ -274,6 +280,21 @@ impl CommitLog {
         }
         self.waiters.wake(Watermark::Durable, target);
         Ok(target)
+    }
+
+    /// Has the kernel begin to write what was appended since the last call, if that is worth a call. Returns whether it was.
+    pub(crate) fn start_write_back(&self) -> Result<bool, StorageError> {
+        let end = self.written.load(Ordering::Acquire);
+        let from = self.write_back_started.load(Ordering::Relaxed);
+        if end.saturating_sub(from) < WRITE_BACK_SIZE {
+            return Ok(false);
+        }
+        for segment in self.segments().iter().filter(|s| s.end() > from && s.base() < end) {
+            let (first, last) = (from.max(segment.base()), end.min(segment.end()));
+            segment.file().start_write_back(segment.position(LogOffset(first)), last - first)?;
+        }
+        self.write_back_started.store(end, Ordering::Relaxed);
+        Ok(true)
     }
 
     fn poison(&self, error: &StorageError) {

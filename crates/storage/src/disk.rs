@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -115,6 +116,17 @@ impl DiskFile {
     /// Puts what was written on the disk; the size must not have changed since it was last synced in full.
     pub fn sync_data(&self) -> Result<(), StorageError> {
         self.file.sync_data().map_err(StorageError::io("sync", &self.path))
+    }
+
+    /// Has the kernel begin to write a range to the disk, without waiting for it and without promising anything: a later
+    /// `sync_data` then finds little left to do, and the kernel never has so much unwritten that it stops a writer.
+    pub fn start_write_back(&self, position: u64, size: u64) -> Result<(), StorageError> {
+        let (Ok(position), Ok(size)) = (i64::try_from(position), i64::try_from(size)) else { return Ok(()) };
+        #[expect(unsafe_code, reason = "a system call that takes an open file and three numbers")]
+        // SAFETY: the descriptor is open for as long as `self` is, and no memory is passed.
+        let outcome =
+            unsafe { libc::sync_file_range(self.file.as_raw_fd(), position, size, libc::SYNC_FILE_RANGE_WRITE) };
+        if outcome == 0 { Ok(()) } else { Err(StorageError::io("write back", &self.path)(io::Error::last_os_error())) }
     }
 
     /// Makes everything from `position` to `end` read as zeroes, without changing the size.

@@ -9,8 +9,8 @@ pub struct RetentionPolicy {
     pub delete_hours: Vec<u8>,
     /// Above this use of the disk, expired segments go at any hour.
     pub disk_used_percent: u8,
-    /// Above this, the oldest segments go though they are not expired.
-    pub disk_force_percent: u8,
+    /// Above this, the oldest segments go though they are not expired; `None`: they never do.
+    pub disk_force_percent: Option<u8>,
     /// Above this, writes are refused until there is room again.
     pub disk_refuse_percent: u8,
 }
@@ -21,7 +21,7 @@ impl Default for RetentionPolicy {
             age_ms: 72 * 3_600_000,
             delete_hours: vec![4],
             disk_used_percent: 75,
-            disk_force_percent: 85,
+            disk_force_percent: Some(85),
             disk_refuse_percent: 90,
         }
     }
@@ -42,10 +42,10 @@ pub enum DiskState {
 
 impl RetentionPolicy {
     /// What `used_percent` of the disk means.
-    pub const fn disk_state(&self, used_percent: u8) -> DiskState {
+    pub fn disk_state(&self, used_percent: u8) -> DiskState {
         if used_percent > self.disk_refuse_percent {
             DiskState::Full
-        } else if used_percent > self.disk_force_percent {
+        } else if self.disk_force_percent.is_some_and(|force| used_percent > force) {
             DiskState::Short
         } else if used_percent > self.disk_used_percent {
             DiskState::Tight
@@ -60,7 +60,7 @@ impl RetentionPolicy {
         match disk {
             DiskState::Roomy => is_expired && self.delete_hours.contains(&hour_of_day),
             DiskState::Tight => is_expired,
-            DiskState::Short | DiskState::Full => true,
+            DiskState::Short | DiskState::Full => is_expired || self.disk_force_percent.is_some(),
         }
     }
 }
@@ -86,5 +86,7 @@ mod tests {
         }
         assert_eq!(policy.disk_state(90), DiskState::Short);
         assert_eq!(policy.disk_state(91), DiskState::Full);
+        let gentle = RetentionPolicy { disk_force_percent: None, ..policy };
+        assert!(!gentle.removes(gentle.disk_state(95), young, 4), "kept, though no more can be written");
     }
 }

@@ -261,6 +261,11 @@ impl Store {
         self.log.sync()
     }
 
+    /// Has the kernel begin to write what was appended; see `CommitLog::start_write_back`.
+    pub fn start_write_back(&self) -> Result<bool, StorageError> {
+        self.log.start_write_back()
+    }
+
     /// Whether someone waits for a sync.
     pub fn sync_is_wanted(&self) -> bool {
         self.log.waiters().any_for_durable()
