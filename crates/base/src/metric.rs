@@ -95,7 +95,7 @@ metrics! {
     log_writes Counter "sluice_log_writes" "Writes of the log, each with a batch of records.";
     log_syncs Counter "sluice_log_syncs" "Syncs of the log.";
     log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
-    publish_microseconds_max Gauge "sluice_publish_microseconds_max" "Longest time from reading a send to its append.";
+    publish_milliseconds_max Gauge "sluice_publish_milliseconds_max" "Longest time from reading a send to its acknowledgement.";
     disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
     segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";
     topics Gauge "sluice_topics" "Topics.";

@@ -21,6 +21,7 @@ use crate::group::Groups;
 use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
+use crate::put_time::PutTimes;
 use crate::rate::Rates;
 
 /// What a broker is called and allows.
@@ -90,6 +91,7 @@ pub struct Broker {
     pub(crate) buffers: Mutex<Vec<BytesMut>>,
     started: Timestamp,
     pub(crate) rates: Mutex<Rates>,
+    put_times: PutTimes,
 }
 
 impl Broker {
@@ -117,6 +119,7 @@ impl Broker {
             buffers: Mutex::default(),
             started: now,
             rates: Mutex::default(),
+            put_times: PutTimes::default(),
             options,
             store,
             metrics,
@@ -184,6 +187,17 @@ impl Broker {
     /// Its figures.
     pub const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Notes sends that were acknowledged `milliseconds` after they came.
+    pub fn note_put_time(&self, milliseconds: u64, count: u64) {
+        self.put_times.note(milliseconds, count);
+        self.metrics.publish_milliseconds_max.raise_to(milliseconds);
+    }
+
+    /// How long sends took.
+    pub const fn put_times(&self) -> &PutTimes {
+        &self.put_times
     }
 
     /// When it was started.

@@ -17,6 +17,7 @@ mod lookup;
 mod mailbox;
 mod offset;
 mod publish;
+mod put_time;
 mod rate;
 mod retry;
 
@@ -31,6 +32,7 @@ pub use lookup::KeyKind;
 pub use mailbox::{Mailbox, Signal};
 pub use offset::Boundary;
 pub use publish::{Message, Turn};
+pub use put_time::PutTimes;
 pub use retry::SendBack;
 pub use storage::{Appended, BatchRecord, QueueIndex, ReadMode};
 

@@ -41,7 +41,10 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("putMessageSizeTotal", metrics.message_bytes_in.get().to_string());
     let average = metrics.message_bytes_in.get() as f64 / metrics.messages_in.get().max(1) as f64;
     put("putMessageAverageSize", format!("{average:.1}"));
-    put("putMessageEntireTimeMax", (metrics.publish_microseconds_max.get() / 1000).to_string());
+    put("putMessageEntireTimeMax", metrics.publish_milliseconds_max.get().to_string());
+    put("putMessageDistributeTime", broker.put_times().ranges());
+    put("putLatency99", format!("{:.2}", broker.put_times().percentile(0.99) as f64));
+    put("putLatency999", format!("{:.2}", broker.put_times().percentile(0.999) as f64));
     put("getMessageEntireTimeMax", "0".to_owned());
     for total in ["msgPutTotalTodayNow", "msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning"] {
         let value = if total == "msgPutTotalTodayNow" { metrics.messages_in.get() } else { 0 };

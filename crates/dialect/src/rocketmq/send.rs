@@ -45,6 +45,8 @@ pub(super) struct WaitingSends {
     appended: Arc<Appended>,
     watermark: Watermark,
     sends: Vec<StagedSend>,
+    /// When they came.
+    received: Timestamp,
     /// When they are answered though the watermark has not passed.
     pub(super) deadline: Timestamp,
 }
@@ -143,7 +145,7 @@ impl RocketSession {
             Ok(appended) => {
                 let deadline = now.plus_ms(self.options.flush_timeout_ms);
                 self.broker.when(watermark, appended.end, self.mailbox.bell());
-                self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, deadline });
+                self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, received: now, deadline });
                 self.release_sends(now);
             }
             Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
@@ -159,9 +161,9 @@ impl RocketSession {
             if !reached && let Some(refusal) = self.broker.poisoned() {
                 self.answer_refused(at, &refusal);
             } else if reached {
-                self.answer_sent(at, response::SUCCESS);
+                self.answer_sent(at, response::SUCCESS, now);
             } else if is_stored && waiting.deadline <= now {
-                self.answer_sent(at, response::FLUSH_DISK_TIMEOUT);
+                self.answer_sent(at, response::FLUSH_DISK_TIMEOUT, now);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
                 at += 1;
@@ -176,8 +178,9 @@ impl RocketSession {
         }
     }
 
-    fn answer_sent(&mut self, at: usize, code: i32) {
+    fn answer_sent(&mut self, at: usize, code: i32, now: Timestamp) {
         let Some(waiting) = self.waiting_sends.remove(at) else { return };
+        self.broker.note_put_time(now.ms_since(waiting.received), waiting.appended.records.len() as u64);
         let mut out = std::mem::take(&mut self.scratch);
         let options = self.broker.options();
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
