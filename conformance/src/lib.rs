@@ -3,8 +3,6 @@
 //! Whatever is started here ends with the value that stands for it, by its process id. Every process has its own scratch
 //! directory and its own ports on loopback.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "test support: what goes wrong here is a failed test")]
-
 pub mod connection;
 pub mod java;
 pub mod process;

@@ -66,9 +66,18 @@ fn read_all(connection: &mut Connection, count: u64, body: &[u8]) {
     let mut offset = 0;
     while offset < count {
         let start = offset.to_string();
-        let fields = [("consumerGroup", "readers"), ("topic", "filling"), ("queueId", "0"), ("queueOffset", &*start),
-            ("maxMsgNums", "8"), ("sysFlag", "4"), ("commitOffset", "0"), ("suspendTimeoutMillis", "0"),
-            ("subscription", "*"), ("subVersion", "0")];
+        let fields = [
+            ("consumerGroup", "readers"),
+            ("topic", "filling"),
+            ("queueId", "0"),
+            ("queueOffset", &*start),
+            ("maxMsgNums", "8"),
+            ("sysFlag", "4"),
+            ("commitOffset", "0"),
+            ("suspendTimeoutMillis", "0"),
+            ("subscription", "*"),
+            ("subVersion", "0"),
+        ];
         let pulled = connection.call(request::PULL_MESSAGE, &fields, &[]);
         assert_eq!(pulled.code, response::SUCCESS, "at {offset}: {}", pulled.remark);
         let mut rest = &pulled.body[..];

@@ -81,10 +81,12 @@ fn programs_keep_their_promises_on_every_client_version() {
     let sluice = serve(scratch.path());
     for version in CLIENT_VERSIONS {
         // They wait more than they work: side by side they take as long as the slowest.
-        let programs: Vec<_> = ["RetryAndDeadLetter", "Delay", "Lookup", "Offsets", "Rebalance", "Broadcast"]
-            .map(|main| (main, start_program(version, main, &sluice.name_server, scratch.path(), &[])))
-            .into_iter()
-            .collect();
+        let mains = ["RetryAndDeadLetter", "Delay", "Lookup", "Offsets", "Rebalance", "Broadcast"];
+        let programs = mains.map(|main| {
+            // An orderly consumer of 4.9 keeps the queues it gives up for another 20 s; that is its own choice.
+            let flags: &[(&str, &str)] = if main == "Rebalance" { &[("concurrent", "")] } else { &[] };
+            (main, start_program(version, main, &sluice.name_server, scratch.path(), flags))
+        });
         for (main, program) in programs {
             let result = result_of(program, scratch.path(), std::time::Duration::from_secs(300));
             println!("{version} {main}: {result}");

@@ -19,8 +19,15 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
     let setup = Setup::serve(&scratch.path().join("data")).set("storage.segment_size", "16MiB");
     let mut sluice = setup.start();
     let (name_server, broker) = (sluice.name_server.clone(), sluice.broker.clone());
-    let topic = [("topic", "killed"), ("defaultTopic", "TBW102"), ("readQueueNums", "4"), ("writeQueueNums", "4"),
-        ("perm", "6"), ("topicFilterType", "SINGLE_TAG"), ("order", "false")];
+    let topic = [
+        ("topic", "killed"),
+        ("defaultTopic", "TBW102"),
+        ("readQueueNums", "4"),
+        ("writeQueueNums", "4"),
+        ("perm", "6"),
+        ("topicFilterType", "SINGLE_TAG"),
+        ("order", "false"),
+    ];
     assert_eq!(Connection::open(&broker).call(request::UPDATE_AND_CREATE_TOPIC, &topic, &[]).code, response::SUCCESS);
     let acked_path = scratch.path().join("acked");
     let acked = acked_path.display().to_string();
@@ -36,8 +43,10 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
         ("pause-micros", "2500"),
     ];
     let of_consumer = [("group", "survivors"), ("expect", &*count), ("from", "first"), ("idle-seconds", "5")];
-    let consumer = start_program("5.4.0", "Consume", &name_server, scratch.path(), &[&common[..], &of_consumer].concat());
-    let producer = start_program("5.4.0", "Produce", &name_server, scratch.path(), &[&common[..], &of_producer].concat());
+    let consumer =
+        start_program("5.4.0", "Consume", &name_server, scratch.path(), &[&common[..], &of_consumer].concat());
+    let producer =
+        start_program("5.4.0", "Produce", &name_server, scratch.path(), &[&common[..], &of_producer].concat());
     let mut random = rand::rng();
     for kill in 1..=KILLS {
         std::thread::sleep(Duration::from_millis(random.random_range(300..2000)));
@@ -74,9 +83,18 @@ fn read_all(broker: &str, topic: &str) -> HashMap<(u32, u64), String> {
         let mut offset = 0;
         loop {
             let start = offset.to_string();
-            let fields = [("consumerGroup", "reader"), ("topic", topic), ("queueId", &*queue_text),
-                ("queueOffset", &*start), ("maxMsgNums", "1000"), ("sysFlag", "4"), ("commitOffset", "0"),
-                ("suspendTimeoutMillis", "0"), ("subscription", "*"), ("subVersion", "0")];
+            let fields = [
+                ("consumerGroup", "reader"),
+                ("topic", topic),
+                ("queueId", &*queue_text),
+                ("queueOffset", &*start),
+                ("maxMsgNums", "1000"),
+                ("sysFlag", "4"),
+                ("commitOffset", "0"),
+                ("suspendTimeoutMillis", "0"),
+                ("subscription", "*"),
+                ("subVersion", "0"),
+            ];
             let pulled = connection.call(request::PULL_MESSAGE, &fields, &[]);
             if pulled.code != response::SUCCESS {
                 assert_eq!(pulled.code, response::PULL_NOT_FOUND);

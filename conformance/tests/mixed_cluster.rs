@@ -9,11 +9,27 @@ use conformance::sluice::Setup;
 fn clients_work(name_server: &str, scratch: &Path) {
     for version in CLIENT_VERSIONS {
         let topic = format!("mixed_{}", version.replace('.', "_"));
-        let produced = run_program(version, "Produce", name_server, scratch,
-            &[("topic", &topic), ("count", "1000"), ("size", "500"), ("threads", "2"), ("mode", "ordered")]);
+        let produced = run_program(
+            version,
+            "Produce",
+            name_server,
+            scratch,
+            &[("topic", &topic), ("count", "1000"), ("size", "500"), ("threads", "2"), ("mode", "ordered")],
+        );
         assert_eq!(produced["ok"], 1000);
-        let consumed = run_program(version, "Consume", name_server, scratch,
-            &[("topic", &topic), ("group", &format!("{topic}_group")), ("expect", "1000"), ("orderly", ""), ("from", "first")]);
+        let consumed = run_program(
+            version,
+            "Consume",
+            name_server,
+            scratch,
+            &[
+                ("topic", &topic),
+                ("group", &format!("{topic}_group")),
+                ("expect", "1000"),
+                ("orderly", ""),
+                ("from", "first"),
+            ],
+        );
         assert_eq!(consumed["distinct"], 1000);
     }
 }

@@ -20,8 +20,15 @@ impl Side {
     fn fill(name_server: &str, broker: &str) -> Self {
         let mut connection = Connection::open(broker);
         for (name, queues) in [("orders", "2"), ("%RETRY%billing", "1")] {
-            let topic = [("topic", name), ("defaultTopic", "TBW102"), ("readQueueNums", queues),
-                ("writeQueueNums", queues), ("perm", "6"), ("topicFilterType", "SINGLE_TAG"), ("order", "false")];
+            let topic = [
+                ("topic", name),
+                ("defaultTopic", "TBW102"),
+                ("readQueueNums", queues),
+                ("writeQueueNums", queues),
+                ("perm", "6"),
+                ("topicFilterType", "SINGLE_TAG"),
+                ("order", "false"),
+            ];
             assert_eq!(connection.call(request::UPDATE_AND_CREATE_TOPIC, &topic, &[]).code, response::SUCCESS);
         }
         let group = br#"{"groupName":"billing"}"#;
@@ -29,7 +36,8 @@ impl Side {
         let mut offset_id = String::new();
         for number in 0..10 {
             let unique = format!("{}{number:X}", &UNIQUE_KEY[..31]);
-            let properties = format!("KEYS\u{1}order{number} all\u{2}TAGS\u{1}new\u{2}UNIQ_KEY\u{1}{unique}\u{2}WAIT\u{1}true\u{2}");
+            let properties =
+                format!("KEYS\u{1}order{number} all\u{2}TAGS\u{1}new\u{2}UNIQ_KEY\u{1}{unique}\u{2}WAIT\u{1}true\u{2}");
             let sent = connection.send_message("orders", number % 2, &properties, b"hello");
             assert_eq!(sent.code, response::SUCCESS, "{}", sent.remark);
             if number == 1 {
@@ -52,7 +60,8 @@ impl Side {
 
     /// What must differ between two brokers is replaced: addresses, ids made of them, times.
     fn normalize(&self, text: &str) -> Vec<String> {
-        let text = text.replace(&self.broker, "BROKER").replace(&self.name_server, "NAMES").replace(&self.offset_id, "ID");
+        let text =
+            text.replace(&self.broker, "BROKER").replace(&self.name_server, "NAMES").replace(&self.offset_id, "ID");
         let mut lines: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "))
@@ -66,7 +75,8 @@ impl Side {
 
 /// A word with what is a date or a time taken out.
 fn word(word: &str) -> String {
-    let is_time = word.len() >= 8 && word.chars().all(|c| c.is_ascii_digit() || "-:,.".contains(c)) && word.contains([':', '-']);
+    let is_time =
+        word.len() >= 8 && word.chars().all(|c| c.is_ascii_digit() || "-:,.".contains(c)) && word.contains([':', '-']);
     if is_time { "TIME".to_owned() } else { word.to_owned() }
 }
 
@@ -97,9 +107,8 @@ fn mqadmin_prints_the_same_for_both() {
     let columns = |lines: Vec<String>| lines.into_iter().find(|line| line.starts_with('#'));
     assert_eq!(columns(ours.run("clusterList")), columns(theirs.run("clusterList")));
     let (our_topics, their_topics) = (ours.run("topicList"), theirs.run("topicList"));
-    let of_features_to_come = |topic: &str| {
-        ["_REPLY_TOPIC", "_TRANS_", "rmq_sys_"].iter().any(|part| topic.contains(part))
-    };
+    let of_features_to_come =
+        |topic: &str| ["_REPLY_TOPIC", "_TRANS_", "rmq_sys_"].iter().any(|part| topic.contains(part));
     assert_eq!(our_topics, their_topics.into_iter().filter(|topic| !of_features_to_come(topic)).collect::<Vec<_>>());
     let keys = |lines: Vec<String>| -> Vec<String> {
         lines.iter().filter_map(|line| line.split([' ', ':']).next()).map(str::to_owned).collect()

@@ -55,6 +55,10 @@ pub struct Options {
     pub broker_topic: bool,
     /// Whether there is a topic for traces, and its name.
     pub trace_topic: Option<String>,
+    /// A client without a heartbeat for this long is gone, ms.
+    pub client_expiry_ms: u64,
+    /// Whether consumers are told that traces are wanted.
+    pub trace_on: bool,
     /// Delay levels.
     pub delay_levels: DelayLevels,
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
@@ -304,6 +308,11 @@ impl Broker {
     pub fn save(&self, now: Timestamp) -> Result<(), StorageError> {
         self.catalog.save(&self.store)?;
         self.offsets.save(&self.store, now)?;
+        self.save_delay_progress(now)
+    }
+
+    /// Writes how far delayed messages were delivered, if that changed. Waits for the disk.
+    pub fn save_delay_progress(&self, now: Timestamp) -> Result<(), StorageError> {
         self.delay.save(&self.store, now)
     }
 
@@ -326,7 +335,7 @@ fn stamp(options: &Options) -> Vec<u8> {
     use base::properties::{append, names};
     let mut stamp = Vec::new();
     append(&mut stamp, names::MESSAGE_REGION, &options.region);
-    append(&mut stamp, names::TRACE_SWITCH, "true");
+    append(&mut stamp, names::TRACE_SWITCH, if options.trace_on { "true" } else { "false" });
     append(&mut stamp, names::CLUSTER, &options.cluster_name);
     stamp
 }

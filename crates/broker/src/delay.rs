@@ -37,15 +37,12 @@ pub struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Parses `1s 5s 10s 30s 1m ... 2h`: numbers with `s`, `m`, `h` or `d`.
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let delays_ms = text.split_whitespace().map(parse_delay).collect::<Option<Vec<_>>>();
-        match delays_ms {
-            Some(delays_ms) if !delays_ms.is_empty() => Ok(Self { delays_ms }),
-            _ => Err(Refusal::BadRequest(format!(
-                "the delay levels [{text}] are not a list of numbers with s, m, h or d, such as `1s 5s 1m 2h`"
-            ))),
+    /// Levels of these delays, ms, the first level first.
+    pub fn new(delays_ms: Vec<u64>) -> Result<Self, Refusal> {
+        if delays_ms.is_empty() {
+            return Err(Refusal::BadRequest("there must be at least one delay level".to_owned()));
         }
+        Ok(Self { delays_ms })
     }
 
     /// Delays in ms, the first level first.
@@ -58,19 +55,6 @@ impl DelayLevels {
         let level = level.clamp(1, self.delays_ms.len());
         (level, self.delays_ms.get(level - 1).copied().unwrap_or_default())
     }
-}
-
-fn parse_delay(text: &str) -> Option<u64> {
-    let split = text.len().checked_sub(1)?;
-    let (number, unit) = (text.get(..split)?, text.get(split..)?);
-    let unit_ms = match unit {
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit_ms)
 }
 
 /// Delivery of parked messages.
@@ -218,13 +202,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_read_and_clipped() {
-        let levels = DelayLevels::parse("1s 5s 2m 1h 1d").expect("parses");
-        assert_eq!(levels.delays_ms(), [1000, 5000, 120_000, 3_600_000, 86_400_000]);
-        assert_eq!(levels.clip(2), (2, 5000));
-        assert_eq!(levels.clip(99), (5, 86_400_000));
-        for bad in ["", "5", "s", "5x", "1s -1s", "1s 5é"] {
-            assert!(DelayLevels::parse(bad).is_err(), "{bad}");
-        }
+    fn a_level_above_the_highest_means_the_highest() {
+        let levels = DelayLevels::new(vec![1000, 5000, 120_000]).expect("levels");
+        assert_eq!([levels.clip(0), levels.clip(2), levels.clip(99)], [(1, 1000), (2, 5000), (3, 120_000)]);
+        assert!(DelayLevels::new(Vec::new()).is_err());
     }
 }

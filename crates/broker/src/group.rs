@@ -16,9 +16,6 @@ use crate::broker::Broker;
 use crate::filter::Filter;
 use crate::mailbox::{Mailbox, Signal};
 
-/// A member without a heartbeat for this long is gone.
-const MEMBER_EXPIRY_MS: u64 = 120_000;
-
 /// What a consumer wants of a topic. The texts are kept as they came, for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
@@ -160,7 +157,8 @@ impl Broker {
 
     /// Removes members whose heartbeats stopped.
     pub fn expire_members(&self, now: Timestamp) {
-        let is_expired = |_: &GroupName, member: &Member| now.ms_since(member.seen) > MEMBER_EXPIRY_MS;
+        let expiry_ms = self.options().client_expiry_ms;
+        let is_expired = |_: &GroupName, member: &Member| now.ms_since(member.seen) > expiry_ms;
         self.remove_consumers(is_expired);
         self.remove_producers(is_expired);
     }

@@ -15,7 +15,7 @@ const RETRY_LEVEL_FIRST: i32 = 3;
 
 /// A consumer's request to see a message again.
 #[derive(Clone, Debug)]
-pub struct SendBack<'a> {
+pub struct SendBack {
     /// Group that could not handle it.
     pub group: GroupName,
     /// Where the message is.
@@ -24,14 +24,12 @@ pub struct SendBack<'a> {
     pub delay_level: i32,
     /// Tries the client allows, if it says so.
     pub max_reconsume_times: Option<i32>,
-    /// Id the first try had, as the client knows it.
-    pub origin_message_id: Option<&'a str>,
 }
 
 impl Broker {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
-    pub fn send_back(&self, request: &SendBack<'_>, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
+    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
         let group_name = request.group.as_str();
         let group = self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
         if group.retry_queue_nums == 0 {
@@ -47,7 +45,7 @@ impl Broker {
             record.properties,
             &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID, names::WAIT],
         );
-        note_origin(&mut block, &record, request);
+        note_origin(&mut block, &record);
         let topic = if gives_up {
             note_death(&mut block, &record);
             self.metrics().dead_letters.add(1);
@@ -90,14 +88,13 @@ impl Broker {
 }
 
 /// Where the message came from first: kept through all its tries.
-fn note_origin(block: &mut Vec<u8>, record: &Record<'_>, request: &SendBack<'_>) {
+fn note_origin(block: &mut Vec<u8>, record: &Record<'_>) {
     if record.property(names::RETRY_TOPIC).is_none() {
         properties::append(block, names::RETRY_TOPIC, record.topic);
     }
     if record.property(names::ORIGIN_MESSAGE_ID).is_none() {
         let stored_as = base::record::offset_message_id(record.store_host, record.log_offset);
-        let id = request.origin_message_id.filter(|id| !id.is_empty()).unwrap_or(stored_as.as_str());
-        properties::append(block, names::ORIGIN_MESSAGE_ID, id);
+        properties::append(block, names::ORIGIN_MESSAGE_ID, stored_as.as_str());
     }
 }
 

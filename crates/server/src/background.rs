@@ -2,6 +2,7 @@
 //!
 //! Each calls one function of the rooms below over and over; none of them holds state.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -31,6 +32,7 @@ pub(crate) struct Intervals {
     pub(crate) flush: Duration,
     pub(crate) queue_flush: Duration,
     pub(crate) offset_flush: Duration,
+    pub(crate) delay_flush: Duration,
     pub(crate) checkpoint: Duration,
     pub(crate) retention: Duration,
 }
@@ -226,23 +228,29 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     let mut expiry = Due::every(EXPIRY_INTERVAL);
     let mut queues = Due::every(intervals.queue_flush);
     let mut offsets = Due::every(intervals.offset_flush);
+    let mut delays = Due::every(intervals.delay_flush);
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
+    let mut problems = Problems::default();
     let mut checkpointed = broker.store().watermarks().appended().0;
     while !bells.is_stopping() {
-        report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
+        problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
         if queues.is_due() {
-            report("queue entries cannot be written", broker.store().flush_indexes().map(|_| ()));
+            problems.report("queue entries cannot be written", broker.store().flush_indexes().map(|_| ()));
         }
         let appended = broker.store().watermarks().appended().0;
         let has_grown = appended > checkpointed;
         if has_grown && (checkpoint.is_due() || appended - checkpointed > CHECKPOINT_BYTES) {
-            report("no checkpoint can be written", broker.store().checkpoint());
+            problems.report("no checkpoint can be written", broker.store().checkpoint());
             checkpointed = appended;
             broker.store().close_idle_files();
         }
         if bells.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
-            report("topics, groups or offsets cannot be written", broker.save(clock::now()));
+            problems.report("topics, groups or offsets cannot be written", broker.save(clock::now()));
+        }
+        if delays.is_due() {
+            let saved = broker.save_delay_progress(clock::now());
+            problems.report("the progress of delayed messages cannot be written", saved);
         }
         if expiry.is_due() {
             broker.expire(clock::now());
@@ -259,8 +267,18 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     }
 }
 
-fn report(what: &str, outcome: Result<(), storage::StorageError>) {
-    if let Err(error) = outcome {
-        tracing::error!(%error, "{what}");
+/// Logs a problem once, and once more when it is over.
+#[derive(Default)]
+struct Problems {
+    known: HashSet<&'static str>,
+}
+
+impl Problems {
+    fn report(&mut self, what: &'static str, outcome: Result<(), storage::StorageError>) {
+        match outcome {
+            Err(error) if self.known.insert(what) => tracing::error!(%error, "{what}"),
+            Ok(()) if self.known.remove(what) => tracing::info!("no longer so: {what}"),
+            _ => {}
+        }
     }
 }

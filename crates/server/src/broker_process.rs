@@ -65,6 +65,15 @@ pub(crate) fn open(
             "the last process did not stop in good order; recovered"
         );
     }
+    if recovery.cut_bytes > 0 {
+        tracing::warn!(
+            bytes = recovery.cut_bytes,
+            "the end of the log was unfinished and is cut off; nothing in it was promised to survive"
+        );
+    }
+    for path in &recovery.set_aside {
+        tracing::error!(path = %path.display(), "a whole log segment lies after unfinished bytes; it is moved aside, not removed");
+    }
     for offset in &recovery.damaged {
         tracing::error!(log_offset = %offset, "a record of the log is damaged and will not be served");
     }
@@ -76,8 +85,7 @@ pub(crate) fn open(
 }
 
 fn delay_levels(settings: &Settings) -> Result<DelayLevels, StartError> {
-    let text: Vec<_> = settings.delay.levels.iter().map(|level| format!("{}s", level.as_secs())).collect();
-    DelayLevels::parse(&text.join(" "))
+    DelayLevels::new(settings.delay.levels.iter().copied().map(milliseconds).collect())
         .map_err(|refusal| StartError::Setting { name: "delay.levels", problem: refusal.to_string() })
 }
 
@@ -120,6 +128,8 @@ fn broker_options(settings: &Settings, store_host: SocketAddr, delay_levels: Del
         cluster_topic: settings.topic.cluster_topic,
         broker_topic: settings.topic.broker_topic,
         trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
+        client_expiry_ms: milliseconds(settings.group.client_timeout),
+        trace_on: settings.broker.trace_on,
         delay_levels,
         young_queue_size: YOUNG_QUEUE_SIZE,
     }
@@ -149,6 +159,7 @@ pub(crate) fn intervals(settings: &Settings) -> Intervals {
         flush: settings.storage.flush_interval,
         queue_flush: settings.storage.queue_flush_interval,
         offset_flush: settings.offset.flush_interval,
+        delay_flush: settings.delay.flush_interval,
         checkpoint: CHECKPOINT_INTERVAL,
         retention: settings.retention.check_interval,
     }

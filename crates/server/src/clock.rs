@@ -15,7 +15,7 @@ pub(crate) fn until(deadline: Timestamp) -> Duration {
     Duration::from_millis(deadline.ms_since(now()))
 }
 
-/// The hour of the day, 0 to 23, in the machine's time zone as far as it can be told; else UTC.
+/// The hour of the day in UTC, 0 to 23.
 pub(crate) fn hour_of_day(now: Timestamp) -> u8 {
     u8::try_from(now.0 / 3_600_000 % 24).unwrap_or_default()
 }

@@ -41,6 +41,8 @@ pub(crate) struct Drive {
     pub(crate) stop: Stop,
     /// A connection without a byte for this long is closed.
     pub(crate) idle_timeout: Duration,
+    /// Connections beyond this are closed at once.
+    pub(crate) connections_max: u64,
     /// Dropped with the last connection: how the process knows that all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
 }

@@ -64,6 +64,7 @@ impl Process {
             metrics: metrics.clone(),
             stop: stop.clone(),
             idle_timeout: settings.rocketmq.idle_timeout,
+            connections_max: settings.server.connections_max as u64,
             _alive: alive,
         };
         let mut ready = Ready::default();
@@ -188,6 +189,11 @@ async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
+                if drive.metrics.connections.get() >= drive.connections_max {
+                    // Closed at once: the client sees it and tries elsewhere or later.
+                    tracing::warn!(%peer, max = drive.connections_max, "too many connections (server.connections_max)");
+                    continue;
+                }
                 let (bell, waker) = Bell::new();
                 let session = RocketSession::new(broker.clone(), Mailbox::new(waker), options.clone(), canonical(peer));
                 tokio::spawn(drive.clone().run(socket, session, bell, peer.to_string()));

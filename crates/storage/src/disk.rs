@@ -270,7 +270,8 @@ pub fn lock_directory(directory: &Path) -> Result<DirectoryLock, StorageError> {
 /// How full the disk of `path` is: bytes used, and bytes there are for this user (used and free). As `df` counts: what is
 /// reserved for others is neither.
 pub fn disk_usage(path: &Path) -> Result<(u64, u64), StorageError> {
-    let figures = rustix::fs::statvfs(path).map_err(|errno| StorageError::io("examine the disk of", path)(errno.into()))?;
+    let figures =
+        rustix::fs::statvfs(path).map_err(|errno| StorageError::io("examine the disk of", path)(errno.into()))?;
     let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
     let free = figures.f_bavail.saturating_mul(figures.f_frsize);
     Ok((used, used.saturating_add(free)))

@@ -61,6 +61,8 @@ pub struct Recovery {
     pub cut_bytes: u64,
     /// Records whose bytes are damaged, by place; they are not served.
     pub damaged: Vec<LogOffset>,
+    /// Whole segments after the end of the log, moved aside.
+    pub set_aside: Vec<PathBuf>,
     /// Whether the last process stopped in good order.
     pub was_clean: bool,
 }
@@ -311,7 +313,7 @@ impl Replay<'_> {
             if next < window.segment.end() && !matches!(self.examine(window, next)?, Place::Damaged) {
                 self.recovery.damaged.push(LogOffset(offset));
                 let bytes = window.at(offset, size)?;
-                if Record::decode(bytes).is_ok_and(|record| record.log_offset.0 == offset) {
+                if Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset)) {
                     // Only its body is damaged: it keeps its place, and is never served.
                     self.restore(bytes)?;
                 }
@@ -365,21 +367,23 @@ pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
     unique.into_iter().chain(words.split(' ')).filter(|key| !key.is_empty())
 }
 
-/// Whether `bytes` are a record that belongs at `offset`, all of it there.
-///
-/// The CRC covers the body alone. A write that was cut short leaves zeroes behind, and neither a topic nor the end of a
-/// property block (0x02, always written by Sluice) is ever zero. A topic names a folder, and only one below ours;
-/// queue and queue offset lead to a file that can be.
+/// Whether `bytes` are a record that belongs at `offset`, all of it there. The CRC covers the body alone.
 fn is_whole(bytes: &[u8], offset: u64) -> bool {
-    Record::decode(bytes).is_ok_and(|record| {
-        record.log_offset.0 == offset
-            && record.body_is_intact()
-            && !record.topic.contains(['\0', '/'])
-            && !matches!(record.topic, "" | "." | "..")
-            && record.queue.0 < QUEUES_PER_TOPIC_MAX
-            && record.queue_offset.0 < QUEUE_OFFSET_MAX
-            && record.properties.last() != Some(&0)
-    })
+    Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset) && record.body_is_intact())
+}
+
+/// Whether everything but the body can be what was stored at `offset`.
+///
+/// A write that was cut short leaves zeroes behind, and neither a topic nor the end of a property block (0x02, always
+/// written by Sluice) is ever zero. A topic names a folder, and only one below ours; queue and queue offset lead to a
+/// file that can be.
+fn is_in_place(record: &Record<'_>, offset: u64) -> bool {
+    record.log_offset.0 == offset
+        && !record.topic.contains(['\0', '/'])
+        && !matches!(record.topic, "" | "." | "..")
+        && record.queue.0 < QUEUES_PER_TOPIC_MAX
+        && record.queue_offset.0 < QUEUE_OFFSET_MAX
+        && record.properties.last() != Some(&0)
 }
 
 /// A sliding view of one segment, so that it is read in large pieces.
@@ -418,7 +422,14 @@ pub(crate) fn cut_log(
     let mut kept = Vec::new();
     for segment in segments {
         if segment.base() > end.0 {
-            disk::remove_file(segment.file().path())?;
+            let used = used_bytes_after(&segment, segment.base())?;
+            if used > 0 {
+                // Its bytes were never promised, but people may want to look at them.
+                recovery.cut_bytes += used;
+                recovery.set_aside.push(disk::set_aside(segment.file().path(), ".cut")?);
+            } else {
+                disk::remove_file(segment.file().path())?;
+            }
             continue;
         }
         if segment.end() > end.0 {

@@ -66,6 +66,8 @@ pub struct Store {
     /// Batches whose keys are still to be indexed, in log order.
     unindexed: Mutex<Vec<Arc<Appended>>>,
     writes_refused: AtomicBool,
+    /// The next segment could not be made for lack of room.
+    has_no_room: AtomicBool,
     metrics: Arc<Metrics>,
     _lock: DirectoryLock,
 }
@@ -126,6 +128,7 @@ impl Store {
             key_index,
             unindexed: Mutex::default(),
             writes_refused: AtomicBool::new(false),
+            has_no_room: AtomicBool::new(false),
             metrics,
             _lock: lock,
             options,
@@ -133,7 +136,8 @@ impl Store {
         store.settle_queues()?;
         // Made even if no queue has entries: without it, all entries would count as lost at the next start.
         disk::create_directory(&queue_root)?;
-        store.log.prepare_next_segment()?;
+        // Without room for more it still serves what there is.
+        store.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         disk::replace_file(&abort, format!("{}\n", std::process::id()).as_bytes())?;
         disk::remove_file(&root.join("abort.bak"))?;
         store.checkpoint()?;
@@ -371,11 +375,13 @@ impl Store {
 
     /// Makes the next segment ahead of time if it will be needed soon.
     pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
-        self.log.prepare_next_segment()
+        let prepared = self.log.prepare_next_segment();
+        self.has_no_room.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
+        prepared
     }
 
     /// Looks at the disk, removes what retention says goes, and decides whether writes are refused.
-    /// `hour_of_day` is the local hour. Returns the number of segments removed.
+    /// `hour_of_day` is the hour in UTC. Returns the number of segments removed.
     pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<usize, StorageError> {
         let policy = &self.options.retention;
         let mut removed = 0;
@@ -404,7 +410,7 @@ impl Store {
 
     /// Whether the disk is too full for more messages.
     pub fn writes_are_refused(&self) -> bool {
-        self.writes_refused.load(Ordering::Relaxed)
+        self.writes_refused.load(Ordering::Relaxed) || self.has_no_room.load(Ordering::Relaxed)
     }
 
     /// Bytes used on the log's disk, and bytes there are.

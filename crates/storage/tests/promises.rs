@@ -244,6 +244,16 @@ fn a_record_that_leads_to_no_file_of_ours_is_damage() {
         assert!(recovery.cut_bytes > 0);
         assert_eq!((store.topics(), verify_queue(&store, 0)), (vec![topic()], 3), "damage at {at}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
+        // Below the checkpoint its neighbours are kept, and it leads nowhere either.
+        let places: Vec<_> = (0..3).map(|_| append_to(&store, 0)).collect();
+        store.close().expect("closes");
+        drop(store);
+        overwrite_log(&root, places[0].1.0 + at, bytes);
+        std::fs::remove_dir_all(root.join("consumequeue")).expect("removes");
+        let (store, recovery) = open(&root);
+        assert_eq!(recovery.damaged, [places[0].1], "damage at {at}");
+        assert_eq!((store.topics(), store.queue(&topic(), QueueId(0)).end()), (vec![topic()], QueueOffset(6)));
+        assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Frames captured from official clients and brokers are taken apart and put together again, byte for byte.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
+
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
@@ -13,7 +15,11 @@ fn captured() -> Vec<PathBuf> {
         for form in ["json", "binary"] {
             let folder = root.join(version).join(form);
             let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-            found.extend(files.map(|file| file.expect("a file").path()).filter(|path| path.extension().is_some_and(|e| e == "bin")));
+            found.extend(
+                files
+                    .map(|file| file.expect("a file").path())
+                    .filter(|path| path.extension().is_some_and(|e| e == "bin")),
+            );
         }
     }
     found.sort();

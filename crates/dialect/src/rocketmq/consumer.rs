@@ -148,7 +148,6 @@ pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answere
         log_offset: LogOffset(offset),
         delay_level: request.delay_level,
         max_reconsume_times: request.max_reconsume_times,
-        origin_message_id: request.origin_message_id.as_deref(),
     };
     let appended = context.broker.send_back(&send_back, context.now)?;
     appended.map_or(Ok(()), |appended| context.broker.wait_until_kept(&appended))?;

@@ -166,6 +166,10 @@ impl RocketSession {
                 self.answer_sent(at, response::FLUSH_DISK_TIMEOUT, now);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
+                if let Some(waiting) = self.waiting_sends.get_mut(at).filter(|waiting| waiting.deadline <= now) {
+                    // Not even written yet: the writer will ring, there is nothing to say before.
+                    waiting.deadline = now.plus_ms(self.options.flush_timeout_ms.max(1));
+                }
                 at += 1;
                 continue;
             }
@@ -255,7 +259,7 @@ fn encode_sent(out: &mut BytesMut, send: &StagedSend, records: &[BatchRecord], c
         sink.number("queueId", i64::from(send.queue.0));
         sink.number("queueOffset", first.queue_offset.0 as i64);
         sink.text("MSG_REGION", &options.region);
-        sink.text("TRACE_ON", "true");
+        sink.boolean("TRACE_ON", options.trace_on);
     };
     frame::encode(out, send.asked.form, &header, fields, &[]);
 }

@@ -25,11 +25,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Calls `visit` with each field in order.
-    pub fn for_each(&self, mut visit: impl FnMut(&str, &Cow<'a, str>)) -> Result<(), DecodeError> {
+    pub fn for_each(&self, mut visit: impl FnMut(&str, Cow<'a, str>)) -> Result<(), DecodeError> {
         match self {
             Self::Pairs(pairs) => {
                 for (key, value) in pairs {
-                    visit(key, value);
+                    visit(key, value.clone());
                 }
             }
             Self::Binary(bytes) => {
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
                     let key = reader.text(key_len, "field name")?;
                     let value_len = reader.length_i32(bytes.len(), "field value")?;
                     let value = reader.text(value_len, "field value")?;
-                    visit(key, &Cow::Borrowed(value));
+                    visit(key, Cow::Borrowed(value));
                 }
             }
         }
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
     /// All fields in order.
     pub fn pairs(&self) -> Result<Vec<(String, String)>, DecodeError> {
         let mut pairs = Vec::new();
-        self.for_each(|key, value| pairs.push((key.to_owned(), value.clone().into_owned())))?;
+        self.for_each(|key, value| pairs.push((key.to_owned(), value.into_owned())))?;
         Ok(pairs)
     }
 
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         let mut found = None;
         let visited = self.for_each(|key, value| {
             if key == name {
-                found = Some(value.clone());
+                found = Some(value);
             }
         });
         visited.ok().and(found)
@@ -152,16 +152,16 @@ impl std::fmt::Write for NumberText {
 pub trait FieldValue<'a>: Sized {
     /// What the text must be, for errors.
     const EXPECTED: &'static str;
-    /// Reads the value; `None` if the text is not one.
-    fn read(text: &Cow<'a, str>) -> Option<Self>;
+    /// Reads the value; gives the text back if it is not one.
+    fn read(text: Cow<'a, str>) -> Result<Self, Cow<'a, str>>;
     /// Writes the value as field `name`.
     fn write(&self, name: &str, sink: &mut FieldSink<'_>);
 }
 
 impl<'a> FieldValue<'a> for Cow<'a, str> {
     const EXPECTED: &'static str = "text";
-    fn read(text: &Cow<'a, str>) -> Option<Self> {
-        Some(text.clone())
+    fn read(text: Cow<'a, str>) -> Result<Self, Cow<'a, str>> {
+        Ok(text)
     }
     fn write(&self, name: &str, sink: &mut FieldSink<'_>) {
         sink.text(name, self);
@@ -171,8 +171,8 @@ impl<'a> FieldValue<'a> for Cow<'a, str> {
 impl<'a> FieldValue<'a> for bool {
     const EXPECTED: &'static str = "true or false";
     /// As Java's `Boolean.parseBoolean`: whatever is not `true` is false.
-    fn read(text: &Cow<'a, str>) -> Option<Self> {
-        Some(text.eq_ignore_ascii_case("true"))
+    fn read(text: Cow<'a, str>) -> Result<Self, Cow<'a, str>> {
+        Ok(text.eq_ignore_ascii_case("true"))
     }
     fn write(&self, name: &str, sink: &mut FieldSink<'_>) {
         sink.boolean(name, *self);
@@ -183,8 +183,8 @@ macro_rules! numeric_field {
     ($type:ty) => {
         impl<'a> FieldValue<'a> for $type {
             const EXPECTED: &'static str = "a number";
-            fn read(text: &Cow<'a, str>) -> Option<Self> {
-                text.parse().ok()
+            fn read(text: Cow<'a, str>) -> Result<Self, Cow<'a, str>> {
+                text.parse().map_err(|_| text)
             }
             fn write(&self, name: &str, sink: &mut FieldSink<'_>) {
                 sink.number(name, i64::from(*self));
@@ -235,8 +235,12 @@ impl From<DecodeError> for HeaderError {
 }
 
 /// Reads `text` as field `name`.
-pub fn read_field<'a, T: FieldValue<'a>>(name: &'static str, text: &Cow<'a, str>) -> Result<T, HeaderError> {
-    T::read(text).ok_or_else(|| HeaderError::Malformed { name, found: preview(text.as_bytes()), expected: T::EXPECTED })
+pub fn read_field<'a, T: FieldValue<'a>>(name: &'static str, text: Cow<'a, str>) -> Result<T, HeaderError> {
+    T::read(text).map_err(|text| HeaderError::Malformed {
+        name,
+        found: preview(text.as_bytes()),
+        expected: T::EXPECTED,
+    })
 }
 
 /// A typed header: made of the fields of a command, and written as such.

@@ -73,7 +73,7 @@ section!(Retention, "retention", "How long messages are kept" {
         "as in RocketMQ; a long weekend",
         converted("fileReservedTime", Conversion::Unit("h"));
     delete_hours: Vec<u8> = "04", Kind::Hours,
-        "Hours of the day, local time, in which old files are deleted",
+        "Hours of the day, in UTC, in which old files are deleted",
         "the quiet part of the day",
         same("deleteWhen");
     check_interval: Duration = "10s", times_ms(100, 86_400_000),
