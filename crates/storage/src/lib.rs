@@ -6,12 +6,15 @@
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
 //!
-//! Lock order, never the other way round: append lock (`CommitLog::tail`), staged list, queue state, recent chunks.
+//! Lock order, never the other way round: append lock (`CommitLog::tail`), segment list, staged list, queue state,
+//! recent chunks.
 
 pub mod batch;
 mod blocks;
+mod calendar;
 mod checkpoint;
 mod commit_log;
+mod cut;
 pub mod disk;
 pub mod document;
 mod error;
@@ -23,6 +26,7 @@ mod retention;
 mod segment;
 mod store;
 mod waiters;
+mod window;
 
 pub use batch::{AppendBatch, Appended, BatchRecord};
 pub use error::StorageError;

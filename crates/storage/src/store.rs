@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::batch::{AppendBatch, Appended};
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
+use crate::cut;
 use crate::disk::{self, DirectoryLock, DiskFile};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Shape};
@@ -119,7 +120,7 @@ impl Store {
             progress,
         };
         let end = replay.run(start)?;
-        let segments = recover::cut_log(segments, end, &mut recovery)?;
+        let segments = cut::cut_log(segments, end, &mut recovery)?;
         let log = CommitLog::new(log_directory, segment_size, segments, end, options.recent_size, metrics.clone());
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
@@ -149,7 +150,7 @@ impl Store {
         let first = self.log.first();
         for queue in self.all_queues() {
             queue.flush()?;
-            recover::cut_queue(
+            cut::cut_queue(
                 &self.queue_path(queue.topic(), queue.queue()),
                 self.options.queue_file_entries,
                 queue.end(),

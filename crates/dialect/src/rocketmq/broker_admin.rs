@@ -68,6 +68,15 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("commitLogMinOffset", store.log_first.to_string());
     put("commitLogMaxOffset", store.log_end.to_string());
     put("commitLogDirCapacity", capacity(store.disk_used_bytes, store.disk_total_bytes));
+    put_absent(&mut put);
+    for (level, delivered, end) in broker.delay_progress() {
+        put(&format!("scheduleMessageOffset_{level}"), format!("{delivered},{end}"));
+    }
+    Ok(Answer::json(&json!({"table": table})))
+}
+
+/// Rows about parts of a Java broker that Sluice does without: whoever reads them finds them idle.
+fn put_absent(put: &mut impl FnMut(&str, String)) {
     put("EndTransactionQueueSize", "0".to_owned());
     put("EndTransactionThreadPoolQueueCapacity", "0".to_owned());
     for timer in ["timerCongestNum", "timerOffsetBehind", "timerReadBehind"] {
@@ -82,10 +91,6 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
         put(&format!("{pool}ThreadPoolQueueCapacity"), "1".to_owned());
         put(&format!("{pool}ThreadPoolQueueHeadWaitTimeMills"), "0".to_owned());
     }
-    for (level, delivered, end) in broker.delay_progress() {
-        put(&format!("scheduleMessageOffset_{level}"), format!("{delivered},{end}"));
-    }
-    Ok(Answer::json(&json!({"table": table})))
 }
 
 fn three(rates: [f64; 3]) -> String {

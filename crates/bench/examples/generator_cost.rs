@@ -1,5 +1,5 @@
 //! What the generator alone costs, against a peer that does next to nothing. Not a check: run it by hand with
-//! `cargo test --release -p bench --test generator_cost -- --ignored --nocapture`.
+//! `cargo run --release -p bench --example generator_cost`.
 
 #![allow(clippy::expect_used, reason = "a measurement")]
 
@@ -56,9 +56,7 @@ fn answer_all(mut stream: TcpStream) {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn generator_alone() {
+fn main() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("address");
     thread::spawn(move || {
