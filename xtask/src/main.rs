@@ -1,2 +1,46 @@
-//! Automation of the repository.
-fn main() {}
+//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`.
+
+mod fuzz;
+mod mask;
+mod repository;
+mod source;
+mod steps;
+mod test;
+mod tidy;
+mod tokens;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                         check the rules of the house and report the longest files and functions
+  test [--quick]               tidy, clippy, tests, fuzz replay, release build, conformance suites
+                               (--quick leaves out the last two)
+  ci                           versions of the tools, then the same as test
+  fuzz [TARGET] [--seconds N]  fuzz one target, or each after the other (60 seconds each)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        ["tidy"] => tidy::run(),
+        ["test"] => test::run(test::Extent::Full),
+        ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["ci"] => test::print_versions().and_then(|()| test::run(test::Extent::Full)),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{}", problem.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One module per fuzz target: what it decodes, what must hold, and its seeds.
+//!
+//! `run` panics when something that must hold does not. The libFuzzer entry points in `fuzz_targets/` call it with
+//! what the engine makes up; `tests/replay.rs` calls it on a stable compiler with the seeds and the kept corpus.
+
+pub mod batch_body;
+pub mod broker_documents;
+pub mod driver;
+pub mod golden;
+pub mod key_value_file;
+pub mod loose_json;
+pub mod name_server_session;
+pub mod properties;
+pub mod record;
+pub mod requests;
+pub mod rocketmq_bodies;
+pub mod rocketmq_frame;
+pub mod rocketmq_headers;
+pub mod scratch;
+pub mod session;
+pub mod store_files;
+pub mod taker;
+
+/// A fuzz target.
+pub struct Target {
+    /// Its name: that of the corpus folder and of the entry point.
+    pub name: &'static str,
+    /// Tries one input; panics if something does not hold.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+macro_rules! targets {
+    ($($name:ident),* $(,)?) => {
+        /// Every fuzz target.
+        pub const TARGETS: &[Target] =
+            &[$(Target { name: stringify!($name), run: $name::run, seeds: $name::seeds },)*];
+    };
+}
+
+targets!(
+    rocketmq_frame,
+    rocketmq_headers,
+    rocketmq_bodies,
+    record,
+    batch_body,
+    properties,
+    loose_json,
+    store_files,
+    broker_documents,
+    key_value_file,
+    session,
+    name_server_session,
+);

@@ -1,0 +1,131 @@
+//! Typed headers, decoded from arbitrary fields.
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+use wire::rocketmq::field::{Fields, TypedHeader};
+use wire::rocketmq::frame::{self, Command, Form, Header, Language};
+use wire::rocketmq::header;
+
+macro_rules! every_header {
+    ($($name:ident),* $(,)?) => {
+        /// Names of the headers this target decodes.
+        pub const NAMES: &[&str] = &[$(stringify!($name),)*];
+
+        fn decode_each(fields: &Fields<'_>) {
+            $(if let Ok(first) = header::$name::decode(fields) {
+                for form in [Form::Json, Form::Binary] {
+                    let bytes = write(form, &first);
+                    let command = Command::decode(&bytes).expect("what was written decodes");
+                    assert_eq!(header::$name::decode(&command.fields).as_ref(), Ok(&first));
+                }
+            })*
+        }
+    };
+}
+
+every_header!(
+    SendRequestV1,
+    SendRequest,
+    SendResponse,
+    PullRequest,
+    PullResponse,
+    QueryMessageRequest,
+    QueryMessageResponse,
+    QueryConsumerOffsetRequest,
+    OffsetResponse,
+    UpdateConsumerOffsetRequest,
+    CreateTopicRequest,
+    SearchOffsetRequest,
+    QueueRequest,
+    TimestampResponse,
+    ViewMessageRequest,
+    UnregisterClientRequest,
+    SendBackRequest,
+    ConsumerGroupRequest,
+    PutKvRequest,
+    KvKeyRequest,
+    KvValueResponse,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    BrokerIdentityRequest,
+    QueryDataVersionResponse,
+    RouteRequest,
+    TopicRequest,
+    ClusterRequest,
+    NamespaceRequest,
+    BrokerNameRequest,
+    WipeWritePermissionResponse,
+    AddWritePermissionResponse,
+    MemberGroupRequest,
+    BrokerHeartbeatRequest,
+    ProducerGroupRequest,
+    DeleteGroupRequest,
+    ConsumeStatsRequest,
+    ResetOffsetRequest,
+    TopicGroupRequest,
+    GroupRequest,
+    ConsumerRunningInfoRequest,
+    ConsumeDirectlyRequest,
+    ConsumerStatusRequest,
+    CloneGroupOffsetRequest,
+    BrokerStatsRequest,
+    BrokerConsumeStatsRequest,
+    QueryConsumeQueueRequest,
+    VersionResponse,
+    AllTopicConfigRequest,
+);
+
+fn write<'a>(form: Form, typed: &impl TypedHeader<'a>) -> BytesMut {
+    let header = Header { code: 0, language: Language::RUST, version: 493, opaque: 1, flag: 0, remark: None };
+    let mut out = BytesMut::new();
+    frame::encode(&mut out, form, &header, |sink| typed.encode(sink), b"");
+    out
+}
+
+/// Every header that can be made of the fields comes back the same after it was written. The input is a frame, or
+/// else the fields alone in the binary form.
+pub fn run(data: &[u8]) {
+    match Command::decode(data) {
+        Ok(command) => decode_each(&command.fields),
+        Err(_) => {
+            if let Ok(fields) = Fields::binary(data) {
+                decode_each(&fields);
+            }
+        }
+    }
+}
+
+/// Captured frames, and the fields of every request with usual and with odd values.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = crate::golden::frames();
+    for value in ["", "0", "-1", "true", "9223372036854775807", "orders"] {
+        let pairs = crate::requests::DEFAULTS.iter().map(|&(name, _)| (Cow::Borrowed(name), Cow::Borrowed(value)));
+        seeds.push(write(Form::Binary, &Pairs(pairs.collect())).to_vec());
+    }
+    seeds
+}
+
+struct Pairs(Vec<(Cow<'static, str>, Cow<'static, str>)>);
+
+impl<'a> TypedHeader<'a> for Pairs {
+    fn decode(_: &Fields<'a>) -> Result<Self, wire::rocketmq::field::HeaderError> {
+        Ok(Self(Vec::new()))
+    }
+
+    fn encode(&self, sink: &mut wire::rocketmq::field::FieldSink<'_>) {
+        self.0.iter().for_each(|(name, value)| sink.text(name, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_header_of_the_table_is_decoded() {
+        let source = include_str!("../../../crates/wire/src/rocketmq/header.rs");
+        let in_table = source.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(" {"));
+        let named: Vec<_> =
+            in_table.filter(|name| name.chars().all(char::is_alphanumeric) && *name != "Self").collect();
+        assert_eq!(named, super::NAMES);
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs fuzz targets with cargo-fuzz, one after the other, from their seeds and kept corpora.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::repository::root;
+use crate::steps::{self, Action, Step};
+
+/// How long each target runs unless told otherwise.
+const SECONDS_DEFAULT: u32 = 60;
+
+/// What to run.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    target: Option<String>,
+    seconds: u32,
+}
+
+/// Runs what the arguments ask for.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let wish = parse(arguments)?;
+    let targets = targets()?;
+    let chosen: Vec<&String> =
+        targets.iter().filter(|name| wish.target.as_ref().is_none_or(|only| only == *name)).collect();
+    if chosen.is_empty() {
+        return Err(format!("there is no such target; there are {}", targets.join(", ")));
+    }
+    let toolchain = toolchain()?;
+    let mut steps = Vec::new();
+    for target in chosen {
+        let seeds = root().join("fuzz/target/seeds").join(target);
+        write_seeds(target, &seeds)?;
+        let corpus = root().join("fuzz/corpus").join(target);
+        fs::create_dir_all(&corpus).map_err(|error| format!("{} cannot be made: {error}", corpus.display()))?;
+        let name: &'static str = String::leak(target.clone());
+        steps.push(Step { name, action: Action::Run(toolchain.fuzz(target, &[&corpus, &seeds], wish.seconds)) });
+    }
+    steps::run(steps)
+}
+
+fn parse(arguments: &[&str]) -> Result<Wish, String> {
+    let mut wish = Wish { target: None, seconds: SECONDS_DEFAULT };
+    let mut rest = arguments.iter();
+    while let Some(&argument) = rest.next() {
+        match argument {
+            "--seconds" => {
+                let number = rest.next().and_then(|number| number.parse().ok()).filter(|&number| number > 0);
+                wish.seconds = number.ok_or("--seconds needs a number, such as --seconds 60")?;
+            }
+            name if !name.starts_with('-') && wish.target.is_none() => wish.target = Some(name.to_owned()),
+            other => return Err(format!("`{other}` is not understood; cargo xtask fuzz [TARGET] [--seconds N]")),
+        }
+    }
+    Ok(wish)
+}
+
+/// Names of all targets: their entry points.
+fn targets() -> Result<Vec<String>, String> {
+    let folder = root().join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder).map_err(|error| format!("{} cannot be read: {error}", folder.display()))?;
+    let name_of = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| name_of(&entry.path())).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// A compiler that can instrument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Toolchain {
+    /// The one in use is a nightly one, or is told to behave as one.
+    InUse,
+    /// The nightly one beside it.
+    Nightly,
+}
+
+impl Toolchain {
+    fn fuzz(self, target: &str, folders: &[&Path], seconds: u32) -> Command {
+        let mut command = match self {
+            Self::InUse => Command::new("cargo"),
+            Self::Nightly => {
+                // `cargo` itself was put into the environment by the `cargo` that runs this; rustup's is wanted.
+                let mut command = Command::new("rustup");
+                command.args(["run", "nightly", "cargo"]);
+                command
+            }
+        };
+        command.args(["fuzz", "run", target]).args(folders).arg("--");
+        command.args([&format!("-max_total_time={seconds}"), "-timeout=20", "-rss_limit_mb=4096"]);
+        command.current_dir(root());
+        command
+    }
+}
+
+/// Finds what is needed; installs nothing.
+fn toolchain() -> Result<Toolchain, String> {
+    let succeeds = |program: &str, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !succeeds("cargo", &["fuzz", "--version"]) {
+        return Err("cargo-fuzz is not installed; install it with: cargo install cargo-fuzz".to_owned());
+    }
+    let in_use = Command::new("rustc").arg("--version").output();
+    let is_nightly = in_use.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("nightly"));
+    if is_nightly || std::env::var_os("RUSTC_BOOTSTRAP").is_some() {
+        return Ok(Toolchain::InUse);
+    }
+    if succeeds("rustup", &["run", "nightly", "rustc", "--version"]) {
+        return Ok(Toolchain::Nightly);
+    }
+    Err("fuzzing needs a nightly compiler; install it with: rustup toolchain install nightly\n\
+         (or set RUSTC_BOOTSTRAP=1 to use the compiler at hand)"
+        .to_owned())
+}
+
+fn write_seeds(target: &str, folder: &Path) -> Result<(), String> {
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--package", "fuzz-targets"])
+        .args(["--example", "write_seeds", target])
+        .arg(folder)
+        .current_dir(root())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("the seeds of {target} cannot be written")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_understood_or_refused() {
+        let wish = |target: Option<&str>, seconds| Ok(Wish { target: target.map(str::to_owned), seconds });
+        assert_eq!(parse(&[]), wish(None, 60));
+        assert_eq!(parse(&["record"]), wish(Some("record"), 60));
+        assert_eq!(parse(&["--seconds", "5", "record"]), wish(Some("record"), 5));
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["a", "b"], &["--fast"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_entry_point_is_a_target() {
+        let targets = targets().expect("targets");
+        assert!(targets.contains(&"record".to_owned()), "{targets:?}");
+    }
+}

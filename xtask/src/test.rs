@@ -1,0 +1,102 @@
+//! The test command: everything that must hold before a change goes in.
+
+use std::process::Command;
+
+use crate::repository::root;
+use crate::steps::{self, Action, Step};
+use crate::tidy;
+
+/// How much is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything.
+    Full,
+    /// All but what needs a release build.
+    Quick,
+}
+
+/// Runs the steps.
+pub fn run(extent: Extent) -> Result<(), String> {
+    steps::run(plan(extent, root().join("conformance/Cargo.toml").exists()))
+}
+
+fn plan(extent: Extent, has_conformance: bool) -> Vec<Step> {
+    let mut steps = vec![
+        Step { name: "tidy", action: Action::Call(tidy::run) },
+        Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
+        Step::cargo("tests", tests(has_conformance)),
+        Step::cargo("fuzz replay", "test --manifest-path fuzz/Cargo.toml --package fuzz-targets"),
+    ];
+    if extent == Extent::Full {
+        steps.push(Step::cargo("release build", "build --release --bin sluice"));
+        steps.push(if has_conformance {
+            Step::cargo("conformance", "test --release --package conformance")
+        } else {
+            let reason = "there is no package conformance yet (conformance/Cargo.toml)";
+            Step { name: "conformance", action: Action::Skip(reason.to_owned()) }
+        });
+    }
+    steps
+}
+
+/// Conformance suites are a step of their own: they need the release build.
+const fn tests(has_conformance: bool) -> &'static str {
+    if has_conformance { "test --workspace --exclude conformance" } else { "test --workspace" }
+}
+
+/// Prints what the steps are run with.
+pub fn print_versions() -> Result<(), String> {
+    const TOOLS: &[&[&str]] = &[
+        &["rustc", "--version"],
+        &["cargo", "--version"],
+        &["cargo", "clippy", "--version"],
+        &["cargo", "fmt", "--version"],
+        &["git", "--version"],
+        &["java", "-version"],
+        &["go", "version"],
+        &["python3", "--version"],
+        &["node", "--version"],
+        &["uname", "-srm"],
+    ];
+    for tool in TOOLS {
+        println!("{:16} {}", tool.join(" ").replace(" --version", ""), version(tool));
+    }
+    Ok(())
+}
+
+fn version(tool: &[&str]) -> String {
+    let [program, arguments @ ..] = tool else { return String::new() };
+    match Command::new(program).args(arguments).current_dir(root()).output() {
+        // Java tells its version on the error stream.
+        Ok(told) if told.status.success() => {
+            let text = [told.stdout, told.stderr].concat();
+            String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+        }
+        _ => "not installed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(extent: Extent, has_conformance: bool) -> Vec<(&'static str, bool)> {
+        let is_skipped = |step: &Step| matches!(step.action, Action::Skip(_));
+        plan(extent, has_conformance).iter().map(|step| (step.name, is_skipped(step))).collect()
+    }
+
+    #[test]
+    fn quick_leaves_out_what_needs_a_release_build() {
+        let quick = [("tidy", false), ("clippy", false), ("tests", false), ("fuzz replay", false)];
+        assert_eq!(names(Extent::Quick, true), quick);
+        let full = |is_skipped| [&quick[..], &[("release build", false), ("conformance", is_skipped)]].concat();
+        assert_eq!(names(Extent::Full, true), full(false));
+        assert_eq!(names(Extent::Full, false), full(true));
+    }
+
+    #[test]
+    fn a_missing_tool_is_said_to_be_missing() {
+        assert_eq!(version(&["no-such-program-here"]), "not installed");
+        assert!(version(&["cargo", "--version"]).starts_with("cargo "));
+    }
+}

@@ -1,0 +1,81 @@
+//! Which room may use which: the table, against the manifests.
+
+use super::Finding;
+use super::manifest::{dependencies, is_dependency_section};
+
+/// Each room with the rooms it may use. Dependencies of tests are free.
+pub const ROOMS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("wire", &["base"]),
+    ("storage", &["base"]),
+    ("broker", &["base", "storage"]),
+    ("dialect", &["base", "wire", "broker"]),
+    ("cluster", &["base", "wire", "storage"]),
+    ("console", &["base", "broker"]),
+    ("server", &["base", "wire", "storage", "broker", "dialect", "cluster", "console"]),
+    ("bench", &["base", "wire"]),
+    ("cli", &["server", "bench"]),
+];
+
+/// Checks manifests, given as path and text.
+pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in manifests {
+        let Some(room) = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml")) else {
+            continue;
+        };
+        let Some((_, may_use)) = ROOMS.iter().find(|(name, _)| *name == room) else {
+            let remedy = "describe the room in ARCHITECTURE.md and add it to the table in xtask/src/tidy/arrows.rs";
+            findings.push(Finding::new(path, 0, format!("the room {room} is not in the table of rooms"), remedy));
+            continue;
+        };
+        for dependency in dependencies(text, is_dependency_section) {
+            let is_room = ROOMS.iter().any(|(name, _)| *name == dependency.name);
+            if is_room && !may_use.contains(&dependency.name) {
+                let allowed = if may_use.is_empty() { "no other room".to_owned() } else { may_use.join(", ") };
+                let problem = format!("{room} must not use {} (it may use {allowed})", dependency.name);
+                let remedy = "move the code to the room that owns that knowledge; a new arrow needs ARCHITECTURE.md to change first";
+                findings.push(Finding::new(path, dependency.line, problem, remedy));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_drawn_arrows_are_allowed() {
+        for (room, dependency, is_allowed) in [
+            ("base", "wire", false),
+            ("wire", "base", true),
+            ("wire", "broker", false),
+            ("broker", "storage", true),
+            ("broker", "wire", false),
+            ("dialect", "storage", false),
+            ("cluster", "broker", false),
+            ("console", "storage", false),
+            ("bench", "broker", false),
+            ("server", "cli", false),
+            ("server", "cluster", true),
+            ("cli", "base", false),
+            ("storage", "serde", true),
+        ] {
+            let path = format!("crates/{room}/Cargo.toml");
+            let text = format!("[package]\nname = \"{room}\"\n[dependencies]\n{dependency}.workspace = true\n");
+            let findings = check(&[(&path, &text)]);
+            assert_eq!(findings.is_empty(), is_allowed, "{room} -> {dependency}");
+            assert!(findings.iter().all(|finding| finding.line == 4));
+            let for_tests = text.replace("[dependencies]", "[dev-dependencies]");
+            assert_eq!(check(&[(&path, &for_tests)]), []);
+        }
+    }
+
+    #[test]
+    fn a_room_outside_the_table_is_found() {
+        assert_eq!(check(&[("crates/attic/Cargo.toml", "")]).len(), 1);
+        assert_eq!(check(&[("xtask/Cargo.toml", "[dependencies]\nbase.workspace = true")]), []);
+    }
+}
