@@ -66,5 +66,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let many: Vec<_> = (0..200).map(|number| (format!("{number}"), String::new())).collect();
         seeds.push(write(form, &header, &many, b"").to_vec());
     }
+    seeds.push(with_two_field_objects());
     seeds
+}
+
+/// A header whose field objects are within the limit one by one, and not together.
+fn with_two_field_objects() -> Vec<u8> {
+    let members: Vec<_> = (0..HEADER_FIELD_COUNT_MAX).map(|number| format!("\"{number}\":1")).collect();
+    let members = members.join(",");
+    let header = format!("{{\"code\":1,\"extFields\":{{{members}}},\"extFields\":{{{members}}}}}");
+    let size = header.len() as u32;
+    [&(size + 4).to_be_bytes()[..], &size.to_be_bytes(), header.as_bytes()].concat()
 }

@@ -171,6 +171,8 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(b'n') {
             return self.skip_value();
         }
+        // A second object replaces the first, or two would exceed the limit of one.
+        fields.clear();
         fields.reserve(16);
         self.members(|scanner, key| {
             let value = match scanner.peek() {

@@ -21,6 +21,11 @@ import org.apache.rocketmq.common.message.Message;
 public final class Rebalance {
     private static final int QUEUES = 8;
     private static final int SOON_MILLIS = 10_000;
+    /**
+     * An ordered consumer that asks for a queue's lock a moment before the other gives it back tries again only with
+     * its timer of 20 seconds. That is the client's doing; with official brokers it happens now and then as well.
+     */
+    private static final int LOCK_MISSED_MILLIS = 30_000;
 
     public static void main(String[] words) {
         Program.run(words, Rebalance::check);
@@ -37,7 +42,7 @@ public final class Rebalance {
         Clients.createTopic(producer, topic, QUEUES);
 
         DefaultMQPushConsumer stays = start(args, group, topic, tally, orderly);
-        report.put("first_ms", soon(report, System.nanoTime(), "the first consumer has all queues", () -> owned(stays, topic).size() == QUEUES));
+        report.put("first_ms", within(report, SOON_MILLIS, System.nanoTime(), "the first consumer has all queues", () -> owned(stays, topic).size() == QUEUES));
         AtomicBoolean sending = new AtomicBoolean(true);
         long[] sent = new long[1];
         Thread sender = new Thread(() -> sent[0] = send(producer, topic, run, sending, report));
@@ -46,7 +51,7 @@ public final class Rebalance {
 
         long joined = System.nanoTime();
         DefaultMQPushConsumer leaves = start(args, group, topic, tally, orderly);
-        report.put("split_ms", soon(report, joined, "both consumers have half of the queues",
+        report.put("split_ms", within(report, orderly ? LOCK_MISSED_MILLIS : SOON_MILLIS, joined, "both consumers have half of the queues",
             () -> owned(stays, topic).size() == QUEUES / 2 && owned(leaves, topic).size() == QUEUES / 2));
         Set<Integer> both = new TreeSet<>(owned(stays, topic));
         both.addAll(owned(leaves, topic));
@@ -55,7 +60,7 @@ public final class Rebalance {
 
         long left = System.nanoTime();
         leaves.shutdown();
-        report.put("takeover_ms", soon(report, left, "the one that stays has all queues",
+        report.put("takeover_ms", within(report, SOON_MILLIS, left, "the one that stays has all queues",
             () -> owned(stays, topic).size() == QUEUES));
         Program.pause(1000);
         sending.set(false);
@@ -91,12 +96,12 @@ public final class Rebalance {
             .collect(Collectors.toSet());
     }
 
-    private static long soon(Report report, long start, String what, BooleanSupplier reached) {
+    private static long within(Report report, int limit, long start, String what, BooleanSupplier reached) {
         while (!reached.getAsBoolean()) {
             Program.pause(10);
         }
         long millis = (System.nanoTime() - start) / 1_000_000;
-        report.check(millis < SOON_MILLIS, what + " only after " + millis + " ms");
+        report.check(millis < limit, what + " only after " + millis + " ms");
         return millis;
     }
 
