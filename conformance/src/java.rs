@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,13 +16,26 @@ pub const CLIENT_VERSIONS: [&str; 2] = ["4.9.7", "5.4.0"];
 /// The official broker we exchange directories and processes with.
 pub const BROKER_VERSION: &str = "5.4.0";
 
+/// Builds the programs of one language, once in a test run; done in a moment when they are up to date.
+fn build(language: &'static str, built: &'static OnceLock<()>) {
+    built.get_or_init(|| {
+        let script = repository().join("conformance").join(language).join("build");
+        let status = Command::new(&script).stdout(Stdio::null()).status();
+        assert!(status.is_ok_and(|status| status.success()), "{} failed", script.display());
+    });
+}
+
 /// Starts one client program; `version` is the client's, or `go` for the Go programs.
 pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) -> Process {
+    static GO: OnceLock<()> = OnceLock::new();
+    static JAVA: OnceLock<()> = OnceLock::new();
     let mut command = if version == "go" {
+        build("go", &GO);
         let mut command = Command::new(repository().join("conformance/go/bin").join(main.to_lowercase()));
         command.args(["--namesrv", name_server]);
         command
     } else {
+        build("java", &JAVA);
         let mut command = Command::new(repository().join("conformance/java/run"));
         command.args([version, main, "--namesrv", name_server]);
         command

@@ -23,9 +23,10 @@ public final class Rebalance {
     private static final int SOON_MILLIS = 10_000;
     /**
      * An ordered consumer that asks for a queue's lock a moment before the other gives it back tries again only with
-     * its timer of 20 seconds. That is the client's doing; with official brokers it happens now and then as well.
+     * its timer of 20 seconds, and may miss it again. That is the client's doing: 4.9.7 with an official broker was
+     * seen to need 40 seconds.
      */
-    private static final int LOCK_MISSED_MILLIS = 30_000;
+    private static final int LOCK_MISSED_MILLIS = 65_000;
 
     public static void main(String[] words) {
         Program.run(words, Rebalance::check);
