@@ -160,11 +160,14 @@ impl Broker {
 
     fn add_due(&self, turn: &mut crate::Turn, record: &Record<'_>, now: Timestamp) -> Result<(), Refusal> {
         let name = record.property(names::REAL_TOPIC).unwrap_or_default();
+        let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
         let topic = match self.catalog().topic(name) {
             Some(topic) => topic,
-            None => self.topic_for_publish(name, crate::publish::TEMPLATE_TOPIC, 1, now)?,
+            None => {
+                let queues = queue.unwrap_or_default().saturating_add(1);
+                self.topic_for_publish(name, crate::publish::TEMPLATE_TOPIC, queues, now)?
+            }
         };
-        let queue = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
         let block = properties::without(record.properties, &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID]);
         let message = Message {
             queue: queue.map(QueueId).filter(|queue| topic.queue(*queue).is_ok()),

@@ -1,0 +1,209 @@
+//! What messages mean: publishing, filters, delay, retry and dead letters, offsets, locks.
+
+mod support;
+
+use base::document::{GroupDocument, TopicDocument};
+use base::record::Record;
+use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
+use broker::{FetchStatus, Filter, SendBack};
+use support::{message, open, open_with};
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+
+#[test]
+fn a_new_topic_takes_its_queues_from_the_producer_and_the_template() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    for (name, asked, queues) in [("few", 2, 2), ("many", 100, 8), ("none", 0, 1)] {
+        let topic = bench.broker.topic_for_publish(name, "TBW102", asked, START).expect("made");
+        assert_eq!((topic.settings.write_queue_nums, topic.settings.perm), (queues, 6), "{name}");
+    }
+    let refused = bench.broker.topic_for_publish("x", "few", 4, START);
+    assert!(matches!(refused, Err(Refusal::NotPermitted(_))), "a topic without the inherit bit is no template");
+    let reserved = bench.broker.topic_for_publish("SCHEDULE_TOPIC_XXXX", "TBW102", 4, START);
+    assert!(matches!(reserved, Err(Refusal::ReservedTopic(_))));
+}
+
+#[test]
+fn without_automatic_creation_an_unknown_topic_is_refused() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open_with(scratch.path(), START, vec![1000], |options| options.auto_create_topics = false);
+    assert!(matches!(bench.publish("orders", &message(b"x", b"")), Err(Refusal::NoSuchTopic(_))));
+}
+
+#[test]
+fn topics_and_offsets_are_there_after_reopening() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"one", b"")).expect("stored");
+    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("committed");
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let bench = open(scratch.path(), START);
+    assert_eq!(bench.bodies("orders", 0), ["one"]);
+    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(1));
+}
+
+#[test]
+fn a_topic_missing_from_the_document_is_found_again_from_the_log() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"one", b"")).expect("stored");
+    // Killed before the document was written.
+    drop(bench);
+    let bench = open(scratch.path(), START);
+    assert_eq!(bench.bodies("orders", 0), ["one"]);
+}
+
+#[test]
+fn a_tag_filter_lets_only_its_tags_through_and_says_where_to_go_on() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    for tag in ["a", "b", "a", "c"] {
+        bench.publish("orders", &message(tag.as_bytes(), format!("TAGS\u{1}{tag}\u{2}").as_bytes())).expect("stored");
+    }
+    let found = bench.fetch("orders", 0, 0, Filter::parse("a").expect("parses"));
+    assert_eq!((found.status, found.records.len(), found.next.0), (FetchStatus::Found, 2, 4));
+    let nothing = bench.fetch("orders", 0, 0, Filter::parse("z").expect("parses"));
+    assert_eq!((nothing.status, nothing.next.0), (FetchStatus::NoMatch, 4));
+}
+
+#[test]
+fn an_offset_outside_the_queue_is_put_right() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    for (offset, status, next) in [
+        (-5, FetchStatus::OffsetOutside, 0),
+        (0, FetchStatus::Found, 1),
+        (1, FetchStatus::AtEnd, 1),
+        (2, FetchStatus::OffsetOutside, 1),
+        (i64::MAX, FetchStatus::OffsetOutside, 1),
+    ] {
+        let fetched = bench.fetch("orders", 0, offset, Filter::All);
+        assert_eq!((fetched.status, fetched.next.0), (status, next), "{offset}");
+    }
+}
+
+#[test]
+fn a_delayed_message_arrives_when_it_is_due_and_not_before() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let mut bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"later", b"DELAY\x012\x02TAGS\x01a\x02")).expect("stored");
+    bench.publish("orders", &message(b"sooner", b"DELAY\x011\x02")).expect("stored");
+    assert!(bench.bodies("orders", 0).is_empty());
+    bench.advance(999);
+    assert!(bench.bodies("orders", 0).is_empty());
+    bench.advance(1);
+    assert_eq!(bench.bodies("orders", 0), ["sooner"]);
+    bench.advance(4000);
+    assert_eq!(bench.bodies("orders", 0), ["sooner", "later"]);
+    let tagged = bench.fetch("orders", 0, 0, Filter::parse("a").expect("parses"));
+    assert_eq!(Record::decode(&tagged.records[0]).expect("a record").body, b"later");
+}
+
+#[test]
+fn delayed_messages_survive_a_kill() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"later", b"DELAY\x012\x02")).expect("stored");
+    drop(bench);
+    // Even the topic is not in any document yet: it is made again when the message comes due.
+    let mut bench = open(scratch.path(), START.plus_ms(1000));
+    bench.advance(3999);
+    assert!(bench.broker.catalog().topic("orders").is_none());
+    bench.advance(1);
+    assert_eq!(bench.bodies("orders", 0), ["later"]);
+}
+
+#[test]
+fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let mut bench = open(scratch.path(), START);
+    let group = GroupName::trusted("billing");
+    let settings = GroupDocument { retry_max_times: 2, ..GroupDocument::default() };
+    bench.broker.catalog().put_group(&group, settings, START);
+    let mut place = bench.publish("orders", &message(b"hard", b"KEYS\x01k\x02")).expect("stored");
+    for tries in 1..=2 {
+        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, max_reconsume_times: None };
+        bench.broker.send_back(&back, bench.now).expect("taken back");
+        bench.broker.store().write_staged().expect("writes");
+        bench.advance(1000);
+        let again = bench.fetch("%RETRY%billing", 0, tries - 1, Filter::All);
+        let record = Record::decode(&again.records[0]).expect("a record");
+        assert_eq!((record.body, record.reconsume_times), (&b"hard"[..], tries as i32));
+        assert_eq!((record.property("RETRY_TOPIC"), record.property("KEYS")), (Some("orders"), Some("k")));
+        place = record.log_offset;
+    }
+    let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
+    bench.broker.send_back(&back, bench.now).expect("taken back");
+    bench.broker.store().write_staged().expect("writes");
+    assert_eq!(bench.bodies("%DLQ%billing", 0), ["hard"]);
+    bench.advance(10_000);
+    assert_eq!(bench.bodies("%RETRY%billing", 0).len(), 2);
+}
+
+#[test]
+fn a_reset_is_told_once_and_commits_from_before_are_void() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    let queue = QueueId(0);
+    bench.broker.commit_offset("orders", "billing", queue, 1).expect("committed");
+    // Nobody is online: the offset is simply set.
+    bench.broker.reset_offset("orders", "billing", queue, 0);
+    assert_eq!(bench.broker.take_reset("orders", "billing", queue), None);
+    assert_eq!(bench.broker.committed_offset("orders", "billing", queue), Some(0));
+    bench.broker.commit_offset("orders", "billing", queue, 1).expect("committed");
+    assert_eq!(bench.broker.committed_offset("orders", "billing", queue), Some(1));
+}
+
+#[test]
+fn a_new_group_starts_a_young_queue_at_its_beginning() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    assert_eq!(bench.broker.start_offset("orders", "new", QueueId(0), true), Ok(Some(0)));
+    assert_eq!(bench.broker.start_offset("orders", "new", QueueId(0), false), Ok(None));
+    assert!(matches!(bench.broker.start_offset("none", "new", QueueId(0), true), Err(Refusal::NoSuchTopic(_))));
+}
+
+#[test]
+fn a_queue_lock_is_one_clients_until_it_expires_or_is_given_up() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let queues = || vec![("orders".to_owned(), 0), ("orders".to_owned(), 1)];
+    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START).len(), 2);
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 0);
+    bench.broker.unlock_queues("g", "one", &queues()[..1]);
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 1);
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_001)).len(), 2);
+}
+
+#[test]
+fn a_removed_topic_begins_anew() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"old", b"")).expect("stored");
+    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("committed");
+    bench.broker.remove_topic("orders", START).expect("removed");
+    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), None);
+    bench.publish("orders", &message(b"new", b"")).expect("stored");
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+    drop(bench);
+    let bench = open(scratch.path(), START);
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+}
+
+#[test]
+fn permissions_hold() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let read_only = TopicDocument { perm: 4, read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
+    bench
+        .broker
+        .catalog()
+        .put_topic(bench.broker.store(), TopicName::trusted("frozen"), read_only, START)
+        .expect("made");
+    assert!(matches!(bench.publish("frozen", &message(b"x", b"")), Err(Refusal::NotPermitted(_))));
+}

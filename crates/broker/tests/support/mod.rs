@@ -1,0 +1,132 @@
+//! A broker over a scratch directory, driven step by step with a clock of the test's own.
+
+#![allow(dead_code, clippy::expect_used, clippy::panic, reason = "support of several tests, each of which uses a part")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::metric::Metrics;
+use base::record::Record;
+use base::{GroupName, QueueId, Refusal, Timestamp};
+use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Host, Message, Options, ReadMode};
+use storage::Store;
+
+/// Nobody listens: tests write the log themselves.
+#[derive(Debug)]
+struct NoHost;
+
+impl Host for NoHost {
+    fn log_changed(&self) {}
+    fn sync_wanted(&self) {}
+    fn topics_changed(&self) {}
+}
+
+/// A broker and the time.
+pub struct Bench {
+    pub broker: Broker,
+    pub now: Timestamp,
+}
+
+/// Opens a broker on `directory`, with two delay levels of 1 s and 5 s unless told otherwise.
+pub fn open(directory: &Path, now: Timestamp) -> Bench {
+    open_with(directory, now, vec![1000, 5000], |_| ())
+}
+
+/// Opens a broker with changed options.
+pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
+    let layout = storage::Options {
+        directory: directory.to_owned(),
+        log_directory: None,
+        segment_size: 1 << 20,
+        queue_file_entries: 1000,
+        key_index: true,
+        key_index_slots: 1000,
+        key_index_entries: 4000,
+        recent_size: 1 << 20,
+        delay_levels_ms: delays_ms.clone(),
+        retention: storage::RetentionPolicy::default(),
+    };
+    let mut options = Options {
+        cluster_name: "DefaultCluster".to_owned(),
+        broker_name: "broker-a".to_owned(),
+        region: "DefaultRegion".to_owned(),
+        store_host: "127.0.0.1:10911".parse().expect("address"),
+        permission: 6,
+        message_size_max: 4 << 20,
+        sync_flush: false,
+        key_index: true,
+        auto_create_topics: true,
+        default_queues: 8,
+        auto_create_groups: true,
+        cluster_topic: true,
+        broker_topic: true,
+        trace_topic: None,
+        client_expiry_ms: 120_000,
+        trace_on: true,
+        delay_levels: DelayLevels::new(delays_ms).expect("levels"),
+        young_queue_size: 1 << 30,
+    };
+    change(&mut options);
+    let metrics = Arc::new(Metrics::default());
+    let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");
+    let broker = Broker::new(options, store, metrics, Arc::new(NoHost), 7, now).expect("the broker opens");
+    Bench { broker, now }
+}
+
+/// A message as tests send it.
+pub fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
+    Message {
+        queue: Some(QueueId(0)),
+        body,
+        properties,
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(1),
+        born_host: "10.0.0.1:5000".parse().expect("address"),
+        reconsume_times: 0,
+    }
+}
+
+impl Bench {
+    /// Publishes to a topic that is made if need be; returns the place in the log.
+    pub fn publish(&self, topic: &str, message: &Message<'_>) -> Result<base::LogOffset, Refusal> {
+        let topic = self.broker.topic_for_publish(topic, "TBW102", 4, self.now)?;
+        let mut turn = self.broker.begin_turn(self.now);
+        self.broker.add(&mut turn, &topic, message)?;
+        let appended = self.broker.append(turn, self.now)?;
+        self.broker.store().write_staged().expect("writes");
+        Ok(appended.records[0].log_offset)
+    }
+
+    /// Everything a group may read in a queue from an offset on.
+    pub fn fetch(&self, topic: &str, queue: u32, offset: i64, filter: Filter) -> Fetched {
+        let fetch = Fetch {
+            topic: self.broker.catalog().topic(topic).expect("the topic is there"),
+            queue: QueueId(queue),
+            group: GroupName::trusted("readers"),
+            offset,
+            count_max: 1000,
+            size_max: 1 << 20,
+            filter,
+        };
+        self.broker.fetch(&fetch, ReadMode::MayWait).expect("allowed").expect("waited")
+    }
+
+    /// Bodies in a queue from its start.
+    pub fn bodies(&self, topic: &str, queue: u32) -> Vec<String> {
+        let fetched = self.fetch(topic, queue, 0, Filter::All);
+        if fetched.status != FetchStatus::Found {
+            return Vec::new();
+        }
+        let text =
+            |bytes: &bytes::Bytes| String::from_utf8_lossy(Record::decode(bytes).expect("a record").body).into_owned();
+        fetched.records.iter().map(text).collect()
+    }
+
+    /// Lets time pass and delivers what came due.
+    pub fn advance(&mut self, milliseconds: u64) {
+        self.now = self.now.plus_ms(milliseconds);
+        self.broker.deliver_due(self.now).expect("delivers");
+        self.broker.store().write_staged().expect("writes");
+    }
+}
