@@ -87,12 +87,12 @@ impl fmt::Display for Refusal {
             Self::BadName { kind, name, problem } => write!(f, "the {kind} name [{name}] {problem}"),
             Self::NoSuchTopic(topic) => write!(
                 f,
-                "topic[{topic}] not exist, and it may not be created automatically; create it first (mqadmin updateTopic)"
+                "topic[{topic}] not exist; create it first (mqadmin updateTopic), or send to it where topics are created automatically (topic.auto_create)"
             ),
             Self::ReservedTopic(topic) => write!(f, "the topic[{topic}] is conflict with system topic."),
             Self::NoSuchGroup(group) => write!(
                 f,
-                "subscription group [{group}] does not exist, and it may not be created automatically; create it first (mqadmin updateSubGroup)"
+                "subscription group [{group}] does not exist; create it first (mqadmin updateSubGroup), or let groups be created automatically (group.auto_create)"
             ),
             Self::NoSuchQueue { topic, queue, count } => {
                 write!(f, "queueId[{queue}] is illegal, topic:[{topic}] has {count} queues")

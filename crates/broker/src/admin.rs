@@ -70,6 +70,31 @@ impl Broker {
         }
     }
 
+    /// Takes new samples of how fast offsets move, if it is time.
+    pub(crate) fn sample_flow(&self, now: Timestamp) {
+        if !self.flow.lock().is_due(now) {
+            return;
+        }
+        let topics = self.catalog().topics();
+        let stored = topics.iter().map(|topic| {
+            (topic.name.as_str().to_owned(), topic.queues.iter().map(|queue| queue.end().0).sum::<u64>())
+        });
+        let consumed = self.committed_sums();
+        self.flow.lock().sample(now, stored.chain(consumed));
+    }
+
+    /// Messages stored in a topic a second.
+    pub fn put_rate(&self, topic: &str, now: Timestamp) -> f64 {
+        let end = self.queues_of(topic).unwrap_or_default().iter().map(|queue| queue.end().0).sum();
+        self.flow.lock().rate(topic, end, now)
+    }
+
+    /// Messages of a topic a group consumes a second, by what it commits.
+    pub fn consume_rate(&self, topic: &str, group: &str, now: Timestamp) -> f64 {
+        let sum = self.offsets_of(topic, group).values().map(|&offset| offset.max(0) as u64).sum();
+        self.flow.lock().rate(&format!("{topic}@{group}"), sum, now)
+    }
+
     /// Bounds of a topic's queues. Waits for the disk.
     pub fn topic_picture(&self, topic: &str) -> Result<Vec<QueuePicture>, Refusal> {
         let queues = self.queues_of(topic)?;

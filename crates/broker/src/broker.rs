@@ -17,6 +17,7 @@ use storage::{Appended, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};
+use crate::flow::Flow;
 use crate::group::Groups;
 use crate::lock::Locks;
 use crate::offset::Offsets;
@@ -96,6 +97,7 @@ pub struct Broker {
     started: Timestamp,
     pub(crate) rates: Mutex<Rates>,
     put_times: PutTimes,
+    pub(crate) flow: Mutex<Flow>,
 }
 
 impl Broker {
@@ -124,6 +126,7 @@ impl Broker {
             started: now,
             rates: Mutex::default(),
             put_times: PutTimes::default(),
+            flow: Mutex::default(),
             options,
             store,
             metrics,
@@ -319,6 +322,7 @@ impl Broker {
     /// Housekeeping of what is only in memory; about once a second.
     pub fn expire(&self, now: Timestamp) {
         self.rates.lock().sample(now, self.metrics.messages_in.get(), self.metrics.messages_out.get());
+        self.sample_flow(now);
         self.expire_members(now);
         self.expire_locks(now);
     }

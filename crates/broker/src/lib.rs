@@ -11,6 +11,7 @@ mod catalog;
 mod delay;
 mod fetch;
 mod filter;
+mod flow;
 mod group;
 mod lock;
 mod lookup;

@@ -200,6 +200,13 @@ impl Broker {
         self.offsets.committed.lock().get(&key(topic, group)).cloned().unwrap_or_default()
     }
 
+    /// The sum of a group's offsets in a topic, by the document's `topic@group`.
+    pub(crate) fn committed_sums(&self) -> Vec<(String, u64)> {
+        let committed = self.offsets.committed.lock();
+        let sum = |queues: &QueueTable| queues.values().map(|&offset| offset.max(0) as u64).sum();
+        committed.iter().map(|(key, queues)| (key.clone(), sum(queues))).collect()
+    }
+
     /// Topics a group has offsets in.
     pub fn topics_with_offsets_of(&self, group: &str) -> Vec<String> {
         let suffix = format!("@{group}");

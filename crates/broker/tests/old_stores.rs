@@ -1,6 +1,8 @@
 //! Directories an official 5.4.0 broker wrote, stopped in good order and killed: everything in them is served as it was.
 //! What they hold stands in testdata/rocketmq/README.md.
 
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
 mod support;
 
 use std::path::Path;

@@ -126,10 +126,12 @@ pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> An
 fn stats_of(context: &Context<'_>, group: &str, topics: &[String]) -> Result<(String, u64), Refusal> {
     let mut rows = Vec::new();
     let mut behind = 0;
+    let mut rate = 0.0;
     for topic in topics {
         if context.broker.catalog().topic(topic).is_none() {
             continue;
         }
+        rate += context.broker.consume_rate(topic, group, context.now);
         for queue in context.broker.progress_picture(topic, group)? {
             behind += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
             let value = json!({
@@ -142,7 +144,7 @@ fn stats_of(context: &Context<'_>, group: &str, topics: &[String]) -> Result<(St
         }
     }
     let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
-    Ok((format!("{{\"consumeTps\":0.0,\"offsetTable\":{table}}}"), behind))
+    Ok((format!("{{\"consumeTps\":{rate:?},\"offsetTable\":{table}}}"), behind))
 }
 
 pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
