@@ -76,9 +76,9 @@ impl Broker {
             return;
         }
         let topics = self.catalog().topics();
-        let stored = topics.iter().map(|topic| {
-            (topic.name.as_str().to_owned(), topic.queues.iter().map(|queue| queue.end().0).sum::<u64>())
-        });
+        let stored = topics
+            .iter()
+            .map(|topic| (topic.name.as_str().to_owned(), topic.queues.iter().map(|queue| queue.end().0).sum::<u64>()));
         let consumed = self.committed_sums();
         self.flow.lock().sample(now, stored.chain(consumed));
     }

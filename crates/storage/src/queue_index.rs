@@ -66,6 +66,9 @@ impl Entry {
     }
 }
 
+/// Stands where there is no record any more (RocketMQ `fillPreBlank`).
+const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };
+
 /// One queue's entries.
 #[derive(Debug)]
 pub struct QueueIndex {
@@ -182,10 +185,18 @@ impl QueueIndex {
     }
 
     /// Goes on at `offset`: what lies before is gone (its records were deleted), or what lies after is void.
+    ///
+    /// A gap before it within its file is filled as Java does, with entries that point at no record: a file is searched
+    /// for its end, and nothing that has no entry may stand before one that has.
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
         self.flush()?;
-        let mut state = self.state.lock();
         let keeps_front = offset >= self.first() && offset <= self.end();
+        let file_start = offset.0 - offset.0 % self.entries_per_file;
+        let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
+        if !keeps_front && gap_start < offset.0 {
+            self.write_bytes(gap_start, &GAP.encode().repeat((offset.0 - gap_start) as usize))?;
+        }
+        let mut state = self.state.lock();
         *state = State { flushed: offset.0, ..State::default() };
         self.next.store(offset.0, Ordering::Release);
         self.visible.store(offset.0, Ordering::Release);

@@ -387,3 +387,32 @@ fn old_segments_go_and_queues_begin_later() {
     assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
     verify_queue(&store, 1);
 }
+
+#[test]
+fn entries_made_again_in_the_middle_of_a_file_are_found_at_the_next_start() {
+    let open_wide = |directory: &Path| {
+        let wide = Options { queue_file_entries: 100, ..options(directory) };
+        Store::open(wide, Arc::new(Metrics::default()), &mut |_| ()).expect("opens")
+    };
+    for removed in 1..6 {
+        let directory = tempfile::tempdir().expect("directory");
+        let (store, _) = open_wide(directory.path());
+        for number in 0..100 {
+            append_to(&store, number % 2);
+        }
+        store.close().expect("closes");
+        drop(store);
+        for base in (0..removed).map(|number| number * SEGMENT_SIZE) {
+            std::fs::remove_file(segment_path(directory.path(), base)).expect("removes");
+        }
+        std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+        let (store, _) = open_wide(directory.path());
+        let first = store.queue(&topic(), QueueId(0)).first();
+        assert_eq!(verify_queue(&store, 0), 50);
+        store.close().expect("closes");
+        drop(store);
+        let (store, _) = open_wide(directory.path());
+        assert_eq!(store.queue(&topic(), QueueId(0)).first(), first, "{removed} segments removed");
+        assert_eq!(verify_queue(&store, 0), 50, "{removed} segments removed, first entry {first:?}");
+    }
+}

@@ -137,7 +137,10 @@ pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
         })
         .collect();
     let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
-    Ok(Answer::body(format!("{{\"offsetTable\":{table},\"topicPutTps\":{:?}}}", context.broker.put_rate(&request.topic, context.now))))
+    Ok(Answer::body(format!(
+        "{{\"offsetTable\":{table},\"topicPutTps\":{:?}}}",
+        context.broker.put_rate(&request.topic, context.now)
+    )))
 }
 
 pub(super) fn groups(context: &Context<'_>, command: &Command<'_>) -> Answered {
