@@ -26,6 +26,20 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of log after which a checkpoint is due, whatever the time.
 const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
 
+/// Threads that someone's answer waits for; the others give way to them and to the network threads.
+const URGENT: [&str; 2] = ["log-writer", "log-sync"];
+
+/// Politeness of threads nobody waits for, as `nice` counts it.
+const NICENESS: i32 = 10;
+
+/// Lowers the priority of the calling thread. On Linux a thread has a priority of its own, and may always lower it.
+fn give_way() {
+    let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+    if let Err(error) = lowered {
+        tracing::debug!(%error, "a background thread keeps its priority");
+    }
+}
+
 /// How often things are done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intervals {
@@ -102,7 +116,13 @@ impl Background {
         work: impl FnOnce(&Broker, &Bells) + Send + 'static,
     ) -> io::Result<Thread> {
         let (broker, bells) = (broker.clone(), self.bells.clone());
-        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || work(&broker, &bells))?;
+        let gives_way = !URGENT.contains(&name);
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if gives_way {
+                give_way();
+            }
+            work(&broker, &bells);
+        })?;
         let thread = handle.thread().clone();
         self.threads.push(handle);
         Ok(thread)
