@@ -1,11 +1,12 @@
-//! Runs a name server: connections, expiry, and the files it asks to be written.
+//! Runs a name server: connections, expiry, notices to brokers, and the file of its key-value table.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::name_server::NameServer;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
+use cluster::name_server::{KeyValueFile, NameServer};
 use storage::disk;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use crate::error::StartError;
 use crate::net;
 use crate::settings::Settings;
 
-/// How often it is asked what is to be written or sent.
+/// How often it is asked what is to be sent.
 const CHORES_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Makes the name server, with the key-value table of its last life.
@@ -38,9 +39,22 @@ pub(crate) fn open(settings: &Settings) -> Result<Arc<NameServer>, StartError> {
         enable_topic_list: given.list_topics,
         delete_topic_with_broker_registration: given.delete_topics_on_registration,
         scan_interval_ms: u64::try_from(given.scan_interval.as_millis()).unwrap_or(u64::MAX),
+        broker_timeout_ms: u64::try_from(given.broker_timeout.as_millis()).unwrap_or(u64::MAX),
         ..Options::default()
     };
-    Ok(NameServer::new(options, key_values, clock::now()))
+    Ok(NameServer::new(options, key_values, Box::new(JsonFile(path)), clock::now()))
+}
+
+/// `kvConfig.json`.
+struct JsonFile(PathBuf);
+
+impl KeyValueFile for JsonFile {
+    fn replace(&self, text: &str) -> Result<(), String> {
+        disk::replace_file(&self.0, text.as_bytes()).map_err(|error| {
+            tracing::error!(%error, "the key-value table cannot be written");
+            error.to_string()
+        })
+    }
 }
 
 /// Serves connections until the process stops.
@@ -49,24 +63,21 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                let (bell, _) = Bell::new();
-                tokio::spawn(drive.clone().run(socket, server.session(), bell, peer.to_string()));
+                if !drive.has_room(peer) {
+                    continue;
+                }
+                let (bell, waker) = Bell::new();
+                tokio::spawn(drive.clone().run(socket, server.session(waker), bell, peer.to_string()));
             }
             _ = stop.changed() => return,
         }
     }
 }
 
-/// Writes what changed, tells brokers what concerns them, and drops silent ones.
+/// Tells brokers what concerns them, and drops silent ones.
 pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut stop: crate::drive::Stop) {
     let mut last_expiry = clock::now();
     loop {
-        let changes = server.take_changes();
-        if let Some(text) = changes.key_values
-            && let Err(error) = disk::replace_file(&settings.kv_path(), text.as_bytes())
-        {
-            tracing::error!(%error, "the key-value table cannot be written");
-        }
         for notice in server.take_notices() {
             tokio::spawn(async move {
                 let sent = async { TcpStream::connect(&notice.address).await?.write_all(&notice.frame).await };

@@ -1,9 +1,11 @@
 //! A name server's session for brokers and clients.
 
+use std::task::Waker;
+
 use base::Timestamp;
-use cluster::name_server::NameServer;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
+use cluster::name_server::{KeyValueFile, NameServer};
 use wire::rocketmq::code::request::*;
 
 use crate::{driver, requests};
@@ -39,23 +41,26 @@ pub const CODES: &[i32] = &[
     SEND_MESSAGE_V2,
 ];
 
+/// A key-value file that must be readable.
+struct Checked;
+
+impl KeyValueFile for Checked {
+    fn replace(&self, text: &str) -> Result<(), String> {
+        KeyValues::from_json(text.as_bytes()).expect("what is to be kept can be read again");
+        Ok(())
+    }
+}
+
 /// A peer sends what the input says; its connection closes and its brokers expire.
 pub fn run(data: &[u8]) {
     let options = Options { order_message_enable: true, support_acting_master: true, ..Options::default() };
-    let server = NameServer::new(options, KeyValues::default(), START);
+    let server = NameServer::new(options, KeyValues::default(), Box::new(Checked), START);
     let pieces = requests::pieces(data, CODES);
     let request_count = if data.first() == Some(&requests::DIRECTED) { pieces.len() } else { usize::MAX };
-    let mut session = server.session();
+    let mut session = server.session(Waker::noop().clone());
     let written = driver::drive(&mut session, pieces, START);
     assert!(written.responses <= request_count, "no request is answered twice");
     server.expire(START.plus_ms(3_600_000));
-    let changes = server.take_changes();
-    if let Some(text) = changes.key_values {
-        KeyValues::from_json(text.as_bytes()).expect("what is to be kept can be read again");
-    }
-    if let Some(text) = changes.settings {
-        Options::default().apply(text.as_bytes()).expect("settings to be kept can be read again");
-    }
     server.take_notices();
     assert_eq!(server.summary().brokers, 0, "a silent broker is dropped");
 }

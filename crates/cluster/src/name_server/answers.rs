@@ -36,6 +36,15 @@ const ZONE_MODE: &str = "__ZONE_MODE";
 pub(super) struct Answer {
     pub(super) header: AnswerHeader,
     pub(super) body: Bytes,
+    /// Given only when the key-value table is on the disk as it is now.
+    pub(super) once_kept: bool,
+}
+
+impl Answer {
+    /// Success, once the key-value table is on the disk.
+    fn once_kept() -> Self {
+        Self { once_kept: true, ..Self::default() }
+    }
 }
 
 /// Extension fields of an answer.
@@ -105,13 +114,13 @@ type Outcome = Result<Answer, Rejection>;
 
 impl From<Bytes> for Answer {
     fn from(body: Bytes) -> Self {
-        Self { header: AnswerHeader::None, body }
+        Self { body, ..Self::default() }
     }
 }
 
 impl From<AnswerHeader> for Answer {
     fn from(header: AnswerHeader) -> Self {
-        Self { header, body: Bytes::new() }
+        Self { header, ..Self::default() }
     }
 }
 
@@ -163,7 +172,7 @@ impl Asked<'_> {
     fn put_key_value(&self) -> Outcome {
         let asked = PutKvRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.put(&asked.namespace, &asked.key, &asked.value)?;
-        Ok(Answer::default())
+        Ok(Answer::once_kept())
     }
 
     fn get_key_value(&self) -> Outcome {
@@ -180,7 +189,7 @@ impl Asked<'_> {
     fn delete_key_value(&self) -> Outcome {
         let asked = KvKeyRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.delete(&asked.namespace, &asked.key);
-        Ok(Answer::default())
+        Ok(Answer::once_kept())
     }
 
     fn list_key_values(&self) -> Outcome {
@@ -212,8 +221,12 @@ impl Asked<'_> {
             enable_acting_master: asked.enable_acting_master,
         };
         let mut state = self.server.state.write();
-        let removes_missing_topics = state.options.delete_topic_with_broker_registration;
-        let arrival = Arrival { connection: self.connection, now: self.now, removes_missing_topics };
+        let arrival = Arrival {
+            connection: self.connection,
+            now: self.now,
+            timeout_ms: state.options.broker_timeout_ms,
+            removes_missing_topics: state.options.delete_topic_with_broker_registration,
+        };
         let registered = state.registry.register(&who, &traits, &what, &arrival)?;
         if let Some(change) = &registered.lowest_id_change {
             state.notify(change);
@@ -225,7 +238,8 @@ impl Asked<'_> {
             master_address: registered.master_address.map(Into::into),
             ..RegisterBrokerResponse::default()
         };
-        Ok(Answer { header: AnswerHeader::Registered(header), body: orders.map(encode_table).unwrap_or_default() })
+        let body = orders.map(encode_table).unwrap_or_default();
+        Ok(Answer { header: AnswerHeader::Registered(header), body, ..Answer::default() })
     }
 
     fn unregister_broker(&self) -> Outcome {
@@ -254,7 +268,7 @@ impl Asked<'_> {
         }
         let header = QueryDataVersionResponse { changed, ..QueryDataVersionResponse::default() };
         let body = ours.map(|version| encode_data_version(&version)).unwrap_or_default();
-        Ok(Answer { header: AnswerHeader::DataVersion(header), body })
+        Ok(Answer { header: AnswerHeader::DataVersion(header), body, ..Answer::default() })
     }
 
     fn broker_heartbeat(&self) -> Outcome {
@@ -356,13 +370,7 @@ impl Asked<'_> {
     }
 
     fn update_settings(&self) -> Outcome {
-        let mut state = self.server.state.write();
-        let mut options = state.options.clone();
-        options.apply(self.command.body)?;
-        if options != state.options {
-            state.options = options;
-            state.options_changed = true;
-        }
+        self.server.state.write().options.apply(self.command.body)?;
         Ok(Answer::default())
     }
 

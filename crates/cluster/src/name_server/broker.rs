@@ -2,9 +2,6 @@
 
 use base::Timestamp;
 
-/// How long a broker may be silent that did not say so itself, in ms.
-pub const BROKER_TIMEOUT_MS: u64 = 120_000;
-
 /// One connection to the name server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
@@ -70,6 +67,8 @@ pub struct Arrival {
     pub connection: ConnectionId,
     /// Now.
     pub now: Timestamp,
+    /// How long the broker may be silent if it does not say so itself, in ms.
+    pub timeout_ms: u64,
     /// Whether topics that the broker does not name any more are to be removed.
     pub removes_missing_topics: bool,
 }
@@ -81,8 +80,6 @@ pub struct Expired {
     pub broker_name: String,
     /// Its address.
     pub address: String,
-    /// The connection it registered on; it serves no purpose any more.
-    pub connection: ConnectionId,
     /// The group's lowest broker id became another.
     pub lowest_id_change: Option<LowestIdChange>,
 }

@@ -1,7 +1,8 @@
 //! The key-value table of a name server: text by namespace and key. The only thing a name server keeps over a restart.
 //!
-//! The sizes of all keys and values together stay within [`KEY_VALUES_SIZE_MAX`]. The table does not write files: the
-//! server asks whether it changed and writes `kvConfig.json` whole. After a crash the last file written holds.
+//! The sizes of all keys and values together stay within [`KEY_VALUES_SIZE_MAX`]. The table does not write files: it
+//! tells whether it changed, and [`super::KeyValueFile`] replaces `kvConfig.json` whole. After a crash the last file
+//! written holds.
 
 use std::collections::BTreeMap;
 
@@ -64,6 +65,11 @@ impl KeyValues {
     /// Whether the table changed since this was last asked.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
+    }
+
+    /// Has the table count as changed: what was taken could not be kept.
+    pub fn mark_changed(&mut self) {
+        self.is_changed = true;
     }
 
     /// Sets a value.

@@ -3,11 +3,12 @@
 //! [`NameServer`] is the shared value; [`session::NameServerSession`] is one connection on it. Reading a route takes
 //! the lock shared, so clients do not wait for each other. Bodies are read before the lock is taken.
 //!
-//! The server room has three duties, each a call: every few seconds [`NameServer::expire`], which drops silent brokers
-//! (each request also does, when it is due); after a connection's turn [`NameServer::take_changes`], whose texts are to
-//! be written to files; and [`NameServer::take_notices`], frames to be sent to brokers.
+//! The server room has three duties: every few seconds [`NameServer::expire`], which drops silent brokers (each request
+//! also does, when it is due); now and then [`NameServer::take_notices`], frames to be sent to brokers; and to be the
+//! [`KeyValueFile`], which sessions write to from their jobs.
 //!
-//! After a crash the registry is empty and fills as brokers register; the key-value table is read from its file.
+//! After a crash the registry is empty and fills as brokers register; the key-value table is read from its file, which
+//! holds every change that was answered.
 
 mod admission;
 mod answers;
@@ -21,10 +22,11 @@ pub mod session;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 
-use base::Timestamp;
+use base::{Refusal, Timestamp};
 use bytes::{Bytes, BytesMut};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use wire::rocketmq::code::request;
 use wire::rocketmq::frame::{self, FLAG_ONE_WAY, Form, Header};
 
@@ -36,13 +38,10 @@ use options::Options;
 use registry::Registry;
 use session::NameServerSession;
 
-/// Texts that changed and are to be kept in files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// For `kvConfig.json`.
-    pub key_values: Option<String>,
-    /// For the properties file of settings.
-    pub settings: Option<String>,
+/// Where the key-value table is kept.
+pub trait KeyValueFile: Send + Sync {
+    /// Replaces the file with `text` and returns when that is on the disk. An error names the file.
+    fn replace(&self, text: &str) -> Result<(), String>;
 }
 
 /// A one-way request to a broker. Losing it is harmless: the broker finds out by asking.
@@ -64,9 +63,10 @@ pub struct Summary {
 }
 
 /// The name server that all connections share.
-#[derive(Debug)]
 pub struct NameServer {
     state: RwLock<State>,
+    /// Locked while it is written, so that an older table never replaces a newer one.
+    file: Mutex<Box<dyn KeyValueFile>>,
     last_connection: AtomicU64,
     started_at: Timestamp,
     /// A route was found once: the registry is filled, and no client has to wait any more.
@@ -78,7 +78,6 @@ struct State {
     registry: Registry,
     key_values: KeyValues,
     options: Options,
-    options_changed: bool,
     notices: VecDeque<Notice>,
     scan_due_at: Timestamp,
     /// Dropped and not yet told to the server; at most `BROKERS_MAX`.
@@ -86,34 +85,34 @@ struct State {
 }
 
 impl NameServer {
-    /// A name server without brokers, started at `now`.
-    pub fn new(options: Options, key_values: KeyValues, now: Timestamp) -> Arc<Self> {
+    /// A name server without brokers, started at `now`; `key_values` is what `file` holds.
+    pub fn new(options: Options, key_values: KeyValues, file: Box<dyn KeyValueFile>, now: Timestamp) -> Arc<Self> {
         let scan_due_at = now.plus_ms(options.scan_interval_ms);
         let state = State {
             registry: Registry::default(),
             key_values,
             options,
-            options_changed: false,
             notices: VecDeque::new(),
             scan_due_at,
             expired: Vec::new(),
         };
         Arc::new(Self {
             state: RwLock::new(state),
+            file: Mutex::new(file),
             last_connection: AtomicU64::new(0),
             started_at: now,
             has_served: AtomicBool::new(false),
         })
     }
 
-    /// The session of a new connection.
-    pub fn session(self: &Arc<Self>) -> NameServerSession {
+    /// The session of a new connection; `waker` is woken when one of its jobs has ended.
+    pub fn session(self: &Arc<Self>, waker: Waker) -> NameServerSession {
         let connection = ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1);
-        NameServerSession::new(self.clone(), connection)
+        NameServerSession::new(self.clone(), connection, waker)
     }
 
-    /// Drops brokers that were silent for too long, and says which were dropped since this was last asked: for the log,
-    /// and so that their connections be closed (a session knows its [`NameServerSession::connection`]).
+    /// Drops brokers that were silent for too long, and says which were dropped since this was last asked, for the log.
+    /// Their connections stay: one that is dead is closed for being idle.
     pub fn expire(&self, now: Timestamp) -> Vec<Expired> {
         self.scan(now);
         std::mem::take(&mut self.state.write().expired)
@@ -130,12 +129,17 @@ impl NameServer {
         state.expired.extend(expired.into_iter().take(room));
     }
 
-    /// What is to be written to files since this was last asked.
-    pub fn take_changes(&self) -> Changes {
-        let mut state = self.state.write();
-        let key_values = state.key_values.take_changed().then(|| state.key_values.to_json());
-        let settings = std::mem::take(&mut state.options_changed).then(|| state.options.to_text());
-        Changes { key_values, settings }
+    /// Brings the key-value table to the disk if it changed. What could not be kept counts as changed still.
+    fn keep_key_values(&self) -> Result<(), Refusal> {
+        let file = self.file.lock();
+        let text = {
+            let mut state = self.state.write();
+            state.key_values.take_changed().then(|| state.key_values.to_json())
+        };
+        text.map_or(Ok(()), |text| file.replace(&text)).map_err(|problem| {
+            self.state.write().key_values.mark_changed();
+            Refusal::Unavailable(format!("the key-value table is changed but cannot be kept: {problem}"))
+        })
     }
 
     /// What is to be sent to brokers since this was last asked.

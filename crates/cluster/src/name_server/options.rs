@@ -1,4 +1,5 @@
-//! Settings of a name server: one table of name, type, default and meaning. Names are RocketMQ's.
+//! Settings of a name server: one table of name, type, default and meaning. Names are RocketMQ's, but for
+//! `brokerTimeoutMillis`, which RocketMQ has fixed. Changes made while running hold until the process ends.
 
 use base::Refusal;
 use base::cursor::preview;
@@ -65,6 +66,8 @@ options! {
     delete_topic_with_broker_registration: bool = false, "deleteTopicWithBrokerRegistration";
     /// How often silent brokers are looked for, in milliseconds.
     scan_interval_ms: u64 = 5000, "scanNotActiveBrokerInterval";
+    /// How long a broker may be silent that did not say so itself, in milliseconds.
+    broker_timeout_ms: u64 = 120_000, "brokerTimeoutMillis";
 }
 
 impl Options {

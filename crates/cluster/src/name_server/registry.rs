@@ -15,9 +15,7 @@ use serde_json::Value;
 use wire::rocketmq::body::route::{MASTER_ID, QueueData};
 use wire::rocketmq::registration::Registration;
 
-use super::broker::{
-    Arrival, BROKER_TIMEOUT_MS, BrokerIdentity, BrokerTraits, ConnectionId, Expired, LowestIdChange, Registered,
-};
+use super::broker::{Arrival, BrokerIdentity, BrokerTraits, ConnectionId, Expired, LowestIdChange, Registered};
 
 /// Permission bit of writing.
 pub(super) const PERMISSION_WRITE: u32 = 2;
@@ -232,7 +230,7 @@ impl Registry {
         let live = Live {
             broker_name: name.clone(),
             last_seen: arrival.now,
-            timeout_ms: timeout_ms.unwrap_or(BROKER_TIMEOUT_MS),
+            timeout_ms: timeout_ms.unwrap_or(arrival.timeout_ms),
             data_version: what.topics.data_version,
             connection: arrival.connection,
             ha_address: traits.ha_address.to_owned(),
@@ -345,12 +343,7 @@ impl Registry {
         for key in keys {
             let Some(live) = self.remove_live(&key) else { continue };
             let lowest_id_change = self.remove_address(&live.broker_name, &key.1);
-            expired.push(Expired {
-                broker_name: live.broker_name.to_string(),
-                address: key.1,
-                connection: live.connection,
-                lowest_id_change,
-            });
+            expired.push(Expired { broker_name: live.broker_name.to_string(), address: key.1, lowest_id_change });
         }
         expired
     }

@@ -6,17 +6,21 @@
 //!
 //! Answers can be much larger than requests, so no request is taken while more than [`OUTPUT_BACKLOG_SIZE_MAX`] bytes
 //! wait to be written: the frames that were already read wait here, in order, and `wants_input` is false.
+//!
+//! An answer that promises a change to the key-value table is given by a job, once the table is on the disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 use base::Timestamp;
 use base::cursor::DecodeError;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use wire::rocketmq::code::response;
-use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Header, frame_len};
+use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, frame_len};
 
 use super::NameServer;
 use super::answers::{Answer, Rejection, answer};
@@ -27,6 +31,9 @@ use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 /// How soon to look again whether the peer has read enough for the next request, in ms.
 const BACKLOG_RETRY_MS: u64 = 5;
 
+/// Changes of one connection on their way to the disk; more wait to be read.
+const JOBS_MAX: usize = 64;
+
 /// One connection to the name server.
 pub struct NameServerSession {
     server: Arc<NameServer>,
@@ -35,20 +42,30 @@ pub struct NameServerSession {
     /// Whole frames that wait until the peer has read its answers; each is known to decode.
     waiting: VecDeque<Bytes>,
     retry_at: Option<Timestamp>,
+    jobs: VecDeque<Job>,
+    jobs_running: usize,
+    /// Answers of jobs that have ended.
+    done: Arc<Mutex<Vec<Bytes>>>,
+    waker: Waker,
 }
 
 impl NameServerSession {
-    pub(super) fn new(server: Arc<NameServer>, connection: ConnectionId) -> Self {
-        Self { server, connection, output: Output::default(), waiting: VecDeque::new(), retry_at: None }
-    }
-
-    /// The connection, as named in [`super::broker::Expired`].
-    pub const fn connection(&self) -> ConnectionId {
-        self.connection
+    pub(super) fn new(server: Arc<NameServer>, connection: ConnectionId, waker: Waker) -> Self {
+        Self {
+            server,
+            connection,
+            output: Output::default(),
+            waiting: VecDeque::new(),
+            retry_at: None,
+            jobs: VecDeque::new(),
+            jobs_running: 0,
+            done: Arc::default(),
+            waker,
+        }
     }
 
     fn is_backed_up(&self) -> bool {
-        self.output.size() > OUTPUT_BACKLOG_SIZE_MAX
+        self.output.size() > OUTPUT_BACKLOG_SIZE_MAX || self.jobs_running >= JOBS_MAX
     }
 
     fn act(&mut self, command: &Command<'_>, now: Timestamp) {
@@ -60,37 +77,29 @@ impl NameServerSession {
             self.server.scan(now);
         }
         let outcome = answer(&self.server, self.connection, command, now);
-        if command.header.is_one_way() {
-            return;
-        }
+        let asked = Asked { form: command.form, opaque: command.header.opaque, one_way: command.header.is_one_way() };
         match outcome.and_then(fit) {
-            Ok(Answer { header, body }) => {
-                self.reply(command, response::SUCCESS, None, |sink| header.encode(sink), body);
-            }
-            Err(Rejection { code, remark }) => self.reply(command, code, Some(remark), |_| {}, Bytes::new()),
+            Ok(answer) if answer.once_kept => self.answer_once_kept(asked),
+            outcome => asked.reply(outcome).into_iter().for_each(|piece| self.output.push(piece)),
         }
     }
 
-    fn reply(
-        &mut self,
-        command: &Command<'_>,
-        code: i32,
-        remark: Option<String>,
-        fields: impl FnOnce(&mut wire::rocketmq::field::FieldSink<'_>),
-        body: Bytes,
-    ) {
-        let header = Header {
-            code,
-            language: SPOKEN_LANGUAGE,
-            version: SPOKEN_VERSION,
-            opaque: command.header.opaque,
-            flag: FLAG_RESPONSE,
-            remark: remark.map(Into::into),
-        };
-        let mut head = BytesMut::new();
-        frame::encode_head(&mut head, command.form, &header, fields, body.len());
-        self.output.push(head.freeze());
-        self.output.push(body);
+    fn answer_once_kept(&mut self, asked: Asked) {
+        let (server, done, waker) = (self.server.clone(), self.done.clone(), self.waker.clone());
+        self.jobs_running += 1;
+        self.jobs.push_back(Box::new(move || {
+            let kept = server.keep_key_values().map(|()| Answer::default()).map_err(Rejection::from);
+            let [head, _] = asked.reply(kept);
+            done.lock().push(head);
+            waker.wake();
+        }));
+    }
+
+    fn take_done(&mut self) {
+        for reply in std::mem::take(&mut *self.done.lock()) {
+            self.jobs_running -= 1;
+            self.output.push(reply);
+        }
     }
 
     fn take_frame(&mut self, frame: Bytes, now: Timestamp) -> Result<(), CloseReason> {
@@ -105,6 +114,38 @@ impl NameServerSession {
     }
 }
 
+/// How a request wants to be answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    form: Form,
+    opaque: i32,
+    one_way: bool,
+}
+
+impl Asked {
+    /// Head and body of the answer; both are empty if none is wanted.
+    fn reply(self, outcome: Result<Answer, Rejection>) -> [Bytes; 2] {
+        if self.one_way {
+            return [Bytes::new(), Bytes::new()];
+        }
+        let (code, remark, answer) = match outcome {
+            Ok(answer) => (response::SUCCESS, None, answer),
+            Err(Rejection { code, remark }) => (code, Some(remark.into()), Answer::default()),
+        };
+        let header = Header {
+            code,
+            language: SPOKEN_LANGUAGE,
+            version: SPOKEN_VERSION,
+            opaque: self.opaque,
+            flag: FLAG_RESPONSE,
+            remark,
+        };
+        let mut head = BytesMut::new();
+        frame::encode_head(&mut head, self.form, &header, |sink| answer.header.encode(sink), answer.body.len());
+        [head.freeze(), answer.body]
+    }
+}
+
 impl Session for NameServerSession {
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
         self.wake(now);
@@ -116,6 +157,7 @@ impl Session for NameServerSession {
     }
 
     fn wake(&mut self, now: Timestamp) {
+        self.take_done();
         while !self.is_backed_up() {
             let Some(frame) = self.waiting.pop_front() else { break };
             if let Ok(command) = Command::decode(&frame) {
@@ -138,11 +180,11 @@ impl Session for NameServerSession {
     }
 
     fn is_busy(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.jobs_running > 0
     }
 
     fn take_job(&mut self) -> Option<Job> {
-        None
+        self.jobs.pop_front()
     }
 
     fn closed(&mut self, _now: Timestamp) {

@@ -1,5 +1,7 @@
 //! Promises about routes, lists, permissions and the key-value table.
 
+use std::sync::atomic::Ordering;
+
 use base::document::{TopicDocument, TopicTableDocument};
 use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
 use base::session::Session;
@@ -15,7 +17,7 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 use wire::rocketmq::registration::Registration;
 
-use crate::client::{Client, START, ask, broker, name_server, topic, topics};
+use crate::client::{Client, MemoryFile, START, ask, broker, name_server, topic, topics};
 
 #[test]
 fn an_answer_has_the_form_the_number_and_our_version() {
@@ -182,25 +184,45 @@ fn a_topic_is_deleted_everywhere_or_in_one_cluster() {
 
 #[test]
 fn keys_and_values_are_put_got_listed_and_deleted() {
-    let server = name_server(Options::default());
-    let mut client = Client::new(&server);
+    let mut client = Client::new(&name_server(Options::default()));
     let key = [("namespace", "n"), ("key", "k")];
     let missing = client.ask(&ask(request::GET_KV_CONFIG, &key));
     assert_eq!((missing.code, missing.remark()), (response::QUERY_NOT_FOUND, "No config item, Namespace: n Key: k"));
     let missing = client.ask(&ask(request::GET_KV_LIST_BY_NAMESPACE, &key[..1]));
     assert_eq!((missing.code, missing.remark()), (response::QUERY_NOT_FOUND, "No config item, Namespace: n"));
-    assert_eq!(server.take_changes().key_values, None);
     client.ask(&ask(request::PUT_KV_CONFIG, &[key[0], key[1], ("value", "v=1")]));
     assert_eq!(client.ask(&ask(request::GET_KV_CONFIG, &key)).fields["value"], "v=1");
     let listed = client.ask(&ask(request::GET_KV_LIST_BY_NAMESPACE, &key[..1]));
     assert_eq!(KvTable::decode(&listed.body).expect("table").table["k"], "v=1");
-    let kept = server.take_changes().key_values.expect("changed");
-    assert_eq!(kept, r#"{"configTable":{"n":{"k":"v=1"}}}"#);
     assert_eq!(client.ask(&ask(request::DELETE_KV_CONFIG, &key)).code, response::SUCCESS);
     assert_eq!(client.ask(&ask(request::GET_KV_CONFIG, &key)).code, response::QUERY_NOT_FOUND);
-    // After a restart the file holds.
-    let restarted = NameServer::new(Options::default(), KeyValues::from_json(kept.as_bytes()).expect("reads"), START);
+}
+
+#[test]
+fn a_value_is_in_its_file_before_the_answer() {
+    let file = MemoryFile::default();
+    let server = NameServer::new(Options::default(), KeyValues::default(), Box::new(file.clone()), START);
+    let mut client = Client::new(&server);
+    let key = [("namespace", "n"), ("key", "k")];
+    let put = ask(request::PUT_KV_CONFIG, &[key[0], key[1], ("value", "v=1")]);
+    client.session.receive(&mut put.frame(1), START).expect("a frame");
+    assert!(client.replies().is_empty() && client.session.is_busy(), "no answer before the job is done");
+    client.session.take_job().expect("the table is to be written")();
+    assert_eq!(*file.text.lock(), r#"{"configTable":{"n":{"k":"v=1"}}}"#);
+    client.session.wake(START);
+    assert_eq!(client.replies()[0].code, response::SUCCESS);
+
+    let kept = KeyValues::from_json(file.text.lock().as_bytes()).expect("reads");
+    let restarted = NameServer::new(Options::default(), kept, Box::new(file.clone()), START);
     assert_eq!(Client::new(&restarted).ask(&ask(request::GET_KV_CONFIG, &key)).fields["value"], "v=1");
+
+    file.has_no_room.store(true, Ordering::Relaxed);
+    let refused = client.ask(&ask(request::DELETE_KV_CONFIG, &key));
+    assert_eq!(refused.code, response::SYSTEM_ERROR);
+    assert!(refused.remark().contains("no space left"), "{:?}", refused.remark);
+    file.has_no_room.store(false, Ordering::Relaxed);
+    assert_eq!(client.ask(&ask(request::DELETE_KV_CONFIG, &key)).code, response::SUCCESS);
+    assert_eq!(*file.text.lock(), r#"{"configTable":{"n":{}}}"#, "what failed is made good");
 }
 
 #[test]

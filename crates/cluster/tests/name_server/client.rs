@@ -4,16 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 
 use base::Timestamp;
 use base::document::{DataVersion, TopicDocument, TopicTableDocument};
 use base::session::Session;
 use bytes::BytesMut;
-use cluster::name_server::NameServer;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::session::NameServerSession;
+use cluster::name_server::{KeyValueFile, NameServer};
 use cluster::registration::{Identity, register_request};
+use parking_lot::Mutex;
 use wire::rocketmq::body::route::TopicRouteData;
 use wire::rocketmq::body::topic_list::TopicList;
 use wire::rocketmq::code::{request, response};
@@ -22,7 +25,24 @@ use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language,
 pub const START: Timestamp = Timestamp(1_000_000);
 
 pub fn name_server(options: Options) -> Arc<NameServer> {
-    NameServer::new(options, KeyValues::default(), START)
+    NameServer::new(options, KeyValues::default(), Box::new(MemoryFile::default()), START)
+}
+
+/// The key-value file, in memory.
+#[derive(Clone, Default)]
+pub struct MemoryFile {
+    pub text: Arc<Mutex<String>>,
+    pub has_no_room: Arc<AtomicBool>,
+}
+
+impl KeyValueFile for MemoryFile {
+    fn replace(&self, text: &str) -> Result<(), String> {
+        if self.has_no_room.load(Ordering::Relaxed) {
+            return Err("kvConfig.json: no space left on device".to_owned());
+        }
+        text.clone_into(&mut self.text.lock());
+        Ok(())
+    }
 }
 
 /// An answer, copied out of its frame.
@@ -121,12 +141,16 @@ pub struct Client {
 
 impl Client {
     pub fn new(server: &Arc<NameServer>) -> Self {
-        Self { session: server.session(), now: START, opaque: 100 }
+        Self { session: server.session(Waker::noop().clone()), now: START, opaque: 100 }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Vec<Reply> {
         let mut input = BytesMut::from(bytes);
         self.session.receive(&mut input, self.now).expect("frames");
+        while let Some(job) = self.session.take_job() {
+            job();
+            self.session.wake(self.now);
+        }
         self.replies()
     }
 

@@ -6,7 +6,7 @@ use wire::rocketmq::code::{request, response};
 use crate::client::{Client, ask, name_server};
 
 #[test]
-fn settings_are_shown_changed_and_kept() {
+fn settings_are_shown_and_changed() {
     let server = name_server(Options::default());
     let mut client = Client::new(&server);
     let shown = client.ask(&ask(request::GET_NAME_SERVER_CONFIG, &[]));
@@ -15,9 +15,7 @@ fn settings_are_shown_changed_and_kept() {
     assert_eq!(client.ask(&update(b"orderMessageEnable=true\n")).code, response::SUCCESS);
     let shown = client.ask(&ask(request::GET_NAME_SERVER_CONFIG, &[]));
     assert!(shown.text().contains("orderMessageEnable=true\n"), "{}", shown.text());
-    assert_eq!(server.take_changes().settings.as_deref(), Some(shown.text()));
     assert_eq!(client.ask(&update(b"")).code, response::SUCCESS);
-    assert_eq!(server.take_changes().settings, None);
 }
 
 #[test]
