@@ -15,8 +15,9 @@ pub const TOPIC_NAME_SIZE_MAX: usize = 127;
 /// Longest name of a retry or dead-letter topic, in bytes: prefix and group name.
 pub const INTERNAL_TOPIC_NAME_SIZE_MAX: usize = 255;
 
-/// Longest group name, in bytes (RocketMQ `Validators`: 255 at the client).
-pub const GROUP_NAME_SIZE_MAX: usize = 255;
+/// Longest group name, in bytes. RocketMQ's `Validators` allow 255 at the client, but the retry topic, `%RETRY%` before the
+/// name, is a folder, and those have at most 255.
+pub const GROUP_NAME_SIZE_MAX: usize = INTERNAL_TOPIC_NAME_SIZE_MAX - "%RETRY%".len();
 
 /// Longest property block of a message, in bytes: its length is a signed 16-bit number in the record.
 pub const PROPERTIES_SIZE_MAX: usize = i16::MAX as usize;

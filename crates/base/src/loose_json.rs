@@ -1,12 +1,16 @@
 //! Reads the JSON dialects of RocketMQ's Java side (fastjson): object keys may be bare numbers or words, or objects.
 //!
 //! `{0:"10.0.0.1:10911"}` and `{{"queueId":0,"topic":"t"}:5}` are both read; a key that is an object becomes its own
-//! compact JSON text. Everything else is JSON as usual. Nesting is bounded, so no input can exhaust the stack.
+//! compact JSON text. Everything else is JSON as usual. Nesting and the number of values are bounded, so no input can exhaust the stack or
+//! the memory.
 
 use serde_json::{Map, Number, Value};
 
 /// Objects and arrays within each other.
 const DEPTH_MAX: usize = 64;
+
+/// Values in a text: more than the largest documents have, and some hundred MiB when read.
+const VALUES_MAX: usize = 4 * 1024 * 1024;
 
 /// What is wrong with the text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +31,7 @@ impl std::error::Error for JsonError {}
 
 /// Parses all of `text`.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
-    let mut parser = Parser { text, position: 0 };
+    let mut parser = Parser { text, position: 0, values_left: VALUES_MAX };
     let value = parser.value(DEPTH_MAX)?;
     parser.skip_blanks();
     if parser.position < text.len() {
@@ -39,6 +43,7 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
 struct Parser<'a> {
     text: &'a [u8],
     position: usize,
+    values_left: usize,
 }
 
 impl Parser<'_> {
@@ -66,6 +71,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, JsonError> {
+        self.values_left = self.values_left.checked_sub(1).ok_or(self.error("fewer values"))?;
         self.skip_blanks();
         match self.peek() {
             Some(b'{') => self.object(depth).map(Value::Object),

@@ -94,7 +94,7 @@ impl TopicName {
 }
 
 impl GroupName {
-    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 255 bytes.
+    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`; at most 248 bytes.
     pub fn checked(name: &str) -> Result<Self, Refusal> {
         check("group", name, GROUP_NAME_SIZE_MAX)?;
         Ok(Self::trusted(name))

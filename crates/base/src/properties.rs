@@ -91,10 +91,12 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
     })
 }
 
-/// The value of the property `name`, if it is there and is UTF-8.
+/// The value of the property `name`, if it is there and is UTF-8. The last one counts, as for RocketMQ's clients, which read
+/// the block into a map; so what a broker appends cannot be forestalled by a sender.
 pub fn find<'a>(block: &'a [u8], name: &str) -> Option<&'a str> {
     iterate(block)
-        .find(|property| property.name == name.as_bytes())
+        .filter(|property| property.name == name.as_bytes())
+        .last()
         .and_then(|property| std::str::from_utf8(property.value).ok())
 }
 
@@ -148,6 +150,11 @@ mod tests {
         assert_eq!((wait.start, wait.end), (4, 14));
         assert_eq!(without(block, &["WAIT"]), b"a\x011\x02c\x013\x02");
         assert_eq!(find(block, "c"), Some("3"));
+    }
+
+    #[test]
+    fn the_last_of_equal_names_counts() {
+        assert_eq!(find(b"a\x011\x02b\x012\x02a\x013\x02", "a"), Some("3"));
     }
 
     #[test]

@@ -310,8 +310,7 @@ impl Broker {
     /// Writes every document that changed. Waits for the disk.
     pub fn save(&self, now: Timestamp) -> Result<(), StorageError> {
         self.catalog.save(&self.store)?;
-        self.offsets.save(&self.store, now)?;
-        self.save_delay_progress(now)
+        self.offsets.save(&self.store, now)
     }
 
     /// Writes how far delayed messages were delivered, if that changed. Waits for the disk.
@@ -330,6 +329,7 @@ impl Broker {
     /// Stops in good order.
     pub fn close(&self, now: Timestamp) -> Result<(), StorageError> {
         self.save(now)?;
+        self.save_delay_progress(now)?;
         self.store.close()
     }
 }

@@ -11,7 +11,9 @@ pub(crate) async fn get(State(sources): State<Sources>) -> impl IntoResponse {
     let problem = sources.broker.as_ref().and_then(|broker| {
         let poisoned = broker.poisoned().map(|refusal| refusal.to_string());
         poisoned.or_else(|| {
-            broker.store().writes_are_refused().then(|| "the disk is full: no more messages are taken".to_owned())
+            broker.store().writes_are_refused().then(|| {
+                "the disk is full: messages are refused, or will be once the log's current segment is full".to_owned()
+            })
         })
     });
     let (status, body) = match problem {

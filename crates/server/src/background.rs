@@ -198,16 +198,9 @@ fn write_back(broker: &Broker, bells: &Bells) {
 }
 
 fn index_keys(broker: &Broker, bells: &Bells) {
-    let mut has_failed = false;
+    let mut problems = Problems::default();
     while !bells.is_stopping() {
-        match broker.store().index_staged() {
-            Ok(_) => {}
-            Err(error) if !has_failed => {
-                has_failed = true;
-                tracing::error!(%error, "keys cannot be indexed; messages are stored but not found by key until the next start");
-            }
-            Err(_) => {}
-        }
+        problems.report("keys cannot be indexed; no more messages are taken", broker.store().index_staged());
         thread::park_timeout(INDEX_INTERVAL);
     }
 }

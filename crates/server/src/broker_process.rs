@@ -74,6 +74,12 @@ pub(crate) fn open(
     for path in &recovery.set_aside {
         tracing::error!(path = %path.display(), "a whole log segment lies after unfinished bytes; it is moved aside, not removed");
     }
+    for path in &recovery.unusable {
+        tracing::warn!(path = %path.display(), "a file of queue entries or keys has the wrong size; it is moved aside and made again from the log");
+    }
+    if recovery.entries_made_again {
+        tracing::info!(records = recovery.records, "all queue entries were made again from the log");
+    }
     for offset in &recovery.damaged {
         tracing::error!(log_offset = %offset, "a record of the log is damaged and will not be served");
     }

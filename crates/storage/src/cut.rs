@@ -13,8 +13,10 @@ use crate::segment::Segment;
 use crate::window::{WINDOW_SIZE, Window};
 
 /// Clears everything after the end of the log, so that no old bytes are ever taken for records, and removes
-/// segments after the one being written that hold anything. Returns the segments to go on with.
+/// segments after the one being written: those that hold anything are set aside below `root`. Returns the segments to
+/// go on with.
 pub(crate) fn cut_log(
+    root: &Path,
     segments: Vec<Arc<Segment>>,
     end: LogOffset,
     recovery: &mut Recovery,
@@ -26,7 +28,7 @@ pub(crate) fn cut_log(
             if used > 0 {
                 // Its bytes were never promised, but people may want to look at them.
                 recovery.cut_bytes += used;
-                recovery.set_aside.push(disk::set_aside(segment.file().path(), ".cut")?);
+                recovery.set_aside.push(disk::set_aside(root, segment.file().path())?);
             } else {
                 disk::remove_file(segment.file().path())?;
             }

@@ -227,13 +227,24 @@ pub fn remove_directory(path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Moves a file aside so that its bytes are kept for people to look at.
-pub fn set_aside(path: &Path, suffix: &str) -> Result<PathBuf, StorageError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    let aside = PathBuf::from(name);
-    fs::rename(path, &aside).map_err(StorageError::io("move aside", path))?;
-    Ok(aside)
+/// Moves a file out of the way so that its bytes are kept for people to look at: into the folder `set-aside` of `root`,
+/// under its way from there with dashes. Only if that is another disk, beside its kin, where a Java broker would trip over
+/// it.
+pub fn set_aside(root: &Path, path: &Path) -> Result<PathBuf, StorageError> {
+    let folder = root.join("set-aside");
+    create_directory(&folder)?;
+    let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
+    let free = |number: u32| if number == 1 { folder.join(&way) } else { folder.join(format!("{way}.{number}")) };
+    let aside = (1..).map(free).find(|aside| !aside.exists()).unwrap_or_else(|| folder.join(&way));
+    match fs::rename(path, &aside) {
+        Ok(()) => Ok(aside),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            let beside = path.with_extension("set-aside");
+            fs::rename(path, &beside).map_err(StorageError::io("move aside", path))?;
+            Ok(beside)
+        }
+        Err(error) => Err(StorageError::io("move aside", path)(error)),
+    }
 }
 
 /// Puts the names in the directory of `path` on the disk.

@@ -150,8 +150,12 @@ struct State {
 
 impl KeyIndex {
     /// Opens the files there are. Also returns the last log offset the index is sure to hold; `None` if it holds
-    /// none, so that everything must be indexed again.
-    pub(crate) fn open(directory: PathBuf, shape: Shape) -> Result<(Self, Option<LogOffset>), StorageError> {
+    /// none, so that everything must be indexed again. Files that cannot be used are moved aside and named in `unusable`.
+    pub(crate) fn open(
+        directory: PathBuf,
+        shape: Shape,
+        unusable: &mut Vec<PathBuf>,
+    ) -> Result<(Self, Option<LogOffset>), StorageError> {
         let mut state = State::default();
         let names: Vec<_> = disk::list(&directory)?.into_iter().filter(|name| is_file_name(name)).collect();
         let mut files = Vec::new();
@@ -162,7 +166,7 @@ impl KeyIndex {
         if files.iter().any(is_unusable) {
             // Made with other settings or cut short: everything is indexed again from the log.
             for file in &files {
-                disk::set_aside(file.path(), ".unusable")?;
+                unusable.push(disk::set_aside(directory.parent().unwrap_or(&directory), file.path())?);
             }
             files.clear();
         }
@@ -456,7 +460,7 @@ mod tests {
     #[test]
     fn keys_are_found_newest_first_across_files_and_after_reopening() {
         let directory = tempfile::tempdir().expect("directory");
-        let (index, last) = KeyIndex::open(directory.path().to_owned(), SHAPE).expect("opens");
+        let (index, last) = KeyIndex::open(directory.path().to_owned(), SHAPE, &mut Vec::new()).expect("opens");
         assert_eq!(last, None);
         for number in 0..25_u64 {
             let hash = (number % 5) as u32;
@@ -466,7 +470,7 @@ mod tests {
         assert_eq!(find(&index, 3), expected);
         assert_eq!(find(&index, 3 + 7), Vec::<u64>::new(), "same slot, other hash");
         index.flush().expect("flushes");
-        let (reopened, last) = KeyIndex::open(directory.path().to_owned(), SHAPE).expect("opens");
+        let (reopened, last) = KeyIndex::open(directory.path().to_owned(), SHAPE, &mut Vec::new()).expect("opens");
         assert_eq!((find(&reopened, 3), last), (expected, Some(LogOffset(2400))));
         reopened.drop_before(LogOffset(1000)).expect("drops");
         assert_eq!(find(&reopened, 3), vec![2300, 1800, 1300]);

@@ -61,6 +61,10 @@ pub struct Recovery {
     pub damaged: Vec<LogOffset>,
     /// Whole segments after the end of the log, moved aside.
     pub set_aside: Vec<PathBuf>,
+    /// Files of queue entries or keys that could not be used, moved aside: what was in them is made again from the log.
+    pub unusable: Vec<PathBuf>,
+    /// Whether all queue entries were made again from the log.
+    pub entries_made_again: bool,
     /// Whether the last process stopped in good order.
     pub was_clean: bool,
 }
@@ -112,34 +116,36 @@ pub(crate) fn open_segments(directory: &Path, configured: u64) -> Result<(Vec<Ar
     Ok((segments, segment_size))
 }
 
-/// Opens every queue found under `directory`, with the entries that are sure to be there (records below `sure`).
-/// Also tells whether every file was usable; if not, the whole log must be read again.
+/// Opens every queue found in the data directory `root`, with the entries that are sure to be there (records below `sure`).
+/// Files that cannot be used are moved aside and named in `unusable`: the whole log must be read again.
 pub(crate) fn open_queues(
-    directory: &Path,
+    root: &Path,
     entries_per_file: u64,
     sure: LogOffset,
-) -> Result<(Queues, bool), StorageError> {
+    unusable: &mut Vec<PathBuf>,
+) -> Result<Queues, StorageError> {
+    let directory = &root.join("consumequeue");
     let mut queues = Queues::new();
-    let mut all_usable = true;
     for topic in disk::list(directory)? {
         for name in disk::list(&directory.join(&topic))? {
             let Ok(number) = name.parse::<u32>() else { continue };
             let path = directory.join(&topic).join(&name);
             let (topic, queue) = (TopicName::trusted(&topic), QueueId(number));
-            let (first, next) = queue_bounds(&path, entries_per_file, sure, &mut all_usable)?;
+            let (first, next) = queue_bounds(root, &path, entries_per_file, sure, unusable)?;
             let index = QueueIndex::new(topic.clone(), queue, path, entries_per_file, first, next);
             queues.insert((topic, queue), Arc::new(index));
         }
     }
-    Ok((queues, all_usable))
+    Ok(queues)
 }
 
 /// First and one past the last entry whose record lies below `sure`.
 fn queue_bounds(
+    root: &Path,
     directory: &Path,
     entries_per_file: u64,
     sure: LogOffset,
-    all_usable: &mut bool,
+    unusable: &mut Vec<PathBuf>,
 ) -> Result<(QueueOffset, QueueOffset), StorageError> {
     let file_size = entries_per_file * ENTRY_SIZE as u64;
     let mut starts = Vec::new();
@@ -150,8 +156,7 @@ fn queue_bounds(
             starts.push(start);
         } else {
             // Of another size or cut short: its entries are made again from the log.
-            disk::set_aside(&path, ".unusable")?;
-            *all_usable = false;
+            unusable.push(disk::set_aside(root, &path)?);
         }
     }
     let Some(&oldest) = starts.first() else { return Ok((QueueOffset(0), QueueOffset(0))) };
@@ -318,11 +323,15 @@ impl Replay<'_> {
                 return Ok(next);
             }
         }
+        let known = if self.recovery.was_clean {
+            "although the last process stopped in good order".to_owned()
+        } else {
+            format!("below {}, where everything is known to have been on the disk", self.durable)
+        };
         Err(StorageError::Damaged {
             path,
             problem: format!(
-                "no whole record at log offset {offset}, below {}, where everything is known to have been on the disk. Restore the file from a copy or a replica",
-                self.durable
+                "no whole record at log offset {offset}, {known}. Restore the file from a copy or a replica"
             ),
         })
     }

@@ -1,5 +1,8 @@
 //! The store: log, queues and key index of one data directory, opened together and kept in step.
 
+mod open;
+
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +18,11 @@ use parking_lot::{Mutex, RwLock};
 use crate::batch::{AppendBatch, Appended};
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
-use crate::cut;
 use crate::disk::{self, DirectoryLock, DiskFile};
 use crate::error::StorageError;
-use crate::key_index::{KeyIndex, Shape};
+use crate::key_index::KeyIndex;
 use crate::queue_index::{Entry, QueueIndex};
-use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
+use crate::recover::{self, Queues};
 use crate::retention::{DiskState, RetentionPolicy};
 
 /// How a store is laid out and what it keeps.
@@ -65,7 +67,11 @@ pub struct Store {
     queues: RwLock<Queues>,
     key_index: Option<KeyIndex>,
     /// Batches whose keys are still to be indexed, in log order.
-    unindexed: Mutex<Vec<Arc<Appended>>>,
+    unindexed: Mutex<VecDeque<Arc<Appended>>>,
+    /// One thread indexes at a time, so that keys stay in log order.
+    indexing: Mutex<()>,
+    /// Keys could not be written when this was last tried: no more messages are taken meanwhile.
+    index_has_failed: AtomicBool,
     writes_refused: AtomicBool,
     /// The next segment could not be made for lack of room.
     has_no_room: AtomicBool,
@@ -74,93 +80,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the directory, making it if it is missing, and recovers what an unclean stop left.
-    pub fn open(
-        mut options: Options,
-        metrics: Arc<Metrics>,
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(Self, Recovery), StorageError> {
-        let root = options.directory.clone();
-        let lock = disk::lock_directory(&root)?;
-        let abort = root.join("abort");
-        let mut recovery = Recovery { was_clean: !disk::exists(&abort), ..Recovery::default() };
-        let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
-        disk::create_directory(&log_directory)?;
-        let (segments, segment_size) = recover::open_segments(&log_directory, options.segment_size)?;
-        options.segment_size = segment_size;
-        let checkpoint = Checkpoint::read(&root)?;
-        let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
-        let first = LogOffset(segments.first().map_or(0, |segment| segment.base()));
-        let queue_root = root.join("consumequeue");
-        let entries_sure = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-        let (mut queues, queues_usable) = recover::open_queues(&queue_root, options.queue_file_entries, entries_sure)?;
-        let queues_usable = queues_usable && disk::exists(&queue_root);
-        let (key_index, last_key) = open_key_index(&options, &root)?;
-        let keys_from = last_key.map_or(first, |last| recover::end_of_record(&segments, last).max(sure));
-        let entries_from = if queues_usable { sure } else { first };
-        let mut start = entries_from;
-        if key_index.is_some() {
-            start = start.min(keys_from);
-        }
-        // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
-        let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-        let new_queue = |topic: &TopicName, queue: QueueId| {
-            Arc::new(new_queue_at(&queue_root, options.queue_file_entries, topic, queue))
-        };
-        let replay = Replay {
-            segments: &segments,
-            durable,
-            entries_from,
-            keys_from,
-            rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
-            key_index: key_index.as_ref(),
-            queues: &mut queues,
-            new_queue: &new_queue,
-            recovery: &mut recovery,
-            progress,
-        };
-        let end = replay.run(start)?;
-        let segments = cut::cut_log(segments, end, &mut recovery)?;
-        let log = CommitLog::new(log_directory, segment_size, segments, end, options.recent_size, metrics.clone());
-        metrics.log_first_bytes.set(log.first().0);
-        let store = Self {
-            log,
-            queues: RwLock::new(queues),
-            key_index,
-            unindexed: Mutex::default(),
-            writes_refused: AtomicBool::new(false),
-            has_no_room: AtomicBool::new(false),
-            metrics,
-            _lock: lock,
-            options,
-        };
-        store.settle_queues()?;
-        // Made even if no queue has entries: without it, all entries would count as lost at the next start.
-        disk::create_directory(&queue_root)?;
-        // Without room for more it still serves what there is.
-        store.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
-        disk::replace_file(&abort, format!("{}\n", std::process::id()).as_bytes())?;
-        disk::remove_file(&root.join("abort.bak"))?;
-        store.checkpoint()?;
-        Ok((store, recovery))
-    }
-
-    /// Brings every queue to what the log holds, no more and no less.
-    fn settle_queues(&self) -> Result<(), StorageError> {
-        let first = self.log.first();
-        for queue in self.all_queues() {
-            queue.flush()?;
-            cut::cut_queue(
-                &self.queue_path(queue.topic(), queue.queue()),
-                self.options.queue_file_entries,
-                queue.end(),
-            )?;
-            queue.drop_before(first)?;
-            queue.close_files();
-        }
-        Ok(())
-    }
-
     fn queue_path(&self, topic: &TopicName, queue: QueueId) -> PathBuf {
         self.options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string())
     }
@@ -238,6 +157,12 @@ impl Store {
                 self.options.retention.disk_refuse_percent
             )));
         }
+        if self.index_has_failed.load(Ordering::Relaxed) {
+            return Err(StorageError::DiskFull(format!(
+                "keys of messages cannot be written to {}: no more messages are taken until there is room",
+                self.options.directory.join("index").display()
+            )));
+        }
         self.log.append(batch, now)
     }
 
@@ -245,20 +170,29 @@ impl Store {
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         self.log.write_staged(|batch| {
             if self.key_index.is_some() {
-                self.unindexed.lock().push(batch);
+                self.unindexed.lock().push_back(batch);
             }
         })
     }
 
-    /// Indexes the keys of what was written; one thread at a time. Returns whether there was anything.
-    pub fn index_staged(&self) -> Result<bool, StorageError> {
-        let batches = std::mem::take(&mut *self.unindexed.lock());
-        if let Some(index) = &self.key_index {
-            for batch in &batches {
-                index.add(batch)?;
+    /// Indexes the keys of what was written. What fails is tried again next time; no checkpoint is made before it has
+    /// succeeded, so that recovery would do it too.
+    pub fn index_staged(&self) -> Result<(), StorageError> {
+        let Some(index) = &self.key_index else { return Ok(()) };
+        let _in_log_order = self.indexing.lock();
+        let mut batches = std::mem::take(&mut *self.unindexed.lock());
+        while let Some(batch) = batches.pop_front() {
+            if let Err(error) = index.add(&batch) {
+                self.index_has_failed.store(true, Ordering::Relaxed);
+                batches.push_front(batch);
+                let mut unindexed = self.unindexed.lock();
+                batches.append(&mut unindexed);
+                *unindexed = batches;
+                return Err(error);
             }
         }
-        Ok(!batches.is_empty())
+        self.index_has_failed.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts everything appended on the disk.
@@ -291,7 +225,7 @@ impl Store {
         self.log.read(entries, mode)
     }
 
-    /// The record at a place in the log, waiting for the disk if need be. `None` if no record begins there.
+    /// The record at a place in the log, waiting for the disk if need be. `None` if none begins there or it is damaged.
     pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
         let end = self.watermarks().appended();
         if offset < self.log.first() || offset.after(base::record::FILLER_SIZE as u64) > end {
@@ -303,7 +237,8 @@ impl Store {
             return Ok(None);
         }
         let bytes = self.log.read_bytes(offset.0, size, ReadMode::MayWait)?;
-        Ok(Record::decode(&bytes).is_ok_and(|record| record.log_offset == offset).then_some(bytes))
+        let is_intact = |record: Record<'_>| record.log_offset == offset && record.body_is_intact();
+        Ok(Record::decode(&bytes).is_ok_and(is_intact).then_some(bytes))
     }
 
     /// When the record of `entry` was stored, waiting for the disk if need be.
@@ -409,9 +344,9 @@ impl Store {
         Ok(removed)
     }
 
-    /// Whether the disk is too full for more messages.
+    /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
     pub fn writes_are_refused(&self) -> bool {
-        self.writes_refused.load(Ordering::Relaxed) || self.has_no_room.load(Ordering::Relaxed)
+        [&self.writes_refused, &self.has_no_room, &self.index_has_failed].iter().any(|why| why.load(Ordering::Relaxed))
     }
 
     /// Bytes used on the log's disk, and bytes there are.
@@ -432,15 +367,6 @@ impl Store {
         self.checkpoint()?;
         disk::remove_file(&self.options.directory.join("abort"))
     }
-}
-
-fn open_key_index(options: &Options, root: &Path) -> Result<(Option<KeyIndex>, Option<LogOffset>), StorageError> {
-    if !options.key_index {
-        return Ok((None, None));
-    }
-    let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
-    let (index, last) = KeyIndex::open(root.join("index"), shape)?;
-    Ok((Some(index), last))
 }
 
 fn new_queue_at(root: &Path, entries_per_file: u64, topic: &TopicName, queue: QueueId) -> QueueIndex {

@@ -43,12 +43,8 @@ fn body_of(queue: u32, offset: u64) -> Vec<u8> {
     body
 }
 
-/// Appends one message to `queue` with a body that follows from its place.
-fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
-    let index = store.queue(&topic(), QueueId(queue));
-    let body = body_of(queue, index.end().0);
-    let key = format!("KEYS\u{1}k{queue}-{}\u{2}", index.end().0);
-    let draft = Draft {
+fn draft(body: &[u8], queue: u32) -> Draft<'_> {
+    Draft {
         topic: "orders",
         queue: QueueId(queue),
         flag: 0,
@@ -58,9 +54,18 @@ fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
         store_host: "127.0.0.1:2".parse().expect("address"),
         reconsume_times: 0,
         prepared_transaction_offset: 0,
-        body: &body,
-        properties: &[key.as_bytes()],
-    };
+        body,
+        properties: &[],
+    }
+}
+
+/// Appends one message to `queue` with a body that follows from its place.
+fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
+    let index = store.queue(&topic(), QueueId(queue));
+    let body = body_of(queue, index.end().0);
+    let key = format!("KEYS\u{1}k{queue}-{}\u{2}", index.end().0);
+    let properties: &[&[u8]] = &[key.as_bytes()];
+    let draft = Draft { properties, ..draft(&body, queue) };
     let mut batch = AppendBatch::default();
     batch.push(&index, &draft, 0);
     batch.add_key(key_hash("orders", &format!("k{queue}-{}", index.end().0)));
@@ -226,6 +231,69 @@ fn a_damaged_record_is_reported_and_its_neighbours_are_served() {
     let index = store.queue(&topic(), QueueId(0));
     assert_eq!(index.end(), QueueOffset(10));
     assert!(store.record_at(places[5].1).expect("reads").is_some());
+    assert!(store.record_at(places[4].1).expect("reads").is_none(), "a damaged record is not served");
+}
+
+#[test]
+fn what_is_set_aside_lies_where_no_broker_takes_it_for_its_own() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let places: Vec<_> = (0..60).map(|_| append_to(&store, 0)).collect();
+    drop(store);
+    // The first segment's end is damaged above what the checkpoint promised.
+    overwrite_log(directory.path(), places[2].1.0, b"\xff\xff\xff\xff\xff\xff\xff\xff");
+    let (store, recovery) = open(directory.path());
+    assert!(!recovery.set_aside.is_empty());
+    assert!(
+        recovery.set_aside.iter().all(|path| path.starts_with(directory.path().join("set-aside")) && path.exists())
+    );
+    drop(store);
+    let file = directory.path().join("consumequeue/orders/0/00000000000000000000");
+    for _ in 0..2 {
+        std::fs::OpenOptions::new().write(true).open(&file).expect("opens").set_len(33).expect("cuts");
+        let (store, recovery) = open(directory.path());
+        assert_eq!(recovery.unusable.len(), 1);
+        assert!(recovery.unusable[0].starts_with(directory.path().join("set-aside")));
+        assert_eq!(verify_queue(&store, 0), 2);
+    }
+    let names: Vec<_> = std::fs::read_dir(directory.path().join("set-aside")).expect("lists").collect();
+    assert_eq!(names.len(), recovery.set_aside.len() + 2, "nothing set aside is overwritten");
+    let kin = std::fs::read_dir(directory.path().join("commitlog")).expect("lists");
+    assert!(kin.map(|entry| entry.expect("entry").file_name()).all(|name| name.len() == 20));
+}
+
+#[test]
+fn entries_of_a_segment_that_was_taken_away_go_with_it() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let places: Vec<_> = (0..60).map(|_| append_to(&store, 0)).collect();
+    store.close().expect("closes");
+    drop(store);
+    let mut base = SEGMENT_SIZE;
+    while segment_path(directory.path(), base).exists() {
+        std::fs::remove_file(segment_path(directory.path(), base)).expect("removes");
+        base += SEGMENT_SIZE;
+    }
+    let kept = places.iter().filter(|(_, place)| place.0 < SEGMENT_SIZE).count() as u64;
+    let (store, _) = open(directory.path());
+    assert_eq!(verify_queue(&store, 0), kept);
+    assert_eq!(append_to(&store, 0).0, QueueOffset(kept));
+}
+
+#[test]
+fn a_log_without_keys_is_not_read_again() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let index = store.queue(&topic(), QueueId(0));
+    let draft = Draft { properties: &[], ..draft(b"no key", 0) };
+    let mut batch = AppendBatch::default();
+    batch.push(&index, &draft, 0);
+    store.append(batch, Timestamp(1000)).expect("appends");
+    store.write_staged().expect("writes");
+    store.close().expect("closes");
+    drop((index, store));
+    let (store, recovery) = open(directory.path());
+    assert_eq!((recovery.records, store.queue(&topic(), QueueId(0)).end()), (0, QueueOffset(1)));
 }
 
 #[test]
