@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,16 @@ enum End {
 }
 
 impl Drive {
+    /// Whether one more connection may be served. If not, it is to be closed at once: the client sees it and tries
+    /// elsewhere or later.
+    pub(crate) fn has_room(&self, peer: SocketAddr) -> bool {
+        let has_room = self.metrics.connections.get() < self.connections_max;
+        if !has_room {
+            tracing::warn!(%peer, max = self.connections_max, "too many connections (server.connections_max)");
+        }
+        has_room
+    }
+
     /// Drives `session` over `socket` until one of them ends.
     pub(crate) async fn run(mut self, socket: TcpStream, mut session: impl Session, bell: Arc<Bell>, peer: String) {
         self.metrics.connections.add(1);

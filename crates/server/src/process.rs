@@ -9,7 +9,7 @@ use broker::{Broker, Mailbox};
 use console::Sources;
 use dialect::rocketmq::{RocketSession, SessionOptions};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::background::{Background, Bells};
 use crate::bell::Bell;
@@ -68,7 +68,7 @@ impl Process {
             _alive: alive,
         };
         let mut ready = Ready::default();
-        let mut name_servers = settings.broker.name_servers.clone();
+        let mut own_name_server = None;
         // Ports first: a port in use is the most common problem, and found before anything is touched.
         let name_server = match self.role {
             Role::Broker => None,
@@ -83,7 +83,7 @@ impl Process {
             let address = local(&listener);
             ready.parts.push(format!("name server {address}"));
             if self.role == Role::Serve {
-                name_servers.push(reachable(address).to_string());
+                own_name_server = Some(reachable(address).to_string());
             }
             let server = name_server_process::open(settings)?;
             tokio::spawn(name_server_process::serve(server.clone(), listener, drive.clone()));
@@ -91,8 +91,10 @@ impl Process {
         }
         let running = match rocketmq {
             Some(listener) => {
-                ready.parts.push(format!("RocketMQ {}", local(&listener)));
-                Some(self.start_broker(listener, name_servers, &metrics, &drive).await?)
+                let (broker, background, ports) =
+                    self.start_broker(listener, own_name_server, &metrics, &drive).await?;
+                ready.parts.push(format!("RocketMQ {ports}"));
+                Some((broker, background))
             }
             None => None,
         };
@@ -125,11 +127,12 @@ impl Process {
     async fn start_broker(
         &self,
         listener: TcpListener,
-        name_servers: Vec<String>,
+        own_name_server: Option<String>,
         metrics: &Arc<Metrics>,
         drive: &Drive,
-    ) -> Result<(Arc<Broker>, Background), StartError> {
+    ) -> Result<(Arc<Broker>, Background, String), StartError> {
         let settings = &self.loaded.settings;
+        let mut ports = local(&listener).to_string();
         let port = local(&listener).port();
         let (address, store_host) = broker_process::advertised_address(settings, port)?;
         let bells = Arc::new(Bells::default());
@@ -140,8 +143,13 @@ impl Process {
         let options = broker_process::session_options(settings, &self.loaded.effective);
         tokio::spawn(accept_clients(listener, broker.clone(), options.clone(), drive.clone()));
         let old_port = settings.rocketmq.port.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0);
-        if let Some(Ok(listener)) = old_port.map(|port| self.listen(port, "rocketmq.port")) {
-            tokio::spawn(accept_clients(listener, broker.clone(), options, drive.clone()));
+        match old_port.map(|port| self.listen(port, "rocketmq.port")) {
+            Some(Ok(listener)) => {
+                ports.push_str(&format!(" (and {} for old clients)", local(&listener).port()));
+                tokio::spawn(accept_clients(listener, broker.clone(), options, drive.clone()));
+            }
+            Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
+            None => {}
         }
         let registrar = Registrar {
             broker: broker.clone(),
@@ -151,15 +159,22 @@ impl Process {
             timeout: settings.broker.registration_timeout,
             stop: drive.stop.clone(),
         };
-        let (first, mut registered) = mpsc::channel(1);
-        for name_server in &name_servers {
-            tokio::spawn(registrar.clone().run(name_server.clone(), first.clone()));
+        for name_server in &settings.broker.name_servers {
+            tokio::spawn(registrar.clone().run(name_server.clone(), oneshot::channel().0));
         }
-        if self.role == Role::Serve {
-            // Clients that read the ready line find the broker at our own name server.
-            let _ = registered.recv().await;
+        match own_name_server {
+            Some(name_server) => {
+                let (first, registered) = oneshot::channel();
+                tokio::spawn(registrar.run(name_server, first));
+                // Clients that read the ready line find the broker at our own name server.
+                let _ = registered.await;
+            }
+            None if settings.broker.name_servers.is_empty() => tracing::warn!(
+                "no name server is given: clients that ask one will not find this broker; name it with -n HOST:PORT (broker.name_servers)"
+            ),
+            None => {}
         }
-        Ok((broker, background))
+        Ok((broker, background, ports))
     }
 
     /// One line on standard output: whoever waits for the process waits for this.
@@ -189,9 +204,7 @@ async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                if drive.metrics.connections.get() >= drive.connections_max {
-                    // Closed at once: the client sees it and tries elsewhere or later.
-                    tracing::warn!(%peer, max = drive.connections_max, "too many connections (server.connections_max)");
+                if !drive.has_room(peer) {
                     continue;
                 }
                 let (bell, waker) = Bell::new();

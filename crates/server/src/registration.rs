@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 use wire::rocketmq::frame::{self, Command, Form};
 
 use crate::background::Bells;
@@ -34,7 +34,7 @@ pub(crate) struct Registrar {
 
 impl Registrar {
     /// Registers at `address` until the process stops; tells `first` once it has succeeded for the first time.
-    pub(crate) async fn run(mut self, address: String, first: mpsc::Sender<String>) {
+    pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut has_failed = false;
         while !*self.stop.borrow() {
@@ -57,7 +57,7 @@ impl Registrar {
     async fn stay_registered(
         &mut self,
         address: &str,
-        first: &mut Option<mpsc::Sender<String>>,
+        first: &mut Option<oneshot::Sender<()>>,
         has_failed: &mut bool,
     ) -> Result<(), String> {
         let connected = tokio::time::timeout(self.timeout, TcpStream::connect(address)).await;
@@ -77,7 +77,7 @@ impl Registrar {
             read_register_answer(&command).map_err(|refusal| refusal.to_string())?;
             if let Some(first) = first.take() {
                 tracing::info!(name_server = address, "registered at the name server");
-                let _ = first.send(address.to_owned()).await;
+                let _ = first.send(());
             } else if std::mem::take(has_failed) {
                 tracing::info!(name_server = address, "registered at the name server again");
             }

@@ -15,6 +15,9 @@ pub struct Sources {
     /// One setting, by Sluice's name or RocketMQ's; may be given often.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Data directory.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
     /// Address to listen on; 0.0.0.0 opens every port to the network.
     #[arg(long, value_name = "HOST")]
     pub listen: Option<String>,
@@ -24,6 +27,7 @@ impl Sources {
     /// Loads everything, with `flags` last.
     pub fn load(&self, role: Role, mut flags: Vec<(&str, String)>) -> Result<Loaded, String> {
         let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
+        flags.extend(self.data.as_ref().map(|data| ("storage.directory", data.display().to_string())));
         flags.extend(self.listen.clone().map(|host| ("listen.host", host)));
         load(role, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())
     }

@@ -24,6 +24,9 @@ use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
 
+/// Requests of one connection being answered away from the network threads; more wait to be read.
+const JOBS_MAX: usize = 1024;
+
 /// Settings of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -313,7 +316,9 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX
+            && self.jobs_running < JOBS_MAX
+            && (self.waiting_sends.is_empty() || !self.broker.is_behind())
     }
 
     fn is_busy(&self) -> bool {

@@ -20,6 +20,7 @@ const REGISTRATION: &str = "all topics are registered together, every broker.reg
 const OFFSETS: &str = "offsets are written whole, whenever they changed, every flush interval";
 const DELIVERY: &str = "delayed messages are delivered in batches by one task";
 const FETCHING: &str = "fetch.messages_max and fetch.size_max hold for memory and disk alike";
+const SUBSCRIPTIONS: &str = "a group's subscriptions are those of its members, and go with the last of them";
 const ROCKSDB: &str = "queues, index and metadata are RocketMQ's files, not RocksDB";
 const TOPIC_NAMES: &str = "the longest topic name is fixed at 127 bytes";
 const ALWAYS: &str = "Sluice always does this";
@@ -56,6 +57,7 @@ pub(super) static KEYS: &[UnneededKeys] = &[
             "waitTimeMillsInTransactionQueue",
         ],
     },
+    UnneededKeys { reason: SUBSCRIPTIONS, keys: &["subscriptionExpiredTimeout"] },
     UnneededKeys {
         reason: SOCKETS,
         keys: &[

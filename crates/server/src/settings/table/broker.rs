@@ -111,10 +111,6 @@ section!(Group, "group", "Groups of consumers and their clients" {
         "How long a client may be silent before it leaves its groups",
         "four missed heartbeats, as in RocketMQ",
         milliseconds("channelExpiredTimeout");
-    subscription_timeout: Duration = "10m", times_ms(1_000, 86_400_000),
-        "How long the subscriptions of a group without members are remembered",
-        "outlives a restart of all members, as in RocketMQ",
-        milliseconds("subscriptionExpiredTimeout");
 });
 
 section!(Message, "message", "What a message may be" {

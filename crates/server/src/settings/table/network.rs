@@ -83,7 +83,7 @@ section!(Server, "server", "Threads and connections of the process" {
         "Network threads; 0 means one for each core",
         "every core is used, and none is shared by two threads";
     connections_max: usize = "65536", Kind::Integer { min: 1, max: 1_000_000 },
-        "Connections held at once on all ports; more are closed at once",
+        "Connections of clients and brokers held at once; more are closed at once",
         "bounds memory and file descriptors, above what one broker usually serves";
     backlog: u32 = "1024", Kind::Integer { min: 1, max: 65_535 },
         "Connections that may wait to be accepted",
