@@ -76,14 +76,20 @@ fn peer_script() -> PathBuf {
     repository().join("bench/peers/rocketmq/rocketmq")
 }
 
-/// Waits until something listens on `port`.
-fn wait_for_port(port: u16, process: &mut Process) {
+/// Runs `command`, which writes into `directory`, until it listens on `port`.
+fn start_listening(name: &str, mut command: Command, directory: &Path, port: u16) -> Process {
+    std::fs::create_dir_all(directory).expect("directory");
+    let errors = directory.join("stderr.log");
+    command.stderr(std::fs::File::create(&errors).expect("log"));
+    let mut process = Process::start(name, &mut command);
     let deadline = Instant::now() + Duration::from_secs(120);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(process.is_running(), "the official process ended while starting");
-        assert!(Instant::now() < deadline, "the official process does not listen on port {port}");
+        let said = || std::fs::read_to_string(&errors).unwrap_or_default();
+        assert!(process.is_running(), "the {name} ended while starting on port {port}:\n{}", said());
+        assert!(Instant::now() < deadline, "the {name} does not listen on port {port}:\n{}", said());
         std::thread::sleep(Duration::from_millis(100));
     }
+    process
 }
 
 /// An official name server.
@@ -101,9 +107,8 @@ impl JavaNameServer {
         let port = free_port();
         let mut command = Command::new(peer_script());
         command.args(["namesrv", BROKER_VERSION]).arg(directory).arg(port.to_string());
-        command.env("HEAP", "-Xms128m -Xmx256m").stderr(Stdio::null());
-        let mut process = Process::start("official name server", &mut command);
-        wait_for_port(port, &mut process);
+        command.env("HEAP", "-Xms128m -Xmx256m");
+        let process = start_listening("official name server", command, directory, port);
         Self { process, address: format!("127.0.0.1:{port}") }
     }
 }
@@ -124,9 +129,8 @@ impl JavaBroker {
         let mut command = Command::new(peer_script());
         command.args(["broker", BROKER_VERSION]).arg(directory).args([name_server, &port.to_string()]);
         command.args(settings);
-        command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m").stderr(Stdio::null());
-        let mut process = Process::start("official broker", &mut command);
-        wait_for_port(port, &mut process);
+        command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m");
+        let process = start_listening("official broker", command, directory, port);
         let broker = Self { process, address: format!("127.0.0.1:{port}") };
         broker.wait_until_registered(name_server);
         broker

@@ -10,20 +10,30 @@ pub mod sluice;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The repository's root.
 pub fn repository() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).canonicalize().expect("the repository is there")
 }
 
-/// A port nobody uses at the moment, with the one two below and the one above free too, as a RocketMQ broker needs.
+/// Where ports are taken from: below those the system gives to outgoing connections, which would take a port between our
+/// look at it and a process's use of it.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+/// A RocketMQ broker takes a port, the one two below and the one above.
+const PORTS_EACH: u16 = 4;
+
+/// A port nobody uses, with the one two below and the one above free too. No two calls of a test run get the same.
 pub fn free_port() -> u16 {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let slots = u32::from((PORTS.end - PORTS.start) / PORTS_EACH);
     loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("address").port();
+        // Test programs that run at the same time begin at different places.
+        let slot = std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % slots;
+        let first = PORTS.start + slot as u16 * PORTS_EACH;
         let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if port < 65_000 && is_free(port - 2) && is_free(port - 1) && is_free(port + 1) {
-            return port;
+        if (first..first + PORTS_EACH).all(is_free) {
+            return first + 2;
         }
     }
 }

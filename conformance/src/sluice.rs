@@ -98,7 +98,7 @@ impl Setup {
         let ready_line = process.wait_for_line(READY_LIMIT, |line| line.contains(" ready in "));
         let after = |word: &str| {
             let rest = ready_line.split(word).nth(1).unwrap_or_default();
-            rest.split(',').next().unwrap_or_default().trim().trim_start_matches("http://").to_owned()
+            rest.split([',', ' ']).next().unwrap_or_default().trim().trim_start_matches("http://").to_owned()
         };
         let (name_server, broker, console) = (after("name server "), after("RocketMQ "), after("console "));
         Sluice { process, name_server, broker, console, ready_line }
