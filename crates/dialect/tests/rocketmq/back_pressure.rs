@@ -1,0 +1,94 @@
+//! Promises about memory: who does not take its answers, or sends more than the log can write, is not read from.
+
+use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, STAGED_SIZE_MAX};
+use base::session::Session;
+use wire::rocketmq::code::request;
+
+use crate::bench::Bench;
+use crate::client::{ask, held_pull, pull, send};
+
+/// A broker whose log takes long messages and keeps them in memory.
+fn roomy() -> Bench {
+    Bench::with(|setup| (setup.store.segment_size, setup.store.recent_size) = (64 << 20, 64 << 20))
+}
+
+#[test]
+fn a_client_that_does_not_take_its_answers_is_not_read_from() {
+    let bench = roomy();
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(1 << 20)));
+    let mut asked = 0;
+    while client.session.wants_input() && asked < 100 {
+        let mut frame = pull("billing", "orders", 0).frame(asked);
+        client.receive(&mut frame).expect("a frame");
+        asked += 1;
+    }
+    let size = client.session.output().size();
+    assert!((OUTPUT_BACKLOG_SIZE_MAX..OUTPUT_BACKLOG_SIZE_MAX + (2 << 20)).contains(&size), "{size}");
+    // What was taken makes room at once.
+    client.session.output().advance(size + 1 - OUTPUT_BACKLOG_SIZE_MAX);
+    assert!(client.session.wants_input());
+}
+
+#[test]
+fn a_publisher_is_not_read_from_while_the_log_is_behind() {
+    let bench = roomy();
+    let (mut publisher, mut reader) = (bench.client(), bench.client());
+    bench.stop_writing();
+    let body = "x".repeat(4 << 20);
+    while publisher.session.wants_input() && bench.broker.store().staged_size() < 2 * STAGED_SIZE_MAX {
+        assert_eq!(publisher.give(&[send("orders", &body)]), []);
+    }
+    assert!(!publisher.session.wants_input());
+    assert!(bench.broker.store().staged_size() >= STAGED_SIZE_MAX);
+    // Who waits for no send of its own may go on.
+    assert_eq!(reader.give(&[held_pull("billing", "orders", 0)]), []);
+    assert!(reader.session.wants_input());
+    bench.write();
+    assert!(publisher.session.wants_input());
+    assert!(publisher.hear().iter().all(|reply| reply.code == 0));
+    assert_eq!(reader.hear().len(), 1);
+}
+
+#[test]
+fn waiting_for_messages_keeps_nobody_from_asking_more() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    assert_eq!(client.give(&[held_pull("billing", "orders", 1)]), []);
+    assert!(client.session.wants_input() && !client.session.is_busy());
+    assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies(), ["x"]);
+}
+
+#[test]
+fn what_may_wait_for_a_disk_is_a_job_and_others_are_answered_meanwhile() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let fields = [("consumerGroup", "billing"), ("topic", "orders"), ("queueId", "0")];
+    client.receive(&mut ask(request::QUERY_CONSUMER_OFFSET, &fields).frame(1)).expect("a frame");
+    client.receive(&mut ask(request::GET_MAX_OFFSET, &fields[1..]).frame(2)).expect("a frame");
+    assert!(client.session.is_busy());
+    let job = client.session.take_job().expect("a job");
+    assert_eq!(client.hear().iter().map(|reply| reply.opaque).collect::<Vec<_>>(), [2]);
+    job();
+    assert_eq!(client.hear().iter().map(|reply| reply.opaque).collect::<Vec<_>>(), [1]);
+    assert!(!client.session.is_busy());
+}
+
+#[test]
+fn a_client_that_keeps_many_jobs_running_is_not_read_from() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let fields = [("consumerGroup", "billing"), ("topic", "orders"), ("queueId", "0")];
+    let frame = ask(request::QUERY_CONSUMER_OFFSET, &fields).frame(1);
+    let mut asked = 0;
+    while client.session.wants_input() && asked < 100_000 {
+        client.receive(&mut frame.clone()).expect("a frame");
+        asked += 1;
+    }
+    assert!(asked < 100_000);
+    assert_eq!(client.hear().len(), asked);
+    assert!(client.session.wants_input());
+}

@@ -1,0 +1,245 @@
+//! Promises to consumers that share a group: who belongs to it, who hears of changes, who holds which queue.
+
+use base::document::GroupDocument;
+use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, SubscriptionData};
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::frame::Form;
+
+use crate::bench::Bench;
+use crate::client::{Ask, Client, Reply, ask, heartbeat, heartbeat_of, locking, pull, send};
+
+/// A client that has joined `billing`; what it hears of that is taken.
+fn member(bench: &Bench, client_id: &str) -> Client {
+    let mut client = bench.client();
+    let replies = client.give(&[heartbeat(client_id, "billing", "orders", "*", 1)]);
+    assert!(replies.iter().all(|reply| reply.code == 0 || reply.code == request::NOTIFY_CONSUMER_IDS_CHANGED));
+    client
+}
+
+fn list() -> Ask {
+    ask(request::GET_CONSUMER_LIST_BY_GROUP, &[("consumerGroup", "billing")])
+}
+
+fn members(client: &mut Client) -> Vec<String> {
+    let reply = client.ask_well(list());
+    serde_json::from_value(reply.json()["consumerIdList"].clone()).expect("ids")
+}
+
+fn leave(client_id: &str) -> Ask {
+    ask(request::UNREGISTER_CLIENT, &[("clientID", client_id), ("consumerGroup", "billing")])
+}
+
+fn is_change(reply: &Reply) -> bool {
+    reply.code == request::NOTIFY_CONSUMER_IDS_CHANGED
+        && reply.fields["consumerGroup"] == "billing"
+        && reply.is_one_way
+        && !reply.is_response
+}
+
+/// Queues of a lock's answer.
+fn locked(reply: &Reply) -> Vec<i64> {
+    let queues = reply.json()["lockOKMQSet"].as_array().expect("queues").clone();
+    queues.iter().map(|queue| queue["queueId"].as_i64().expect("a number")).collect()
+}
+
+#[test]
+fn members_are_listed_until_they_leave() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(client.ask(list()).code, response::SYSTEM_ERROR);
+    let mut one = member(&bench, "one");
+    let two = member(&bench, "two");
+    let _three = member(&bench, "three");
+    assert_eq!(members(&mut client), ["one", "three", "two"]);
+    one.hear();
+    let replies = one.give(&[leave("one")]);
+    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [0]);
+    two.close();
+    assert_eq!(members(&mut client), ["three"]);
+}
+
+#[test]
+fn a_member_without_heartbeats_is_gone_after_two_minutes() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (member(&bench, "one"), member(&bench, "two"));
+    one.hear();
+    one.now = one.now.plus_ms(120_000);
+    one.ask_well(heartbeat("one", "billing", "orders", "*", 1));
+    bench.broker.expire(one.now);
+    assert_eq!(members(&mut two), ["one", "two"]);
+    bench.broker.expire(one.now.plus_ms(1));
+    assert!(one.hear().iter().all(is_change));
+    assert_eq!(members(&mut one), ["one"]);
+}
+
+#[test]
+fn a_client_that_comes_back_before_its_old_connection_closes_stays() {
+    let bench = Bench::new();
+    let old = member(&bench, "one");
+    let mut new = member(&bench, "one");
+    old.close();
+    assert_eq!(members(&mut new), ["one"]);
+}
+
+#[test]
+fn members_hear_at_once_who_joins_and_who_leaves() {
+    let bench = Bench::new();
+    let mut one = member(&bench, "one");
+    let mut hears = |what: &str, is_told: bool| {
+        let told = one.hear();
+        assert_eq!(told.len(), usize::from(is_told), "{what}");
+        assert!(told.iter().all(is_change), "{what}: {told:?}");
+    };
+    let mut two = member(&bench, "two");
+    hears("a member joins", true);
+    two.hear();
+    two.ask_well(heartbeat("two", "billing", "orders", "*", 1));
+    hears("nothing changes", false);
+    two.ask_well(heartbeat("two", "billing", "orders", "*", 2));
+    hears("a newer version alone is no change", false);
+    two.give(&[heartbeat("two", "billing", "orders", "a", 3)]);
+    hears("a subscription changes", true);
+    two.give(&[leave("two")]);
+    hears("a member leaves", true);
+    let three = member(&bench, "three");
+    hears("a member joins", true);
+    three.close();
+    hears("a connection closes", true);
+    // It hears it in the form it spoke last.
+    one.ask_well(list().form(Form::Binary));
+    let _four = member(&bench, "four");
+    assert_eq!(one.hear().iter().map(|told| (told.form, is_change(told))).collect::<Vec<_>>(), [(Form::Binary, true)]);
+}
+
+#[test]
+fn nobody_hears_of_changes_if_the_broker_or_the_group_says_so() {
+    let quiet_broker = Bench::with(|setup| setup.session.notify_changes = false);
+    let quiet_group = Bench::new();
+    let settings = GroupDocument { notify_consumer_ids_changed_enable: false, ..GroupDocument::default() };
+    quiet_group.make_group("billing", settings);
+    for bench in [quiet_broker, quiet_group] {
+        let mut one = member(&bench, "one");
+        let two = member(&bench, "two");
+        two.close();
+        assert_eq!(one.hear(), []);
+    }
+}
+
+#[test]
+fn with_the_last_member_go_the_subscriptions_but_not_the_offsets() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let one = member(&bench, "one");
+    let commit = [("consumerGroup", "billing"), ("topic", "orders"), ("queueId", "0"), ("commitOffset", "1")];
+    client.ask_well(ask(request::UPDATE_CONSUMER_OFFSET, &commit));
+    let registered = pull("billing", "orders", 0).with("sysFlag", 0).with("subVersion", 1);
+    client.ask_well(registered.clone());
+    one.close();
+    assert_eq!(client.ask(registered).code, response::SUBSCRIPTION_NOT_EXIST);
+    let reply = client.ask_well(ask(request::QUERY_CONSUMER_OFFSET, &commit[..3]));
+    assert_eq!(reply.number("offset"), 1);
+}
+
+#[test]
+fn the_first_heartbeat_makes_the_group_and_its_retry_topic_if_that_is_allowed() {
+    let bench = Bench::new();
+    let _one = member(&bench, "one");
+    assert!(bench.broker.catalog().group("billing").is_some());
+    assert!(bench.broker.catalog().topic("%RETRY%billing").is_some());
+    let strict = Bench::with(|setup| setup.broker.auto_create_groups = false);
+    let reply = strict.client().ask(heartbeat("one", "billing", "orders", "*", 1));
+    assert_eq!(reply.code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    assert!(reply.remark.contains("group.auto_create"), "{}", reply.remark);
+}
+
+#[test]
+fn a_heartbeat_that_cannot_be_accepted_makes_no_member() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let popping = ConsumerData {
+        group_name: "billing".to_owned(),
+        consume_type: "CONSUME_POP".to_owned(),
+        ..ConsumerData::default()
+    };
+    for (asked, code) in [
+        (heartbeat_of("one", popping), response::REQUEST_CODE_NOT_SUPPORTED),
+        (heartbeat("", "billing", "orders", "*", 1), response::SYSTEM_ERROR),
+        (heartbeat("one", "no group", "orders", "*", 1), response::INVALID_PARAMETER),
+    ] {
+        assert_eq!(client.ask(asked).code, code);
+    }
+    assert_eq!(client.ask(list()).code, response::SYSTEM_ERROR);
+}
+
+#[test]
+fn broadcasting_is_refused_to_a_group_that_may_not() {
+    let bench = Bench::new();
+    bench.make_group("billing", GroupDocument { consume_broadcast_enable: false, ..GroupDocument::default() });
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    for (model, code) in [("CLUSTERING", response::SUCCESS), ("BROADCASTING", response::NO_PERMISSION)] {
+        let wanted =
+            SubscriptionData { topic: "orders".to_owned(), sub_string: "*".to_owned(), ..SubscriptionData::default() };
+        let consumer = ConsumerData {
+            group_name: "billing".to_owned(),
+            consume_type: "CONSUME_PASSIVELY".to_owned(),
+            message_model: model.to_owned(),
+            subscription_data_set: vec![wanted],
+            ..ConsumerData::default()
+        };
+        client.give(&[heartbeat_of("one", consumer)]);
+        assert_eq!(client.ask(pull("billing", "orders", 0).with("sysFlag", 0)).code, code, "{model}");
+    }
+}
+
+#[test]
+fn a_consumer_that_checks_its_filter_hears_whether_it_can_be_used() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for (kind, expression, code) in [
+        ("TAG", "a || b", response::SUCCESS),
+        ("SQL92", "a > 1", response::SYSTEM_ERROR),
+        ("TAG", "||", response::SUBSCRIPTION_PARSE_FAILED),
+    ] {
+        let wanted = SubscriptionData {
+            expression_type: kind.to_owned(),
+            sub_string: expression.to_owned(),
+            ..SubscriptionData::default()
+        };
+        let check = ClientConfigCheck { subscription_data: wanted, ..ClientConfigCheck::default() };
+        let asked = ask(request::CHECK_CLIENT_CONFIG, &[]).body(serde_json::to_vec(&check).expect("JSON"));
+        assert_eq!(client.ask(asked).code, code, "{kind} {expression}");
+    }
+}
+
+#[test]
+fn a_locked_queue_is_one_clients_until_it_gives_it_back() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut lock =
+        |client_id, queues: &[i32]| locked(&client.ask_well(locking(request::LOCK_BATCH_QUEUES, client_id, queues)));
+    assert_eq!(lock("one", &[0, 1]), [0, 1]);
+    assert_eq!(lock("two", &[0, 1, 2]), [2]);
+    assert_eq!(lock("one", &[0]), [0]);
+    client.ask_well(locking(request::UNLOCK_BATCH_QUEUES, "one", &[0]));
+    // Nobody gives back what is another's.
+    client.ask_well(locking(request::UNLOCK_BATCH_QUEUES, "two", &[1]));
+    assert_eq!(locked(&client.ask_well(locking(request::LOCK_BATCH_QUEUES, "two", &[0, 1]))), [0]);
+}
+
+#[test]
+fn a_lock_ends_when_its_holder_leaves_or_has_not_renewed_it_for_a_minute() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut lock = |client_id, wait_ms| {
+        client.wait(wait_ms);
+        locked(&client.ask_well(locking(request::LOCK_BATCH_QUEUES, client_id, &[0]))).len()
+    };
+    assert_eq!(lock("one", 0), 1);
+    assert_eq!(lock("one", 50_000), 1);
+    assert_eq!(lock("two", 60_000), 0);
+    assert_eq!(lock("two", 1), 1);
+    member(&bench, "two").give(&[leave("two")]);
+    assert_eq!(lock("one", 0), 1);
+}

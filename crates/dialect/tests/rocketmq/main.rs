@@ -1,0 +1,15 @@
+//! What a connection of a RocketMQ client is promised, at the level of bytes: requests go in, answers come out.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
+
+mod back_pressure;
+mod bench;
+mod captured;
+mod client;
+mod groups;
+mod malformed;
+mod offsets;
+mod pulling;
+mod retrying;
+mod sending;
+mod watermarks;

@@ -1,0 +1,79 @@
+//! Promises about bytes that are no requests: incomplete ones wait, invalid ones close the connection with a reason.
+
+use bytes::BytesMut;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::frame::{FLAG_RESPONSE, Form};
+
+use crate::bench::Bench;
+use crate::client::{ask, send};
+
+#[test]
+fn bytes_that_are_no_frames_close_the_connection_with_a_reason() {
+    let bench = Bench::new();
+    let cases: [(&[u8], &str); 7] = [
+        (b"GET / HTTP/1.1\r\n\r\n", "frame length"),
+        (b"\xFF\xFF\xFF\xFF", "frame length"),
+        (b"\x01\0\0\x01\0\0\0\0", "frame length"),
+        (b"\0\0\0\x08\x02\0\0\x01abcd", "header form"),
+        (b"\0\0\0\x08\0\0\0\x05abcd", "header length"),
+        (b"\0\0\0\x08\0\0\0\x04abcd", "JSON header"),
+        (b"\0\0\0\x08\x01\0\0\x04abcd", "version"),
+    ];
+    for (bytes, what) in cases {
+        let reason = bench.client().receive(&mut BytesMut::from(bytes)).expect_err("closed");
+        assert!(reason.0.contains(what), "{bytes:?}: {}", reason.0);
+    }
+}
+
+#[test]
+fn what_came_before_bad_bytes_is_still_done_and_answered() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut input = send("orders", "x").frame(7);
+    input.extend_from_slice(b"GET / HTTP/1.1\r\n\r\n");
+    client.receive(&mut input).expect_err("closed");
+    let replies = client.hear();
+    assert_eq!((replies.len(), replies[0].opaque, replies[0].code), (1, 7, 0));
+    client.close();
+    assert_eq!(bench.count("orders", 0), 1);
+}
+
+#[test]
+fn frames_that_come_in_pieces_are_put_together() {
+    let bench = Bench::new();
+    for form in [Form::Json, Form::Binary] {
+        let mut client = bench.client();
+        let mut input = BytesMut::new();
+        let frame = send("orders", "x").form(form).frame(7);
+        for (index, byte) in frame.iter().enumerate() {
+            assert_eq!(client.hear(), [], "after {index} bytes");
+            input.extend_from_slice(&[*byte]);
+            client.receive(&mut input).expect("frames");
+        }
+        assert!(input.is_empty());
+        assert_eq!(client.hear().len(), 1);
+    }
+}
+
+#[test]
+fn answers_that_nobody_asked_for_are_ignored() {
+    let bench = Bench::new();
+    let mut answer = ask(request::PULL_MESSAGE, &[]);
+    answer.flag = FLAG_RESPONSE;
+    assert_eq!(bench.client().give(&[answer]), []);
+}
+
+#[test]
+fn a_body_that_cannot_be_read_is_refused_and_the_connection_goes_on() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let deep = "[".repeat(100_000);
+    for code in [request::HEART_BEAT, request::LOCK_BATCH_QUEUES, request::UNLOCK_BATCH_QUEUES] {
+        for body in ["", "x", "{", "[]", r#"{"clientID":{},"clientId":{}}"#, &deep] {
+            let reply = client.ask(ask(code, &[]).body(body));
+            assert_eq!(reply.code, response::SYSTEM_ERROR, "{code} {body:.20}");
+            assert!(reply.remark.starts_with("the body cannot be read"), "{}", reply.remark);
+        }
+    }
+    client.ask_well(send("orders", "x"));
+}

@@ -1,0 +1,178 @@
+//! Promises about offsets: what was committed is known, and where a group begins.
+
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::header::pull_flag;
+
+use crate::bench::Bench;
+use crate::client::{Ask, Client, ask, heartbeat, pull, send};
+
+fn commit(offset: i64) -> Ask {
+    Ask { code: request::UPDATE_CONSUMER_OFFSET, ..query().with("commitOffset", offset) }
+}
+
+fn query() -> Ask {
+    ask(request::QUERY_CONSUMER_OFFSET, &[("consumerGroup", "billing"), ("topic", "orders"), ("queueId", "0")])
+}
+
+fn of_queue(code: i32) -> Ask {
+    ask(code, &[("topic", "orders"), ("queueId", "0")])
+}
+
+/// Sets `billing` in `orders` to an offset, or to a time if that is below 0.
+fn reset(offset: i64, timestamp: u64, is_force: bool) -> Ask {
+    ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &[("topic", "orders"), ("group", "billing")])
+        .with("offset", offset)
+        .with("timestamp", timestamp)
+        .with("isForce", is_force)
+}
+
+/// A client that has sent four messages, one a second.
+fn sender(bench: &Bench) -> Client {
+    let mut client = bench.client();
+    for number in 0..4 {
+        client.ask_well(send("orders", &number.to_string()));
+        client.wait(1000);
+    }
+    client
+}
+
+fn committed(client: &mut Client) -> i64 {
+    client.ask_well(query()).number("offset")
+}
+
+#[test]
+fn a_commit_is_taken_as_it_is() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    for offset in [3, 1, 1000, 0] {
+        client.ask_well(commit(offset));
+        assert_eq!(committed(&mut client), offset);
+    }
+    // Another queue and another group are another matter.
+    client.ask_well(commit(2).with("queueId", 1));
+    client.ask_well(commit(3).with("consumerGroup", "shipping"));
+    assert_eq!(committed(&mut client), 0);
+    assert_eq!(client.ask_well(query().with("queueId", 1)).number("offset"), 2);
+    assert_eq!(client.give(&[commit(4).one_way()]), []);
+    assert_eq!(committed(&mut client), 4);
+}
+
+#[test]
+fn a_commit_that_makes_no_sense_is_refused() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    client.ask_well(commit(1));
+    for (asked, code) in [
+        (commit(-1), response::SYSTEM_ERROR),
+        (commit(2).with("topic", "none"), response::TOPIC_NOT_EXIST),
+        (commit(2).with("queueId", 4), response::SYSTEM_ERROR),
+        (commit(2).with("queueId", -1), response::SYSTEM_ERROR),
+        (commit(2).without("consumerGroup"), response::SYSTEM_ERROR),
+        (commit(2).with("commitOffset", "two"), response::SYSTEM_ERROR),
+    ] {
+        assert_eq!(client.ask(asked).code, code);
+    }
+    assert_eq!(committed(&mut client), 1);
+}
+
+#[test]
+fn a_pull_commits_if_it_says_so() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let asked = pull("billing", "orders", 0).with("commitOffset", 3);
+    client.ask_well(asked.clone());
+    assert_eq!(committed(&mut client), 0);
+    client.ask_well(asked.with("sysFlag", pull_flag::SUBSCRIPTION | pull_flag::COMMIT_OFFSET));
+    assert_eq!(committed(&mut client), 3);
+}
+
+#[test]
+fn a_new_group_begins_at_the_start_of_a_young_queue_or_by_its_own_rule() {
+    let young = Bench::new();
+    let mut client = sender(&young);
+    assert_eq!(committed(&mut client), 0);
+    let own_rule = query().with("setZeroIfNotFound", false);
+    assert_eq!(client.ask(own_rule.clone()).code, response::QUERY_NOT_FOUND);
+    client.ask_well(commit(2));
+    assert_eq!(client.ask_well(own_rule).number("offset"), 2);
+    let old = Bench::with(|setup| setup.broker.young_queue_size = 0);
+    assert_eq!(sender(&old).ask(query()).code, response::QUERY_NOT_FOUND);
+}
+
+#[test]
+fn the_bounds_of_a_queue_are_told() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    assert_eq!(client.ask_well(of_queue(request::GET_MIN_OFFSET)).number("offset"), 0);
+    assert_eq!(client.ask_well(of_queue(request::GET_MAX_OFFSET)).number("offset"), 4);
+    let empty = of_queue(request::GET_MAX_OFFSET).with("queueId", 1);
+    assert_eq!(client.ask_well(empty).number("offset"), 0);
+    let earliest = of_queue(request::GET_EARLIEST_MESSAGE_STORE_TIME);
+    assert_eq!(client.ask_well(earliest.clone()).number("timestamp"), crate::bench::START.0 as i64);
+    assert_eq!(client.ask_well(earliest.with("queueId", 1)).number("timestamp"), -1);
+    for code in [
+        request::GET_MIN_OFFSET,
+        request::GET_MAX_OFFSET,
+        request::SEARCH_OFFSET_BY_TIMESTAMP,
+        request::GET_EARLIEST_MESSAGE_STORE_TIME,
+        request::QUERY_CONSUMER_OFFSET,
+    ] {
+        let asked = of_queue(code).with("timestamp", 0).with("consumerGroup", "billing");
+        assert_eq!(client.ask(asked.clone().with("topic", "none")).code, response::TOPIC_NOT_EXIST, "{code}");
+        assert_eq!(client.ask(asked.with("queueId", 4)).code, response::SYSTEM_ERROR, "{code}");
+    }
+}
+
+#[test]
+fn an_offset_is_found_by_time() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let start = crate::bench::START.0 as i64;
+    // Messages came at 0 s, 1 s, 2 s and 3 s.
+    for (time_ms, lower, upper) in
+        [(-1, 0, 0), (0, 0, 0), (999, 1, 0), (1000, 1, 1), (1001, 2, 1), (3000, 3, 3), (3001, 4, 3)]
+    {
+        for (boundary, offset) in [("LOWER", lower), ("UPPER", upper)] {
+            let asked = of_queue(request::SEARCH_OFFSET_BY_TIMESTAMP)
+                .with("timestamp", start + time_ms)
+                .with("boundaryType", boundary);
+            assert_eq!(client.ask_well(asked).number("offset"), offset, "{time_ms} {boundary}");
+        }
+        let asked = of_queue(request::SEARCH_OFFSET_BY_TIMESTAMP).with("timestamp", start + time_ms);
+        assert_eq!(client.ask_well(asked).number("offset"), lower, "{time_ms}");
+    }
+}
+
+#[test]
+fn a_group_is_set_back_by_time_or_offset_and_forward_only_by_force() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let start = crate::bench::START.0;
+    assert_eq!(client.ask(reset(0, 0, true)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    bench.make_group("billing", base::document::GroupDocument::default());
+    client.ask_well(commit(3));
+    for (asked, offset) in [
+        (reset(2, 0, false), 2),
+        (reset(3, 0, false), 2),
+        (reset(3, 0, true), 3),
+        (reset(1000, 0, true), 4),
+        (reset(-1, start + 1000, false), 1),
+        (reset(-1, start + 2000, false), 1),
+        (reset(-1, start + 2000, true), 2),
+    ] {
+        client.ask_well(asked);
+        assert_eq!(committed(&mut client), offset);
+    }
+}
+
+#[test]
+fn commits_of_before_a_reset_are_ignored_until_the_member_has_heard_of_it() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    client.give(&[heartbeat("one", "billing", "orders", "*", 1), commit(3)]);
+    client.ask_well(reset(1, 0, true));
+    client.ask_well(commit(4));
+    assert_eq!(committed(&mut client), 1);
+    client.ask_well(commit(2));
+    assert_eq!(committed(&mut client), 2);
+}

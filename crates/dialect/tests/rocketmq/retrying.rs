@@ -1,0 +1,75 @@
+//! Promises about messages that come later, come again, or are given up.
+
+use base::document::GroupDocument;
+use base::properties::names;
+use base::record::Record;
+use wire::rocketmq::code::{request, response};
+
+use crate::bench::Bench;
+use crate::client::{Ask, Client, ask, pull, send};
+
+/// Gives the message at a place in the log back to the broker for `billing`.
+fn send_back(place: i64, delay_level: i32) -> Ask {
+    ask(request::CONSUMER_SEND_MESSAGE_BACK, &[("group", "billing")])
+        .with("offset", place)
+        .with("delayLevel", delay_level)
+}
+
+/// The bodies in queue 0 of a topic.
+fn bodies(client: &mut Client, topic: &str) -> Vec<String> {
+    client.ask(pull("billing", topic, 0)).bodies()
+}
+
+fn let_pass(bench: &Bench, client: &mut Client, milliseconds: u64) {
+    client.wait(milliseconds);
+    bench.broker.deliver_due(client.now).expect("delivers");
+}
+
+#[test]
+fn a_message_given_back_comes_again_after_a_wait() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "hard"));
+    client.ask_well(pull("billing", "orders", 0));
+    // The group's rule: the third level for the first try.
+    client.ask_well(send_back(0, 0));
+    let_pass(&bench, &mut client, 9999);
+    assert_eq!(bodies(&mut client, "%RETRY%billing"), [""; 0]);
+    let_pass(&bench, &mut client, 1);
+    let again = client.ask_well(pull("billing", "%RETRY%billing", 0));
+    let record = Record::decode(&again.body).expect("a record");
+    assert_eq!((record.body, record.reconsume_times), (&b"hard"[..], 1));
+    assert_eq!(record.property(names::RETRY_TOPIC), Some("orders"));
+}
+
+#[test]
+fn a_message_whose_tries_are_spent_is_a_dead_letter() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "hard"));
+    client.ask_well(pull("billing", "orders", 0));
+    client.ask_well(send_back(0, -1));
+    client.ask_well(send_back(0, 0).with("maxReconsumeTimes", 0));
+    // An ordered consumer sends to the retry topic itself.
+    client.ask_well(send("%RETRY%billing", "ordered").with("j", 15));
+    client.ask_well(send("%RETRY%billing", "spent").with("j", 16));
+    client.ask_well(send("%RETRY%billing", "spent early").with("j", 2).with("l", 2));
+    assert_eq!(bodies(&mut client, "%RETRY%billing"), ["ordered"]);
+    assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard", "hard", "spent", "spent early"]);
+}
+
+#[test]
+fn what_cannot_be_given_back_is_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "hard"));
+    assert_eq!(client.ask(send_back(0, 0)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    bench.make_group("billing", GroupDocument::default());
+    for place in [1, 1_000_000, -1] {
+        assert_eq!(client.ask(send_back(place, 0)).code, response::SYSTEM_ERROR, "{place}");
+    }
+    // A group without retry queues keeps none, and that is no error.
+    bench.make_group("billing", GroupDocument { retry_queue_nums: 0, ..GroupDocument::default() });
+    client.ask_well(send_back(0, 0));
+    assert!(bench.broker.catalog().topic("%RETRY%billing").is_none());
+}

@@ -1,0 +1,251 @@
+//! Promises to those who send: what is answered to what, and that a refused message is not stored.
+
+use base::document::TopicDocument;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::frame::Form;
+
+use crate::bench::Bench;
+use crate::client::{ask, pull, send, send_batch, send_v1};
+
+/// Fields a send insists on, as new and as old clients name them.
+const NEEDED: [(&str, &str); 8] = [
+    ("a", "producerGroup"),
+    ("b", "topic"),
+    ("c", "defaultTopic"),
+    ("d", "defaultTopicQueueNums"),
+    ("e", "queueId"),
+    ("f", "sysFlag"),
+    ("g", "bornTimestamp"),
+    ("h", "flag"),
+];
+
+#[test]
+fn a_message_is_answered_with_its_place_and_can_be_read_there() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for offset in 0..2 {
+        let sent = client.ask_well(send("orders", &format!("message {offset}")).with("e", 3));
+        assert_eq!((sent.number("queueId"), sent.number("queueOffset")), (3, offset));
+        assert_eq!((&*sent.fields["MSG_REGION"], &*sent.fields["TRACE_ON"]), ("DefaultRegion", "true"));
+        let found = client.ask_well(pull("billing", "orders", offset).with("queueId", 3));
+        assert_eq!(found.bodies(), [format!("message {offset}")]);
+        // The last 16 digits of an id are the place in the log.
+        let place = i64::from_str_radix(&sent.fields["msgId"][16..], 16).expect("hexadecimal");
+        let viewed = client.ask_well(ask(request::VIEW_MESSAGE_BY_ID, &[]).with("offset", place));
+        assert_eq!(viewed.bodies(), found.bodies());
+    }
+}
+
+#[test]
+fn every_kind_of_send_is_answered_in_the_form_it_came_in() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let sends = [send("orders", "new"), send_v1("orders", "old"), send_batch("orders", &[("batch", "")])];
+    for form in [Form::Json, Form::Binary] {
+        for asked in &sends {
+            assert_eq!(client.ask_well(asked.clone().form(form)).form, form);
+            let refused = client.ask(asked.clone().form(form).with("e", 99).with("queueId", 99));
+            assert_eq!((refused.code, refused.form), (response::SYSTEM_ERROR, form));
+        }
+    }
+    let found = client.ask_well(pull("billing", "orders", 0));
+    assert_eq!(found.bodies(), ["new", "old", "batch", "new", "old", "batch"]);
+}
+
+#[test]
+fn a_one_way_send_is_stored_or_not_and_never_answered() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(client.give(&[send("orders", "good").one_way(), send("no topic", "bad").one_way()]), []);
+    let among_others = client.give(&[send("orders", "quiet").one_way(), send("orders", "answered")]);
+    assert_eq!(among_others.len(), 1);
+    assert_eq!(client.ask(pull("billing", "orders", 0)).bodies(), ["good", "quiet", "answered"]);
+}
+
+#[test]
+fn sends_of_one_connection_keep_their_order() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let sends: Vec<_> = (0..50).map(|number| send("orders", &number.to_string())).collect();
+    let replies = client.give(&sends);
+    let offsets: Vec<_> = replies.iter().map(|reply| (reply.code, reply.number("queueOffset"))).collect();
+    assert_eq!(offsets, (0..50).map(|offset| (0, offset)).collect::<Vec<_>>());
+    assert!(replies.is_sorted_by_key(|reply| reply.opaque));
+    let found = client.ask(pull("billing", "orders", 0).with("maxMsgNums", 50));
+    assert_eq!(found.bodies(), (0..50).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_batch_is_stored_in_one_queue_with_an_id_for_each_message() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send_batch("orders", &[("before", "")]).with("e", 1));
+    let sent = client.ask_well(send_batch("orders", &[("one", "TAGS\u{1}a\u{2}"), ("two", "")]).with("e", 1));
+    assert_eq!((sent.number("queueId"), sent.number("queueOffset")), (1, 1));
+    assert_eq!(sent.fields["msgId"].split(',').count(), 2);
+    // The queue is left to the broker: it takes one for all of them.
+    let sent = client.ask_well(send_batch("orders", &[("three", ""), ("four", "")]).with("e", -1));
+    let asked = pull("billing", "orders", sent.number("queueOffset")).with("queueId", sent.number("queueId"));
+    assert_eq!(client.ask_well(asked).bodies(), ["three", "four"]);
+}
+
+#[test]
+fn a_batch_that_cannot_be_is_refused_whole_and_its_neighbours_are_not() {
+    let bench = Bench::with(|setup| setup.broker.message_size_max = 1000);
+    let mut client = bench.client();
+    let mut cut = send_batch("orders", &[("one", ""), ("two", "")]);
+    cut.body.pop();
+    let long = "x".repeat(600);
+    let cases = [
+        (send_batch("orders", &[("one", ""), ("two", "DELAY\u{1}1\u{2}")]), response::MESSAGE_ILLEGAL),
+        (send_batch("orders", &[("one", "")]).with("i", "DELAY\u{1}1\u{2}"), response::MESSAGE_ILLEGAL),
+        (send_batch("orders", &[(&long, ""), (&long, "")]), response::MESSAGE_ILLEGAL),
+        (send_batch("orders", &[]), response::MESSAGE_ILLEGAL),
+        (send_batch("%RETRY%billing", &[("one", "")]), response::MESSAGE_ILLEGAL),
+        (send_batch("orders", &[("one", ""), ("two", "INNER_NUM\u{1}2\u{2}")]), response::REQUEST_CODE_NOT_SUPPORTED),
+        (cut, response::SYSTEM_ERROR),
+    ];
+    for (number, (batch, code)) in cases.into_iter().enumerate() {
+        let replies = client.give(&[send("orders", "before"), batch, send("orders", "after")]);
+        let mut codes: Vec<_> = replies.iter().map(|reply| (reply.opaque, reply.code)).collect();
+        codes.sort_unstable();
+        assert_eq!(codes.iter().map(|(_, code)| *code).collect::<Vec<_>>(), [0, code, 0], "case {number}");
+        assert_eq!(bench.count("orders", 0), 2 * (number as u64 + 1), "case {number}");
+    }
+}
+
+#[test]
+fn a_topic_name_that_cannot_be_used_is_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for name in ["", " ", "a b", "a.b", "größe", &"x".repeat(128)] {
+        let reply = client.ask(send(name, "x"));
+        assert_eq!(reply.code, response::INVALID_PARAMETER, "{name:?}");
+        assert!(reply.remark.contains("topic name"), "{}", reply.remark);
+    }
+    client.ask_well(send(&"x".repeat(127), "x"));
+    client.ask_well(send("a%b|c-d_e", "x"));
+}
+
+#[test]
+fn a_topic_that_is_read_only_or_the_brokers_own_takes_no_messages() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for name in ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "SELF_TEST_TOPIC"] {
+        assert_eq!(client.ask(send(name, "x")).code, response::NO_PERMISSION, "{name}");
+    }
+    for (perm, code) in [(6, response::SUCCESS), (4, response::NO_PERMISSION), (2, response::SUCCESS)] {
+        bench.make_topic("orders", TopicDocument { perm, ..TopicDocument::default() });
+        assert_eq!(client.ask(send("orders", "x")).code, code, "permission {perm}");
+    }
+}
+
+#[test]
+fn an_unknown_topic_is_made_from_its_template_or_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x").with("d", 2).with("e", 1));
+    assert_eq!(client.ask(send("orders", "x").with("e", 2)).code, response::SYSTEM_ERROR);
+    // No such template, and one that may not be one.
+    assert_eq!(client.ask(send("other", "x").with("c", "none")).code, response::TOPIC_NOT_EXIST);
+    assert_eq!(client.ask(send("other", "x").with("c", "orders")).code, response::NO_PERMISSION);
+    let strict = Bench::with(|setup| setup.broker.auto_create_topics = false);
+    let reply = strict.client().ask(send("orders", "x"));
+    assert_eq!(reply.code, response::TOPIC_NOT_EXIST);
+    assert!(reply.remark.contains("topic.auto_create"), "{}", reply.remark);
+}
+
+#[test]
+fn a_negative_queue_is_the_brokers_choice_and_one_too_many_is_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut queues: Vec<_> =
+        (0..4).map(|_| client.ask_well(send("orders", "x").with("e", -1)).number("queueId")).collect();
+    queues.sort_unstable();
+    assert_eq!(queues, [0, 1, 2, 3]);
+    let reply = client.ask(send("orders", "x").with("e", 4));
+    assert_eq!(reply.code, response::SYSTEM_ERROR);
+    assert!(reply.remark.contains("queueId[4]"), "{}", reply.remark);
+}
+
+#[test]
+fn a_message_that_is_too_long_is_refused_with_the_limit() {
+    let bench = Bench::with(|setup| setup.broker.message_size_max = 1000);
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(1000)));
+    let reply = client.ask(send("orders", &"x".repeat(1001)));
+    assert_eq!(reply.code, response::MESSAGE_ILLEGAL);
+    assert!(reply.remark.contains("at most 1000") && reply.remark.contains("message.size_max"), "{}", reply.remark);
+    let property = |size| format!("p\u{1}{}\u{2}", "x".repeat(size));
+    client.ask_well(send("orders", "x").with("i", property(32_000)));
+    let reply = client.ask(send("orders", "x").with("i", property(32_767)));
+    assert_eq!(reply.code, response::MESSAGE_ILLEGAL);
+    assert!(reply.remark.contains("at most 32767"), "{}", reply.remark);
+    assert_eq!(bench.count("orders", 0), 2);
+}
+
+#[test]
+fn a_header_field_that_is_missing_or_no_number_is_named() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for form in [Form::Json, Form::Binary] {
+        for (new, old) in NEEDED {
+            for (asked, field) in [(send("orders", "x"), new), (send_v1("orders", "x"), old)] {
+                let reply = client.ask(asked.form(form).without(field));
+                assert_eq!(reply.code, response::SYSTEM_ERROR, "{field}");
+                assert_eq!(reply.remark, format!("the header field <{field}> is missing"));
+            }
+        }
+        for field in ["d", "e", "f", "g", "h", "j"] {
+            for value in ["many", "", "9223372036854775808"] {
+                let reply = client.ask(send("orders", "x").form(form).with(field, value));
+                assert_eq!(reply.code, response::SYSTEM_ERROR, "{field} {value}");
+                assert!(reply.remark.contains(&format!("<{field}> is [{value}]")), "{}", reply.remark);
+            }
+        }
+    }
+    assert!(bench.broker.catalog().topic("orders").is_none());
+}
+
+#[test]
+fn a_request_that_is_not_supported_is_named_and_the_connection_goes_on() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let codes = [
+        25, 37, 223, 306, 307, 308, 309, 316, 323, 324, 325, 329, 353, 370, 400, 401, 402, 513, 902, 903, 905, 906,
+        907, 908, 200_050, 200_051, 200_052, 200_053, 200_054, 200_055, 200_056, 200_151, 29_999, -1,
+    ];
+    for code in codes {
+        for form in [Form::Json, Form::Binary] {
+            let reply = client.ask(ask(code, &[]).form(form));
+            assert_eq!(reply.code, response::REQUEST_CODE_NOT_SUPPORTED, "{code}");
+            let name = request::name(code);
+            assert_eq!(reply.remark, format!("request type {code} ({name}) not supported by Sluice"));
+        }
+    }
+    client.ask_well(send("orders", "x"));
+}
+
+#[test]
+fn messages_that_ask_for_a_missing_feature_are_refused_by_its_name() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let half_message = 0x4;
+    let cases = [
+        (send("orders", "x").with("f", half_message), "transactional messages"),
+        (send("orders", "x").with("i", "TRAN_MSG\u{1}true\u{2}"), "transactional messages"),
+        (send("orders", "x").with("i", "TIMER_DELIVER_MS\u{1}1700000009000\u{2}"), "delivery time"),
+        (send("orders", "x").with("i", "TIMER_DELAY_SEC\u{1}9\u{2}"), "delivery time"),
+        (send("orders", "x").with("i", "INNER_NUM\u{1}2\u{2}"), "batches"),
+    ];
+    for (asked, what) in cases {
+        let reply = client.ask(asked);
+        assert_eq!(reply.code, response::REQUEST_CODE_NOT_SUPPORTED, "{what}");
+        assert!(reply.remark.starts_with("Sluice does not support") && reply.remark.contains(what), "{}", reply.remark);
+    }
+    assert_eq!(bench.count("orders", 0), 0);
+    // With a delay level as well, the level counts.
+    client.ask_well(send("orders", "x").with("i", "TIMER_DELAY_SEC\u{1}9\u{2}DELAY\u{1}1\u{2}"));
+    // The request of a request and its reply is an ordinary message.
+    client.ask_well(send("orders", "x").with("i", "MSG_TYPE\u{1}request\u{2}"));
+}

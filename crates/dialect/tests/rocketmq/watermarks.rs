@@ -1,0 +1,87 @@
+//! Promises about when a send is answered: not before its message is as safe as was promised.
+
+use base::session::Session;
+use wire::rocketmq::code::response;
+
+use crate::bench::{Bench, START};
+use crate::client::{pull, send};
+
+/// The property of a message whose producer does not wait for the sync.
+const NO_WAIT: &str = "WAIT\u{1}false\u{2}";
+
+#[test]
+fn a_send_is_answered_once_its_message_is_written() {
+    let bench = Bench::new();
+    bench.stop_writing();
+    let mut client = bench.client();
+    assert_eq!(client.give(&[send("orders", "one"), send("orders", "two")]), []);
+    assert!(client.session.is_busy());
+    // However long that takes: there is nothing to say before.
+    assert_eq!(client.wait(60_000), []);
+    bench.write();
+    let replies = client.hear();
+    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [0, 0]);
+    assert!(!client.session.is_busy());
+    assert_eq!(client.session.deadline(), None);
+}
+
+#[test]
+fn with_sync_a_send_is_answered_once_its_message_is_on_the_disk() {
+    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    bench.stop_writing();
+    let mut client = bench.client();
+    assert_eq!(client.give(&[send("orders", "one")]), []);
+    bench.write();
+    assert_eq!(client.hear(), []);
+    // It can be read before its producer hears of it.
+    assert_eq!(client.ask(pull("billing", "orders", 0)).bodies(), ["one"]);
+    bench.sync();
+    let replies = client.hear();
+    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_send_that_does_not_wait_for_the_sync_overtakes_one_that_does() {
+    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    bench.stop_writing();
+    let mut client = bench.client();
+    client.give(&[send("orders", "waits")]);
+    client.give(&[send("orders", "does not").with("i", NO_WAIT)]);
+    bench.write();
+    let early = client.hear();
+    assert_eq!(early.iter().map(|reply| reply.number("queueOffset")).collect::<Vec<_>>(), [1]);
+    bench.sync();
+    let late = client.hear();
+    assert_eq!(late.iter().map(|reply| reply.number("queueOffset")).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
+    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    bench.stop_writing();
+    let mut client = bench.client();
+    client.give(&[send("orders", "one")]);
+    bench.write();
+    assert_eq!(client.session.deadline(), Some(START.plus_ms(5000)));
+    assert_eq!(client.wait(4999), []);
+    let replies = client.wait(1);
+    assert_eq!((replies.len(), replies[0].code), (1, response::FLUSH_DISK_TIMEOUT));
+    assert_eq!(replies[0].number("queueOffset"), 0);
+    assert!(replies[0].remark.contains("stored"), "{}", replies[0].remark);
+    // It is answered once.
+    bench.sync();
+    assert_eq!(client.hear(), []);
+}
+
+#[test]
+fn a_log_that_cannot_grow_takes_nothing_and_reading_goes_on() {
+    let bench = Bench::with(|setup| setup.store.segment_size = 64 << 10);
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(40_000)));
+    let log = bench.directory().join("commitlog");
+    std::fs::remove_dir_all(&log).expect("removed");
+    std::fs::write(&log, "no directory").expect("written");
+    let replies = client.give(&[send("orders", &"y".repeat(40_000)), send("orders", "z")]);
+    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SERVICE_NOT_AVAILABLE; 2]);
+    assert_eq!(client.ask_well(pull("billing", "orders", 0)).number("maxOffset"), 1);
+}
