@@ -20,7 +20,8 @@ pub struct CloseReason(pub String);
 
 /// One connection of one protocol.
 pub trait Session: Send {
-    /// Takes every complete frame off the front of `input` and acts on it. An incomplete frame stays.
+    /// Takes complete frames off the front of `input` and acts on them, as long as there is room for their answers. What
+    /// stays is offered again: an incomplete frame with the bytes that follow, others once `wants_input` is true again.
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason>;
 
     /// Goes on with what was waiting: watermarks that passed, messages that arrived, jobs that ended, deadlines.

@@ -24,16 +24,18 @@ impl Broker {
         found.ok_or_else(|| Refusal::NoSuchMessage(format!("can not find message by the offset, {offset}")))
     }
 
-    /// Messages of a topic with a key, stored within the times, newest first. Waits for the disk.
+    /// Messages of a topic with a key, stored within the times, newest first: so many and so many bytes at most. Waits
+    /// for the disk.
     pub fn messages_by_key(
         &self,
         topic: &str,
         key: &str,
         kind: KeyKind,
         times: (Timestamp, Timestamp),
-        count_max: usize,
+        (count_max, size_max): (usize, usize),
     ) -> Result<Vec<Bytes>, Refusal> {
         let mut found = Vec::new();
+        let mut size_left = size_max;
         let hash = key_hash(topic, key);
         let searched = self.store().find_by_key(hash, times, count_max, |offset| {
             let Some(bytes) = self.store().record_at(offset)? else { return Ok(false) };
@@ -41,10 +43,10 @@ impl Broker {
                 let stored = record.store_timestamp;
                 record.topic == topic && has_key(&record, key, kind) && times.0 <= stored && stored <= times.1
             });
-            if fits {
-                found.push(bytes);
-            }
-            Ok(fits)
+            let Some(left) = size_left.checked_sub(bytes.len()).filter(|_| fits) else { return Ok(false) };
+            size_left = left;
+            found.push(bytes);
+            Ok(true)
         });
         searched.map_err(internal)?;
         if found.is_empty() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use base::{QueueId, QueueOffset, Refusal, Timestamp};
+use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use storage::{QueueIndex, StorageError, Store, document};
@@ -102,6 +102,8 @@ impl Broker {
         if offset < 0 {
             return Err(Refusal::BadRequest(format!("the offset {offset} is negative")));
         }
+        // Offsets are kept under `topic@group`: nothing else may look like that.
+        GroupName::checked(group)?;
         self.offsets.commit(topic, group, queue, offset);
         Ok(())
     }

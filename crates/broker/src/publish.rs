@@ -264,6 +264,10 @@ impl Broker {
                 "the message's properties take {properties_len} bytes; at most {PROPERTIES_SIZE_MAX} are possible"
             )));
         }
+        let (size, limit) = (draft.encoded_len(), self.store().record_size_max());
+        if size > limit {
+            return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
+        }
         turn.batch.push(topic.queue(queue)?, &draft, code);
         if self.options().key_index {
             let texts = [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());

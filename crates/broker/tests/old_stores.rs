@@ -54,7 +54,7 @@ fn is_served_as_it_was(name: &str) {
     let tagged = bench.fetch("OldA", 1, 0, Filter::parse("TagB").expect("a tag"));
     assert_eq!(tagged.records.len(), 75);
     let all = (Timestamp(0), Timestamp(u64::MAX / 2));
-    let found = bench.broker.messages_by_key("OldA", "key-0-1042", KeyKind::Key, all, 10).expect("found");
+    let found = bench.broker.messages_by_key("OldA", "key-0-1042", KeyKind::Key, all, (10, usize::MAX)).expect("found");
     assert_eq!(Record::decode(&found[0]).expect("a record").queue_offset.0, 1042);
     let offset = |topic, queue| bench.broker.committed_offset(topic, "old_group", QueueId(queue));
     assert_eq!((offset("OldA", 0), offset("OldA", 1)), (Some(1000), Some(20)));

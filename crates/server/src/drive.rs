@@ -89,6 +89,8 @@ impl Drive {
 
     async fn exchange(&mut self, socket: &TcpStream, session: &mut impl Session, bell: &Bell) -> End {
         let mut input = BytesMut::new();
+        // Whether `input` has frames that the session had no room to answer.
+        let mut is_held = false;
         let mut stopping = *self.stop.borrow();
         let mut idle_since = tokio::time::Instant::now();
         loop {
@@ -97,6 +99,14 @@ impl Drive {
             }
             if let Err(error) = self.write(socket, session) {
                 return End::Io(error);
+            }
+            if is_held && session.wants_input() {
+                if let Err(end) = self.receive(session, &mut input) {
+                    let _ = self.write(socket, session);
+                    return end;
+                }
+                is_held = !input.is_empty() && !session.wants_input();
+                continue;
             }
             if stopping && !session.is_busy() && session.output().is_empty() {
                 return End::Quiet;
@@ -117,7 +127,7 @@ impl Drive {
                         Ok(ready) if ready.is_readable() && session.wants_input() && !stopping => {
                             idle_since = tokio::time::Instant::now();
                             match self.read(socket, session, &mut input) {
-                                Ok(true) => {}
+                                Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
                                 Ok(false) => return End::Quiet,
                                 Err(end) => { let _ = self.write(socket, session); return end; }
                             }
@@ -150,24 +160,21 @@ impl Drive {
             Ok(0) => Ok(false),
             Ok(count) => {
                 self.metrics.bytes_received.add(count as u64);
-                match session.receive(input, clock::now()) {
-                    Ok(()) => Ok(true),
-                    Err(reason) => Err(End::Protocol(reason.0)),
-                }
+                self.receive(session, input).map(|()| true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(error) => Err(End::Io(error)),
         };
         if input.is_empty() {
             // An idle connection keeps no buffer.
-            let buffer = std::mem::take(input);
-            BUFFERS.with_borrow_mut(|buffers| {
-                if buffers.len() < POOLED_BUFFERS && buffer.capacity() <= 2 * READ_SIZE {
-                    buffers.push(buffer);
-                }
-            });
+            give_back(std::mem::take(input));
         }
         outcome
+    }
+
+    /// Hands what was read to the session.
+    fn receive(&self, session: &mut impl Session, input: &mut BytesMut) -> Result<(), End> {
+        session.receive(input, clock::now()).map_err(|reason| End::Protocol(reason.0))
     }
 
     /// Writes what the session has until the socket would block.
@@ -187,4 +194,13 @@ impl Drive {
         }
         Ok(())
     }
+}
+
+/// Keeps a buffer for whichever connection reads next.
+fn give_back(buffer: BytesMut) {
+    BUFFERS.with_borrow_mut(|buffers| {
+        if buffers.len() < POOLED_BUFFERS && buffer.capacity() <= 2 * READ_SIZE {
+            buffers.push(buffer);
+        }
+    });
 }

@@ -160,14 +160,19 @@ impl CommitLog {
         Ok((appended, bytes))
     }
 
+    /// Bytes of the largest record a segment takes.
+    pub(crate) fn record_size_max(&self) -> usize {
+        usize::try_from(self.segment_size).unwrap_or(usize::MAX).saturating_sub(FILLER_SIZE).min(RECORD_SIZE_MAX)
+    }
+
     /// Which records begin a new segment, as (record number, base offset), making those segments.
     fn plan(&self, tail: &mut Tail, records: &[crate::BatchRecord]) -> Result<Vec<(usize, u64)>, StorageError> {
         let mut plan = Vec::new();
         let mut offset = tail.next;
         for (number, record) in records.iter().enumerate() {
             let size = u64::from(record.size);
-            if size + FILLER_SIZE as u64 > self.segment_size || size > RECORD_SIZE_MAX as u64 {
-                let limit = (self.segment_size as usize - FILLER_SIZE).min(RECORD_SIZE_MAX);
+            let limit = self.record_size_max();
+            if record.size as usize > limit {
                 return Err(StorageError::RecordTooLarge { size: record.size as usize, limit });
             }
             let segment_end = (offset / self.segment_size + 1) * self.segment_size;

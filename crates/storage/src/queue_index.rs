@@ -213,6 +213,11 @@ impl QueueIndex {
         self.has_watchers.store(true, Ordering::SeqCst);
     }
 
+    /// Takes back what `watch` was given, if it was not woken yet.
+    pub fn unwatch(&self, waker: &Waker) {
+        self.watchers.lock().retain(|watcher| !watcher.will_wake(waker));
+    }
+
     fn wake_watchers(&self) {
         // Pairs with `watch`: whoever registers looks at `end` after registering, so either side sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);

@@ -148,6 +148,11 @@ impl Store {
         self.log.staged_size()
     }
 
+    /// Bytes of the largest record a segment takes.
+    pub fn record_size_max(&self) -> usize {
+        self.log.record_size_max()
+    }
+
     /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written (`write_staged`).
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! Drives a session as the server does, without sockets, tasks or a clock, and watches what must hold meanwhile.
 
 use base::Timestamp;
-use base::session::Session;
+use base::session::{CloseReason, Session};
 use bytes::BytesMut;
 use wire::rocketmq::frame::{Command, frame_len};
 
@@ -27,11 +27,7 @@ pub fn drive(session: &mut dyn Session, pieces: Vec<BytesMut>, mut now: Timestam
     let mut input = BytesMut::new();
     for piece in pieces {
         input.extend_from_slice(&piece);
-        let before = input.len();
-        let received = session.receive(&mut input, now);
-        assert!(input.len() <= before, "a session only takes input away");
-        settle(session, now, &mut written);
-        if received.is_err() {
+        if feed(session, &mut input, now, &mut written).is_err() {
             break;
         }
         now = now.plus_ms(7);
@@ -44,6 +40,25 @@ pub fn drive(session: &mut dyn Session, pieces: Vec<BytesMut>, mut now: Timestam
     assert!(session.deadline().is_none_or(|deadline| deadline > now), "a deadline that passed is dealt with");
     session.closed(now);
     written
+}
+
+/// Offers `input` as long as the session takes some of it, and does its work in between.
+fn feed(
+    session: &mut dyn Session,
+    input: &mut BytesMut,
+    now: Timestamp,
+    written: &mut Written,
+) -> Result<(), CloseReason> {
+    loop {
+        let before = input.len();
+        let received = session.receive(input, now);
+        assert!(input.len() <= before, "a session only takes input away");
+        settle(session, now, written);
+        received?;
+        if input.len() == before || input.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 fn settle(session: &mut dyn Session, now: Timestamp, written: &mut Written) {

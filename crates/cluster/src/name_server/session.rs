@@ -5,7 +5,7 @@
 //! with a remark, and the connection goes on.
 //!
 //! Answers can be much larger than requests, so no request is taken while more than [`OUTPUT_BACKLOG_SIZE_MAX`] bytes
-//! wait to be written: the frames that were already read wait here, in order, and `wants_input` is false.
+//! wait to be written.
 //!
 //! An answer that promises a change to the key-value table is given by a job, once the table is on the disk.
 
@@ -28,9 +28,6 @@ use super::broker::ConnectionId;
 use crate::limits::ANSWER_HEADER_SIZE_MAX;
 use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 
-/// How soon to look again whether the peer has read enough for the next request, in ms.
-const BACKLOG_RETRY_MS: u64 = 5;
-
 /// Changes of one connection on their way to the disk; more wait to be read.
 const JOBS_MAX: usize = 64;
 
@@ -39,9 +36,6 @@ pub struct NameServerSession {
     server: Arc<NameServer>,
     connection: ConnectionId,
     output: Output,
-    /// Whole frames that wait until the peer has read its answers; each is known to decode.
-    waiting: VecDeque<Bytes>,
-    retry_at: Option<Timestamp>,
     jobs: VecDeque<Job>,
     jobs_running: usize,
     /// Answers of jobs that have ended.
@@ -55,17 +49,11 @@ impl NameServerSession {
             server,
             connection,
             output: Output::default(),
-            waiting: VecDeque::new(),
-            retry_at: None,
             jobs: VecDeque::new(),
             jobs_running: 0,
             done: Arc::default(),
             waker,
         }
-    }
-
-    fn is_backed_up(&self) -> bool {
-        self.output.size() > OUTPUT_BACKLOG_SIZE_MAX || self.jobs_running >= JOBS_MAX
     }
 
     fn act(&mut self, command: &Command<'_>, now: Timestamp) {
@@ -93,24 +81,6 @@ impl NameServerSession {
             done.lock().push(head);
             waker.wake();
         }));
-    }
-
-    fn take_done(&mut self) {
-        for reply in std::mem::take(&mut *self.done.lock()) {
-            self.jobs_running -= 1;
-            self.output.push(reply);
-        }
-    }
-
-    fn take_frame(&mut self, frame: Bytes, now: Timestamp) -> Result<(), CloseReason> {
-        let command = Command::decode(&frame).map_err(close)?;
-        if self.is_backed_up() || !self.waiting.is_empty() {
-            self.waiting.push_back(frame);
-            self.retry_at = Some(now.plus_ms(BACKLOG_RETRY_MS));
-        } else {
-            self.act(&command, now);
-        }
-        Ok(())
     }
 }
 
@@ -148,23 +118,20 @@ impl Asked {
 
 impl Session for NameServerSession {
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
-        self.wake(now);
-        while let Some(len) = frame_len(input).map_err(close)? {
-            let frame = input.split_to(len).freeze();
-            self.take_frame(frame, now)?;
+        while self.wants_input()
+            && let Some(len) = frame_len(input).map_err(close)?
+        {
+            let frame = input.split_to(len);
+            self.act(&Command::decode(&frame).map_err(close)?, now);
         }
         Ok(())
     }
 
-    fn wake(&mut self, now: Timestamp) {
-        self.take_done();
-        while !self.is_backed_up() {
-            let Some(frame) = self.waiting.pop_front() else { break };
-            if let Ok(command) = Command::decode(&frame) {
-                self.act(&command, now);
-            }
+    fn wake(&mut self, _now: Timestamp) {
+        for reply in std::mem::take(&mut *self.done.lock()) {
+            self.jobs_running -= 1;
+            self.output.push(reply);
         }
-        self.retry_at = (!self.waiting.is_empty()).then(|| now.plus_ms(BACKLOG_RETRY_MS));
     }
 
     fn output(&mut self) -> &mut Output {
@@ -172,15 +139,15 @@ impl Session for NameServerSession {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        self.retry_at
+        None
     }
 
     fn wants_input(&self) -> bool {
-        self.waiting.is_empty() && !self.is_backed_up()
+        self.output.size() <= OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
     }
 
     fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.jobs_running > 0
+        self.jobs_running > 0
     }
 
     fn take_job(&mut self) -> Option<Job> {
@@ -188,8 +155,6 @@ impl Session for NameServerSession {
     }
 
     fn closed(&mut self, _now: Timestamp) {
-        self.waiting.clear();
-        self.retry_at = None;
         self.server.connection_closed(self.connection);
     }
 }

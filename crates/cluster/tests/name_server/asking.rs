@@ -256,19 +256,15 @@ fn a_peer_that_does_not_read_its_answers_is_not_served_more() {
     for opaque in 0..asked {
         input.extend_from_slice(&ask(request::GET_ALL_TOPIC_LIST_FROM_NAME_SERVER, &[]).frame(opaque));
     }
-    client.session.receive(&mut input, START).expect("frames");
-    assert!(input.is_empty());
-    assert!(!client.session.wants_input() && client.session.is_busy());
-    assert!(client.session.output().size() < 2 * OUTPUT_BACKLOG_SIZE_MAX);
     let mut numbers = Vec::new();
-    while client.session.deadline().is_some() {
-        numbers.extend(client.replies().into_iter().map(|reply| reply.opaque));
-        client.session.wake(START);
+    while !input.is_empty() {
+        client.session.receive(&mut input, START).expect("frames");
         assert!(client.session.output().size() < 2 * OUTPUT_BACKLOG_SIZE_MAX);
+        assert!(input.is_empty() || !client.session.wants_input());
+        numbers.extend(client.replies().into_iter().map(|reply| reply.opaque));
+        assert!(client.session.wants_input());
     }
-    numbers.extend(client.replies().into_iter().map(|reply| reply.opaque));
     assert_eq!(numbers, (0..asked).collect::<Vec<_>>());
-    assert!(client.session.wants_input() && !client.session.is_busy());
 }
 
 #[test]

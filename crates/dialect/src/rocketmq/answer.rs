@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use base::Refusal;
 use base::cursor::DecodeError;
+use base::limits::{FRAME_HEADER_SIZE_MAX, FRAME_SIZE_MAX};
 use bytes::{Bytes, BytesMut};
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
@@ -11,6 +12,9 @@ use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language
 
 use super::VERSION;
 use super::error::code_of;
+
+/// Most bytes in the body of an answer: what a frame may hold, without the longest header.
+pub(super) const BODY_SIZE_MAX: usize = FRAME_SIZE_MAX - FRAME_HEADER_SIZE_MAX;
 
 /// What of a request its answer needs.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +70,15 @@ impl Answer {
         Self { code: code_of(refusal), remark: Some(refusal.to_string()), ..Self::default() }
     }
 
-    /// The frame that carries it.
+    /// The frame that carries it; a refusal if it is more than a frame may hold.
     pub(super) fn encode(&self, asked: Asked) -> Bytes {
+        if self.body.len() > BODY_SIZE_MAX {
+            let size = self.body.len();
+            let problem = format!(
+                "the answer would have {size} bytes, and no frame holds more than {BODY_SIZE_MAX}; ask for less"
+            );
+            return Self::refused(&Refusal::Internal(problem)).encode(asked);
+        }
         let mut out = BytesMut::new();
         let write_fields =
             |sink: &mut FieldSink<'_>| self.fields.iter().for_each(|(name, value)| sink.text(name, value));

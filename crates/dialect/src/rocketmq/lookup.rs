@@ -6,7 +6,7 @@ use serde_json::json;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{QueryConsumeQueueRequest, QueryMessageRequest, ViewMessageRequest};
 
-use super::answer::{Answer, Answered, header};
+use super::answer::{Answer, Answered, BODY_SIZE_MAX, header};
 use super::consumer::subscription_data;
 use super::offset::queue_id;
 use super::session::Context;
@@ -20,7 +20,7 @@ pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let time = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or_default());
     let times = (time(request.begin_timestamp), time(request.end_timestamp));
     let count = usize::try_from(request.max_count).unwrap_or_default().clamp(1, context.options.query_count_max);
-    let found = context.broker.messages_by_key(&request.topic, &request.key, kind, times, count);
+    let found = context.broker.messages_by_key(&request.topic, &request.key, kind, times, (count, BODY_SIZE_MAX));
     let (last_time, last_offset) = context.broker.key_index_last();
     let answer = match found {
         Ok(messages) => Answer::body(messages.concat()),

@@ -1,6 +1,7 @@
 //! Pulls: read at once if there is something, else wait for the queue or the deadline.
 
 use std::borrow::Cow;
+use std::task::Waker;
 
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::CloseReason;
@@ -35,6 +36,17 @@ pub(super) struct Pull {
 pub(super) struct WaitingPull {
     pull: Pull,
     deadline: Timestamp,
+    /// What its queue wakes.
+    watcher: Waker,
+}
+
+impl WaitingPull {
+    /// Forgets the queue, which has not woken it: an idle one would keep it for ever.
+    fn stop_watching(&self) {
+        if let Ok(queue) = self.pull.fetch.topic.queue(self.pull.fetch.queue) {
+            queue.unwatch(&self.watcher);
+        }
+    }
 }
 
 /// A pull that went to the disk.
@@ -185,8 +197,9 @@ impl RocketSession {
         let offset = pull.fetch.offset;
         self.next_pull += 1;
         let number = self.next_pull;
-        queue.watch(self.mailbox.fetch_waker(number));
-        self.waiting_pulls.insert(number, WaitingPull { pull, deadline });
+        let watcher = self.mailbox.fetch_waker(number);
+        queue.watch(watcher.clone());
+        self.waiting_pulls.insert(number, WaitingPull { pull, deadline, watcher });
         self.pull_deadlines.insert((deadline, number));
         self.broker.metrics().fetch_waiting.add(1);
         if queue.end().0 as i64 > offset {
@@ -212,11 +225,19 @@ impl RocketSession {
             && deadline <= now
         {
             if let Some(mut waiting) = self.take_waiting(number) {
+                waiting.stop_watching();
                 // A last look: whatever it finds is the answer.
                 waiting.pull.wait_until = None;
                 self.try_pull(waiting.pull, now);
             }
         }
+    }
+
+    /// The connection is gone.
+    pub(super) fn drop_waiting_pulls(&mut self) {
+        self.broker.metrics().fetch_waiting.subtract(self.waiting_pulls.len() as u64);
+        self.waiting_pulls.drain().for_each(|(_, waiting)| waiting.stop_watching());
+        self.pull_deadlines.clear();
     }
 
     fn answer_nothing(&mut self, pull: &Pull, first: i64, end: i64) {

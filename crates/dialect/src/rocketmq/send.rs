@@ -80,8 +80,11 @@ impl RocketSession {
         };
         let topic = self.topic_of(&send, now)?;
         let is_batch = command.header.code == request::SEND_BATCH_MESSAGE || send.batch == Some(true);
+        if is_batch && topic.name.retried_group().is_some() {
+            return Err(Refusal::BadMessage("batch request does not support retry group".to_owned()));
+        }
         let properties = send.properties.as_deref().unwrap_or_default().as_bytes();
-        let message = Message {
+        let mut message = Message {
             queue: u32::try_from(send.queue_id).ok().map(QueueId),
             body: command.body,
             properties,
@@ -91,7 +94,16 @@ impl RocketSession {
             born_host: self.remote,
             reconsume_times: send.reconsume_times.unwrap_or_default(),
         };
-        let topic = self.dead_letter_if_spent(&send, topic, now)?;
+        let without_delay;
+        let topic = match self.dead_letter_topic_if_spent(&send, &topic, now)? {
+            Some(dead_letters) => {
+                // Queue and delay were meant for the retry topic.
+                without_delay = properties::without(properties, &[names::DELAY]);
+                (message.queue, message.properties) = (None, &without_delay);
+                dead_letters
+            }
+            None => topic,
+        };
         let broker = &self.broker;
         let open = turn.turn.get_or_insert_with(|| broker.begin_turn(now));
         let first = open.len();
@@ -118,20 +130,20 @@ impl RocketSession {
     }
 
     /// A client that retries by itself sends to the retry topic; once its tries are spent, the message is a dead letter.
-    fn dead_letter_if_spent(
+    fn dead_letter_topic_if_spent(
         &self,
         send: &SendRequest<'_>,
-        topic: Arc<Topic>,
+        topic: &Topic,
         now: Timestamp,
-    ) -> Result<Arc<Topic>, Refusal> {
-        let Some(group) = topic.name.retried_group() else { return Ok(topic) };
+    ) -> Result<Option<Arc<Topic>>, Refusal> {
+        let Some(group) = topic.name.retried_group() else { return Ok(None) };
         let settings = self.broker.group_for_use(&GroupName::checked(group)?, now)?;
         let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
         if send.reconsume_times.unwrap_or_default() < tries_max {
-            return Ok(topic);
+            return Ok(None);
         }
         self.broker.metrics().dead_letters.add(1);
-        self.broker.dead_letter_topic(group, now)
+        self.broker.dead_letter_topic(group, now).map(Some)
     }
 
     /// Appends what the turn has gathered; the replies wait for their watermark.
@@ -202,9 +214,6 @@ fn stage_batch(
     topic: &Topic,
     whole: &Message<'_>,
 ) -> Result<QueueId, Refusal> {
-    if topic.name.retried_group().is_some() {
-        return Err(Refusal::BadMessage("batch request does not support retry group".to_owned()));
-    }
     if whole.body.len() > broker.options().message_size_max {
         return Err(Refusal::BadMessage(format!(
             "the batch has {} bytes; at most {} are allowed (message.size_max)",

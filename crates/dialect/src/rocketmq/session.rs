@@ -24,8 +24,8 @@ use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
 
-/// Requests of one connection being answered away from the network threads; more wait to be read.
-const JOBS_MAX: usize = 1024;
+/// Requests of one connection being answered away from the network threads, each with up to a mebibyte of messages.
+const JOBS_MAX: usize = 64;
 
 /// Settings of sessions.
 #[derive(Clone, Debug)]
@@ -134,6 +134,10 @@ impl RocketSession {
         };
         self.reply_with(asked, answered);
         Ok(())
+    }
+
+    fn has_room_for_answers(&self) -> bool {
+        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
     }
 
     /// Has a request answered away from the network threads.
@@ -277,6 +281,9 @@ impl Session for RocketSession {
         let mut turn = SendTurn::default();
         let mut consumed = 0;
         let ended = loop {
+            if !self.has_room_for_answers() {
+                break Ok(());
+            }
             let rest = input.get(consumed..).unwrap_or_default();
             match frame::frame_len(rest) {
                 Ok(Some(length)) => {
@@ -316,9 +323,7 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX
-            && self.jobs_running < JOBS_MAX
-            && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+        self.has_room_for_answers() && (self.waiting_sends.is_empty() || !self.broker.is_behind())
     }
 
     fn is_busy(&self) -> bool {
@@ -330,8 +335,7 @@ impl Session for RocketSession {
     }
 
     fn closed(&mut self, _now: Timestamp) {
-        self.broker.metrics().fetch_waiting.subtract(self.waiting_pulls.len() as u64);
-        self.waiting_pulls.clear();
+        self.drop_waiting_pulls();
         self.broker.connection_closed(&self.mailbox);
     }
 }

@@ -2,6 +2,7 @@
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, STAGED_SIZE_MAX};
 use base::session::Session;
+use bytes::BytesMut;
 use wire::rocketmq::code::request;
 
 use crate::bench::Bench;
@@ -91,4 +92,52 @@ fn a_client_that_keeps_many_jobs_running_is_not_read_from() {
     assert!(asked < 100_000);
     assert_eq!(client.hear().len(), asked);
     assert!(client.session.wants_input());
+}
+
+#[test]
+fn what_there_is_no_room_to_answer_is_left_until_there_is() {
+    let bench = roomy();
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(1 << 20)));
+    let asked = 100;
+    let mut input = BytesMut::new();
+    (0..asked).for_each(|opaque| input.extend_from_slice(&pull("billing", "orders", 0).frame(opaque)));
+    let mut answered = Vec::new();
+    while !input.is_empty() {
+        client.receive(&mut input).expect("frames");
+        assert!(client.session.output().size() < OUTPUT_BACKLOG_SIZE_MAX + (2 << 20));
+        assert!(input.is_empty() || !client.session.wants_input());
+        answered.extend(client.hear().iter().map(|reply| reply.opaque));
+    }
+    assert_eq!(answered, (0..asked).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_pull_that_is_over_leaves_nothing_behind_in_its_queue() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let holders = client.bell_holders();
+    for _ in 0..100 {
+        assert_eq!(client.give(&[held_pull("billing", "orders", 1)]), []);
+        assert_eq!(client.wait(15_000).len(), 1);
+    }
+    assert_eq!(client.bell_holders(), holders);
+    client.give(&[held_pull("billing", "orders", 1)]);
+    client.session.closed(client.now);
+    assert_eq!(client.bell_holders(), holders);
+}
+
+#[test]
+fn an_answer_that_no_frame_holds_is_cut_to_what_one_does() {
+    let bench = roomy();
+    let mut client = bench.client();
+    let body = "x".repeat(4 << 20);
+    for _ in 0..5 {
+        client.ask_well(send("orders", &body).with("i", "KEYS\u{1}large\u{2}"));
+    }
+    let times = [("beginTimestamp", "0"), ("endTimestamp", "9999999999999")];
+    let found = client
+        .ask_well(ask(request::QUERY_MESSAGE, &times).with("topic", "orders").with("key", "large").with("maxNum", 32));
+    assert_eq!(found.bodies().len(), 3);
 }

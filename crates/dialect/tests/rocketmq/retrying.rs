@@ -6,7 +6,7 @@ use base::record::Record;
 use wire::rocketmq::code::{request, response};
 
 use crate::bench::Bench;
-use crate::client::{Ask, Client, ask, pull, send};
+use crate::client::{Ask, Client, ask, pull, send, send_batch};
 
 /// Gives the message at a place in the log back to the broker for `billing`.
 fn send_back(place: i64, delay_level: i32) -> Ask {
@@ -56,6 +56,18 @@ fn a_message_whose_tries_are_spent_is_a_dead_letter() {
     client.ask_well(send("%RETRY%billing", "spent early").with("j", 2).with("l", 2));
     assert_eq!(bodies(&mut client, "%RETRY%billing"), ["ordered"]);
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard", "hard", "spent", "spent early"]);
+}
+
+#[test]
+fn queue_and_delay_of_a_retry_do_not_carry_over_to_its_dead_letter() {
+    let bench = Bench::new();
+    bench.make_group("billing", GroupDocument { retry_queue_nums: 4, ..GroupDocument::default() });
+    let mut client = bench.client();
+    let spent = send("%RETRY%billing", "spent").with("e", 3).with("i", "DELAY\u{1}2\u{2}").with("j", 16);
+    client.ask_well(spent);
+    assert_eq!(bodies(&mut client, "%DLQ%billing"), ["spent"]);
+    let batch = send_batch("%RETRY%billing", &[("a", "")]).with("j", 16);
+    assert_eq!(client.ask(batch).code, response::MESSAGE_ILLEGAL);
 }
 
 #[test]

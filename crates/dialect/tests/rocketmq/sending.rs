@@ -249,3 +249,13 @@ fn messages_that_ask_for_a_missing_feature_are_refused_by_its_name() {
     // The request of a request and its reply is an ordinary message.
     client.ask_well(send("orders", "x").with("i", "MSG_TYPE\u{1}request\u{2}"));
 }
+
+#[test]
+fn a_message_larger_than_a_segment_is_refused_alone() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let replies = client.give(&[send("orders", "small"), send("orders", &"x".repeat(2 << 20)), send("orders", "last")]);
+    let mut codes: Vec<_> = replies.iter().map(|reply| (reply.opaque, reply.code)).collect();
+    codes.sort_unstable();
+    assert_eq!(codes.iter().map(|(_, code)| *code).collect::<Vec<_>>(), [0, response::MESSAGE_ILLEGAL, 0]);
+}
