@@ -23,7 +23,7 @@ use crate::clock;
 const READ_SIZE: usize = 256 * 1024;
 
 /// Slices given to one vectored write.
-const WRITE_SLICES: usize = 64;
+const WRITE_SLICES: usize = 256;
 
 /// Read buffers a network thread keeps for whichever connection reads next.
 const POOLED_BUFFERS: usize = 4;

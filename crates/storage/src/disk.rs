@@ -113,6 +113,50 @@ impl DiskFile {
         }
     }
 
+    /// Adds `count` bytes from `position` on to `buffer`, whose memory need not be cleared for it: for large reads. If they
+    /// may not wait for the disk and are not in the page cache, `WouldBlock`.
+    pub fn read_into(
+        &self,
+        buffer: &mut Vec<u8>,
+        count: usize,
+        position: u64,
+        may_wait: bool,
+    ) -> Result<(), StorageError> {
+        buffer.reserve_exact(count);
+        let (start, flags) = (buffer.len(), if may_wait { 0 } else { libc::RWF_NOWAIT });
+        while buffer.len() < start + count {
+            let done = buffer.len() - start;
+            match self.read_once(buffer, count - done, position + done as u64, flags) {
+                Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if may_wait && error.kind() == io::ErrorKind::Interrupted => {}
+                // A file system without such reads: leave it to a thread that may wait.
+                Err(error)
+                    if !may_wait
+                        && matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::EOPNOTSUPP)) =>
+                {
+                    return Err(StorageError::WouldBlock);
+                }
+                Err(error) => return Err(StorageError::io("read", &self.path)(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// One read of up to `count` bytes into the spare room of `buffer`, which has as much. Gives how many came.
+    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
+    fn read_once(&self, buffer: &mut Vec<u8>, count: usize, position: u64, flags: i32) -> io::Result<usize> {
+        let room = buffer.spare_capacity_mut();
+        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
+        let position = i64::try_from(position).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
+        let read = unsafe { libc::preadv2(self.file.as_raw_fd(), &raw const room, 1, position, flags) };
+        let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+        // SAFETY: so many bytes of the spare room were just written.
+        unsafe { buffer.set_len(buffer.len() + read) };
+        Ok(read)
+    }
+
     /// Puts what was written on the disk; the size must not have changed since it was last synced in full.
     pub fn sync_data(&self) -> Result<(), StorageError> {
         self.file.sync_data().map_err(StorageError::io("sync", &self.path))

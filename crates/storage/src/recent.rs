@@ -61,6 +61,8 @@ impl Recent {
 impl RecentReader<'_> {
     /// The `size` bytes at `start`, if they are here.
     pub(crate) fn get(&self, start: u64, size: usize) -> Option<Bytes> {
+        // Most of what is asked for in a backlog is older than all of it.
+        self.state.chunks.front().filter(|oldest| oldest.start <= start)?;
         let after = self.state.chunks.partition_point(|chunk| chunk.start <= start);
         let chunk = self.state.chunks.get(after.checked_sub(1)?)?;
         let from = (start - chunk.start) as usize;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use base::LogOffset;
 use base::limits::RECORD_SIZE_MAX;
 use base::record::{self, Record};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
@@ -32,68 +32,85 @@ impl CommitLog {
             _ => 0,
         };
         let dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
+        let written = self.written.load(Ordering::Acquire);
+        let mut cold = ColdReader { log: self, mode, dense, first: self.first().0, written, last_block: None };
         for (entry, slot) in entries.iter().zip(&mut found) {
             if slot.is_none() {
-                let bytes = self.read_cold(entry, dense, mode)?;
+                let bytes = cold.read(entry)?;
                 *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
             }
         }
         Ok(found)
     }
 
-    fn read_cold(&self, entry: &Entry, dense: bool, mode: ReadMode) -> Result<Bytes, StorageError> {
-        let (start, size) = (entry.log_offset.0, entry.size as usize);
-        let end = start.saturating_add(size as u64);
-        if size == 0 || start < self.first().0 || end > self.written.load(Ordering::Acquire) || size > RECORD_SIZE_MAX {
-            return Ok(Bytes::new());
-        }
-        let number = Blocks::number(start);
-        let in_one_block = Blocks::number(end - 1) == number;
-        if in_one_block {
-            if let Some(block) = self.blocks.get(number) {
-                return Ok(slice_of(&block, start, size));
-            }
-            let block_end = (number + 1) * BLOCK_SIZE;
-            if dense && block_end <= self.written.load(Ordering::Acquire) {
-                let block = self.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, mode)?;
-                self.blocks.insert(number, block.clone());
-                return Ok(slice_of(&block, start, size));
-            }
-        }
-        self.read_bytes(start, size, mode)
-    }
-
     /// Bytes of the log as they are in the file; the caller knows that they lie in one segment or in whole segments.
     pub(crate) fn read_bytes(&self, start: u64, size: usize, mode: ReadMode) -> Result<Bytes, StorageError> {
-        let mut buffer = BytesMut::zeroed(size);
-        let mut done = 0;
-        while done < size {
-            let offset = start + done as u64;
+        let mut buffer = Vec::with_capacity(size);
+        while buffer.len() < size {
+            let offset = start + buffer.len() as u64;
             let segment = match self.segment_at(offset) {
                 Ok(segment) => segment,
                 // A block may begin before the first segment when that is not block-aligned.
                 Err(_) if offset < self.first().0 => {
-                    done = size.min((self.first().0 - start) as usize);
+                    buffer.resize(size.min((self.first().0 - start) as usize), 0);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            let count = (size - done).min((segment.end() - offset) as usize);
-            let part = &mut buffer[done..done + count];
+            let count = (size - buffer.len()).min((segment.end() - offset) as usize);
             let position = segment.position(LogOffset(offset));
-            match mode {
-                ReadMode::IfCached => segment.file().read_at_if_cached(part, position)?,
-                ReadMode::MayWait => segment.file().read_at(part, position)?,
-            }
-            done += count;
+            segment.file().read_into(&mut buffer, count, position, mode == ReadMode::MayWait)?;
         }
-        Ok(buffer.freeze())
+        Ok(buffer.into())
     }
 }
 
-fn slice_of(block: &Bytes, start: u64, size: usize) -> Bytes {
-    let from = (start % BLOCK_SIZE) as usize;
-    block.slice(from..from + size)
+/// Reads the records of one fetch that are no longer in memory.
+struct ColdReader<'a> {
+    log: &'a CommitLog,
+    mode: ReadMode,
+    /// Whether entries lie so close together that whole blocks are worth reading.
+    dense: bool,
+    first: u64,
+    written: u64,
+    /// The block the last record was in: the next one is mostly in it too.
+    last_block: Option<(u64, Bytes)>,
+}
+
+impl ColdReader<'_> {
+    /// The bytes at the place of `entry`; none if the log has no such place.
+    fn read(&mut self, entry: &Entry) -> Result<Bytes, StorageError> {
+        let (start, size) = (entry.log_offset.0, entry.size as usize);
+        let end = start.saturating_add(size as u64);
+        if size == 0 || start < self.first || end > self.written || size > RECORD_SIZE_MAX {
+            return Ok(Bytes::new());
+        }
+        let number = Blocks::number(start);
+        if Blocks::number(end - 1) == number
+            && let Some(block) = self.block(number)?
+        {
+            let from = (start % BLOCK_SIZE) as usize;
+            return Ok(block.slice(from..from + size));
+        }
+        self.log.read_bytes(start, size, self.mode)
+    }
+
+    /// A whole block, if it is cached or worth reading.
+    fn block(&mut self, number: u64) -> Result<Option<&Bytes>, StorageError> {
+        if self.last_block.as_ref().is_none_or(|(last, _)| *last != number) {
+            let block = match self.log.blocks.get(number) {
+                Some(block) => block,
+                None if self.dense && (number + 1) * BLOCK_SIZE <= self.written => {
+                    let block = self.log.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, self.mode)?;
+                    self.log.blocks.insert(number, block.clone());
+                    block
+                }
+                None => return Ok(None),
+            };
+            self.last_block = Some((number, block));
+        }
+        Ok(self.last_block.as_ref().map(|(_, block)| block))
+    }
 }
 
 /// Whether `bytes` begin as the record that `entry` means: enough for what never left memory.
