@@ -14,6 +14,7 @@ use crate::background::Intervals;
 use crate::clock;
 use crate::error::StartError;
 use crate::net;
+use crate::settings::table::{self, Scope};
 use crate::settings::{Effective, FlushMode, Settings};
 
 /// A checkpoint is due this often while messages come in.
@@ -155,8 +156,21 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
         notify_changes: settings.group.notify_changes,
         query_count_max: settings.query.messages_max as usize,
-        settings: effective.iter().map(|one| (one.name.to_owned(), one.value.to_string())).collect(),
+        settings: shown_settings(effective),
     })
+}
+
+/// Every setting by its own name and by RocketMQ's, which administrators' tools look for.
+fn shown_settings(effective: &[Effective]) -> Vec<(String, String)> {
+    let mut shown = Vec::new();
+    for one in effective {
+        shown.push((one.name.to_owned(), one.value.to_string()));
+        let aliases = table::find(one.name).map_or(&[][..], |setting| setting.aliases);
+        for alias in aliases.iter().filter(|alias| alias.scope != Scope::NameServer) {
+            shown.extend(alias.conversion.undo(&one.value).map(|value| (alias.key.to_owned(), value)));
+        }
+    }
+    shown
 }
 
 /// How often the background does what.

@@ -1,6 +1,8 @@
 //! How the value of a RocketMQ key becomes the text of a Sluice setting.
 
-use super::kind::whole_number;
+use std::time::Duration;
+
+use super::kind::{Value, whole_number};
 
 /// Bytes of one queue entry: RocketMQ sizes its queue files in bytes, Sluice counts entries.
 const QUEUE_ENTRY_SIZE: u64 = 20;
@@ -49,6 +51,32 @@ impl Conversion {
         }
     }
 
+    /// The way back: the value as RocketMQ writes it, `None` for one that RocketMQ would not write.
+    pub fn undo(&self, value: &Value) -> Option<String> {
+        let in_unit = |unit: &str, time: &Duration| {
+            let ms = time.as_millis();
+            Some(match unit {
+                "ms" => ms,
+                "s" => ms / 1000,
+                "h" => ms / 3_600_000,
+                _ => return None,
+            })
+        };
+        match (*self, value) {
+            (_, Value::Absent) => None,
+            (Conversion::Unit(unit) | Conversion::Clamped { unit, .. }, Value::Duration(time)) => {
+                in_unit(unit, time).map(|number| number.to_string())
+            }
+            (_, Value::Bytes(bytes)) => Some(bytes.to_string()),
+            (Conversion::QueueEntries, Value::Integer(entries)) => Some((entries * QUEUE_ENTRY_SIZE).to_string()),
+            (Conversion::Words(words), value) => {
+                let ours = value.to_string();
+                words.iter().find(|(_, word)| *word == ours).map(|(theirs, _)| (*theirs).to_owned())
+            }
+            (_, value) => Some(value.to_string()),
+        }
+    }
+
     /// What it does, for tables of settings; empty where nothing is done.
     pub fn note(&self) -> String {
         match self {
@@ -94,6 +122,20 @@ mod tests {
         let percent = Conversion::Clamped { min: 10, max: 95, unit: "" };
         assert_eq!(percent.apply("3"), Ok("10".to_owned()));
         assert_eq!(percent.apply("99"), Ok("95".to_owned()));
+    }
+
+    #[test]
+    fn administrators_see_values_as_rocketmq_writes_them() {
+        let time = Value::Duration(Duration::from_secs(7200));
+        assert_eq!(Conversion::Unit("ms").undo(&time).as_deref(), Some("7200000"));
+        assert_eq!(Conversion::Unit("h").undo(&time).as_deref(), Some("2"));
+        assert_eq!(Conversion::QueueEntries.undo(&Value::Integer(300_000)).as_deref(), Some("6000000"));
+        assert_eq!(Conversion::Same.undo(&Value::Bytes(4 << 20)).as_deref(), Some("4194304"));
+        assert_eq!(
+            Conversion::Words(&[("SYNC_FLUSH", "sync")]).undo(&Value::Text("sync".to_owned())).as_deref(),
+            Some("SYNC_FLUSH")
+        );
+        assert_eq!(Conversion::Same.undo(&Value::Absent), None);
     }
 
     #[test]
