@@ -1,5 +1,6 @@
 //! Reading records: from the recent end in memory, from cached blocks, or from the files.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::LogOffset;
@@ -11,6 +12,7 @@ use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
 use crate::error::StorageError;
 use crate::queue_index::Entry;
+use crate::segment::Segment;
 use crate::store::ReadMode;
 
 /// Entries further apart than this on average are read one by one, not with the whole block around them.
@@ -31,14 +33,12 @@ impl CommitLog {
             (Some(first), Some(last)) => last.log_offset.0.saturating_sub(first.log_offset.0),
             _ => 0,
         };
-        let dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
-        let written = self.written.load(Ordering::Acquire);
-        let mut cold = ColdReader { log: self, mode, dense, first: self.first().0, written, last_block: None };
-        for (entry, slot) in entries.iter().zip(&mut found) {
-            if slot.is_none() {
-                let bytes = cold.read(entry)?;
-                *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
-            }
+        let is_dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
+        let cold = ColdReader { log: self, mode, first: self.first().0, written: self.written.load(Ordering::Acquire) };
+        if is_dense {
+            cold.read_dense(entries, &mut found)?;
+        } else if found.contains(&None) {
+            cold.read_sparse(entries, &mut found)?;
         }
         Ok(found)
     }
@@ -65,51 +65,87 @@ impl CommitLog {
     }
 }
 
-/// Reads the records of one fetch that are no longer in memory.
+/// Reads the records of one fetch that are no longer in memory, into the slots that are still empty.
 struct ColdReader<'a> {
     log: &'a CommitLog,
     mode: ReadMode,
-    /// Whether entries lie so close together that whole blocks are worth reading.
-    dense: bool,
     first: u64,
     written: u64,
-    /// The block the last record was in: the next one is mostly in it too.
-    last_block: Option<(u64, Bytes)>,
 }
 
 impl ColdReader<'_> {
-    /// The bytes at the place of `entry`; none if the log has no such place.
-    fn read(&mut self, entry: &Entry) -> Result<Bytes, StorageError> {
-        let (start, size) = (entry.log_offset.0, entry.size as usize);
-        let end = start.saturating_add(size as u64);
-        if size == 0 || start < self.first || end > self.written || size > RECORD_SIZE_MAX {
-            return Ok(Bytes::new());
+    /// Entries that lie close together: most of each block is wanted, by this reader or by others of the same topic.
+    fn read_dense(&self, entries: &[Entry], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
+        let mut last_block: Option<(u64, Bytes)> = None;
+        for (entry, slot) in entries.iter().zip(found) {
+            if slot.is_some() || !self.is_within(entry) {
+                continue;
+            }
+            let (start, size) = (entry.log_offset.0, entry.size as usize);
+            let number = Blocks::number(start);
+            let is_whole_in_block = Blocks::number(start + size as u64 - 1) == number;
+            let bytes = if is_whole_in_block && (number + 1) * BLOCK_SIZE <= self.written {
+                let block = match last_block.take().filter(|(last, _)| *last == number) {
+                    Some((_, block)) => block,
+                    None => self.block(number)?,
+                };
+                let from = (start % BLOCK_SIZE) as usize;
+                let bytes = block.slice(from..from + size);
+                last_block = Some((number, block));
+                bytes
+            } else {
+                self.log.read_bytes(start, size, self.mode)?
+            };
+            *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
         }
-        let number = Blocks::number(start);
-        if Blocks::number(end - 1) == number
-            && let Some(block) = self.block(number)?
-        {
-            let from = (start % BLOCK_SIZE) as usize;
-            return Ok(block.slice(from..from + size));
-        }
-        self.log.read_bytes(start, size, self.mode)
+        Ok(())
     }
 
-    /// A whole block, if it is cached or worth reading.
-    fn block(&mut self, number: u64) -> Result<Option<&Bytes>, StorageError> {
-        if self.last_block.as_ref().is_none_or(|(last, _)| *last != number) {
-            let block = match self.log.blocks.get(number) {
-                Some(block) => block,
-                None if self.dense && (number + 1) * BLOCK_SIZE <= self.written => {
-                    let block = self.log.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, self.mode)?;
-                    self.log.blocks.insert(number, block.clone());
-                    block
-                }
-                None => return Ok(None),
-            };
-            self.last_block = Some((number, block));
+    fn block(&self, number: u64) -> Result<Bytes, StorageError> {
+        if let Some(block) = self.log.blocks.get(number) {
+            return Ok(block);
         }
-        Ok(self.last_block.as_ref().map(|(_, block)| block))
+        let block = self.log.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, self.mode)?;
+        self.log.blocks.insert(number, block.clone());
+        Ok(block)
+    }
+
+    /// Entries that lie far apart: only their records are read, all into one buffer.
+    fn read_sparse(&self, entries: &[Entry], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
+        let wanted = || {
+            entries.iter().zip(&*found).enumerate().filter(|(_, (entry, slot))| slot.is_none() && self.is_within(entry))
+        };
+        let size: usize = wanted().map(|(_, (entry, _))| entry.size as usize).sum();
+        let mut buffer = Vec::with_capacity(size.min(RECORD_SIZE_MAX));
+        let mut places = Vec::with_capacity(entries.len());
+        let mut segment = None;
+        for (number, (entry, _)) in wanted() {
+            let known = segment.take().filter(|known: &Arc<Segment>| known.contains(entry.log_offset.0));
+            let known = match known {
+                Some(known) => known,
+                None => self.log.segment_at(entry.log_offset.0)?,
+            };
+            if entry.log_offset.after(u64::from(entry.size)).0 <= known.end() {
+                let (start, may_wait) = (buffer.len(), self.mode == ReadMode::MayWait);
+                known.file().read_into(&mut buffer, entry.size as usize, known.position(entry.log_offset), may_wait)?;
+                places.push((number, start));
+            }
+            segment = Some(known);
+        }
+        let records = Bytes::from(buffer);
+        for (number, start) in places {
+            let (Some(entry), Some(slot)) = (entries.get(number), found.get_mut(number)) else { continue };
+            let bytes = records.slice(start..start + entry.size as usize);
+            *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Whether the log has such a place.
+    fn is_within(&self, entry: &Entry) -> bool {
+        let (start, size) = (entry.log_offset.0, entry.size as usize);
+        let end = start.saturating_add(size as u64);
+        size > 0 && size <= RECORD_SIZE_MAX && start >= self.first && end <= self.written
     }
 }
 
