@@ -27,6 +27,8 @@ enum Command {
     Broker(cmd::broker::Arguments),
     /// Shows settings: the effective ones, or a commented sample file.
     Config(cmd::config::Arguments),
+    /// Checks whether this machine suits a broker, and says what matters and why.
+    Doctor(cmd::doctor::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
 }
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Namesrv(arguments) => cmd::namesrv::run(&arguments),
         Command::Broker(arguments) => cmd::broker::run(&arguments),
         Command::Config(arguments) => cmd::config::run(&arguments),
+        Command::Doctor(arguments) => cmd::doctor::run(&arguments),
         Command::Bench(arguments) => cmd::bench::run(&arguments),
     };
     match outcome {

@@ -5,6 +5,7 @@ mod background;
 mod bell;
 mod broker_process;
 mod clock;
+pub mod doctor;
 mod drive;
 mod error;
 pub mod logging;

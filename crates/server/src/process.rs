@@ -22,7 +22,7 @@ use crate::registration::Registrar;
 use crate::settings::{Level, Loaded, Role};
 
 /// Connections of official clients of 4.4 and before: they use the port two below (`vipChannelEnabled`).
-const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
+pub(crate) const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
 
 /// Runs until a signal or `stop_when` asks to stop; returns when everything is on the disk.
 pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod broker;
 pub mod config;
+pub mod doctor;
 pub mod namesrv;
 pub mod serve;
 mod settings;
