@@ -15,8 +15,7 @@ const KNOWN: &[Known] = &[
     Known {
         kinds: &["ext4", "xfs"],
         mark: Mark::Ok,
-        meaning: "Reserves space, reads without waiting, and syncs a file alone: what the log is made for. RocketMQ's advice \
-                  was ext4 too.",
+        meaning: "Reserves space, reads without waiting, and syncs a file alone: what the log is made for.",
         remedy: "",
     },
     Known {

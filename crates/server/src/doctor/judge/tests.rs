@@ -263,7 +263,7 @@ fn disks() {
         (|disk| disk.trials.sync = sync(80_000, 90_000), "sync latency", Mark::Warn),
         (|disk| disk.trials.sync = sync(5, 9), "sync latency", Mark::Note),
         (
-            |disk| disk.trials.write = Some(WriteRate { bytes: MIB, megabytes_per_second: 300 }),
+            |disk| disk.trials.write = Some(WriteRate { bytes: MIB, megabytes_per_second: 200 }),
             "page-cache writes",
             Mark::Note,
         ),
