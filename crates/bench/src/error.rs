@@ -64,6 +64,13 @@ pub enum BenchError {
         /// The peer's own words.
         remark: String,
     },
+    /// A file of the measurement could not be used.
+    Disk {
+        /// Directory it is in.
+        directory: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The report could not be written.
     Report {
         /// Path of the file.
@@ -107,6 +114,10 @@ impl fmt::Display for BenchError {
                 response::name(*code),
                 if remark.is_empty() { "" } else { ": " },
             ),
+            Self::Disk { directory, source } => write!(
+                f,
+                "a file in {directory} could not be used: {source}; choose a directory on the disk to be measured with --data"
+            ),
             Self::Report { path, source } => write!(f, "the report could not be written to {path}: {source}"),
         }
     }
@@ -115,7 +126,7 @@ impl fmt::Display for BenchError {
 impl std::error::Error for BenchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreachable { source, .. } | Self::Report { source, .. } => Some(source),
+            Self::Unreachable { source, .. } | Self::Disk { source, .. } | Self::Report { source, .. } => Some(source),
             Self::NotRocketmq { source, .. } => Some(source),
             _ => None,
         }

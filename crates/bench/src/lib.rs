@@ -1,4 +1,4 @@
-//! Load generator and report: the engine behind `sluice bench send` and `sluice bench consume`.
+//! Load generator and report: the engine behind `sluice bench send`, `consume` and `limit`.
 //!
 //! It speaks `wire` as a client and knows no broker's inside, so it measures any broker of RocketMQ's protocol.
 //! It usually shares the machine with the broker it measures and is built to be the cheaper of the two:
@@ -7,6 +7,9 @@
 //! - a send is a pre-encoded frame with a few numbers patched in place (`template`), many to one socket write;
 //! - a reply is read for its code and opaque alone (`reply`), many to one socket read;
 //! - what is in flight is a fixed table indexed by the opaque (`window`). Nothing is allocated for a message.
+//!
+//! `run_limit` asks no broker: it measures what the machine itself can do, so that a broker's figures can be read as shares
+//! of that.
 //!
 //! A run in order: `route` finds brokers and queues, `sender` or `puller` threads make the load, `supervisor` watches
 //! them second by second, `report` is what comes out.
@@ -27,8 +30,10 @@ mod reply;
 mod report;
 mod route;
 mod run_consume;
+mod run_limit;
 mod run_send;
 mod schedule;
+mod scratch;
 mod sender;
 mod supervisor;
 mod table;
@@ -41,10 +46,13 @@ mod window;
 pub use error::BenchError;
 pub use latency::LatencySummary;
 pub use machine::Machine;
-pub use options::{ConsumeOptions, HeaderForm, SendOptions, StartFrom};
+pub use options::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom};
 pub use process::BrokerUsage;
 pub use progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
-pub use report::{ConsumeReport, ConsumeTotals, GeneratorUsage, RefusedCode, SendReport, SendTotals};
+pub use report::{
+    ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, SendReport, SendTotals,
+};
 pub use run_consume::consume;
+pub use run_limit::limit;
 pub use run_send::send;
 pub use target::Target;

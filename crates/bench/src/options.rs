@@ -1,5 +1,7 @@
 //! What a run shall do. The command line maps its flags onto these; nothing here reads arguments.
 
+use std::path::PathBuf;
+
 use base::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, PROPERTIES_SIZE_MAX, QUEUES_PER_TOPIC_MAX};
 use serde::Serialize;
 use wire::rocketmq::frame::Form;
@@ -92,6 +94,25 @@ pub struct SendOptions {
     pub answer_timeout_seconds: f64,
     /// Process whose memory and CPU are recorded.
     pub broker_pid: Option<u32>,
+}
+
+/// A measurement of the machine itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitOptions {
+    /// Directory on the disk to be measured.
+    pub data: PathBuf,
+    /// Seconds for each measurement.
+    pub seconds: f64,
+}
+
+impl LimitOptions {
+    /// Whether a run can be made of it.
+    pub fn check(&self) -> Result<(), BenchError> {
+        if self.seconds == 0.0 {
+            return Err(wrong("seconds", "in no time nothing can be measured"));
+        }
+        check_seconds("seconds", Some(self.seconds))
+    }
 }
 
 impl Default for SendOptions {

@@ -8,9 +8,9 @@ use wire::rocketmq::code::response;
 
 use crate::clock::{ns_to_ms, ns_to_seconds, seconds_to_ns};
 use crate::error::BenchError;
-use crate::latency::LatencySummary;
+use crate::latency::{Latency, LatencySummary};
 use crate::machine::Machine;
-use crate::options::{ConsumeOptions, SendOptions};
+use crate::options::{ConsumeOptions, LimitOptions, SendOptions};
 use crate::process::BrokerUsage;
 use crate::progress::Second;
 use crate::route::BrokerQueues;
@@ -151,6 +151,90 @@ pub struct ConsumeReport {
     pub faults: Vec<String>,
     /// Second by second.
     pub series: Vec<Second>,
+}
+
+/// One thing the machine was asked to do for a while, as fast as it can.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measure {
+    /// What.
+    pub name: &'static str,
+    /// Bytes at once; where they come from a socket, at most.
+    pub block_bytes: usize,
+    /// How often.
+    pub operations: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// How long.
+    pub seconds: f64,
+    /// How often a second.
+    pub operations_per_second: f64,
+    /// Millions of bytes a second.
+    pub megabytes_per_second: f64,
+    /// The same in the best tenth of a second.
+    pub megabytes_per_second_best: f64,
+    /// CPU time of the thread that did it.
+    pub cpu_seconds: f64,
+    /// Each of them, in milliseconds.
+    pub operation_ms: Option<LatencySummary>,
+}
+
+/// What the machine can do at most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitReport {
+    /// `limit`.
+    pub kind: &'static str,
+    /// What was asked for.
+    pub options: LimitOptions,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Results.
+    pub measures: Vec<Measure>,
+}
+
+impl Measure {
+    pub(crate) fn new(
+        name: &'static str,
+        block_bytes: usize,
+        (operations, bytes): (u64, u64),
+        (wall_ns, cpu_ns): (u64, u64),
+        bytes_per_second_best: f64,
+        latency: &Latency,
+    ) -> Self {
+        let seconds = ns_to_seconds(wall_ns);
+        Self {
+            name,
+            block_bytes,
+            operations,
+            bytes,
+            seconds,
+            operations_per_second: rate(operations, seconds),
+            megabytes_per_second: rate(bytes, seconds) / MEGABYTE,
+            megabytes_per_second_best: bytes_per_second_best.max(rate(bytes, seconds)) / MEGABYTE,
+            cpu_seconds: ns_to_seconds(cpu_ns),
+            operation_ms: latency.summary(),
+        }
+    }
+}
+
+impl LimitReport {
+    pub(crate) fn new(options: LimitOptions, machine: Machine, measures: Vec<Measure>) -> Self {
+        Self { kind: "limit", options, machine, measures }
+    }
+
+    /// The table for people.
+    pub fn table(&self) -> String {
+        table::limit(self)
+    }
+
+    /// Everything as JSON.
+    pub fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Writes everything as JSON to `path`.
+    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
+        write(path, self.json())
+    }
 }
 
 impl SendReport {

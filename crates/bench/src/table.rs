@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::latency::LatencySummary;
 use crate::process::BrokerUsage;
-use crate::report::{ConsumeReport, GeneratorUsage, RefusedCode, SendReport};
+use crate::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport};
 
 /// Columns a table takes at most: remarks and faults are wrapped.
 const WIDTH: u16 = 100;
@@ -57,6 +57,32 @@ pub fn consume(report: &ConsumeReport) -> String {
     latency(&mut table, "store to consume", report.store_to_consume_ms.as_ref());
     latency(&mut table, "born to consume", report.born_to_consume_ms.as_ref());
     end(table, &report.generator, report.broker.as_ref(), &report.faults)
+}
+
+/// The table of what the machine can do.
+pub fn limit(report: &LimitReport) -> String {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header(["limit", "MB/s", "best", "a second", "p50", "p99", "max", "CPU"]);
+    for measure in &report.measures {
+        let at = |value: fn(&LatencySummary) -> f64| {
+            measure.operation_ms.as_ref().map_or_else(String::new, |summary| milliseconds(value(summary)))
+        };
+        table.add_row([
+            measure.name.to_owned(),
+            format!("{:.1}", measure.megabytes_per_second),
+            format!("{:.1}", measure.megabytes_per_second_best),
+            grouped(measure.operations_per_second),
+            at(|summary| summary.p50),
+            at(|summary| summary.p99),
+            at(|summary| summary.max),
+            format!("{:.0} %", measure.cpu_seconds / measure.seconds.max(f64::MIN_POSITIVE) * 100.0),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
 }
 
 fn begin(title: &str, brokers: &[String]) -> Table {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::{ConsumeOptions, HeaderForm, SendOptions, StartFrom, Target, progress_sink};
+use bench::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, Target, progress_sink};
 use clap::ValueEnum;
 
 use super::Outcome;
@@ -20,6 +20,8 @@ enum Scenario {
     Send(Box<Send>),
     /// Pulls messages from every queue of a topic.
     Consume(Box<Consume>),
+    /// Measures this machine without a broker: what no broker on it can exceed.
+    Limit(Limit),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -86,7 +88,7 @@ impl Common {
     }
 
     fn reports_to_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
+        is_stdout(self.json.as_deref())
     }
 }
 
@@ -176,10 +178,24 @@ struct Consume {
     suspend_ms: u64,
 }
 
+#[derive(clap::Args, Debug)]
+struct Limit {
+    /// Directory on the disk to be measured; it takes 1 GiB there while it runs.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Seconds for each of the measurements.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Writes everything as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
 pub fn run(arguments: &Arguments) -> Outcome {
     match &arguments.scenario {
         Scenario::Send(send) => run_send(send),
         Scenario::Consume(consume) => run_consume(consume),
+        Scenario::Limit(limit) => run_limit(limit),
     }
 }
 
@@ -217,7 +233,12 @@ fn run_send(send: &Send) -> Outcome {
     };
     let report =
         bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
-    publish(common, || report.table(), || report.json(), |path| report.write_json(&path.to_string_lossy()))
+    publish(
+        common.json.as_deref(),
+        || report.table(),
+        || report.json(),
+        |path| report.write_json(&path.to_string_lossy()),
+    )
 }
 
 fn run_consume(consume: &Consume) -> Outcome {
@@ -245,20 +266,36 @@ fn run_consume(consume: &Consume) -> Outcome {
     };
     let report =
         bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
-    publish(common, || report.table(), || report.json(), |path| report.write_json(&path.to_string_lossy()))
+    publish(
+        common.json.as_deref(),
+        || report.table(),
+        || report.json(),
+        |path| report.write_json(&path.to_string_lossy()),
+    )
+}
+
+fn run_limit(limit: &Limit) -> Outcome {
+    let options = LimitOptions { data: limit.data.clone(), seconds: limit.seconds };
+    let report = bench::limit(options).map_err(|error| error.to_string())?;
+    let write = |path: &Path| report.write_json(&path.to_string_lossy());
+    publish(limit.json.as_deref(), || report.table(), || report.json(), write)
+}
+
+fn is_stdout(path: Option<&Path>) -> bool {
+    path == Some(Path::new("-"))
 }
 
 /// A table for people; JSON where it was asked for.
 fn publish(
-    common: &Common,
+    json_path: Option<&Path>,
     table: impl Fn() -> String,
     json: impl Fn() -> String,
     write_json: impl Fn(&Path) -> Result<(), bench::BenchError>,
 ) -> Outcome {
-    if common.reports_to_stdout() {
+    if is_stdout(json_path) {
         println!("{}", json());
         return Ok(());
     }
     println!("{}", table());
-    common.json.as_deref().map_or(Ok(()), write_json).map_err(|error| error.to_string())
+    json_path.map_or(Ok(()), write_json).map_err(|error| error.to_string())
 }
