@@ -1,6 +1,7 @@
-//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`.
+//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`.
 
 mod fuzz;
+mod instructions;
 mod mask;
 mod repository;
 mod source;
@@ -19,6 +20,8 @@ usage: cargo xtask COMMAND
                                (--quick leaves out the last two)
   ci                           versions of the tools, then the same as test
   fuzz [TARGET] [--seconds N]  fuzz one target, or each after the other (60 seconds each)
+  instructions [--update]      count the instructions of the hot functions; fail where one takes over 5 % more than noted
+                               (--update notes what was counted)
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +37,8 @@ fn main() -> ExitCode {
         ["test", "--quick"] => test::run(test::Extent::Quick),
         ["ci"] => test::print_versions().and_then(|()| test::run(test::Extent::Full)),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["instructions"] => instructions::run(instructions::Mode::Compare),
+        ["instructions", "--update"] => instructions::run(instructions::Mode::Update),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -1,0 +1,299 @@
+//! The functions that every message goes through, each run once under callgrind after a run that warms it up. What is
+//! counted is the function alone: what it is given is made before, and what it returns is dropped after.
+//!
+//! `cargo xtask instructions` runs this and compares with `benches/instructions.txt`.
+
+#![allow(missing_docs, clippy::expect_used, reason = "a harness made by macros; what goes wrong ends the run")]
+
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::metric::Metrics;
+use base::record::{Draft, Record};
+use base::{GroupName, QueueId, Timestamp, TopicName};
+use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Host, Message, ReadMode};
+use bytes::BytesMut;
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use storage::{AppendBatch, Appended, QueueIndex, Store};
+use tempfile::TempDir;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::field::{FieldSink, TypedHeader};
+use wire::rocketmq::frame::{self, Command, Form, Header, Language};
+use wire::rocketmq::header::{SendRequest, SendResponse};
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const BODY: [u8; 1024] = [0x5a; 1024];
+const PROPERTIES: &[u8] = b"UNIQ_KEY\x017F000001000100000001687BD35F000A\x02WAIT\x01true\x02";
+const TOPIC: &str = "SluiceBench";
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const BATCH: usize = 64;
+const PULL: usize = 32;
+
+fn draft<'a>(properties: &'a [&'a [u8]]) -> Draft<'a> {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 10911));
+    Draft {
+        topic: TOPIC,
+        queue: QueueId(1),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: NOW,
+        born_host: address,
+        store_host: address,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &BODY,
+        properties,
+    }
+}
+
+fn record() -> BytesMut {
+    let mut out = BytesMut::with_capacity(4096);
+    draft(&[PROPERTIES]).encode(&mut out);
+    out
+}
+
+fn room_for_a_record() -> BytesMut {
+    // Encodes one first: the CRC finds out what the processor can do the first time it is asked.
+    let mut out = record();
+    out.clear();
+    out
+}
+
+#[library_benchmark]
+#[bench::of_1_kb(room_for_a_record())]
+fn record_encode(mut out: BytesMut) -> BytesMut {
+    draft(black_box(&[PROPERTIES])).encode(&mut out);
+    out
+}
+
+#[library_benchmark]
+#[bench::of_1_kb(record())]
+fn record_decode(bytes: BytesMut) -> BytesMut {
+    let record = Record::decode(black_box(&bytes)).expect("a record");
+    assert!(black_box(&record).body_is_intact());
+    bytes
+}
+
+fn header(code: i32, flag: i32) -> Header<'static> {
+    Header { code, language: Language::JAVA, version: 493, opaque: 7, flag, remark: None }
+}
+
+fn send_frame() -> BytesMut {
+    let mut out = BytesMut::with_capacity(4096);
+    let request = SendRequest {
+        producer_group: "bench_producer".into(),
+        topic: TOPIC.into(),
+        default_topic: "TBW102".into(),
+        default_topic_queue_nums: 4,
+        queue_id: 1,
+        born_timestamp: NOW.0 as i64,
+        properties: Some(Cow::Borrowed(std::str::from_utf8(PROPERTIES).expect("text"))),
+        reconsume_times: Some(0),
+        unit_mode: Some(false),
+        batch: Some(false),
+        broker_name: Some("broker-a".into()),
+        ..SendRequest::default()
+    };
+    let fields = |sink: &mut FieldSink<'_>| request.encode(sink);
+    frame::encode(&mut out, Form::Binary, &header(request::SEND_MESSAGE_V2, 0), fields, &BODY);
+    out
+}
+
+fn decode_send(bytes: &[u8]) -> usize {
+    let command = Command::decode(bytes).expect("a frame");
+    let send = SendRequest::decode(&command.fields).expect("a send");
+    send.topic.len() + command.body.len()
+}
+
+fn warm_send_frame() -> BytesMut {
+    let frame = send_frame();
+    black_box(decode_send(&frame));
+    frame
+}
+
+#[library_benchmark]
+#[bench::binary_header(warm_send_frame())]
+fn send_decode(bytes: BytesMut) -> BytesMut {
+    black_box(decode_send(black_box(&bytes)));
+    bytes
+}
+
+fn encode_reply(out: &mut BytesMut) {
+    let reply = SendResponse {
+        message_id: "7F00000100002A9F0000000000000400".into(),
+        queue_id: 1,
+        queue_offset: 12_345,
+        region: Some("DefaultRegion".into()),
+        trace_on: Some("true".into()),
+        ..SendResponse::default()
+    };
+    let fields = |sink: &mut FieldSink<'_>| reply.encode(sink);
+    frame::encode(out, Form::Binary, &header(response::SUCCESS, 1), fields, &[]);
+}
+
+fn room_for_a_reply() -> BytesMut {
+    let mut out = BytesMut::with_capacity(4096);
+    encode_reply(&mut out);
+    out.clear();
+    out
+}
+
+#[library_benchmark]
+#[bench::binary_header(room_for_a_reply())]
+fn reply_encode(mut out: BytesMut) -> BytesMut {
+    encode_reply(black_box(&mut out));
+    out
+}
+
+fn layout(directory: &Path) -> storage::Options {
+    storage::Options {
+        directory: directory.to_owned(),
+        log_directory: None,
+        segment_size: 16 << 20,
+        queue_file_entries: 300_000,
+        key_index: false,
+        key_index_slots: 1000,
+        key_index_entries: 4000,
+        recent_size: 4 << 20,
+        delay_levels_ms: vec![1000],
+        retention: storage::RetentionPolicy::default(),
+    }
+}
+
+/// A store in a scratch directory, and room for a batch.
+struct Appending {
+    store: Store,
+    queue: Arc<QueueIndex>,
+    buffer: BytesMut,
+    _directory: TempDir,
+}
+
+impl Appending {
+    fn append(&mut self) -> Arc<Appended> {
+        let mut batch = AppendBatch::with_buffer(std::mem::take(&mut self.buffer));
+        for _ in 0..BATCH {
+            batch.push(&self.queue, &draft(&[PROPERTIES]), 0);
+        }
+        let (appended, buffer) = self.store.append(batch, NOW).expect("appends");
+        self.buffer = buffer;
+        self.store.write_staged().expect("writes");
+        appended
+    }
+}
+
+fn warm_store() -> Appending {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = Store::open(layout(directory.path()), Arc::default(), &mut |_| ()).expect("opens");
+    let queue = store.queue(&TopicName::trusted(TOPIC), QueueId(1));
+    let mut appending = Appending { store, queue, buffer: BytesMut::with_capacity(1 << 20), _directory: directory };
+    appending.append();
+    appending
+}
+
+#[library_benchmark]
+#[bench::of_64_records_of_1_kb(warm_store())]
+fn append(mut appending: Appending) -> (Appending, Arc<Appended>) {
+    let appended = appending.append();
+    (appending, appended)
+}
+
+#[derive(Debug)]
+struct NoHost;
+
+impl Host for NoHost {
+    fn log_changed(&self) {}
+    fn sync_wanted(&self) {}
+    fn topics_changed(&self) {}
+}
+
+/// A broker with messages in memory, and a fetch of some of them.
+struct Fetching {
+    broker: Broker,
+    fetch: Fetch,
+    _directory: TempDir,
+}
+
+impl Fetching {
+    fn fetch(&self) -> Fetched {
+        self.broker.fetch(&self.fetch, ReadMode::IfCached).expect("allowed").expect("in memory")
+    }
+}
+
+fn open_broker(directory: &Path) -> Broker {
+    let metrics = Arc::new(Metrics::default());
+    let (store, _) = Store::open(layout(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
+    let options = broker::Options {
+        cluster_name: "DefaultCluster".to_owned(),
+        broker_name: "broker-a".to_owned(),
+        region: "DefaultRegion".to_owned(),
+        store_host: std::net::SocketAddr::from(([127, 0, 0, 1], 10911)),
+        permission: 6,
+        message_size_max: 4 << 20,
+        sync_flush: false,
+        key_index: false,
+        auto_create_topics: true,
+        default_queues: 8,
+        auto_create_groups: true,
+        cluster_topic: true,
+        broker_topic: true,
+        trace_topic: None,
+        client_expiry_ms: 120_000,
+        trace_on: true,
+        delay_levels: DelayLevels::new(vec![1000]).expect("levels"),
+        young_queue_size: 1 << 30,
+    };
+    Broker::new(options, store, metrics, Arc::new(NoHost), 7, NOW).expect("the broker opens")
+}
+
+fn warm_broker() -> Fetching {
+    let directory = tempfile::tempdir().expect("directory");
+    let broker = open_broker(directory.path());
+    let topic = broker.topic_for_publish(TOPIC, "TBW102", 4, NOW).expect("a topic");
+    let message = Message {
+        queue: Some(QueueId(1)),
+        body: &BODY,
+        properties: PROPERTIES,
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: NOW,
+        born_host: std::net::SocketAddr::from(([127, 0, 0, 1], 5000)),
+        reconsume_times: 0,
+    };
+    for _ in 0..2 {
+        let mut turn = broker.begin_turn(NOW);
+        for _ in 0..PULL {
+            broker.add(&mut turn, &topic, &message).expect("added");
+        }
+        broker.append(turn, NOW).expect("appended");
+        broker.store().write_staged().expect("written");
+    }
+    let fetch = Fetch {
+        topic: broker.catalog().topic(TOPIC).expect("the topic is there"),
+        queue: QueueId(1),
+        group: GroupName::trusted("readers"),
+        offset: 16,
+        count_max: PULL,
+        size_max: 1 << 20,
+        filter: Filter::All,
+    };
+    let fetching = Fetching { broker, fetch, _directory: directory };
+    assert_eq!(fetching.fetch().records.len(), PULL);
+    fetching
+}
+
+#[library_benchmark]
+#[bench::of_32_cached_records(warm_broker())]
+fn fetch(fetching: Fetching) -> (Fetched, Fetching) {
+    (fetching.fetch(), fetching)
+}
+
+library_benchmark_group!(
+    name = hot,
+    benchmarks = [record_encode, record_decode, send_decode, reply_encode, append, fetch]
+);
+main!(library_benchmark_groups = hot);
