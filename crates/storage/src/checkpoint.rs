@@ -57,6 +57,12 @@ impl Checkpoint {
         })
     }
 
+    /// Whether Sluice ever wrote its part, whole or not.
+    pub(crate) fn has_own_magic(directory: &Path) -> Result<bool, StorageError> {
+        let bytes = disk::read_file(&directory.join("checkpoint"))?.unwrap_or_default();
+        Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
+    }
+
     /// Writes and syncs the checkpoint. What it says must already be on the disk.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join("checkpoint");

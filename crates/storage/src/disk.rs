@@ -2,11 +2,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::ReadWriteFlags;
 
 use crate::error::StorageError;
@@ -25,6 +26,12 @@ impl DiskFile {
     /// Opens an existing file for reading and writing.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(StorageError::io("open", path))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Opens an existing file for reading alone.
+    pub fn open_read_only(path: &Path) -> Result<Self, StorageError> {
+        let file = File::open(path).map_err(StorageError::io("open", path))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -155,6 +162,22 @@ impl DiskFile {
         // SAFETY: so many bytes of the spare room were just written.
         unsafe { buffer.set_len(buffer.len() + read) };
         Ok(read)
+    }
+
+    /// Tells the kernel that a range will be read soon, so that the disk works meanwhile. Promises nothing.
+    pub fn will_need(&self, position: u64, size: u64) {
+        let _ = rustix::fs::fadvise(&self.file, position, NonZeroU64::new(size), Advice::WillNeed);
+    }
+
+    /// The first place from `position` on that may hold something: what was never written is passed over, where the file
+    /// system can tell. `None` if nothing follows.
+    pub fn next_data(&self, position: u64) -> Option<u64> {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(position)) {
+            Ok(found) => Some(found.max(position)),
+            Err(rustix::io::Errno::NXIO) => None,
+            // A file system that cannot tell.
+            Err(_) => self.size().ok().filter(|size| position < *size).map(|_| position),
+        }
     }
 
     /// Puts what was written on the disk; the size must not have changed since it was last synced in full.
@@ -320,6 +343,21 @@ pub fn lock_directory(directory: &Path) -> Result<DirectoryLock, StorageError> {
         .and_then(|()| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))
         .map_err(|_| StorageError::Locked(directory.to_owned()))?;
     Ok(DirectoryLock { _file: file })
+}
+
+/// The process that holds the data directory, if one does; 0 if it cannot be told which. Takes no lock itself. Must not be
+/// called by the process that holds it: closing the file would give up its lock.
+pub fn lock_holder(directory: &Path) -> Result<Option<u32>, StorageError> {
+    let path = directory.join("lock");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StorageError::io("open", &path)(error)),
+    };
+    let wanted = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
+    let holder = rustix::process::fcntl_getlk(&file, &wanted)
+        .map_err(|errno| StorageError::io("look at the lock", &path)(errno.into()))?;
+    Ok(holder.map(|lock| lock.pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())))
 }
 
 /// How full the disk of `path` is: bytes used, and bytes there are for this user (used and free). As `df` counts: what is

@@ -23,9 +23,9 @@ use crate::calendar::calendar_name;
 use crate::disk::{self, DiskFile};
 use crate::error::StorageError;
 
-const HEADER_SIZE: usize = 40;
-const SLOT_SIZE: usize = 4;
-const ENTRY_SIZE: usize = 20;
+pub(crate) const HEADER_SIZE: usize = 40;
+pub(crate) const SLOT_SIZE: usize = 4;
+pub(crate) const ENTRY_SIZE: usize = 20;
 
 /// Entries gathered in memory before they are written.
 const PENDING_SIZE_MAX: usize = 256 * 1024;
@@ -43,23 +43,24 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    const fn entry_at(self, number: u32) -> u64 {
+    pub(crate) const fn entry_at(self, number: u32) -> u64 {
         HEADER_SIZE as u64 + self.slot_count as u64 * SLOT_SIZE as u64 + number as u64 * ENTRY_SIZE as u64
     }
 
-    const fn file_size(self) -> u64 {
+    pub(crate) const fn file_size(self) -> u64 {
         self.entry_at(self.entry_count)
     }
 }
 
+/// What stands at the head of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Header {
-    first_time: u64,
-    last_time: u64,
-    first_offset: u64,
-    last_offset: u64,
-    used_slots: u32,
-    next_entry: u32,
+pub(crate) struct Header {
+    pub(crate) first_time: u64,
+    pub(crate) last_time: u64,
+    pub(crate) first_offset: u64,
+    pub(crate) last_offset: u64,
+    pub(crate) used_slots: u32,
+    pub(crate) next_entry: u32,
 }
 
 impl Header {
@@ -70,7 +71,7 @@ impl Header {
         bytes
     }
 
-    fn read(file: &DiskFile) -> Result<Self, StorageError> {
+    pub(crate) fn read(file: &DiskFile) -> Result<Self, StorageError> {
         let mut bytes = [0; HEADER_SIZE];
         file.read_at(&mut bytes, 0)?;
         let mut reader = base::cursor::Reader::new(&bytes);
@@ -87,12 +88,13 @@ impl Header {
     }
 }
 
+/// One key of one record.
 #[derive(Clone, Copy, Debug)]
-struct IndexEntry {
-    hash: u32,
-    log_offset: u64,
-    seconds: u32,
-    previous: u32,
+pub(crate) struct IndexEntry {
+    pub(crate) hash: u32,
+    pub(crate) log_offset: u64,
+    pub(crate) seconds: u32,
+    pub(crate) previous: u32,
 }
 
 impl IndexEntry {
@@ -103,7 +105,7 @@ impl IndexEntry {
         out.extend(self.previous.to_be_bytes());
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (hash, rest) = bytes.split_first_chunk()?;
         let (log_offset, rest) = rest.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
@@ -435,7 +437,7 @@ fn follow_chain(
     Ok(())
 }
 
-fn is_file_name(name: &str) -> bool {
+pub(crate) fn is_file_name(name: &str) -> bool {
     name.len() == 17 && name.bytes().all(|byte| byte.is_ascii_digit())
 }
 

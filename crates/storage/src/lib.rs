@@ -12,6 +12,7 @@
 pub mod batch;
 mod blocks;
 mod calendar;
+pub mod check;
 mod checkpoint;
 mod commit_log;
 mod cut;

@@ -67,7 +67,7 @@ impl Entry {
 }
 
 /// Stands where there is no record any more (RocketMQ `fillPreBlank`).
-const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };
+pub(crate) const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };
 
 /// One queue's entries.
 #[derive(Debug)]

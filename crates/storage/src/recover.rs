@@ -39,7 +39,7 @@ const CHECKPOINT_SLACK_MS: u64 = 3000;
 const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / ENTRY_SIZE as u64;
 
 /// Topic whose entries keep due times instead of tag codes.
-const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+pub(crate) const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 /// How far recovery has come, for people who wait.
 #[derive(Clone, Copy, Debug)]
@@ -339,16 +339,14 @@ impl Replay<'_> {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let Ok(record) = Record::decode(bytes) else { return Ok(()) };
         self.recovery.records += 1;
-        let rolled_back = record.system_flag & system_flag::TRANSACTION_MASK == system_flag::TRANSACTION_ROLLBACK;
-        let prepared = record.system_flag & system_flag::TRANSACTION_MASK == system_flag::TRANSACTION_PREPARED;
-        if !rolled_back && !prepared && record.log_offset >= self.entries_from {
+        if is_listed(&record) && record.log_offset >= self.entries_from {
             let tag_code = self.tag_code_of(&record);
             let key = (TopicName::trusted(record.topic), record.queue);
             let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
             queue.restore(record.queue_offset, entry)?;
         }
-        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from && !rolled_back) {
+        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from && has_keys(&record)) {
             for key in keys_of(record.properties) {
                 index.restore(key_hash(record.topic, key), record.log_offset, record.store_timestamp)?;
             }
@@ -365,6 +363,17 @@ impl Replay<'_> {
         }
         record.property(names::TAGS).map_or(0, tag_code)
     }
+}
+
+/// Whether a record has an entry in its queue: halves of transactions have none.
+pub(crate) const fn is_listed(record: &Record<'_>) -> bool {
+    let state = record.system_flag & system_flag::TRANSACTION_MASK;
+    state != system_flag::TRANSACTION_ROLLBACK && state != system_flag::TRANSACTION_PREPARED
+}
+
+/// Whether a record can be found by its keys.
+pub(crate) const fn has_keys(record: &Record<'_>) -> bool {
+    record.system_flag & system_flag::TRANSACTION_MASK != system_flag::TRANSACTION_ROLLBACK
 }
 
 /// Every key a message can be found by: its unique key, and each word of its keys.
@@ -384,7 +393,7 @@ fn is_whole(bytes: &[u8], offset: u64) -> bool {
 /// A write that was cut short leaves zeroes behind, and neither a topic nor the end of a property block (0x02, always
 /// written by Sluice) is ever zero. A topic names a folder, and only one below ours; queue and queue offset lead to a
 /// file that can be.
-fn is_in_place(record: &Record<'_>, offset: u64) -> bool {
+pub(crate) fn is_in_place(record: &Record<'_>, offset: u64) -> bool {
     record.log_offset.0 == offset
         && !record.topic.contains(['\0', '/'])
         && !matches!(record.topic, "" | "." | "..")

@@ -27,6 +27,12 @@ impl Segment {
         Ok(Self { base, size, file })
     }
 
+    /// Opens a segment for reading alone; it is as long as its file.
+    pub(crate) fn open_read_only(directory: &Path, base: u64) -> Result<Self, StorageError> {
+        let file = DiskFile::open_read_only(&directory.join(file_name(base)))?;
+        Ok(Self { base, size: file.size()?, file })
+    }
+
     pub(crate) const fn base(&self) -> u64 {
         self.base
     }

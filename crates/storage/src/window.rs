@@ -20,14 +20,25 @@ impl<'a> Window<'a> {
         Self { segment, start: 0, bytes: Vec::new() }
     }
 
+    /// Lets the next read go to the file again.
+    pub(crate) fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
     /// `size` bytes at `offset`, fewer at the segment's end.
     pub(crate) fn at(&mut self, offset: u64, size: usize) -> Result<&[u8], StorageError> {
         let size = size.min((self.segment.end() - offset) as usize);
         if offset < self.start || offset + size as u64 > self.start + self.bytes.len() as u64 {
             let wanted = size.max(WINDOW_SIZE).min((self.segment.end() - offset) as usize);
+            let position = self.segment.position(LogOffset(offset));
             self.bytes.resize(wanted, 0);
-            self.segment.file().read_at(&mut self.bytes, self.segment.position(LogOffset(offset)))?;
+            if let Err(error) = self.segment.file().read_at(&mut self.bytes, position) {
+                self.forget();
+                return Err(error);
+            }
             self.start = offset;
+            // The disk reads on while this piece is looked at.
+            self.segment.file().will_need(position + wanted as u64, 2 * WINDOW_SIZE as u64);
         }
         let from = (offset - self.start) as usize;
         Ok(self.bytes.get(from..from + size).unwrap_or_default())

@@ -1,0 +1,290 @@
+//! Examines a data directory, whoever wrote it, and explains what it finds. Strictly read-only.
+//!
+//! **Owns** nothing: every file is opened for reading alone, nothing is made, no lock is taken. **Always holds**: the log is
+//! read once, from front to back, and everything else is held against it on the way; memory depends on the number of
+//! queues and of files, not on that of records. Each fault is told once, where it is: what only points at it is not blamed.
+//! **Must not be called** by a process that has the directory open as a store (see `disk::lock_holder`).
+
+mod directory;
+mod documents;
+mod dump;
+mod finding;
+mod key_file;
+mod keys;
+mod log_files;
+mod queue_files;
+mod queues;
+mod scene;
+mod spans;
+mod walk;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
+pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
+
+use crate::disk;
+use crate::error::StorageError;
+use crate::key_index::Shape;
+use crate::recover;
+use documents::Documents;
+use finding::Findings;
+use keys::Keys;
+use log_files::LogFiles;
+use queue_files::QueueFiles;
+use queues::Queues;
+use scene::Scene;
+use spans::Spans;
+use walk::{End, Event, Walk};
+
+/// What to check, and what is known of it. Sizes are found out where files have others than these.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Data directory.
+    pub directory: PathBuf,
+    /// Directory of the log, if not `commitlog` in the data directory.
+    pub log_directory: Option<PathBuf>,
+    /// Bytes of a segment.
+    pub segment_size: u64,
+    /// Entries of a queue's file.
+    pub queue_file_entries: u64,
+    /// Whether keys are indexed.
+    pub key_index: bool,
+    /// Hash slots of a key-index file.
+    pub key_index_slots: u32,
+    /// Entries of a key-index file.
+    pub key_index_entries: u32,
+    /// Delay of each level, ms, the first level first.
+    pub delay_levels_ms: Vec<u64>,
+    /// Whether a broker may be at work on the directory.
+    pub live: bool,
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckProgress {
+    /// Bytes of the log read so far.
+    pub done: u64,
+    /// Bytes of all segments; the last ones may not be full.
+    pub total: u64,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Segments of the log.
+    pub segments: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of the log, from its first record to its end.
+    pub log_bytes: u64,
+    /// Log offset of the first byte kept.
+    pub log_first: u64,
+    /// Log offset after the last record.
+    pub log_end: u64,
+    /// Log offset below which everything was on the disk, by Sluice's checkpoint.
+    pub durable: Option<u64>,
+    /// Topics with queues or messages.
+    pub topics: u64,
+    /// Queues with files.
+    pub queues: u64,
+    /// Entries that point at their records.
+    pub entries: u64,
+    /// Entries whose records retention has removed.
+    pub entries_gone: u64,
+    /// Files of the key index.
+    pub key_files: u64,
+    /// Keys in them.
+    pub keys: u64,
+    /// Documents in `config`.
+    pub documents: u64,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The directory.
+    pub directory: PathBuf,
+    /// How much there is.
+    pub counts: Counts,
+    /// Findings by severity: notes, warnings, damage.
+    pub by_severity: BTreeMap<Severity, u64>,
+    /// Findings of each kind, those left out below included.
+    pub by_kind: BTreeMap<Kind, u64>,
+    /// The findings, worst first; of each kind at most `FINDINGS_PER_KIND_MAX`.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The worst severity found.
+    pub fn worst(&self) -> Option<Severity> {
+        self.by_severity.keys().next_back().copied()
+    }
+}
+
+/// The process that holds a data directory, if one does; 0 if it cannot be told which.
+pub fn holder(directory: &Path) -> Result<Option<u32>, StorageError> {
+    disk::lock_holder(directory)
+}
+
+/// Checks a directory. If a process holds it and `live` is not set, fails with `StorageError::Locked`.
+pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) -> Result<Report, StorageError> {
+    let root = options.directory.as_path();
+    must_exist(root)?;
+    let mut findings = Findings::default();
+    if let Some(holder) = disk::lock_holder(root)? {
+        if !options.live {
+            return Err(StorageError::Locked(root.to_owned()));
+        }
+        findings.add(Kind::InUse, "lock", None, format!("held by process {holder}"));
+    }
+    // Documents first: what is added to queues meanwhile can only make their offsets right.
+    let documents = Documents::read(root, &mut findings);
+    let was_clean = !disk::exists(&root.join("abort"));
+    if !was_clean && !options.live {
+        findings.add(Kind::NotStopped, "abort", None, "it is there");
+    }
+    let log_directory = log_directory(root, options.log_directory.as_deref());
+    must_exist(&log_directory)?;
+    let log = LogFiles::open(root, &log_directory, options.segment_size, &mut findings)?;
+    let checkpoint = directory::checkpoint(root, !log.segments.is_empty(), &mut findings)?;
+    let is_unsure = options.live || !was_clean;
+    let sure = recover::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
+    let unsure_from = if is_unsure { sure.map_or(0, |sure| sure.0) } else { u64::MAX };
+    let durable = checkpoint.durable.map(|durable| durable.0);
+    let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
+    let mut keys = Keys::open(root, shape, options.key_index, &mut findings);
+    let files = QueueFiles::open(root, options.queue_file_entries, &mut findings);
+    let mut queues = Queues::new(files, options.delay_levels_ms.clone());
+    let mut scene = Scene { log, findings, broken: Spans::default(), unsure_from };
+    let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
+    counts.segments = scene.log.segments.len() as u64;
+
+    let end = read_log(&mut scene, &mut queues, &mut keys, &mut counts, progress);
+    judge_end(&end, durable, options.live, &mut scene);
+    queues.finish(end.offset, &mut scene);
+    keys.finish(end.offset, &mut scene);
+    queues.judge_topics(documents.topics.as_ref(), &mut scene);
+    documents.judge(&queues, &mut scene.findings);
+    directory::rest(root, &mut scene.findings)?;
+
+    counts.log_end = end.offset;
+    counts.log_bytes = end.offset.saturating_sub(counts.log_first);
+    counts.topics = queues.topics().count() as u64;
+    counts.queues = queues.queue_count();
+    counts.entries = queues.entry_count();
+    counts.entries_gone = queues.gone_count();
+    counts.key_files = keys.files;
+    counts.keys = keys.entries;
+    Ok(report(root, counts, scene.findings))
+}
+
+/// Reads the log from front to back and holds queues and keys against it.
+fn read_log(
+    scene: &mut Scene,
+    queues: &mut Queues,
+    keys: &mut Keys,
+    counts: &mut Counts,
+    progress: &mut dyn FnMut(CheckProgress),
+) -> End {
+    let log = LogFiles { segments: scene.log.segments.clone(), shown: String::new(), gaps: Spans::default() };
+    let (first, total) = (log.first(), log.size());
+    let walk = Walk { log: &log, unsure_from: scene.unsure_from };
+    walk.run(0, &mut |event| {
+        match event {
+            Event::Record { record, is_intact } => {
+                counts.records += 1;
+                if !is_intact {
+                    let place = record.log_offset.0;
+                    let what = format!(
+                        "the body of {} queue {} offset {} at log offset {place} does not have its checksum",
+                        record.topic, record.queue.0, record.queue_offset.0
+                    );
+                    broken(scene, Kind::BodyDamaged, place, what);
+                }
+                queues.record(record, scene);
+                keys.record(record, scene);
+            }
+            Event::Broken { from, to, is_zero, why } => {
+                let bytes = to - from;
+                let what =
+                    format!("{why} at log offset {from}; the next whole record is {bytes} bytes further, at {to}");
+                // Only the last record of a segment that is cut short can reach beyond it.
+                if !(scene.log.is_cut(from) && scene.log.segment_at(from).is_some_and(|segment| to >= segment.end())) {
+                    broken(scene, if is_zero { Kind::LogBroken } else { Kind::RecordDamaged }, from, what);
+                }
+                scene.broken.add(from, to);
+            }
+            Event::Filler { at, says, takes } => {
+                let (file, position) = scene.log.place(at);
+                scene.findings.add(Kind::FillerSize, file, position, format!("says {says} bytes, takes {takes}"));
+            }
+            Event::Read { done } => progress(CheckProgress { done: done.saturating_sub(first), total }),
+        }
+        true
+    })
+}
+
+/// Adds a finding about a place of the log; where a start would take it for the log's end, that is what is said.
+fn broken(scene: &mut Scene, kind: Kind, offset: u64, what: String) {
+    let (file, position) = scene.log.place(offset);
+    let kind = if scene.is_unsure(offset) { Kind::LogBroken } else { kind };
+    scene.findings.add(kind, file, position, what);
+}
+
+fn judge_end(end: &End, durable: Option<u64>, is_live: bool, scene: &mut Scene) {
+    let (file, position) = scene.log.place(end.offset);
+    let there = end.why.as_deref().unwrap_or("zeroes");
+    if scene.log.is_cut(end.offset) {
+        return scene.broken.add(end.offset, u64::MAX);
+    }
+    if let Some(durable) = durable.filter(|durable| *durable > end.offset) {
+        let what =
+            format!("the log ends at {} with {there}; the checkpoint knew it on the disk up to {durable}", end.offset);
+        scene.findings.add(Kind::LogEndsEarly, file, position, what);
+        scene.broken.add(end.offset, durable.max(end.used_until.unwrap_or(0)));
+    } else if let Some(until) = end.used_until.filter(|_| !is_live) {
+        let what = format!("{there} at the log's end {}; bytes in use up to {until}", end.offset);
+        let kind = if scene.is_unsure(end.offset) { Kind::UnfinishedEnd } else { Kind::LeftoverAfterEnd };
+        scene.findings.add(kind, file, position, what);
+    }
+}
+
+fn report(root: &Path, counts: Counts, findings: Findings) -> Report {
+    let (findings, by_kind) = findings.finish();
+    let mut by_severity = BTreeMap::new();
+    for (kind, count) in &by_kind {
+        *by_severity.entry(kind.severity()).or_default() += count;
+    }
+    Report { directory: root.to_owned(), counts, by_severity, by_kind, findings }
+}
+
+fn log_directory(root: &Path, log_directory: Option<&Path>) -> PathBuf {
+    log_directory.map_or_else(|| root.join("commitlog"), Path::to_owned)
+}
+
+/// A missing directory is a mistake in the command, not an empty store.
+fn must_exist(path: &Path) -> Result<(), StorageError> {
+    if disk::exists(path) {
+        return Ok(());
+    }
+    Err(StorageError::io("find", path)(std::io::ErrorKind::NotFound.into()))
+}
+
+/// A path as findings name it: relative to the data directory where it lies in it.
+fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// The size of most files, or `usual` if one has it.
+fn usual_size(sizes: impl Iterator<Item = u64>, usual: u64) -> Option<u64> {
+    let mut counts: HashMap<u64, u64> = HashMap::new();
+    sizes.filter(|size| *size > 0).for_each(|size| *counts.entry(size).or_default() += 1);
+    if counts.contains_key(&usual) {
+        return Some(usual);
+    }
+    counts.into_iter().max_by_key(|(size, count)| (*count, *size)).map(|(size, _)| size)
+}

@@ -1,0 +1,144 @@
+//! Records of the log, one after the other, for people and programs that want to see them.
+
+use std::path::PathBuf;
+
+use base::properties::names;
+use base::record::Record;
+use serde::Serialize;
+
+use super::finding::Findings;
+use super::log_files::LogFiles;
+use super::walk::{Event, Walk};
+use crate::calendar::calendar_name;
+use crate::error::StorageError;
+
+/// Which records.
+#[derive(Clone, Debug, Default)]
+pub struct DumpOptions {
+    /// Data directory.
+    pub directory: PathBuf,
+    /// Directory of the log, if not `commitlog` in the data directory.
+    pub log_directory: Option<PathBuf>,
+    /// Log offset to begin at, or after.
+    pub from: u64,
+    /// Only records of this topic.
+    pub topic: Option<String>,
+    /// Only records of this queue.
+    pub queue: Option<u32>,
+    /// Only records with this key or unique id.
+    pub key: Option<String>,
+}
+
+/// One record, or a place where there should be one.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Dumped<'a> {
+    /// A record.
+    Record(DumpedRecord<'a>),
+    /// A damaged stretch of the log.
+    Broken {
+        /// Where it begins.
+        log_offset: u64,
+        /// Where the next whole record is.
+        next: u64,
+        /// What is there.
+        damaged: &'a str,
+    },
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DumpedRecord<'a> {
+    /// Place in the log.
+    pub log_offset: u64,
+    /// When it was stored, ms since 1970.
+    pub store_time_ms: u64,
+    /// Topic.
+    pub topic: &'a str,
+    /// Queue.
+    pub queue: u32,
+    /// Place in the queue.
+    pub queue_offset: u64,
+    /// Bytes of the record.
+    pub size: usize,
+    /// Tag.
+    pub tags: Option<&'a str>,
+    /// Keys.
+    pub keys: Option<&'a str>,
+    /// The id its producer gave it.
+    pub unique_id: Option<&'a str>,
+    /// Bytes of the body.
+    pub body_size: usize,
+    /// Whether the body is what was stored.
+    pub crc_ok: bool,
+    /// The body.
+    #[serde(skip)]
+    pub body: &'a [u8],
+}
+
+impl DumpOptions {
+    fn wants(&self, record: &Record<'_>) -> bool {
+        let has_key = |key: &String| {
+            record.property(names::UNIQUE_KEY) == Some(key)
+                || record.property(names::KEYS).is_some_and(|keys| keys.split(' ').any(|word| word == key))
+        };
+        self.topic.as_ref().is_none_or(|topic| record.topic == topic)
+            && self.queue.is_none_or(|queue| record.queue.0 == queue)
+            && self.key.as_ref().is_none_or(has_key)
+    }
+}
+
+/// Calls `visit` with every record wanted, until it says that it has enough (false).
+pub fn dump(options: &DumpOptions, visit: &mut dyn FnMut(Dumped<'_>) -> bool) -> Result<(), StorageError> {
+    let directory = super::log_directory(&options.directory, options.log_directory.as_deref());
+    super::must_exist(&directory)?;
+    let log = LogFiles::open(&options.directory, &directory, 0, &mut Findings::default())?;
+    let walk = Walk { log: &log, unsure_from: u64::MAX };
+    walk.run(options.from, &mut |event| match event {
+        Event::Record { record, is_intact } if options.wants(record) => {
+            visit(Dumped::Record(dumped(record, is_intact)))
+        }
+        // Where the walk begins there need be no record.
+        Event::Broken { from, to, why, .. } if from != options.from => {
+            visit(Dumped::Broken { log_offset: from, next: to, damaged: &why })
+        }
+        _ => true,
+    });
+    Ok(())
+}
+
+fn dumped<'a>(record: &Record<'a>, crc_ok: bool) -> DumpedRecord<'a> {
+    DumpedRecord {
+        log_offset: record.log_offset.0,
+        store_time_ms: record.store_timestamp.0,
+        topic: record.topic,
+        queue: record.queue.0,
+        queue_offset: record.queue_offset.0,
+        size: record.size,
+        tags: record.property(names::TAGS),
+        keys: record.property(names::KEYS),
+        unique_id: record.property(names::UNIQUE_KEY),
+        body_size: record.body.len(),
+        crc_ok,
+        body: record.body,
+    }
+}
+
+/// A time in UTC: `2026-11-21 07:18:04.370`.
+pub fn time_text(time_ms: u64) -> String {
+    let name = calendar_name(time_ms);
+    let digits = |from: usize, to: usize| name.get(from..to).unwrap_or_default();
+    if name.len() != 17 {
+        return time_ms.to_string();
+    }
+    format!(
+        "{}-{}-{} {}:{}:{}.{}",
+        digits(0, 4),
+        digits(4, 6),
+        digits(6, 8),
+        digits(8, 10),
+        digits(10, 12),
+        digits(12, 14),
+        digits(14, 17)
+    )
+}

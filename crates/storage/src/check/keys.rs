@@ -1,0 +1,292 @@
+//! Every entry of the key index against the record it points at, in the same pass over the log.
+
+use std::path::{Path, PathBuf};
+
+use base::hash::key_hash;
+use base::properties::names;
+use base::record::Record;
+
+use super::finding::{Findings, Kind};
+use super::key_file::KeyFile;
+use super::scene::Scene;
+use crate::disk::{self, DiskFile};
+use crate::key_index::{IndexEntry, Shape, is_file_name};
+use crate::recover::{has_keys, keys_of};
+
+/// Entries looked through for those of a record before the ones in front are taken for wrong.
+const AHEAD_MAX: usize = 32;
+
+/// Records in a row whose keys are not indexed.
+#[derive(Debug)]
+struct Missing {
+    from: u64,
+    to: u64,
+    records: u64,
+}
+
+/// The key index while the log is read.
+pub(crate) struct Keys {
+    directory: PathBuf,
+    /// Names still to be read, the next one last.
+    names: Vec<String>,
+    shape: Shape,
+    current: Option<KeyFile>,
+    /// Whether there is a file of keys at all.
+    is_there: bool,
+    is_wanted: bool,
+    /// A file could not be used: missing keys are told already.
+    is_excused: bool,
+    /// The number of the entry that was found to be right although it points further on.
+    right: Option<u32>,
+    hashes: Vec<u32>,
+    missing: Option<Missing>,
+    behind: u64,
+    pub(crate) files: u64,
+    pub(crate) entries: u64,
+}
+
+impl Keys {
+    /// Lists `index` of the data directory `root`.
+    pub(crate) fn open(root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
+        let directory = root.join("index");
+        let found = disk::list(&directory).unwrap_or_else(|error| {
+            findings.add(Kind::Unreadable, "index", None, error.to_string());
+            Vec::new()
+        });
+        let mut keys = Self {
+            directory,
+            names: Vec::new(),
+            shape,
+            current: None,
+            is_there: false,
+            is_wanted,
+            is_excused: false,
+            right: None,
+            hashes: Vec::new(),
+            missing: None,
+            behind: 0,
+            files: 0,
+            entries: 0,
+        };
+        for name in found {
+            if is_file_name(&name) {
+                keys.names.push(name);
+            } else {
+                findings.add(Kind::UnknownFile, format!("index/{name}"), None, "no name of a key file");
+            }
+        }
+        keys.judge_sizes(findings);
+        keys.names.reverse();
+        keys.files = keys.names.len() as u64;
+        keys.is_there = disk::exists(&keys.directory);
+        keys
+    }
+
+    fn judge_sizes(&mut self, findings: &mut Findings) {
+        let size_of = |name: &String| DiskFile::open_read_only(&self.directory.join(name)).and_then(|file| file.size());
+        let sizes: Vec<_> = self.names.iter().map(size_of).collect();
+        let Some(usual) = super::usual_size(sizes.iter().flatten().copied(), self.shape.file_size()) else { return };
+        let mut names = Vec::new();
+        for (name, size) in std::mem::take(&mut self.names).into_iter().zip(sizes) {
+            match size {
+                Ok(size) if size == usual => names.push(name),
+                Ok(size) => {
+                    let what = format!("{size} bytes where a key file has {usual}");
+                    findings.add(Kind::KeyFileSize, format!("index/{name}"), None, what);
+                    self.is_excused = true;
+                }
+                Err(error) => findings.add(Kind::Unreadable, format!("index/{name}"), None, error.to_string()),
+            }
+        }
+        self.names = names;
+    }
+
+    /// The next entry of the index, opening the next file and closing the one before.
+    fn next(&mut self, scene: &mut Scene) -> Option<(u32, IndexEntry)> {
+        loop {
+            if let Some(found) = self.current.as_mut().and_then(|current| current.peek(0)) {
+                return Some(found);
+            }
+            let name = self.names.pop()?;
+            self.close(false, scene);
+            let shown = format!("index/{name}");
+            match KeyFile::open(&self.directory.join(&name), shown.clone(), self.shape) {
+                Ok(Some(file)) => {
+                    self.right = None;
+                    self.current = Some(file);
+                }
+                Ok(None) => {
+                    self.is_excused = true;
+                    let what = "its header does not fit its entries, whatever the number of slots";
+                    scene.findings.add(Kind::KeyHeader, shown, Some(0), what);
+                }
+                Err(error) => {
+                    self.is_excused = true;
+                    scene.findings.add(Kind::Unreadable, shown, None, error.to_string());
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, is_newest: bool, scene: &mut Scene) {
+        if let Some(current) = self.current.take() {
+            current.finish(is_newest && scene.unsure_from < u64::MAX, &mut scene.findings);
+        }
+    }
+
+    fn take(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.take();
+            self.entries += 1;
+        }
+    }
+
+    /// Judges what the index has of `record`.
+    pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
+        let place = record.log_offset.0;
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        if has_keys(record) {
+            hashes.extend(keys_of(record.properties).map(|key| key_hash(record.topic, key)));
+        }
+        let mut wrong = Vec::new();
+        while let Some((number, entry)) = self.next(scene) {
+            if entry.log_offset == place {
+                self.judge_time(number, entry, record, scene);
+                if !take_one(&mut hashes, entry.hash) && !is_of_tag(entry, record) {
+                    wrong.push((number, entry));
+                }
+            } else if hashes.is_empty() {
+                // It may stand where an entry of the next record should.
+                break;
+            } else if entry.log_offset < place {
+                self.judge_passed(number, entry, &mut hashes, place, scene);
+            } else if !self.is_wrong(number, entry, place, scene) {
+                break;
+            } else {
+                let own = take_one(&mut hashes, entry.hash).then_some(place);
+                self.elsewhere(number, entry, own, scene);
+            }
+            self.take();
+        }
+        for (number, entry) in wrong {
+            // One of its keys has a wrong hash: one fault, not two.
+            hashes.pop();
+            self.elsewhere(number, entry, None, scene);
+        }
+        if !hashes.is_empty() {
+            self.not_indexed(record, scene);
+        }
+        self.hashes = hashes;
+    }
+
+    /// Whether an entry that points further on than `place` should not do so.
+    fn is_wrong(&mut self, number: u32, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
+        if self.right == Some(number) {
+            return false;
+        }
+        let Some(current) = &mut self.current else { return false };
+        let is_out_of_place =
+            (1..AHEAD_MAX).map_while(|ahead| current.peek(ahead)).any(|(_, later)| later.log_offset == place);
+        if is_out_of_place {
+            return true;
+        }
+        if is_right(entry, scene) {
+            self.right = Some(number);
+            return false;
+        }
+        true
+    }
+
+    fn judge_passed(&self, number: u32, entry: IndexEntry, hashes: &mut Vec<u32>, place: u64, scene: &mut Scene) {
+        // What a start found twice is there twice.
+        if scene.is_excused(entry.log_offset) || is_right(entry, scene) {
+            return;
+        }
+        let own = take_one(hashes, entry.hash).then_some(place);
+        self.elsewhere(number, entry, own, scene);
+    }
+
+    fn judge_time(&self, number: u32, entry: IndexEntry, record: &Record<'_>, scene: &mut Scene) {
+        let Some(current) = &self.current else { return };
+        let since = record.store_timestamp.0.saturating_sub(current.header.first_time) / 1000;
+        if u64::from(entry.seconds) != since.min(i32::MAX as u64) && current.header.first_time > 0 {
+            let what = format!("entry {number} says {} s after the file's first, its record {since} s", entry.seconds);
+            scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.place(number)), what);
+        }
+    }
+
+    fn elsewhere(&self, number: u32, entry: IndexEntry, own: Option<u64>, scene: &mut Scene) {
+        let Some(current) = &self.current else { return };
+        let own = own.map(|own| format!("; the record with that key is at {own}")).unwrap_or_default();
+        let there = scene.log.describe(entry.log_offset);
+        let what =
+            format!("entry {number} points at log offset {}, which has no such key: {there}{own}", entry.log_offset);
+        scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.place(number)), what);
+    }
+
+    fn not_indexed(&mut self, record: &Record<'_>, scene: &mut Scene) {
+        let place = record.log_offset.0;
+        let is_after_index = self.next(scene).is_none();
+        if self.is_excused || !self.is_wanted || self.files == 0 && !self.is_there {
+            self.behind += u64::from(self.is_wanted);
+        } else if is_after_index && scene.is_unsure(place) {
+            self.behind += 1;
+        } else {
+            let missing = self.missing.get_or_insert(Missing { from: place, to: place, records: 0 });
+            missing.to = place;
+            missing.records += 1;
+            return;
+        }
+        self.tell_missing(scene);
+    }
+
+    fn tell_missing(&mut self, scene: &mut Scene) {
+        let Some(Missing { from, to, records }) = self.missing.take() else { return };
+        let (file, position) = scene.log.place(from);
+        let what = format!("{records} records from log offset {from} to {to} lack keys in the index");
+        scene.findings.add(Kind::KeysMissing, file, position, what);
+    }
+
+    /// The log has ended at `log_end`: judges the entries nobody took.
+    pub(crate) fn finish(&mut self, log_end: u64, scene: &mut Scene) {
+        while let Some((number, entry)) = self.next(scene) {
+            let is_behind = entry.log_offset >= log_end && scene.is_unsure(log_end);
+            if !is_behind && !scene.is_excused(entry.log_offset) && !is_right(entry, scene) {
+                self.elsewhere(number, entry, None, scene);
+            }
+            self.take();
+        }
+        self.close(true, scene);
+        self.tell_missing(scene);
+        if self.behind == 0 || self.is_excused {
+            return;
+        }
+        if self.is_there {
+            scene.findings.add(Kind::KeysBehind, "index", None, format!("{} records", self.behind));
+        } else {
+            scene.findings.add(Kind::NoKeyIndex, "index", None, format!("{} records have keys", self.behind));
+        }
+    }
+}
+
+/// Takes one `hash` out of `hashes`, if it is there.
+fn take_one(hashes: &mut Vec<u32>, hash: u32) -> bool {
+    let found = hashes.iter().position(|known| *known == hash);
+    found.map(|at| hashes.swap_remove(at)).is_some()
+}
+
+/// Whether an entry stands for the tag of a record: Java brokers of 5.4 index those too.
+fn is_of_tag(entry: IndexEntry, record: &Record<'_>) -> bool {
+    let tag = record.property(names::TAGS).filter(|tag| !tag.is_empty());
+    tag.is_some_and(|tag| key_hash(record.topic, &format!("T#{tag}")) == entry.hash)
+}
+
+/// Whether the record an entry points at has a key of its hash.
+fn is_right(entry: IndexEntry, scene: &Scene) -> bool {
+    let found = scene.log.look(entry.log_offset, |record| {
+        let is_own = |key| key_hash(record.topic, key) == entry.hash;
+        has_keys(record) && (keys_of(record.properties).any(is_own) || is_of_tag(entry, record))
+    });
+    found == Some(true)
+}

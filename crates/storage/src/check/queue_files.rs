@@ -1,0 +1,305 @@
+//! The files of all queues: which there are, and entries out of them, a page at a time.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Findings, Kind};
+use crate::disk::{self, DiskFile};
+use crate::queue_index::{ENTRY_SIZE, Entry};
+use crate::segment::file_name;
+
+/// Memory for pages of entries, shared by all queues.
+const PAGES_SIZE: usize = 32 * 1024 * 1024;
+
+/// Entries of a page at most: 64 KiB.
+const PAGE_ENTRIES_MAX: usize = 3276;
+
+/// Entries of a page at least.
+const PAGE_ENTRIES_MIN: usize = 16;
+
+/// Names of one queue and its files.
+#[derive(Debug)]
+pub(crate) struct QueueFolder {
+    pub(crate) topic: u32,
+    pub(crate) queue: u32,
+    /// First byte of each file, in order.
+    starts: Vec<u64>,
+    page_at: u64,
+    page: Vec<u8>,
+}
+
+/// Every queue there is, or that the log speaks of.
+pub(crate) struct QueueFiles {
+    root: PathBuf,
+    /// Whether there is a folder of queues at all.
+    pub(crate) is_there: bool,
+    file_size: u64,
+    page_entries: u64,
+    topics: Vec<(String, bool)>,
+    topic_numbers: HashMap<String, u32>,
+    numbers: HashMap<(u32, u32), usize>,
+    folders: Vec<QueueFolder>,
+    /// Files that lack entries for a reason told already: (queue, first byte).
+    bad: Vec<(usize, u64)>,
+}
+
+impl QueueFiles {
+    /// Lists `consumequeue` of the data directory `root`.
+    pub(crate) fn open(root: &Path, usual_entries: u64, findings: &mut Findings) -> Self {
+        let mut files = Self {
+            root: root.join("consumequeue"),
+            is_there: disk::exists(&root.join("consumequeue")),
+            file_size: 0,
+            page_entries: 0,
+            topics: Vec::new(),
+            topic_numbers: HashMap::new(),
+            numbers: HashMap::new(),
+            folders: Vec::new(),
+            bad: Vec::new(),
+        };
+        let mut sizes = Vec::new();
+        for topic in list(&files.root, "consumequeue", findings) {
+            let shown = format!("consumequeue/{topic}");
+            for name in list(&files.root.join(&topic), &shown, findings) {
+                match name.parse::<u32>() {
+                    Ok(queue) if queue.to_string() == name => files.list_queue(&topic, queue, &mut sizes, findings),
+                    _ => findings.add(Kind::UnknownFile, format!("{shown}/{name}"), None, "no queue's number"),
+                }
+            }
+        }
+        let usual = usual_entries.saturating_mul(ENTRY_SIZE as u64);
+        let size = super::usual_size(sizes.iter().map(|(_, _, size)| *size), usual).unwrap_or(usual);
+        files.file_size = size - size % ENTRY_SIZE as u64;
+        files.judge(&sizes, findings);
+        let pages = PAGES_SIZE / ENTRY_SIZE / files.folders.len().max(1);
+        files.page_entries = pages.clamp(PAGE_ENTRIES_MIN, PAGE_ENTRIES_MAX) as u64;
+        files
+    }
+
+    fn list_queue(&mut self, topic: &str, queue: u32, sizes: &mut Vec<(usize, u64, u64)>, findings: &mut Findings) {
+        let number = self.queue(topic, queue);
+        if let Some(folder) = self.folders.get(number)
+            && let Some(topic) = self.topics.get_mut(folder.topic as usize)
+        {
+            topic.1 = true;
+        }
+        let shown = format!("consumequeue/{topic}/{queue}");
+        let directory = self.root.join(topic).join(queue.to_string());
+        for name in list(&directory, &shown, findings) {
+            let start = name.parse::<u64>().ok().filter(|start| name.len() == 20 && *start <= i64::MAX as u64);
+            let file = format!("{shown}/{name}");
+            let size = DiskFile::open_read_only(&directory.join(&name)).and_then(|file| file.size());
+            match (start, size) {
+                (None, _) => findings.add(Kind::UnknownFile, file, None, "no name of a queue's file"),
+                (_, Err(error)) => findings.add(Kind::Unreadable, file, None, error.to_string()),
+                (Some(start), Ok(size)) => {
+                    sizes.push((number, start, size));
+                    if let Some(folder) = self.folders.get_mut(number) {
+                        folder.starts.push(start);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sizes, names and gaps.
+    fn judge(&mut self, sizes: &[(usize, u64, u64)], findings: &mut Findings) {
+        let mut last: Option<(usize, u64)> = None;
+        for &(queue, start, size) in sizes {
+            let (file, _) = self.place_of(queue, start);
+            if self.file_size == 0 || start % self.file_size != 0 {
+                let what = format!("its name is no multiple of the file size {}", self.file_size);
+                findings.add(Kind::QueueFileSize, file, None, what);
+                self.bad.push((queue, start));
+                if let Some(folder) = self.folders.get_mut(queue) {
+                    folder.starts.retain(|&known| known != start);
+                }
+                continue;
+            }
+            if size != self.file_size {
+                let what = format!("{size} bytes where a file of a queue has {}", self.file_size);
+                findings.add(Kind::QueueFileSize, file, None, what);
+                self.bad.push((queue, start));
+            }
+            let before = last.filter(|(of, _)| *of == queue).map(|(_, before)| before + self.file_size);
+            if let Some(missing) = before.filter(|missing| *missing < start) {
+                let what = format!("entries {} to {} have no file", missing / 20, start / 20);
+                findings.add(Kind::QueueFileMissing, self.place_of(queue, missing).0, None, what);
+            }
+            last = Some((queue, start));
+        }
+        self.bad.sort_unstable();
+    }
+
+    /// Number of a queue, known or new.
+    pub(crate) fn queue(&mut self, topic: &str, queue: u32) -> usize {
+        let topic = match self.topic_numbers.get(topic) {
+            Some(&number) => number,
+            None => {
+                let number = self.topics.len() as u32;
+                self.topics.push((topic.to_owned(), false));
+                self.topic_numbers.insert(topic.to_owned(), number);
+                number
+            }
+        };
+        let next = self.folders.len();
+        let number = *self.numbers.entry((topic, queue)).or_insert(next);
+        if number == next {
+            self.folders.push(QueueFolder { topic, queue, starts: Vec::new(), page_at: 0, page: Vec::new() });
+        }
+        number
+    }
+
+    /// Number of a queue, if it is known.
+    pub(crate) fn find(&self, topic: &str, queue: u32) -> Option<usize> {
+        let topic = self.topic_numbers.get(topic)?;
+        self.numbers.get(&(*topic, queue)).copied()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// Topic and number of a queue.
+    pub(crate) fn name(&self, queue: usize) -> (&str, u32) {
+        self.folders.get(queue).map_or(("", 0), |folder| (self.topic_name(folder.topic), folder.queue))
+    }
+
+    fn topic_name(&self, topic: u32) -> &str {
+        self.topics.get(topic as usize).map_or("", |(name, _)| name)
+    }
+
+    /// Topics, and whether each has a folder.
+    pub(crate) fn topics(&self) -> &[(String, bool)] {
+        &self.topics
+    }
+
+    pub(crate) fn topic_of(&self, queue: usize) -> usize {
+        self.folders.get(queue).map_or(usize::MAX, |folder| folder.topic as usize)
+    }
+
+    pub(crate) fn has_files(&self, queue: usize) -> bool {
+        self.folders.get(queue).is_some_and(|folder| !folder.starts.is_empty())
+    }
+
+    /// File and byte of an entry.
+    pub(crate) fn place(&self, queue: usize, position: u64) -> (String, Option<u64>) {
+        let byte = position.saturating_mul(ENTRY_SIZE as u64);
+        let within = byte.checked_rem(self.file_size).unwrap_or(0);
+        let (file, _) = self.place_of(queue, byte - within);
+        (file, Some(within))
+    }
+
+    fn place_of(&self, queue: usize, start: u64) -> (String, Option<u64>) {
+        let (topic, number) = self.name(queue);
+        (format!("consumequeue/{topic}/{number}/{}", file_name(start)), None)
+    }
+
+    /// Whether entries may be missing there for a reason told already.
+    pub(crate) fn is_excused(&self, queue: usize, position: u64) -> bool {
+        let byte = position.saturating_mul(ENTRY_SIZE as u64);
+        let start = byte - byte.checked_rem(self.file_size).unwrap_or(0);
+        let Some(folder) = self.folders.get(queue) else { return false };
+        let is_between = folder.starts.first().is_some_and(|first| *first < start)
+            && folder.starts.last().is_some_and(|last| start < *last)
+            && folder.starts.binary_search(&start).is_err();
+        is_between || self.bad.binary_search(&(queue, start)).is_ok() || folder.starts.is_empty() && self.has_bad(queue)
+    }
+
+    fn has_bad(&self, queue: usize) -> bool {
+        self.bad.iter().any(|(of, _)| *of == queue)
+    }
+
+    /// The entry at a position; fast if positions come in order.
+    pub(crate) fn entry(&mut self, queue: usize, position: u64) -> Option<Entry> {
+        let (page_entries, has_file) = (self.page_entries, self.file_of(queue, position).is_some());
+        if !has_file {
+            return None;
+        }
+        let folder = self.folders.get(queue)?;
+        let count = (folder.page.len() / ENTRY_SIZE) as u64;
+        if position < folder.page_at || position >= folder.page_at + count {
+            let page = self.read(queue, position, page_entries);
+            let folder = self.folders.get_mut(queue)?;
+            folder.page_at = position;
+            folder.page = page;
+        }
+        let folder = self.folders.get(queue)?;
+        let at = (position - folder.page_at) as usize * ENTRY_SIZE;
+        folder.page.get(at..at + ENTRY_SIZE).and_then(Entry::decode)
+    }
+
+    /// The entry at any position.
+    pub(crate) fn entry_far(&self, queue: usize, position: u64) -> Option<Entry> {
+        self.read(queue, position, 1).get(..ENTRY_SIZE).and_then(Entry::decode)
+    }
+
+    /// First byte of the file an entry is in, if there is such a file.
+    fn file_of(&self, queue: usize, position: u64) -> Option<u64> {
+        let byte = position.checked_mul(ENTRY_SIZE as u64)?;
+        let start = byte - byte.checked_rem(self.file_size)?;
+        self.folders.get(queue)?.starts.binary_search(&start).ok().map(|_| start)
+    }
+
+    fn open_file(&self, queue: usize, start: u64) -> Option<DiskFile> {
+        let (topic, number) = self.name(queue);
+        DiskFile::open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
+    }
+
+    /// Bytes of up to `count` entries of one file; fewer at its end. What cannot be read is told as missing entries.
+    fn read(&self, queue: usize, position: u64, count: u64) -> Vec<u8> {
+        let Some(start) = self.file_of(queue, position) else { return Vec::new() };
+        let within = position * ENTRY_SIZE as u64 - start;
+        let Some(file) = self.open_file(queue, start) else { return Vec::new() };
+        let end = file.size().unwrap_or(0).min(self.file_size);
+        let size = end.saturating_sub(within).min(count * ENTRY_SIZE as u64);
+        let mut bytes = vec![0; (size - size % ENTRY_SIZE as u64) as usize];
+        if file.read_at(&mut bytes, within).is_err() { Vec::new() } else { bytes }
+    }
+
+    /// The next position from `position` on that has an entry, with it.
+    pub(crate) fn next_entry(&mut self, queue: usize, mut position: u64) -> Option<(u64, Entry)> {
+        loop {
+            let start = match self.file_of(queue, position) {
+                Some(start) => start,
+                None => {
+                    let byte = position.checked_mul(ENTRY_SIZE as u64)?;
+                    let starts = &self.folders.get(queue)?.starts;
+                    let next = *starts.iter().find(|start| **start > byte)?;
+                    position = next / ENTRY_SIZE as u64;
+                    next
+                }
+            };
+            if let Some(entry) = self.entry(queue, position) {
+                return Some((position, entry));
+            }
+            // Nothing at this place: pass over what was never written.
+            position = self.after_hole(queue, start, position)?;
+        }
+    }
+
+    /// A later position that may have an entry: all places between have none.
+    fn after_hole(&self, queue: usize, start: u64, position: u64) -> Option<u64> {
+        let folder = self.folders.get(queue)?;
+        let next_file = (start + self.file_size) / ENTRY_SIZE as u64;
+        let from = (position - folder.page_at) as usize * ENTRY_SIZE;
+        let rest = folder.page.get(from..).unwrap_or_default();
+        if let Some(used) = rest.iter().position(|&byte| byte != 0) {
+            return Some(position + (used / ENTRY_SIZE).max(1) as u64);
+        }
+        let within = (position * ENTRY_SIZE as u64 - start) + rest.len() as u64;
+        let data = self.open_file(queue, start).and_then(|file| {
+            let data = file.next_data(within)?;
+            (data < file.size().unwrap_or(0)).then_some(data)
+        });
+        let found = data.map_or(next_file, |data| (start + data) / ENTRY_SIZE as u64);
+        Some(found.max(position + 1).min(next_file))
+    }
+}
+
+fn list(path: &Path, shown: &str, findings: &mut Findings) -> Vec<String> {
+    disk::list(path).unwrap_or_else(|error| {
+        findings.add(Kind::Unreadable, shown, None, error.to_string());
+        Vec::new()
+    })
+}

@@ -1,0 +1,361 @@
+//! Every entry of every queue against the record it points at, in one pass over the log.
+//!
+//! Entries of a queue and its records in the log come in one order, so each queue has a place up to which its entries were
+//! judged. A record takes the entry at that place, if it points at it. If not, either has no counterpart.
+
+use std::collections::HashSet;
+
+use base::hash::tag_code;
+use base::properties::names;
+use base::record::Record;
+
+use super::finding::Kind;
+use super::queue_files::QueueFiles;
+use super::scene::Scene;
+use crate::queue_index::{Entry, GAP};
+use crate::recover::{self, DELAY_TOPIC};
+
+/// What a due time may differ from the store time and the level's delay: clocks are set.
+const DUE_TIME_SLACK_MS: u64 = 5_000;
+
+/// Codes at and below this are addresses in another file (RocketMQ `ConsumeQueueExt`).
+const EXTENDED_CODE_MAX: i64 = i32::MIN as i64 - 1;
+
+/// Queues of light topics, whose entries point at records of other topics (RocketMQ `LMQ`).
+const LIGHT_PREFIX: &str = "%LMQ%";
+
+/// Findings of one kind in a row.
+#[derive(Debug)]
+struct Run {
+    kind: Kind,
+    from: u64,
+    count: u64,
+    what: String,
+}
+
+/// How far one queue was judged.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Whether `next` stands at the queue's first entry or after it.
+    is_begun: bool,
+    /// Entries below this were judged.
+    next: u64,
+    /// One past the last place that has an entry or a record.
+    end: u64,
+    /// Records of the queue before this place of the log are of an earlier life, if they have no entry.
+    life_from: u64,
+    records: u64,
+    entries: u64,
+    unlisted: u64,
+    behind: u64,
+    earlier: u64,
+    run: Option<Box<Run>>,
+}
+
+/// All queues while the log is read.
+pub(crate) struct Queues {
+    files: QueueFiles,
+    progress: Vec<Progress>,
+    delay_levels_ms: Vec<u64>,
+    last: usize,
+    /// Entries whose records retention removed.
+    gone: u64,
+}
+
+impl Queues {
+    pub(crate) fn new(files: QueueFiles, delay_levels_ms: Vec<u64>) -> Self {
+        let progress = (0..files.count()).map(|_| Progress::default()).collect();
+        Self { files, progress, delay_levels_ms, last: 0, gone: 0 }
+    }
+
+    /// Judges what the queue of `record` has of it.
+    pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
+        if !recover::is_listed(record) {
+            return;
+        }
+        if self.files.name(self.last) != (record.topic, record.queue.0) {
+            self.last = self.files.queue(record.topic, record.queue.0);
+            self.progress.resize_with(self.files.count(), Progress::default);
+        }
+        let (queue, place, position) = (self.last, record.log_offset.0, record.queue_offset.0);
+        let Some(progress) = self.progress.get_mut(queue) else { return };
+        progress.records += 1;
+        progress.end = progress.end.max(position + 1);
+        if !std::mem::replace(&mut progress.is_begun, true) {
+            progress.next = self.files.next_entry(queue, 0).map_or(0, |(first, _)| first);
+        }
+        while let Some((at, entry)) = self.next(queue) {
+            if entry.log_offset.0 > place {
+                break;
+            }
+            if entry.log_offset.0 == place && !(at != position && is_lost(entry)) {
+                self.advance(queue, at + 1);
+                return self.compare(queue, at, entry, record, scene);
+            }
+            self.advance(queue, at + 1);
+            if at == position && !is_blank(entry) {
+                return self.elsewhere(queue, at, entry, Some(place), scene);
+            }
+            self.judge_passed(queue, at, entry, scene);
+        }
+        self.unlisted(queue, record, scene);
+    }
+
+    fn next(&mut self, queue: usize) -> Option<(u64, Entry)> {
+        let at = self.progress.get(queue)?.next;
+        self.files.entry(queue, at).map(|entry| (at, entry))
+    }
+
+    fn advance(&mut self, queue: usize, next: u64) {
+        if let Some(progress) = self.progress.get_mut(queue) {
+            progress.next = next;
+        }
+    }
+
+    /// The next entry of the queue, if it has one, points further on than `record`.
+    fn unlisted(&mut self, queue: usize, record: &Record<'_>, scene: &mut Scene) {
+        let (place, position) = (record.log_offset.0, record.queue_offset.0);
+        let Some(next) = self.progress.get(queue).map(|progress| progress.next) else { return };
+        let own = if position > next { self.files.entry_far(queue, position) } else { None };
+        if let Some(own) = own.filter(|own| own.log_offset.0 == place) {
+            // What lies before it points nowhere, or further on than it may.
+            while let Some((at, entry)) = self.files.next_entry(queue, self.next_of(queue)) {
+                if at >= position {
+                    break;
+                }
+                self.advance(queue, at + 1);
+                self.judge_passed(queue, at, entry, scene);
+            }
+            self.advance(queue, position + 1);
+            return self.compare(queue, position, own, record, scene);
+        }
+        let found = self.files.entry(queue, next);
+        if let Some(entry) = found
+            && position >= next
+            && self.is_right(queue, next, entry, place, scene)
+        {
+            self.count(queue, |progress| progress.earlier += 1);
+            return;
+        }
+        if position == next {
+            self.advance(queue, next + 1);
+        }
+        match if position == next { found } else { own } {
+            Some(entry) => self.elsewhere(queue, position, entry, Some(place), scene),
+            None => self.missing(queue, position, place, scene),
+        }
+    }
+
+    fn next_of(&self, queue: usize) -> u64 {
+        self.progress.get(queue).map_or(0, |progress| progress.next)
+    }
+
+    fn count(&mut self, queue: usize, add: impl FnOnce(&mut Progress)) {
+        if let Some(progress) = self.progress.get_mut(queue) {
+            add(progress);
+        }
+    }
+
+    /// Whether the entry at `position`, which points further on than `place`, points at its own record there.
+    fn is_right(&mut self, queue: usize, position: u64, entry: Entry, place: u64, scene: &Scene) -> bool {
+        if self.progress.get(queue).is_some_and(|progress| place < progress.life_from) {
+            return true;
+        }
+        let (topic, number) = self.files.name(queue);
+        let is_right = scene.log.look(entry.log_offset.0, |record| {
+            record.topic == topic && record.queue.0 == number && record.queue_offset.0 == position
+        });
+        if is_right == Some(true) {
+            self.count(queue, |progress| progress.life_from = entry.log_offset.0);
+        }
+        is_right == Some(true)
+    }
+
+    /// An entry that points at the record: what else it says.
+    fn compare(&mut self, queue: usize, at: u64, entry: Entry, record: &Record<'_>, scene: &mut Scene) {
+        self.count(queue, |progress| {
+            progress.entries += 1;
+            progress.end = progress.end.max(at + 1);
+        });
+        let place = record.log_offset;
+        if at != record.queue_offset.0 {
+            let says = record.queue_offset;
+            let what = format!("entry {at} points at log offset {place}, whose record says it is at offset {says}");
+            return self.found(queue, Kind::EntryWrong, at, what, scene);
+        }
+        if entry.size as usize != record.size {
+            let what = format!("entry {at} says {} bytes, its record has {}", entry.size, record.size);
+            return self.found(queue, Kind::EntryWrong, at, what, scene);
+        }
+        if record.topic == DELAY_TOPIC {
+            let delay = self.delay_levels_ms.get(record.queue.0 as usize).copied();
+            let due = record.store_timestamp.plus_ms(delay.unwrap_or_default()).0;
+            let says = u64::try_from(entry.tag_code).unwrap_or_default();
+            if delay.is_some() && says.abs_diff(due) > DUE_TIME_SLACK_MS {
+                let what = format!("entry {at} is due at {says}, by its level at {due} (ms since 1970)");
+                self.found(queue, Kind::DueTime, at, what, scene);
+            }
+            return;
+        }
+        let code = record.property(names::TAGS).map_or(0, tag_code);
+        if entry.tag_code != code && entry.tag_code > EXTENDED_CODE_MAX {
+            let what = format!("entry {at} has the tag code {}, the record's tag {code}", entry.tag_code);
+            self.found(queue, Kind::EntryWrong, at, what, scene);
+        }
+    }
+
+    /// An entry that no record of the queue has taken.
+    fn judge_passed(&mut self, queue: usize, at: u64, entry: Entry, scene: &mut Scene) {
+        self.count(queue, |progress| progress.end = progress.end.max(at + 1));
+        if is_blank(entry) || is_lost(entry) {
+            return;
+        }
+        if entry.log_offset.0 < scene.log.first() {
+            self.gone += 1;
+        } else if !scene.is_excused(entry.log_offset.0) && !self.files.name(queue).0.starts_with(LIGHT_PREFIX) {
+            self.elsewhere(queue, at, entry, None, scene);
+        }
+    }
+
+    fn elsewhere(&mut self, queue: usize, at: u64, entry: Entry, own: Option<u64>, scene: &mut Scene) {
+        let found = entry.log_offset;
+        let there = scene.log.describe(found.0);
+        let own = own.map(|own| format!("; its record is at {own}")).unwrap_or_default();
+        self.count(queue, |progress| progress.end = progress.end.max(at + 1));
+        self.found(
+            queue,
+            Kind::EntryElsewhere,
+            at,
+            format!("entry {at} points at log offset {found}: {there}{own}"),
+            scene,
+        );
+    }
+
+    /// A record that has no entry.
+    fn missing(&mut self, queue: usize, position: u64, place: u64, scene: &mut Scene) {
+        if !self.files.is_there || self.files.is_excused(queue, position) {
+            return;
+        }
+        if !self.files.has_files(queue) && !scene.is_unsure(place) {
+            return self.count(queue, |progress| progress.unlisted += 1);
+        }
+        if scene.is_unsure(place) {
+            return self.count(queue, |progress| progress.behind += 1);
+        }
+        let has = if position < self.next_of(queue) { "has the entry of another record" } else { "has no entry" };
+        let what = format!("offset {position} {has}; the record at log offset {place} is not listed");
+        self.found(queue, Kind::EntryMissing, position, what, scene);
+    }
+
+    /// Adds a finding, or draws the last one out.
+    fn found(&mut self, queue: usize, kind: Kind, at: u64, what: String, scene: &mut Scene) {
+        let Some(progress) = self.progress.get_mut(queue) else { return };
+        if let Some(run) = progress.run.as_mut().filter(|run| run.kind == kind && run.from + run.count == at) {
+            run.count += 1;
+            return;
+        }
+        let before = progress.run.replace(Box::new(Run { kind, from: at, count: 1, what }));
+        self.tell(queue, before, scene);
+    }
+
+    fn tell(&self, queue: usize, run: Option<Box<Run>>, scene: &mut Scene) {
+        let Some(run) = run else { return };
+        let (file, position) = self.files.place(queue, run.from);
+        let what = match run.count {
+            1 => run.what,
+            count => format!("{}; the {} after it likewise", run.what, count - 1),
+        };
+        scene.findings.add(run.kind, file, position, what);
+    }
+
+    /// The log has ended at `log_end`: judges the entries nobody took.
+    pub(crate) fn finish(&mut self, log_end: u64, scene: &mut Scene) {
+        for queue in 0..self.files.count() {
+            while let Some((at, entry)) = self.files.next_entry(queue, self.next_of(queue)) {
+                self.advance(queue, at + 1);
+                if entry.log_offset.0 < log_end || is_blank(entry) || scene.is_excused(entry.log_offset.0) {
+                    self.judge_passed(queue, at, entry, scene);
+                } else if scene.is_unsure(log_end) {
+                    self.count(queue, |progress| progress.behind += 1);
+                } else {
+                    let what =
+                        format!("entry {at} points at log offset {}; the log ends at {log_end}", entry.log_offset);
+                    self.found(queue, Kind::EntryBeyondEnd, at, what, scene);
+                }
+            }
+            let run = self.progress.get_mut(queue).and_then(|progress| progress.run.take());
+            self.tell(queue, run, scene);
+            self.tell_of_queue(queue, scene);
+        }
+    }
+
+    fn tell_of_queue(&self, queue: usize, scene: &mut Scene) {
+        let Some(progress) = self.progress.get(queue) else { return };
+        let (topic, number) = self.files.name(queue);
+        let file = || format!("consumequeue/{topic}/{number}");
+        for (kind, count) in [(Kind::EarlierLife, progress.earlier), (Kind::EntriesBehind, progress.behind)] {
+            if count > 0 {
+                scene.findings.add(kind, file(), None, format!("{count} messages"));
+            }
+        }
+    }
+
+    /// Tells of queues that have messages and no files; `listed` are the topics of topics.json, if there is one.
+    pub(crate) fn judge_topics(&self, listed: Option<&HashSet<String>>, scene: &mut Scene) {
+        if !self.files.is_there && self.files.count() > 0 {
+            let what = format!("the log has messages of {} queues", self.files.count());
+            scene.findings.add(Kind::QueuesMissing, "consumequeue", None, what);
+        }
+        let mut removed = vec![0_u64; self.files.topics().len()];
+        for (queue, progress) in self.progress.iter().enumerate().filter(|(_, progress)| progress.unlisted > 0) {
+            let (topic, number) = self.files.name(queue);
+            let count = progress.unlisted;
+            if listed.is_some_and(|listed| !listed.contains(topic)) {
+                removed.get_mut(self.files.topic_of(queue)).into_iter().for_each(|sum| *sum += count);
+            } else {
+                let what = format!("{count} messages; the folder has no file");
+                scene.findings.add(Kind::QueueUnlisted, format!("consumequeue/{topic}/{number}"), None, what);
+            }
+        }
+        for ((topic, has_folder), removed) in self.files.topics().iter().zip(removed) {
+            if removed > 0 && !has_folder {
+                scene.findings.add(Kind::TopicRemoved, scene.log.shown.clone(), None, format!("{removed} of {topic}"));
+            }
+            if *has_folder && listed.is_some_and(|listed| !listed.contains(topic)) {
+                scene.findings.add(Kind::TopicUnknown, "config/topics.json", None, format!("{topic} is not in it"));
+            }
+        }
+    }
+
+    /// One past the last offset of a queue; `None` if there is no such queue.
+    pub(crate) fn end_of(&self, topic: &str, queue: u32) -> Option<u64> {
+        self.progress.get(self.files.find(topic, queue)?).map(|progress| progress.end)
+    }
+
+    /// Topics that have a queue with files or messages.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &str> {
+        self.files.topics().iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn queue_count(&self) -> u64 {
+        (0..self.files.count()).filter(|&queue| self.files.has_files(queue)).count() as u64
+    }
+
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.progress.iter().map(|progress| progress.entries).sum()
+    }
+
+    pub(crate) const fn gone_count(&self) -> u64 {
+        self.gone
+    }
+}
+
+/// Stands where there is no record (any more).
+fn is_blank(entry: Entry) -> bool {
+    entry.log_offset == GAP.log_offset && entry.size == GAP.size
+}
+
+/// Stands where a record was damaged when the entries were made.
+const fn is_lost(entry: Entry) -> bool {
+    entry.size == 1
+}

@@ -1,0 +1,251 @@
+//! Reads the log from front to back, past whatever is damaged, to its end.
+
+use base::record::{self, Kind as PlaceKind, RECORD_SIZE_MIN, Record};
+
+use super::log_files::LogFiles;
+use crate::recover::is_in_place;
+use crate::segment::Segment;
+use crate::window::{WINDOW_SIZE, Window};
+
+/// Bytes looked through at once for the next whole record.
+const SEARCH_SIZE: usize = 64 * 1024;
+
+/// What a system reads at once; a stretch that cannot be read is passed over in such steps.
+const PAGE_SIZE: u64 = 4096;
+
+/// What the walk comes by.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// A record in its place.
+    Record {
+        /// The record.
+        record: &'a Record<'a>,
+        /// Whether its body is what was stored.
+        is_intact: bool,
+    },
+    /// No record, though one follows at `to`.
+    Broken {
+        from: u64,
+        to: u64,
+        /// Whether there is nothing at all at `from`.
+        is_zero: bool,
+        why: String,
+    },
+    /// A filler that says another size than it takes up.
+    Filler { at: u64, says: u64, takes: u64 },
+    /// This much was read.
+    Read { done: u64 },
+}
+
+/// How the log ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    /// First byte after the last record.
+    pub(crate) offset: u64,
+    /// What is there, if not zeroes.
+    pub(crate) why: Option<String>,
+    /// One past the last byte in use after it, if any is.
+    pub(crate) used_until: Option<u64>,
+}
+
+/// What one place holds.
+enum Place {
+    Record(usize),
+    Filler(u64),
+    Nothing { is_zero: bool, why: String },
+}
+
+/// Walks the records of a log.
+pub(crate) struct Walk<'a> {
+    pub(crate) log: &'a LogFiles,
+    /// From here on a record with a wrong body and nothing behind it was never finished.
+    pub(crate) unsure_from: u64,
+}
+
+impl Walk<'_> {
+    /// Calls `visit` with everything from `from` on, until it says that it has enough (false).
+    pub(crate) fn run(&self, from: u64, visit: &mut dyn FnMut(Event<'_>) -> bool) -> End {
+        let mut offset = from.max(self.log.first());
+        let mut done = 0;
+        for segment in &self.log.segments {
+            if segment.end() <= offset {
+                continue;
+            }
+            offset = offset.max(segment.base());
+            let mut window = Window::new(segment);
+            while offset < segment.end() {
+                if done / WINDOW_SIZE as u64 != offset / WINDOW_SIZE as u64 {
+                    done = offset;
+                    if !visit(Event::Read { done }) {
+                        return End { offset, ..End::default() };
+                    }
+                }
+                match self.step(&mut window, offset, visit) {
+                    Step::To(next) => offset = next,
+                    Step::End(end) => return end,
+                }
+            }
+        }
+        End { offset, ..End::default() }
+    }
+
+    fn step(&self, window: &mut Window<'_>, offset: u64, visit: &mut dyn FnMut(Event<'_>) -> bool) -> Step {
+        match place(window, offset) {
+            Place::Record(size) => {
+                let next = offset + size as u64;
+                if offset >= self.unsure_from && !is_intact(window, offset, size) {
+                    // The broker may be writing it just now, or was when it was killed.
+                    window.forget();
+                    if !is_intact(window, offset, size) && self.next_whole(window, next).is_none() {
+                        return Step::End(self.end(offset, Some("a record with a wrong checksum".to_owned())));
+                    }
+                }
+                let Ok(bytes) = window.at(offset, size) else { return Step::To(next) };
+                let Ok(record) = Record::decode(bytes) else { return Step::To(next) };
+                let is_intact = record.body_is_intact();
+                if visit(Event::Record { record: &record, is_intact }) {
+                    Step::To(next)
+                } else {
+                    Step::End(End { offset: next, ..End::default() })
+                }
+            }
+            Place::Filler(says) => {
+                let takes = window.segment.end() - offset;
+                if says != takes {
+                    visit(Event::Filler { at: offset, says, takes });
+                }
+                Step::To(window.segment.end())
+            }
+            Place::Nothing { is_zero, why } => {
+                let Some(to) = self.next_whole(window, offset + 1) else {
+                    return Step::End(self.end(offset, (!is_zero).then_some(why)));
+                };
+                // Written since it was looked at?
+                window.forget();
+                if matches!(place(window, offset), Place::Nothing { .. }) {
+                    visit(Event::Broken { from: offset, to, is_zero, why });
+                    return Step::To(to);
+                }
+                Step::To(offset)
+            }
+        }
+    }
+
+    /// The next place from `from` on that holds a record, in this segment or a later one.
+    fn next_whole(&self, window: &mut Window<'_>, from: u64) -> Option<u64> {
+        if let Some(found) = search(window, from) {
+            return Some(found);
+        }
+        let later = self.log.segments.iter().filter(|segment| segment.base() >= window.segment.end());
+        later.into_iter().find_map(|segment| search(&mut Window::new(segment), segment.base()))
+    }
+
+    fn end(&self, offset: u64, why: Option<String>) -> End {
+        let touched = self.log.segments.iter().filter(|segment| segment.end() > offset);
+        let used_until = touched.filter_map(|segment| used_until(segment, offset.max(segment.base()))).next_back();
+        End { offset, why, used_until }
+    }
+}
+
+/// Where the walk goes on.
+enum Step {
+    To(u64),
+    End(End),
+}
+
+fn place(window: &mut Window<'_>, offset: u64) -> Place {
+    let left = window.segment.end() - offset;
+    if left < record::FILLER_SIZE as u64 {
+        return Place::Filler(left);
+    }
+    let head = match window.at(offset, record::FILLER_SIZE) {
+        Ok(head) => head,
+        Err(error) => return Place::Nothing { is_zero: false, why: error.to_string() },
+    };
+    let why = match record::kind_at(head) {
+        Ok(PlaceKind::End) => return Place::Nothing { is_zero: true, why: "zeroes".to_owned() },
+        Ok(PlaceKind::Filler) => {
+            let says = head.first_chunk().map_or(0, |size| u32::from_be_bytes(*size));
+            return Place::Filler(u64::from(says));
+        }
+        Ok(PlaceKind::Record(size)) if size as u64 > left => {
+            format!("a record of {size} bytes where {left} are left")
+        }
+        Ok(PlaceKind::Record(size)) => match window.at(offset, size).map(Record::decode) {
+            Ok(Ok(record)) if is_in_place(&record, offset) => return Place::Record(size),
+            Ok(Ok(record)) if record.log_offset.0 != offset => {
+                format!("a record that says it is at log offset {}", record.log_offset)
+            }
+            Ok(Ok(_)) => "a record whose topic, queue or properties cannot be".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    Place::Nothing { is_zero: false, why }
+}
+
+fn is_intact(window: &mut Window<'_>, offset: u64, size: usize) -> bool {
+    window.at(offset, size).is_ok_and(|bytes| Record::decode(bytes).is_ok_and(|record| record.body_is_intact()))
+}
+
+/// The next record in its place from `from` on in one segment.
+fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
+    let segment = window.segment;
+    let mut at = from;
+    while at + RECORD_SIZE_MIN as u64 <= segment.end() {
+        let data = segment.base() + segment.file().next_data(at - segment.base())?;
+        at = at.max(data);
+        if at >= segment.end() {
+            return None;
+        }
+        let Ok(bytes) = window.at(at, SEARCH_SIZE) else {
+            at += PAGE_SIZE - at % PAGE_SIZE;
+            continue;
+        };
+        let count = bytes.len();
+        match candidate(bytes, at) {
+            Some(found) if matches!(place(window, found), Place::Record(_)) => return Some(found),
+            Some(found) => at = found + 1,
+            None => at += count.saturating_sub(RECORD_SIZE_MIN - 1).max(1) as u64,
+        }
+    }
+    None
+}
+
+/// The first place in `bytes`, which lie at `at`, that has a record's magic and says that it is where it is.
+fn candidate(bytes: &[u8], at: u64) -> Option<u64> {
+    let (first, second) = (record::MAGIC_V1.to_be_bytes(), record::MAGIC_V2.to_be_bytes());
+    let mut from = 4;
+    while let Some(rest) = bytes.get(from..) {
+        let found = from + rest.iter().position(|&byte| byte == first[0])?;
+        let magic = bytes.get(found..found + 4)?;
+        let start = found - 4;
+        let is_here = || {
+            let place = at + start as u64;
+            bytes.get(start..).and_then(record::log_offset_of).is_some_and(|offset| offset.0 == place)
+        };
+        if (magic == first || magic == second) && is_here() {
+            return Some(at + start as u64);
+        }
+        from = found + 1;
+    }
+    None
+}
+
+/// One past the last byte from `from` on that is not zero.
+fn used_until(segment: &Segment, from: u64) -> Option<u64> {
+    let mut window = Window::new(segment);
+    let (mut at, mut used) = (from, None);
+    while at < segment.end() {
+        let Some(data) = segment.file().next_data(at - segment.base()) else { break };
+        at = at.max(segment.base() + data);
+        if at >= segment.end() {
+            break;
+        }
+        let Ok(bytes) = window.at(at, WINDOW_SIZE) else { break };
+        used = bytes.iter().rposition(|&byte| byte != 0).map(|last| at + last as u64 + 1).or(used);
+        at += bytes.len().max(1) as u64;
+    }
+    used
+}

@@ -1,0 +1,496 @@
+//! What a check says of whole stores and of every kind of damage, and that it changes nothing.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base::hash::{key_hash, tag_code};
+use base::metric::Metrics;
+use base::record::{Draft, Record};
+use base::{LogOffset, QueueId, Timestamp, TopicName};
+use storage::check::{self, CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
+use storage::{AppendBatch, Options, StorageError, Store};
+use tempfile::TempDir;
+
+const SEGMENT_SIZE: u64 = 4096;
+const QUEUE_FILE_ENTRIES: u64 = 8;
+const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+const NOW: u64 = 1_700_000_000_000;
+
+fn open(directory: &Path) -> Store {
+    let options = Options {
+        directory: directory.to_owned(),
+        log_directory: None,
+        segment_size: SEGMENT_SIZE,
+        queue_file_entries: QUEUE_FILE_ENTRIES,
+        key_index: true,
+        key_index_slots: 16,
+        key_index_entries: 40,
+        recent_size: 1024,
+        delay_levels_ms: vec![1000],
+        retention: storage::RetentionPolicy::default(),
+    };
+    Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+}
+
+fn check_options(directory: &Path) -> CheckOptions {
+    CheckOptions {
+        directory: directory.to_owned(),
+        log_directory: None,
+        segment_size: 1 << 30,
+        queue_file_entries: 300_000,
+        key_index: true,
+        key_index_slots: 16,
+        key_index_entries: 40,
+        delay_levels_ms: vec![1000],
+        live: false,
+    }
+}
+
+/// Appends one message with a key and a tag; gives its place.
+fn append(store: &Store, topic: &str, queue: u32, body: &[u8]) -> LogOffset {
+    let index = store.queue(&TopicName::trusted(topic), QueueId(queue));
+    let key = format!("k{queue}-{}", index.end().0);
+    let properties = format!("KEYS\u{1}{key}\u{2}TAGS\u{1}TagA\u{2}DELAY\u{1}1\u{2}");
+    let draft = Draft {
+        topic,
+        queue: QueueId(queue),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(5),
+        born_host: "127.0.0.1:1".parse().expect("address"),
+        store_host: "127.0.0.1:2".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: &[properties.as_bytes()],
+    };
+    let mut batch = AppendBatch::default();
+    let code = if topic == DELAY_TOPIC { NOW as i64 + 1000 } else { tag_code("TagA") };
+    batch.push(&index, &draft, code);
+    batch.add_key(key_hash(topic, &key));
+    let (appended, _) = store.append(batch, Timestamp(NOW)).expect("appends");
+    assert!(store.write_staged().expect("writes"));
+    appended.records[0].log_offset
+}
+
+/// A store of 100 messages in two queues and some parked ones, in several files of every sort, and where they are.
+fn fill(directory: &Path, count: u64) -> (Store, Vec<u64>) {
+    let store = open(directory);
+    let places = (0..count)
+        .map(|number| {
+            let topic = if number % 10 == 9 { DELAY_TOPIC } else { "orders" };
+            let queue = if topic == "orders" { number as u32 % 2 } else { 0 };
+            append(&store, topic, queue, &vec![b'a' + (number % 26) as u8; 60 + number as usize]).0
+        })
+        .collect();
+    let config = directory.join("config");
+    fs::create_dir_all(&config).expect("makes");
+    let topics = format!(r#"{{"topicConfigTable":{{"orders":{{"topicName":"orders"}},"{DELAY_TOPIC}":{{}}}}}}"#);
+    fs::write(config.join("topics.json"), topics).expect("writes");
+    fs::write(config.join("consumerOffset.json"), r#"{"offsetTable":{"orders@group":{0:10,1:20}}}"#).expect("writes");
+    fs::write(config.join("delayOffset.json"), r#"{"offsetTable":{1:3}}"#).expect("writes");
+    (store, places)
+}
+
+fn whole() -> (TempDir, Vec<u64>) {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, places) = fill(directory.path(), 100);
+    store.close().expect("closes");
+    (directory, places)
+}
+
+fn run(directory: &Path) -> Report {
+    check::check(&check_options(directory), &mut |_| ()).expect("checks")
+}
+
+fn kinds(report: &Report) -> Vec<Kind> {
+    report.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// The only finding there is.
+fn only(directory: &Path) -> (Kind, String, Option<u64>) {
+    let report = run(directory);
+    let [finding] = &report.findings[..] else { panic!("not one finding: {:#?}", report.findings) };
+    (finding.kind, finding.file.clone(), finding.position)
+}
+
+fn write_at(path: &Path, position: u64, bytes: &[u8]) {
+    let file = OpenOptions::new().write(true).open(path).expect("opens");
+    file.write_all_at(bytes, position).expect("writes");
+}
+
+fn flip(path: &Path, position: u64) {
+    let mut byte = [0];
+    let file = fs::File::open(path).expect("opens");
+    file.read_exact_at(&mut byte, position).expect("reads");
+    write_at(path, position, &[byte[0] ^ 1]);
+}
+
+fn segment(directory: &Path, offset: u64) -> (PathBuf, u64) {
+    let base = offset / SEGMENT_SIZE * SEGMENT_SIZE;
+    (directory.join(format!("commitlog/{base:020}")), offset - base)
+}
+
+fn segment_name(offset: u64) -> String {
+    format!("commitlog/{:020}", offset / SEGMENT_SIZE * SEGMENT_SIZE)
+}
+
+/// Every file with its bytes and its time.
+fn everything(directory: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).expect("lists") {
+        let path = entry.expect("entry").path();
+        let modified = fs::metadata(&path).expect("examines").modified().expect("a time");
+        if path.is_dir() {
+            files.extend(everything(&path));
+            files.push((path, Vec::new(), modified));
+        } else {
+            files.push((path.clone(), fs::read(&path).expect("reads"), modified));
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn a_whole_store_is_clean_and_not_touched() {
+    let (directory, places) = whole();
+    let before = everything(directory.path());
+    let report = run(directory.path());
+    assert_eq!(report.findings, []);
+    let counts = report.counts;
+    assert_eq!((counts.records, counts.entries, counts.keys, counts.topics, counts.queues), (100, 100, 100, 2, 3));
+    assert_eq!((counts.log_first, counts.durable), (0, Some(counts.log_end)));
+    assert!(counts.segments > 4 && counts.log_end > places[99] && counts.key_files > 1, "{counts:?}");
+    assert_eq!(before, everything(directory.path()));
+}
+
+#[test]
+fn a_killed_store_is_whole_with_notes() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = fill(directory.path(), 60);
+    store.checkpoint().expect("checkpoint");
+    append(&store, "orders", 0, b"later");
+    drop(store);
+    let report = run(directory.path());
+    assert_eq!(kinds(&report), [Kind::NotStopped, Kind::EntriesBehind, Kind::KeysBehind], "{:#?}", report.findings);
+    assert_eq!((report.worst(), report.counts.records), (Some(Severity::Note), 61));
+}
+
+#[test]
+fn directories_of_a_java_broker_are_clean() {
+    for (name, notes) in [("store-5.4.0", vec![]), ("store-5.4.0-killed", vec![Kind::NotStopped])] {
+        let fixture = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq")).join(name);
+        let delays = [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
+        let delay_levels_ms = delays.map(|seconds| seconds * 1000).to_vec();
+        // The shape of the key index is not told: it is found out.
+        let usual = (5_000_000, 20_000_000);
+        let options = CheckOptions {
+            delay_levels_ms,
+            key_index_slots: usual.0,
+            key_index_entries: usual.1,
+            ..check_options(&fixture)
+        };
+        let report = check::check(&options, &mut |_| ()).expect("checks");
+        let found: Vec<_> = kinds(&report).into_iter().filter(|kind| *kind != Kind::TopicsEmpty).collect();
+        assert_eq!(found, notes, "{:#?}", report.findings);
+        assert_eq!((report.counts.records, report.counts.entries, report.counts.topics), (1552, 1552, 3));
+        // Unique id, two keys and the tag; two messages have one key.
+        assert_eq!(report.counts.keys, 4 * 1550 + 2 * 3);
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_body_or_a_header_is_one_finding() {
+    let (directory, places) = whole();
+    let (path, position) = segment(directory.path(), places[50]);
+    for (within, kind) in
+        [(120, Kind::BodyDamaged), (1, Kind::RecordDamaged), (5, Kind::RecordDamaged), (31, Kind::RecordDamaged)]
+    {
+        flip(&path, position + within);
+        assert_eq!(only(directory.path()), (kind, segment_name(places[50]), Some(position)), "byte {within}");
+        flip(&path, position + within);
+    }
+    // Queue offset: the entry is right, the record says otherwise.
+    flip(&path, position + 27);
+    assert_eq!(only(directory.path()).0, Kind::EntryWrong);
+    flip(&path, position + 27);
+    assert_eq!(run(directory.path()).findings, []);
+}
+
+#[test]
+fn zeroes_in_the_log_break_it() {
+    let (directory, places) = whole();
+    let (path, position) = segment(directory.path(), places[50]);
+    write_at(&path, position, &vec![0; (places[51] - places[50]) as usize]);
+    assert_eq!(only(directory.path()), (Kind::LogBroken, segment_name(places[50]), Some(position)));
+}
+
+#[test]
+fn a_missing_and_a_cut_segment_are_one_finding_each() {
+    let (directory, places) = whole();
+    let (path, _) = segment(directory.path(), places[50]);
+    fs::rename(&path, directory.path().join("kept")).expect("moves");
+    assert_eq!(only(directory.path()), (Kind::SegmentMissing, segment_name(places[50]), None));
+    fs::rename(directory.path().join("kept"), &path).expect("moves");
+    OpenOptions::new().write(true).open(&path).expect("opens").set_len(1000).expect("cuts");
+    assert_eq!(only(directory.path()), (Kind::SegmentSize, segment_name(places[50]), None));
+}
+
+#[test]
+fn the_end_of_the_log_is_judged() {
+    let (directory, places) = whole();
+    let end = run(directory.path()).counts.log_end;
+    let (path, position) = segment(directory.path(), end);
+    write_at(&path, position + 20, b"left");
+    assert_eq!(only(directory.path()), (Kind::LeftoverAfterEnd, segment_name(end), Some(position)));
+    fs::write(directory.path().join("abort"), "1").expect("writes");
+    assert_eq!(kinds(&run(directory.path())), [Kind::UnfinishedEnd, Kind::NotStopped]);
+    fs::remove_file(directory.path().join("abort")).expect("removes");
+    write_at(&path, position + 20, &[0; 4]);
+    let (path, position) = segment(directory.path(), places[99]);
+    write_at(&path, position, &vec![0; (end - places[99]) as usize]);
+    assert_eq!(only(directory.path()), (Kind::LogEndsEarly, segment_name(places[99]), Some(position)));
+}
+
+#[test]
+fn a_write_cut_short_by_a_kill_is_a_warning() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = fill(directory.path(), 60);
+    store.checkpoint().expect("checkpoint");
+    let place = append(&store, "orders", 0, &[b'x'; 200]).0;
+    drop(store);
+    let (path, position) = segment(directory.path(), place);
+    write_at(&path, position + 150, &[0; 300]);
+    assert_eq!(kinds(&run(directory.path())), [Kind::UnfinishedEnd, Kind::NotStopped]);
+}
+
+#[test]
+fn damage_to_files_of_queues_is_one_finding_each() {
+    let (directory, places) = whole();
+    let root = directory.path();
+    let second = "consumequeue/orders/0/00000000000000000160";
+    let cut =
+        |size| OpenOptions::new().write(true).open(root.join(second)).expect("opens").set_len(size).expect("cuts");
+    let kept = fs::read(root.join(second)).expect("reads");
+    cut(57);
+    assert_eq!(only(root), (Kind::QueueFileSize, second.to_owned(), None));
+    fs::remove_file(root.join(second)).expect("removes");
+    assert_eq!(only(root), (Kind::QueueFileMissing, second.to_owned(), None));
+    fs::write(root.join(second), &kept).expect("writes");
+    // Entries 8 and 9 are gone, 10 points at the log's front, 11 far on, 12 has another size, 13 another tag.
+    for (at, bytes) in [
+        (0, vec![0; 40]),
+        (40, places[1].to_be_bytes().to_vec()),
+        (40, places[98].to_be_bytes().to_vec()),
+        (40, u64::MAX.to_be_bytes().to_vec()),
+        (88, vec![0, 0, 1]),
+        (112, vec![9]),
+    ] {
+        let kind = match at {
+            0 => Kind::EntryMissing,
+            40 => Kind::EntryElsewhere,
+            _ => Kind::EntryWrong,
+        };
+        write_at(&root.join(second), at, &bytes);
+        assert_eq!(only(root), (kind, second.to_owned(), Some(at / 20 * 20)));
+        fs::write(root.join(second), &kept).expect("writes");
+    }
+    assert_eq!(run(root).findings, []);
+}
+
+#[test]
+fn entries_after_the_end_and_lost_queues_are_told() {
+    let (directory, _) = whole();
+    let root = directory.path();
+    let last = root.join("consumequeue/orders/0/00000000000000000960");
+    let kept = fs::read(&last).expect("reads");
+    let entry = [&1_000_000_u64.to_be_bytes()[..], &100_u32.to_be_bytes(), &[0; 8]].concat();
+    write_at(&last, 5 * 20, &entry);
+    assert_eq!(only(root).0, Kind::EntryBeyondEnd);
+    fs::write(&last, &kept).expect("writes");
+    let due = root.join(format!("consumequeue/{DELAY_TOPIC}/0/00000000000000000000"));
+    write_at(&due, 20 + 12, &[7]);
+    assert_eq!(only(root).0, Kind::DueTime);
+    fs::remove_dir_all(root.join("consumequeue/SCHEDULE_TOPIC_XXXX")).expect("removes");
+    assert_eq!(only(root).0, Kind::QueueUnlisted);
+    let topics = r#"{"topicConfigTable":{"orders":{}}}"#;
+    fs::write(root.join("config/topics.json"), topics).expect("writes");
+    assert_eq!(only(root).0, Kind::TopicRemoved);
+    fs::remove_dir_all(root.join("consumequeue")).expect("removes");
+    assert_eq!(only(root).0, Kind::QueuesMissing);
+    let nothing = tempfile::tempdir().expect("directory");
+    let refused = check::check(&check_options(nothing.path()), &mut |_| ()).expect_err("no store").to_string();
+    assert!(refused.contains("cannot find") && refused.contains("commitlog"), "{refused}");
+}
+
+#[test]
+fn a_topic_that_was_made_again_is_not_damage() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = fill(directory.path(), 100);
+    store.remove_topic(&TopicName::trusted("orders")).expect("removes");
+    for number in 0..60 {
+        append(&store, "orders", number % 2, b"again");
+    }
+    store.close().expect("closes");
+    let report = run(directory.path());
+    assert_eq!(kinds(&report), [Kind::EarlierLife, Kind::EarlierLife], "{:#?}", report.findings);
+}
+
+#[test]
+fn damage_to_the_key_index_is_one_finding_each() {
+    let (directory, places) = whole();
+    let root = directory.path();
+    let mut names: Vec<_> =
+        fs::read_dir(root.join("index")).expect("lists").map(|entry| entry.expect("entry").path()).collect();
+    names.sort();
+    let file = &names[1];
+    let kept = fs::read(file).expect("reads");
+    let entry = |number: u64| 40 + 16 * 4 + number * 20;
+    for (position, bytes, kind) in [
+        (entry(5) + 4, u64::MAX.to_be_bytes().to_vec(), Kind::KeyElsewhere),
+        (entry(5) + 4, places[1].to_be_bytes().to_vec(), Kind::KeyElsewhere),
+        (entry(5) + 4, places[97].to_be_bytes().to_vec(), Kind::KeyElsewhere),
+        (entry(5) + 12, vec![1], Kind::KeyElsewhere),
+        (entry(5) + 16, vec![1], Kind::KeySlots),
+        (40 + 3, vec![77], Kind::KeySlots),
+        (31, vec![255], Kind::KeyHeader),
+        (35, vec![99], Kind::KeyHeader),
+    ] {
+        write_at(file, position, &bytes);
+        let (found, name, _) = only(root);
+        assert_eq!((found, root.join(name)), (kind, file.clone()), "at {position}");
+        fs::write(file, &kept).expect("writes");
+    }
+    fs::remove_file(file).expect("removes");
+    assert_eq!(only(root).0, Kind::KeysMissing);
+    fs::write(file, &kept[..100]).expect("writes");
+    assert_eq!(only(root).0, Kind::KeyFileSize);
+    fs::remove_dir_all(root.join("index")).expect("removes");
+    assert_eq!(only(root).0, Kind::NoKeyIndex);
+}
+
+#[test]
+fn documents_are_judged() {
+    let (directory, _) = whole();
+    let root = directory.path();
+    let offsets = root.join("config/consumerOffset.json");
+    for (text, kind) in [
+        ("{", Kind::DocumentBroken),
+        (r#"{"offsetTable":{"orders@group":{0:51}}}"#, Kind::OffsetBeyondQueue),
+        (r#"{"offsetTable":{"orders@group":{7:1}}}"#, Kind::OffsetBeyondQueue),
+        (r#"{"offsetTable":{"gone@group":{0:1}}}"#, Kind::OffsetOfNoTopic),
+    ] {
+        fs::write(&offsets, text).expect("writes");
+        assert_eq!(only(root), (kind, "config/consumerOffset.json".to_owned(), None), "{text}");
+    }
+    fs::write(&offsets, "{").expect("writes");
+    fs::write(root.join("config/consumerOffset.json.bak"), "{}").expect("writes");
+    assert_eq!(only(root).0, Kind::DocumentFallsBack);
+    fs::write(&offsets, "{}").expect("writes");
+    fs::write(root.join("config/consumerOffset.json.bak"), "").expect("writes");
+    assert_eq!(only(root).0, Kind::BackupBroken);
+    fs::remove_file(root.join("config/consumerOffset.json.bak")).expect("removes");
+    fs::write(root.join("config/delayOffset.json"), r#"{"offsetTable":{1:11}}"#).expect("writes");
+    assert_eq!(only(root).0, Kind::DelayBeyondQueue);
+    fs::remove_file(root.join("config/delayOffset.json")).expect("removes");
+    fs::write(root.join("config/topics.json"), r#"{"topicConfigTable":{"orders":{},"quiet":{}}}"#).expect("writes");
+    assert_eq!(kinds(&run(root)), [Kind::TopicUnknown, Kind::TopicsEmpty]);
+    fs::write(root.join("config/topics.json"), r#"{"topicConfigTable":5}"#).expect("writes");
+    assert_eq!(only(root).0, Kind::DocumentBroken);
+    fs::remove_dir_all(root.join("config")).expect("removes");
+    assert_eq!(only(root).0, Kind::TopicsMissing);
+}
+
+#[test]
+fn what_else_lies_in_the_directory_is_told() {
+    let (directory, _) = whole();
+    let root = directory.path();
+    fs::create_dir(root.join("set-aside")).expect("makes");
+    fs::write(root.join("set-aside/commitlog-1"), "x").expect("writes");
+    assert_eq!(only(root), (Kind::SetAside, "set-aside/commitlog-1".to_owned(), None));
+    fs::remove_dir_all(root.join("set-aside")).expect("removes");
+    flip(&root.join("checkpoint"), 2050 + 10);
+    assert_eq!(only(root).0, Kind::CheckpointDamaged);
+    fs::remove_file(root.join("checkpoint")).expect("removes");
+    assert_eq!(only(root).0, Kind::CheckpointMissing);
+}
+
+/// Holds a store for as long as its standard input is open, if the test below asks for it.
+#[test]
+fn holds_a_store() {
+    let Ok(directory) = std::env::var("HELD_STORE") else { return };
+    let (store, _) = fill(Path::new(&directory), 20);
+    fs::write(Path::new(&directory).join("held"), "").expect("writes");
+    let _ = std::io::Read::read(&mut std::io::stdin(), &mut [0]);
+    drop(store);
+}
+
+#[test]
+fn a_directory_in_use_is_told() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut holder = std::process::Command::new(std::env::current_exe().expect("a path"))
+        .args(["--exact", "holds_a_store"])
+        .env("HELD_STORE", directory.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    while !directory.path().join("held").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let before = everything(directory.path());
+    assert_eq!(check::holder(directory.path()).expect("looks"), Some(holder.id()));
+    let refused = check::check(&check_options(directory.path()), &mut |_| ());
+    assert!(matches!(refused, Err(StorageError::Locked(_))));
+    let options = CheckOptions { live: true, ..check_options(directory.path()) };
+    let report = check::check(&options, &mut |_| ()).expect("checks");
+    let offsets = [Kind::OffsetBeyondQueue, Kind::DelayBeyondQueue];
+    let found: Vec<_> = kinds(&report).into_iter().filter(|kind| !offsets.contains(kind)).collect();
+    assert!(found.contains(&Kind::InUse) && report.worst() <= Some(Severity::Warning), "{:#?}", report.findings);
+    assert_eq!(report.counts.records, 20);
+    assert_eq!(before, everything(directory.path()));
+    drop(holder.stdin.take());
+    holder.wait().expect("ends");
+    assert_eq!(check::holder(directory.path()).expect("looks"), None);
+}
+
+#[test]
+fn records_are_dumped_and_chosen() {
+    let (directory, places) = whole();
+    let root = directory.path();
+    let (path, position) = segment(root, places[50]);
+    flip(&path, position + 120);
+    let (path, position) = segment(root, places[60]);
+    flip(&path, position + 5);
+    let dump = |options: DumpOptions, count: usize| {
+        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+        let options = DumpOptions { directory: root.to_owned(), ..options };
+        check::dump(&options, &mut |dumped| {
+            match dumped {
+                Dumped::Record(record) => found.push((record.log_offset, record.crc_ok)),
+                Dumped::Broken { log_offset, next, .. } => damaged.push((log_offset, next)),
+            }
+            found.len() < count
+        })
+        .expect("dumps");
+        (found, damaged)
+    };
+    let (found, damaged) = dump(DumpOptions::default(), usize::MAX);
+    assert_eq!((found.len(), damaged), (99, vec![(places[60], places[61])]));
+    assert_eq!(found.iter().filter(|(_, is_whole)| !is_whole).collect::<Vec<_>>(), [&(places[50], false)]);
+    let (found, damaged) = dump(DumpOptions { from: places[70] - 3, ..DumpOptions::default() }, 2);
+    assert_eq!((found, damaged), (vec![(places[70], true), (places[71], true)], vec![]));
+    let parked = DumpOptions { topic: Some(DELAY_TOPIC.to_owned()), queue: Some(0), ..DumpOptions::default() };
+    assert_eq!(dump(parked, usize::MAX).0.len(), 10);
+    let by_key = DumpOptions { key: Some("k1-3".to_owned()), ..DumpOptions::default() };
+    assert_eq!(dump(by_key, usize::MAX).0, [(places[7], true)]);
+    let body = |bytes: &[u8]| Record::decode(bytes).map(|record| record.body.len());
+    assert!(body(&[]).is_err());
+    assert_eq!(check::time_text(1_700_000_000_123), "2023-11-14 22:13:20.123");
+}
