@@ -18,6 +18,7 @@ pub mod rocketmq_frame;
 pub mod rocketmq_headers;
 pub mod scratch;
 pub mod session;
+pub mod store_check;
 pub mod store_files;
 pub mod taker;
 
@@ -48,6 +49,7 @@ targets!(
     properties,
     loose_json,
     store_files,
+    store_check,
     broker_documents,
     key_value_file,
     session,

@@ -21,7 +21,8 @@ const FILE_SIZE_MAX: usize = 64 * 1024;
 /// Steps over the entries of one queue: what lies between two far ends is all the same.
 const READS_MAX: usize = 64;
 
-type Files = Vec<(PathBuf, Vec<u8>)>;
+/// Files with their bytes, by path below the data directory.
+pub type Files = Vec<(PathBuf, Vec<u8>)>;
 
 fn open(directory: &Path) -> Result<Store, StorageError> {
     let options = scratch::store_options(directory);
@@ -76,7 +77,7 @@ pub fn whole_stores() -> &'static [Files; 2] {
 }
 
 /// kind | file | place (2) | bytes: 0..=31 write, 32 cut, 33 remove, 34 rename to a number, 35 copy from another file
-fn change(files: &mut Files, taker: &mut Taker<'_>) {
+pub fn change(files: &mut Files, taker: &mut Taker<'_>) {
     let kind = taker.byte() % 36;
     let at = usize::from(taker.byte()) % files.len();
     let place = usize::from(taker.u16());

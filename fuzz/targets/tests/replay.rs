@@ -62,6 +62,7 @@ replay!(
     properties
     loose_json
     store_files
+    store_check
     broker_documents
     key_value_file
     session
