@@ -31,6 +31,8 @@ enum Command {
     Doctor(cmd::doctor::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
+    /// Looks at a data directory: verifies it, prints its records.
+    Store(cmd::store::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Config(arguments) => cmd::config::run(&arguments),
         Command::Doctor(arguments) => cmd::doctor::run(&arguments),
         Command::Bench(arguments) => cmd::bench::run(&arguments),
+        Command::Store(arguments) => return cmd::store::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     ("console", &["base", "broker"]),
     ("server", &["base", "wire", "storage", "broker", "dialect", "cluster", "console"]),
     ("bench", &["base", "wire"]),
-    ("cli", &["server", "bench"]),
+    ("cli", &["server", "bench", "storage"]),
 ];
 
 /// Checks manifests, given as path and text.

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod namesrv;
 pub mod serve;
 mod settings;
+pub mod store;
 
 /// How a subcommand ends: well, or with a text for people.
 pub type Outcome = Result<(), String>;

@@ -1,0 +1,397 @@
+//! `sluice store`: looks at a data directory without changing anything in it; see docs/operating.md.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use server::settings::{Role, load, load_file};
+use storage::StorageError;
+use storage::check::{self, CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
+
+/// Exit code when nothing could be checked.
+const NOT_CHECKED: u8 = 3;
+
+/// Arguments of `sluice store`.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Verifies every record and entry of a data directory and explains what it finds, read-only.
+    ///
+    /// Ends with 0 if there is nothing worse than a note, 1 for warnings, 2 for damage, 3 if it could not check.
+    Check(Check),
+    /// Prints the records of a data directory, one a line.
+    Dump(Dump),
+}
+
+#[derive(clap::Args, Debug)]
+struct Check {
+    /// Data directory, of Sluice or of a Java broker.
+    directory: PathBuf,
+    /// Checks it although a broker is at work on it; what moves meanwhile is not judged.
+    #[arg(long)]
+    live: bool,
+    /// Writes everything as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsOf,
+}
+
+/// Where sizes, delay levels and the log's directory are told, if they are not the usual ones.
+#[derive(clap::Args, Debug)]
+struct SettingsOf {
+    /// Settings file of the broker: TOML, or a RocketMQ .properties/.conf file as it is.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, by Sluice's name or RocketMQ's; may be given often.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(clap::Args, Debug)]
+struct Dump {
+    /// Data directory, of Sluice or of a Java broker.
+    directory: PathBuf,
+    /// Log offset to begin at; the first record there or after it.
+    #[arg(long, default_value_t = 0, value_name = "OFFSET")]
+    from: u64,
+    /// Ends after this many records.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Only records of this topic.
+    #[arg(long)]
+    topic: Option<String>,
+    /// Only records of this queue.
+    #[arg(long)]
+    queue: Option<u32>,
+    /// Only records with this key or unique id.
+    #[arg(long)]
+    key: Option<String>,
+    /// Prints bodies too.
+    #[arg(long)]
+    body: bool,
+    /// Prints one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingsOf,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let outcome = match &arguments.action {
+        Action::Check(arguments) => run_check(arguments),
+        Action::Dump(arguments) => run_dump(arguments),
+    };
+    outcome.unwrap_or_else(|problem| {
+        eprintln!("sluice: {problem}");
+        ExitCode::from(NOT_CHECKED)
+    })
+}
+
+impl SettingsOf {
+    fn load(&self, directory: &Path) -> Result<CheckOptions, String> {
+        let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
+        let flags = [("storage.directory", directory.display().to_string())];
+        let loaded =
+            load(Role::Broker, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())?.settings;
+        let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        Ok(CheckOptions {
+            directory: directory.to_owned(),
+            log_directory: loaded.storage.log_directory.clone(),
+            segment_size: loaded.storage.segment_size,
+            queue_file_entries: loaded.storage.queue_file_entries,
+            key_index: loaded.storage.index_enabled,
+            key_index_slots: loaded.storage.index_slots,
+            key_index_entries: loaded.storage.index_entries,
+            delay_levels_ms: loaded.delay.levels.iter().map(ms).collect(),
+            live: false,
+        })
+    }
+}
+
+fn run_check(arguments: &Check) -> Result<ExitCode, String> {
+    let options = CheckOptions { live: arguments.live, ..arguments.settings.load(&arguments.directory)? };
+    let bar = Bar::begin(&arguments.directory);
+    let started = Instant::now();
+    let checked = check::check(&options, &mut |progress| bar.show(progress));
+    let seconds = started.elapsed().as_secs_f64();
+    bar.end();
+    let report = checked.map_err(|error| match error {
+        StorageError::Locked(directory) => in_use(&directory),
+        error => error.to_string(),
+    })?;
+    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let mut text = String::new();
+    if !to_stdout {
+        text = findings(&report) + &table(&report, seconds);
+    }
+    if let Some(path) = &arguments.json {
+        let json = json_of(&report, seconds);
+        if to_stdout {
+            text = json;
+        } else {
+            std::fs::write(path, json + "\n").map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+    }
+    // Whoever reads it may have gone.
+    let _ = writeln!(io::stdout(), "{text}");
+    Ok(ExitCode::from(match report.worst() {
+        None | Some(Severity::Note) => 0,
+        Some(Severity::Warning) => 1,
+        Some(Severity::Damage) => 2,
+    }))
+}
+
+fn in_use(directory: &Path) -> String {
+    let holder = match check::holder(directory) {
+        Ok(Some(process)) if process > 0 => format!("process {process}"),
+        _ => "another process".to_owned(),
+    };
+    format!(
+        "{} is in use by {holder}; stop it for a full check, or give --live to check what does not move",
+        directory.display()
+    )
+}
+
+/// A bar on standard error, if someone looks at it.
+struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    fn begin(directory: &Path) -> Self {
+        let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let template = "{msg} [{bar:40}] {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(format!("check {}", directory.display()));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar }
+    }
+
+    fn show(&self, progress: CheckProgress) {
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Findings for people: each kind with what it means and what to do, then where.
+fn findings(report: &Report) -> String {
+    let mut text = String::new();
+    let mut kinds: Vec<_> = report.by_kind.iter().collect();
+    kinds.sort_by_key(|(kind, _)| std::cmp::Reverse(kind.severity()));
+    for (kind, count) in kinds {
+        let severity = severity_name(kind.severity());
+        let _ = writeln!(text, "{severity}: {} ({})", kind.name(), grouped(*count));
+        let _ = writeln!(text, "  {}", kind.meaning());
+        let _ = writeln!(text, "  To do: {}", kind.remedy());
+        let mut shown = 0;
+        for finding in report.findings.iter().filter(|finding| finding.kind == *kind) {
+            let position = finding.position.map(|position| format!(" at {position}")).unwrap_or_default();
+            let _ = writeln!(text, "    {}{position}: {}", clean(&finding.file), clean(&finding.what));
+            shown += 1;
+        }
+        if *count > shown {
+            let _ = writeln!(text, "    and {} more", grouped(count - shown));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn table(report: &Report, seconds: f64) -> String {
+    let counts = &report.counts;
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(["store", &report.directory.display().to_string()]);
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    row("segments", grouped(counts.segments));
+    row("records", grouped(counts.records));
+    row("bytes of the log", grouped(counts.log_bytes));
+    row("log offsets", format!("{} to {}", grouped(counts.log_first), grouped(counts.log_end)));
+    row("on the disk by the checkpoint", counts.durable.map_or("not told".to_owned(), grouped));
+    row("topics / queues", format!("{} / {}", grouped(counts.topics), grouped(counts.queues)));
+    row("queue entries", grouped(counts.entries));
+    if counts.entries_gone > 0 {
+        row("entries of removed segments", grouped(counts.entries_gone));
+    }
+    row("keys / key files", format!("{} / {}", grouped(counts.keys), grouped(counts.key_files)));
+    row("documents", grouped(counts.documents));
+    for severity in [Severity::Damage, Severity::Warning, Severity::Note] {
+        let count = report.by_severity.get(&severity).copied().unwrap_or_default();
+        row(&format!("findings: {}", severity_name(severity)), grouped(count));
+    }
+    row("seconds", format!("{seconds:.2}"));
+    row("GB/s", format!("{:.2}", rate(report, seconds)));
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+fn json_of(report: &Report, seconds: f64) -> String {
+    let rate = rate(report, seconds);
+    let mut value = json!(report);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("seconds".to_owned(), json!(seconds));
+        object.insert("gigabytes_per_second".to_owned(), json!(rate));
+    }
+    value.to_string()
+}
+
+/// Gigabytes of the log a second.
+fn rate(report: &Report, seconds: f64) -> f64 {
+    report.counts.log_bytes as f64 / 1e9 / seconds.max(1e-9)
+}
+
+const fn severity_name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Damage => "damage",
+    }
+}
+
+fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
+    let settings = arguments.settings.load(&arguments.directory)?;
+    if let Ok(Some(_)) = check::holder(&arguments.directory) {
+        eprintln!("sluice: a broker is at work on the directory; the end of the log moves");
+    }
+    let options = DumpOptions {
+        directory: arguments.directory.clone(),
+        log_directory: settings.log_directory,
+        from: arguments.from,
+        topic: arguments.topic.clone(),
+        queue: arguments.queue,
+        key: arguments.key.clone(),
+    };
+    let mut left = arguments.count.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    check::dump(&options, &mut |dumped| {
+        let is_record = matches!(dumped, Dumped::Record(_));
+        left -= u64::from(is_record);
+        let line = if arguments.json { json_line(&dumped, arguments.body) } else { text_line(&dumped, arguments.body) };
+        // Whoever reads it may have seen enough.
+        writeln!(out, "{line}").is_ok() && left > 0
+    })
+    .map_err(|error| error.to_string())?;
+    let _ = out.flush();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json_line(dumped: &Dumped<'_>, with_body: bool) -> String {
+    let mut value = json!(dumped);
+    if let (Dumped::Record(record), Some(object), true) = (dumped, value.as_object_mut(), with_body) {
+        match std::str::from_utf8(record.body) {
+            Ok(text) => object.insert("body".to_owned(), json!(text)),
+            Err(_) => object.insert("body_hex".to_owned(), json!(hex(record.body))),
+        };
+    }
+    value.to_string()
+}
+
+fn text_line(dumped: &Dumped<'_>, with_body: bool) -> String {
+    let record = match dumped {
+        Dumped::Record(record) => record,
+        Dumped::Broken { log_offset, next, damaged } => {
+            return format!("{log_offset:>14}  DAMAGED up to {next}: {}", clean(damaged));
+        }
+    };
+    let DumpedRecord { log_offset, topic, queue, queue_offset, size, body_size, .. } = record;
+    let time = check::time_text(record.store_time_ms);
+    let text = |value: Option<&str>| value.map_or("-".to_owned(), clean);
+    let mut line = format!(
+        "{log_offset:>14}  {time}  {}  {queue}/{queue_offset}  {size} B  tags {}  keys {}  id {}  body {body_size} B  crc {}",
+        clean(topic),
+        text(record.tags),
+        text(record.keys),
+        text(record.unique_id),
+        if record.crc_ok { "ok" } else { "WRONG" },
+    );
+    if with_body {
+        let body = std::str::from_utf8(record.body).map_or_else(|_| hex(record.body), clean);
+        let _ = write!(line, "  {body}");
+    }
+    line
+}
+
+/// Text that cannot move the cursor of a terminal.
+fn clean(text: &str) -> String {
+    text.chars().flat_map(|one| if one.is_control() { one.escape_default().collect() } else { vec![one] }).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A whole number in groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_grouped_and_harmless() {
+        assert_eq!((grouped(7), grouped(1000), grouped(12_345_678)), ("7".into(), "1 000".into(), "12 345 678".into()));
+        assert_eq!(clean("a\u{1b}[2Jb ü"), "a\\u{1b}[2Jb ü");
+        assert_eq!(hex(&[0, 255]), "00ff");
+    }
+
+    #[test]
+    fn a_record_is_one_line() {
+        let record = DumpedRecord {
+            log_offset: 77,
+            store_time_ms: 0,
+            topic: "orders",
+            queue: 1,
+            queue_offset: 5,
+            size: 120,
+            tags: Some("TagA"),
+            keys: None,
+            unique_id: None,
+            body_size: 2,
+            crc_ok: true,
+            body: b"a\n",
+        };
+        let line = text_line(&Dumped::Record(record), true);
+        assert_eq!(
+            line.trim_start(),
+            "77  1970-01-01 00:00:00.000  orders  1/5  120 B  tags TagA  keys -  id -  body 2 B  crc ok  a\\n"
+        );
+        assert!(json_line(&Dumped::Record(record), true).contains(r#""body":"a\n""#));
+    }
+}

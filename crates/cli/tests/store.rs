@@ -1,0 +1,64 @@
+//! `sluice store` as a process: exit codes, and that what it prints can be read.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sluice(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sluice")).arg("store").args(arguments).output().expect("runs")
+}
+
+/// Copies the files of one folder of a Java broker's directory.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("makes");
+    for entry in std::fs::read_dir(from).expect("lists") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() { copy(&path, &target) } else { std::fs::copy(&path, target).map(|_| ()).expect("copies") }
+    }
+}
+
+#[test]
+fn exit_codes_tell_how_bad_it_is() {
+    let fixture = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0"));
+    let scratch = tempfile::tempdir().expect("directory");
+    copy(fixture, scratch.path());
+    let directory = scratch.path().to_str().expect("a path");
+    let checked = sluice(&["check", directory]);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert_eq!(checked.status.code(), Some(0), "{text}");
+    assert!(text.contains("1 552") && text.contains("GB/s"), "{text}");
+    std::fs::write(scratch.path().join("config/topics.json"), "{").expect("writes");
+    let checked = sluice(&["check", directory]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("warning: document-falls-back (1)"));
+    std::fs::write(scratch.path().join("config/topics.json.bak"), "{").expect("writes");
+    let checked = sluice(&["check", directory, "--json", "-"]);
+    assert_eq!(checked.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert_eq!(report.pointer("/findings/0/kind"), Some(&Value::from("document-broken")));
+    assert_eq!(report.pointer("/by_severity/damage"), Some(&Value::from(1)));
+    assert_eq!(report.pointer("/counts/records"), Some(&Value::from(1552)));
+    assert_eq!(sluice(&["check", "/nowhere"]).status.code(), Some(3));
+}
+
+#[test]
+fn records_are_printed_one_a_line() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0");
+    let lines = |arguments: &[&str]| {
+        let dumped = sluice(&[&["dump", fixture], arguments].concat());
+        assert_eq!(dumped.status.code(), Some(0));
+        String::from_utf8(dumped.stdout).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = lines(&[]);
+    assert_eq!(all.len(), 1552);
+    assert!(all.iter().all(|line| line.ends_with("crc ok")));
+    let found = lines(&["--key", "key-0-1042", "--topic", "OldA", "--json", "--body"]);
+    let record: Value = serde_json::from_str(&found[0]).expect("JSON");
+    assert_eq!((found.len(), &record["queue_offset"], &record["tags"]), (1, &Value::from(1042), &Value::from("TagA")));
+    assert!(record["body"].as_str().expect("text").starts_with("OldA queue 0 offset 1042 "));
+    assert_eq!(lines(&["--topic", "OldB", "--queue", "1", "--count", "7", "--from", "400000"]).len(), 7);
+}
