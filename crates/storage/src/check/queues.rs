@@ -285,18 +285,18 @@ impl Queues {
             }
             let run = self.progress.get_mut(queue).and_then(|progress| progress.run.take());
             self.tell(queue, run, scene);
-            self.tell_of_queue(queue, scene);
-        }
-    }
-
-    fn tell_of_queue(&self, queue: usize, scene: &mut Scene) {
-        let Some(progress) = self.progress.get(queue) else { return };
-        let (topic, number) = self.files.name(queue);
-        let file = || format!("consumequeue/{topic}/{number}");
-        for (kind, count) in [(Kind::EarlierLife, progress.earlier), (Kind::EntriesBehind, progress.behind)] {
-            if count > 0 {
-                scene.findings.add(kind, file(), None, format!("{count} messages"));
+            let earlier = self.progress.get(queue).map_or(0, |progress| progress.earlier);
+            if earlier > 0 {
+                let (topic, number) = self.files.name(queue);
+                let file = format!("consumequeue/{topic}/{number}");
+                scene.findings.add(Kind::EarlierLife, file, None, format!("{earlier} messages"));
             }
+        }
+        let behind = self.progress.iter().map(|progress| progress.behind).filter(|behind| *behind > 0);
+        let (queues, messages) = behind.fold((0_u64, 0_u64), |(queues, sum), behind| (queues + 1, sum + behind));
+        if queues > 0 {
+            let what = format!("{messages} messages in {queues} queues");
+            scene.findings.add(Kind::EntriesBehind, "consumequeue", None, what);
         }
     }
 
