@@ -36,8 +36,13 @@ impl Broker {
     ) -> Result<Vec<Bytes>, Refusal> {
         let mut found = Vec::new();
         let mut size_left = size_max;
+        let mut places = Vec::new();
         let hash = key_hash(topic, key);
         let searched = self.store().find_by_key(hash, times, count_max, |offset| {
+            if places.contains(&offset) {
+                // Power loss can leave a record in the index twice.
+                return Ok(false);
+            }
             let Some(bytes) = self.store().record_at(offset)? else { return Ok(false) };
             let fits = Record::decode(&bytes).is_ok_and(|record| {
                 let stored = record.store_timestamp;
@@ -45,6 +50,7 @@ impl Broker {
             });
             let Some(left) = size_left.checked_sub(bytes.len()).filter(|_| fits) else { return Ok(false) };
             size_left = left;
+            places.push(offset);
             found.push(bytes);
             Ok(true)
         });

@@ -270,8 +270,9 @@ impl Broker {
         }
         turn.batch.push(topic.queue(queue)?, &draft, code);
         if self.options().key_index {
-            let texts = [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
-            for key in texts.iter().flat_map(|text| text.split(' ')).filter(|key| !key.is_empty()) {
+            let [unique_key, keys] =
+                [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
+            for key in std::iter::once(unique_key).chain(keys.split(' ')).filter(|key| !key.is_empty()) {
                 turn.batch.add_key(key_hash(topic.name.as_str(), key));
             }
         }

@@ -225,11 +225,13 @@ pub fn create_directory(path: &Path) -> Result<(), StorageError> {
     fs::create_dir_all(path).map_err(StorageError::io("create the directory", path))
 }
 
-/// Names in a directory, sorted; none if it does not exist.
+/// Names in a directory, sorted; none if it does not exist or is something else.
 pub fn list(path: &Path) -> Result<Vec<String>, StorageError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(StorageError::io("list", path)(error)),
     };
     let mut names = Vec::new();

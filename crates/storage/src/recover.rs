@@ -358,7 +358,9 @@ impl Replay<'_> {
     fn tag_code_of(&self, record: &Record<'_>) -> i64 {
         if record.topic == DELAY_TOPIC {
             let level = record.property(names::DELAY).and_then(|level| level.parse::<usize>().ok()).unwrap_or_default();
-            let delay_ms = level.checked_sub(1).and_then(|at| self.rules.delay_levels_ms.get(at)).copied();
+            // A level above the highest means the highest, as when it was sent.
+            let levels = &self.rules.delay_levels_ms;
+            let delay_ms = level.checked_sub(1).and_then(|at| levels.get(at).or(levels.last())).copied();
             return record.store_timestamp.plus_ms(delay_ms.unwrap_or_default()).0 as i64;
         }
         record.property(names::TAGS).map_or(0, tag_code)

@@ -281,6 +281,40 @@ fn entries_of_a_segment_that_was_taken_away_go_with_it() {
 }
 
 #[test]
+fn a_file_that_is_none_of_ours_stops_no_start() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    append_to(&store, 0);
+    store.close().expect("closes");
+    drop(store);
+    for stray in ["consumequeue/notes.txt", "consumequeue/orders/notes.txt", "commitlog/notes.txt", "index/notes.txt"] {
+        std::fs::write(directory.path().join(stray), "hello").expect("writes");
+    }
+    let (store, _) = open(directory.path());
+    assert_eq!(verify_queue(&store, 0), 1);
+}
+
+#[test]
+fn a_parked_message_of_a_level_above_the_highest_is_due_when_that_is_though_its_entry_is_made_again() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let parked = TopicName::trusted("SCHEDULE_TOPIC_XXXX");
+    let index = store.queue(&parked, QueueId(0));
+    let properties: &[&[u8]] = &[b"DELAY\x0199\x02"];
+    let draft = Draft { topic: "SCHEDULE_TOPIC_XXXX", properties, ..draft(b"later", 0) };
+    let mut batch = AppendBatch::default();
+    batch.push(&index, &draft, 2000);
+    store.append(batch, Timestamp(1000)).expect("appends");
+    store.write_staged().expect("writes");
+    store.close().expect("closes");
+    drop((index, store));
+    std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+    let (store, _) = open(directory.path());
+    let entry = store.queue(&parked, QueueId(0)).entry(QueueOffset(0)).expect("reads").expect("an entry");
+    assert_eq!(entry.tag_code, 2000, "stored at 1000, one level of 1000");
+}
+
+#[test]
 fn a_log_without_keys_is_not_read_again() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
