@@ -152,6 +152,7 @@ fn reply_encode(mut out: BytesMut) -> BytesMut {
 
 fn layout(directory: &Path) -> storage::Options {
     storage::Options {
+        disk: storage::disk::Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: 16 << 20,

@@ -13,7 +13,7 @@ use base::limits::{QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
-use storage::{QueueIndex, StorageError, Store, document};
+use storage::{QueueIndex, StorageError, Store};
 
 const TOPICS_FILE: &str = "topics.json";
 const GROUPS_FILE: &str = "subscriptionGroup.json";
@@ -285,12 +285,14 @@ impl Catalog {
         let _one_at_a_time = self.saving.lock();
         if self.topics_unsaved.swap(false, Ordering::AcqRel) {
             let text = serde_json::to_string_pretty(&self.topic_table()).unwrap_or_default();
-            document::write(store.directory(), TOPICS_FILE, &text)
+            store
+                .write_document(TOPICS_FILE, &text)
                 .inspect_err(|_| self.topics_unsaved.store(true, Ordering::Release))?;
         }
         if self.groups_unsaved.swap(false, Ordering::AcqRel) {
             let text = serde_json::to_string_pretty(&self.group_table()).unwrap_or_default();
-            document::write(store.directory(), GROUPS_FILE, &text)
+            store
+                .write_document(GROUPS_FILE, &text)
                 .inspect_err(|_| self.groups_unsaved.store(true, Ordering::Release))?;
         }
         Ok(())
@@ -310,7 +312,7 @@ fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Top
 }
 
 fn read_table<T: Default + serde::de::DeserializeOwned>(store: &Store, file: &str) -> Result<T, StorageError> {
-    let Some(value) = document::read(store.directory(), file)? else { return Ok(T::default()) };
+    let Some(value) = store.read_document(file)? else { return Ok(T::default()) };
     serde_json::from_value(value).map_err(|error| StorageError::Damaged {
         path: store.directory().join("config").join(file),
         problem: format!("{error}; mend it by hand or restore the {file}.bak beside it"),

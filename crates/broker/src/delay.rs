@@ -13,7 +13,7 @@ use base::record::Record;
 use base::{QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{Entry, QueueIndex, ReadMode, StorageError, Store, document};
+use storage::{Entry, QueueIndex, ReadMode, StorageError, Store};
 
 use crate::broker::{Broker, internal};
 use crate::catalog::Topic;
@@ -69,7 +69,7 @@ pub(crate) struct Delay {
 impl Delay {
     pub(crate) fn open(store: &Store, levels: DelayLevels) -> Result<Self, StorageError> {
         let mut delivered = BTreeMap::new();
-        if let Some(value) = document::read(store.directory(), FILE)? {
+        if let Some(value) = store.read_document(FILE)? {
             for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
                 if let (Ok(level), Some(offset)) = (level.parse(), offset.as_u64()) {
                     delivered.insert(level, offset);
@@ -87,8 +87,7 @@ impl Delay {
             "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.0},
             "offsetTable": *self.delivered.lock(),
         });
-        document::write(store.directory(), FILE, &text.to_string())
-            .inspect_err(|_| self.unsaved.store(true, Ordering::Release))
+        store.write_document(FILE, &text.to_string()).inspect_err(|_| self.unsaved.store(true, Ordering::Release))
     }
 }
 

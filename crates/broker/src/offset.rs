@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{QueueIndex, StorageError, Store, document};
+use storage::{QueueIndex, StorageError, Store};
 
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
@@ -48,7 +48,7 @@ fn key(topic: &str, group: &str) -> String {
 impl Offsets {
     pub(crate) fn open(store: &Store) -> Result<Self, StorageError> {
         let offsets = Self::default();
-        if let Some(value) = document::read(store.directory(), FILE)? {
+        if let Some(value) = store.read_document(FILE)? {
             let mut committed = offsets.committed.lock();
             for (name, queues) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
                 let queues = queues.as_object().into_iter().flatten();
@@ -71,8 +71,7 @@ impl Offsets {
             "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.0},
             "offsetTable": *self.committed.lock(),
         });
-        document::write(store.directory(), FILE, &text.to_string())
-            .inspect_err(|_| self.unsaved.store(true, Ordering::Release))
+        store.write_document(FILE, &text.to_string()).inspect_err(|_| self.unsaved.store(true, Ordering::Release))
     }
 
     fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {

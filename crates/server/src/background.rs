@@ -249,7 +249,7 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     while !bells.is_stopping() {
         problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
         if queues.is_due() {
-            problems.report("queue entries cannot be written", broker.store().flush_indexes().map(|_| ()));
+            problems.report("queue entries cannot be written", broker.store().flush_indexes());
         }
         let appended = broker.store().watermarks().appended().0;
         let has_grown = appended > checkpointed;

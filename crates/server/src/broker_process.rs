@@ -100,6 +100,7 @@ fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Op
     let retention = &settings.retention;
     let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
     storage::Options {
+        disk: storage::disk::Disk::real(),
         directory: settings.storage.directory.clone(),
         log_directory: Some(settings.log_directory()),
         segment_size: settings.storage.segment_size,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::{KeyValueFile, NameServer};
-use storage::disk;
+use storage::disk::Disk;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -24,7 +24,7 @@ const CHORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Makes the name server, with the key-value table of its last life.
 pub(crate) fn open(settings: &Settings) -> Result<Arc<NameServer>, StartError> {
     let path = settings.kv_path();
-    let key_values = match disk::read_file(&path)? {
+    let key_values = match Disk::real().read_file(&path)? {
         Some(text) => KeyValues::from_json(&text).map_err(|refusal| StartError::Setting {
             name: "nameserver.kv_path",
             problem: format!("{} cannot be read: {refusal}; mend it or restore {}.bak", path.display(), path.display()),
@@ -50,7 +50,7 @@ struct JsonFile(PathBuf);
 
 impl KeyValueFile for JsonFile {
     fn replace(&self, text: &str) -> Result<(), String> {
-        disk::replace_file(&self.0, text.as_bytes()).map_err(|error| {
+        Disk::real().replace_file(&self.0, text.as_bytes()).map_err(|error| {
             tracing::error!(%error, "the key-value table cannot be written");
             error.to_string()
         })

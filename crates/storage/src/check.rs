@@ -26,7 +26,7 @@ use serde::Serialize;
 pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
 pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
 
-use crate::disk;
+use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::key_index::Shape;
 use crate::recover;
@@ -127,7 +127,7 @@ impl Report {
 
 /// The process that holds a data directory, if one does; 0 if it cannot be told which.
 pub fn holder(directory: &Path) -> Result<Option<u32>, StorageError> {
-    disk::lock_holder(directory)
+    Disk::real().lock_holder(directory)
 }
 
 /// Checks a directory. If a process holds it and `live` is not set, fails with `StorageError::Locked`.
@@ -135,7 +135,7 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     let root = options.directory.as_path();
     must_exist(root)?;
     let mut findings = Findings::default();
-    if let Some(holder) = disk::lock_holder(root)? {
+    if let Some(holder) = Disk::real().lock_holder(root)? {
         if !options.live {
             return Err(StorageError::Locked(root.to_owned()));
         }
@@ -143,7 +143,7 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     }
     // Documents first: what is added to queues meanwhile can only make their offsets right.
     let documents = Documents::read(root, &mut findings);
-    let was_clean = !disk::exists(&root.join("abort"));
+    let was_clean = !Disk::real().exists(&root.join("abort"));
     if !was_clean && !options.live {
         findings.add(Kind::NotStopped, "abort", None, "it is there");
     }
@@ -268,7 +268,7 @@ fn log_directory(root: &Path, log_directory: Option<&Path>) -> PathBuf {
 
 /// A missing directory is a mistake in the command, not an empty store.
 fn must_exist(path: &Path) -> Result<(), StorageError> {
-    if disk::exists(path) {
+    if Disk::real().exists(path) {
         return Ok(());
     }
     Err(StorageError::io("find", path)(std::io::ErrorKind::NotFound.into()))

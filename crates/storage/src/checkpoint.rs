@@ -17,7 +17,7 @@ use std::path::Path;
 
 use base::{LogOffset, Timestamp};
 
-use crate::disk::{self, DiskFile};
+use crate::disk::Disk;
 use crate::error::StorageError;
 
 const FILE_SIZE: usize = 4096;
@@ -39,8 +39,8 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub(crate) fn read(directory: &Path) -> Result<Self, StorageError> {
-        let Some(bytes) = disk::read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
+    pub(crate) fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
+        let Some(bytes) = disk.read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
         let number = |at: usize| {
             let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
             u64::from_be_bytes(field.unwrap_or_default())
@@ -58,15 +58,16 @@ impl Checkpoint {
     }
 
     /// Whether Sluice ever wrote its part, whole or not.
-    pub(crate) fn has_own_magic(directory: &Path) -> Result<bool, StorageError> {
-        let bytes = disk::read_file(&directory.join("checkpoint"))?.unwrap_or_default();
+    pub(crate) fn has_own_magic(disk: &Disk, directory: &Path) -> Result<bool, StorageError> {
+        let bytes = disk.read_file(&directory.join("checkpoint"))?.unwrap_or_default();
         Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
     }
 
     /// Writes and syncs the checkpoint. What it says must already be on the disk.
-    pub(crate) fn write(&self, directory: &Path) -> Result<(), StorageError> {
+    pub(crate) fn write(&self, disk: &Disk, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join("checkpoint");
-        let file = DiskFile::open_sized(&path, FILE_SIZE as u64, false)?;
+        let file = disk.open_sized(&path, FILE_SIZE as u64, false)?;
+        file.doubt_names(disk, 1);
         let times = [self.log_time.0, self.queue_time.0, self.key_time.0].map(u64::to_be_bytes).concat();
         file.write_at(&times, 0)?;
         let mut own = [OWN_MAGIC, self.durable.unwrap_or_default().0].map(u64::to_be_bytes).concat();
@@ -79,21 +80,22 @@ impl Checkpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::MemoryDisk;
 
     #[test]
     fn a_checkpoint_is_read_back_and_damage_voids_only_our_part() {
-        let directory = tempfile::tempdir().expect("directory");
-        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), Checkpoint::default());
+        let (disk, directory) = (Disk::new(MemoryDisk::new()), Path::new("/data"));
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), Checkpoint::default());
         let written = Checkpoint {
             log_time: Timestamp(3),
             queue_time: Timestamp(2),
             key_time: Timestamp(1),
             durable: Some(LogOffset(77)),
         };
-        written.write(directory.path()).expect("writes");
-        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), written);
-        let file = DiskFile::open(&directory.path().join("checkpoint")).expect("opens");
+        written.write(&disk, directory).expect("writes");
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), written);
+        let file = disk.open(&directory.join("checkpoint")).expect("opens");
         file.write_at(&[9], OWN_AT as u64 + 9).expect("writes");
-        assert_eq!(Checkpoint::read(directory.path()).expect("reads"), Checkpoint { durable: None, ..written });
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), Checkpoint { durable: None, ..written });
     }
 }

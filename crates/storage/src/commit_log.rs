@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, Appended};
 use crate::blocks::Blocks;
+use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::queue_index::Entry;
 use crate::recent::Recent;
@@ -32,6 +33,7 @@ const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct CommitLog {
+    disk: Disk,
     directory: PathBuf,
     segment_size: u64,
     /// In order of their base offsets, contiguous.
@@ -72,26 +74,30 @@ struct Staged {
 }
 
 impl CommitLog {
-    /// A log over recovered segments whose last record ends at `end`.
+    /// A log over recovered segments whose last record ends at `end`, on the disk up to `durable`.
     pub(crate) fn new(
+        disk: Disk,
         directory: PathBuf,
         segment_size: u64,
         segments: Vec<Arc<Segment>>,
-        end: LogOffset,
+        (durable, end): (LogOffset, LogOffset),
         recent_size: usize,
         metrics: Arc<Metrics>,
     ) -> Self {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
         metrics.log_appended_bytes.set(end.0);
-        metrics.log_durable_bytes.set(end.0);
+        metrics.log_durable_bytes.set(durable.0);
+        let watermarks = Watermarks::starting_at(durable);
+        watermarks.advance_appended(end);
         Self {
+            disk,
             directory,
             segment_size,
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             staged: Mutex::default(),
             staged_size: AtomicUsize::new(0),
-            watermarks: Arc::new(Watermarks::starting_at(end)),
+            watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
             recent: Recent::new(recent_size),
             blocks: Blocks::new(),
@@ -189,7 +195,7 @@ impl CommitLog {
     }
 
     fn add_segment(&self, tail: &mut Tail) -> Result<(), StorageError> {
-        let segment = Segment::open(&self.directory, tail.prepared_until, self.segment_size)?;
+        let segment = Segment::open(&self.disk, &self.directory, tail.prepared_until, self.segment_size)?;
         tail.prepared_until = segment.end();
         self.segments.write().push(Arc::new(segment));
         Ok(())
@@ -205,8 +211,9 @@ impl CommitLog {
             return Ok(());
         }
         // Made outside the append lock; `open` is idempotent should an append have made it meanwhile.
-        let segment = Segment::open(&self.directory, until, self.segment_size)?;
-        crate::disk::sync_directory_of(segment.file().path())?;
+        let segment = Segment::open(&self.disk, &self.directory, until, self.segment_size)?;
+        // Its names too, so that the first sync of what is in it has less to do.
+        segment.file().sync_data()?;
         let mut tail = self.tail.lock();
         if tail.prepared_until == until {
             tail.prepared_until = segment.end();
@@ -300,7 +307,7 @@ impl CommitLog {
         Ok(true)
     }
 
-    fn poison(&self, error: &StorageError) {
+    pub(crate) fn poison(&self, error: &StorageError) {
         self.poison.lock().get_or_insert_with(|| error.to_string());
         self.metrics.log_poisoned.set(1);
         self.waiters.wake_all();
@@ -340,7 +347,9 @@ impl CommitLog {
                 _ => return Ok(None),
             }
         };
-        crate::disk::remove_file(oldest.file().path())?;
+        self.disk.remove_file(oldest.file().path())?;
+        // Gone for good before the next one goes: a segment that came back would stand before a hole.
+        self.disk.sync_directory(&self.directory)?;
         self.metrics.segments_deleted.add(1);
         self.metrics.log_first_bytes.set(self.first().0);
         Ok(Some(oldest.base()))

@@ -1,13 +1,12 @@
-//! Ends the log and its queues where recovery found their ends: nothing that lies beyond can ever be taken for theirs.
+//! Ends the log where recovery found its end: nothing that lies beyond can ever be taken for its own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use base::{LogOffset, QueueOffset};
+use base::LogOffset;
 
-use crate::disk::{self, DiskFile};
+use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::queue_index::ENTRY_SIZE;
 use crate::recover::Recovery;
 use crate::segment::Segment;
 use crate::window::{WINDOW_SIZE, Window};
@@ -16,6 +15,7 @@ use crate::window::{WINDOW_SIZE, Window};
 /// segments after the one being written: those that hold anything are set aside below `root`. Returns the segments to
 /// go on with.
 pub(crate) fn cut_log(
+    disk: &Disk,
     root: &Path,
     segments: Vec<Arc<Segment>>,
     end: LogOffset,
@@ -28,18 +28,20 @@ pub(crate) fn cut_log(
             if used > 0 {
                 // Its bytes were never promised, but people may want to look at them.
                 recovery.cut_bytes += used;
-                recovery.set_aside.push(disk::set_aside(root, segment.file().path())?);
+                recovery.set_aside.push(disk.set_aside(root, segment.file().path())?);
             } else {
-                disk::remove_file(segment.file().path())?;
+                disk.remove_file(segment.file().path())?;
+                disk.sync_directory(segment.file().path().parent().unwrap_or(root))?;
             }
             continue;
         }
         if segment.end() > end.0 {
             let position = segment.position(end);
             let used = used_bytes_after(&segment, end.0)?;
-            if used > 0 {
-                recovery.cut_bytes += used;
-                segment.file().clear(position, segment.end() - segment.base())?;
+            recovery.cut_bytes += used;
+            // After an unclean stop bytes may lie anywhere, even where a look at what comes next shows nothing.
+            if used > 0 || !recovery.was_clean {
+                segment.file().clear(position, segment.end() - segment.base(), true)?;
                 segment.file().sync_data()?;
             }
         }
@@ -48,7 +50,8 @@ pub(crate) fn cut_log(
     Ok(kept)
 }
 
-/// Bytes from `end` to the last one that is not zero.
+/// Bytes from `end` to the last one that is not zero, as far as can be told cheaply: a large stretch of zeroes ends the
+/// search.
 fn used_bytes_after(segment: &Segment, end: u64) -> Result<u64, StorageError> {
     let mut window = Window::new(segment);
     let mut offset = end;
@@ -63,25 +66,4 @@ fn used_bytes_after(segment: &Segment, end: u64) -> Result<u64, StorageError> {
         offset += bytes.len() as u64;
     }
     Ok(used)
-}
-
-/// Clears entries after each queue's end, whoever left them there.
-pub(crate) fn cut_queue(directory: &Path, entries_per_file: u64, end: QueueOffset) -> Result<(), StorageError> {
-    let file_size = entries_per_file * ENTRY_SIZE as u64;
-    for name in disk::list(directory)? {
-        let Ok(start) = name.parse::<u64>() else { continue };
-        let path: PathBuf = directory.join(&name);
-        let end_at = end.0 * ENTRY_SIZE as u64;
-        if start >= end_at && start > 0 {
-            disk::remove_file(&path)?;
-        } else if start + file_size > end_at {
-            let file = DiskFile::open(&path)?;
-            let mut next = [0; ENTRY_SIZE];
-            file.read_at(&mut next, end_at - start)?;
-            if next != [0; ENTRY_SIZE] {
-                file.clear(end_at - start, file_size)?;
-            }
-        }
-    }
-    Ok(())
 }

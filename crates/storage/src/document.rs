@@ -4,27 +4,27 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::disk;
+use crate::disk::Disk;
 use crate::error::StorageError;
 
 /// Reads `config/<name>`; falls back to its `.bak` if it is damaged. `None` if there is neither.
 ///
 /// Damage that the backup cannot mend is an error: starting without the document would lose what it held.
-pub fn read(root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
+pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
     let path = root.join("config").join(name);
     let backup = root.join("config").join(format!("{name}.bak"));
-    let problem = match disk::read_file(&path)? {
+    let problem = match disk.read_file(&path)? {
         Some(bytes) => match base::loose_json::parse(&bytes) {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error.to_string(),
         },
         None => "it is missing".to_owned(),
     };
-    if let Some(bytes) = disk::read_file(&backup)? {
+    if let Some(bytes) = disk.read_file(&backup)? {
         if let Ok(value) = base::loose_json::parse(&bytes) {
             return Ok(Some(value));
         }
-    } else if !disk::exists(&path) {
+    } else if !disk.exists(&path) {
         return Ok(None);
     }
     Err(StorageError::Damaged {
@@ -37,26 +37,28 @@ pub fn read(root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
 }
 
 /// Replaces `config/<name>`.
-pub fn write(root: &Path, name: &str, text: &str) -> Result<(), StorageError> {
-    disk::replace_file(&root.join("config").join(name), text.as_bytes())
+pub(crate) fn write(disk: &Disk, root: &Path, name: &str, text: &str) -> Result<(), StorageError> {
+    disk.replace_file(&root.join("config").join(name), text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::MemoryDisk;
     use serde_json::json;
 
     #[test]
     fn a_damaged_document_is_replaced_by_its_backup_or_stops_the_start() {
-        let root = tempfile::tempdir().expect("directory");
-        let path = root.path().join("config/topics.json");
-        assert_eq!(read(root.path(), "topics.json").expect("reads"), None);
-        write(root.path(), "topics.json", r#"{"a":1}"#).expect("writes");
-        write(root.path(), "topics.json", r#"{"a":2}"#).expect("writes");
-        disk::replace_file(&path, b"{\"a\":").expect("writes");
-        assert_eq!(read(root.path(), "topics.json").expect("reads"), Some(json!({"a": 2})));
-        write(root.path(), "topics.json", "{").expect("writes");
-        let error = read(root.path(), "topics.json").expect_err("both damaged").to_string();
+        let disk = Disk::new(MemoryDisk::new());
+        let root = Path::new("/data");
+        let path = root.join("config/topics.json");
+        assert_eq!(read(&disk, root, "topics.json").expect("reads"), None);
+        write(&disk, root, "topics.json", r#"{"a":1}"#).expect("writes");
+        write(&disk, root, "topics.json", r#"{"a":2}"#).expect("writes");
+        disk.replace_file(&path, b"{\"a\":").expect("writes");
+        assert_eq!(read(&disk, root, "topics.json").expect("reads"), Some(json!({"a": 2})));
+        write(&disk, root, "topics.json", "{").expect("writes");
+        let error = read(&disk, root, "topics.json").expect_err("both damaged").to_string();
         assert!(error.contains("topics.json is damaged") && error.contains("restore"), "{error}");
     }
 }

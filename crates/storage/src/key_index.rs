@@ -12,6 +12,8 @@
 //! The newest file's slots are kept in memory (20 MB by default, touched only as they are used), its entries are written
 //! in order. After a crash the slots are made again from the entries, and what came later from the log.
 
+mod reopen;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,8 +22,9 @@ use parking_lot::Mutex;
 
 use crate::batch::Appended;
 use crate::calendar::calendar_name;
-use crate::disk::{self, DiskFile};
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
+pub(crate) use reopen::Sure;
 
 pub(crate) const HEADER_SIZE: usize = 40;
 pub(crate) const SLOT_SIZE: usize = 4;
@@ -139,6 +142,7 @@ struct Sealed {
 
 #[derive(Debug)]
 pub(crate) struct KeyIndex {
+    disk: Disk,
     directory: PathBuf,
     shape: Shape,
     state: Mutex<State>,
@@ -151,43 +155,35 @@ struct State {
 }
 
 impl KeyIndex {
-    /// Opens the files there are. Also returns the last log offset the index is sure to hold; `None` if it holds
-    /// none, so that everything must be indexed again. Files that cannot be used are moved aside and named in `unusable`.
+    /// Opens the files there are, with the keys of records that are sure to be on the disk; all others are to be added
+    /// again. Files that cannot be used are moved aside and named in `unusable`; then everything is.
     pub(crate) fn open(
+        disk: &Disk,
         directory: PathBuf,
         shape: Shape,
+        sure: Sure<'_>,
         unusable: &mut Vec<PathBuf>,
-    ) -> Result<(Self, Option<LogOffset>), StorageError> {
-        let mut state = State::default();
-        let names: Vec<_> = disk::list(&directory)?.into_iter().filter(|name| is_file_name(name)).collect();
+    ) -> Result<Self, StorageError> {
         let mut files = Vec::new();
-        for name in &names {
-            files.push(Arc::new(DiskFile::open(&directory.join(name))?));
+        for name in disk.list(&directory)?.into_iter().filter(|name| is_file_name(name)) {
+            files.push(Arc::new(disk.open(&directory.join(name))?));
         }
-        let is_unusable = |file: &Arc<DiskFile>| file.size().map_or(true, |size| size != shape.file_size());
+        let is_unusable = |file: &Arc<DiskFile>| file.size().map_or(true, |size| size != shape.file_size() && size > 0);
         if files.iter().any(is_unusable) {
             // Made with other settings or cut short: everything is indexed again from the log.
             for file in &files {
-                unusable.push(disk::set_aside(directory.parent().unwrap_or(&directory), file.path())?);
+                unusable.push(disk.set_aside(directory.parent().unwrap_or(&directory), file.path())?);
             }
             files.clear();
         }
-        let newest = files.pop();
+        let mut state = State::default();
         for file in files {
-            let header = Header::read(&file)?;
+            file.doubt_names(disk, 1);
+            let header = if file.size()? == 0 { Header::default() } else { Header::read(&file)? };
             state.sealed.push(Sealed { file, header });
         }
-        if let Some(file) = newest {
-            let header = Header::read(&file)?;
-            if header.next_entry < shape.entry_count {
-                state.growing = Some(Growing::reopen(file, header, shape)?);
-            } else {
-                state.sealed.push(Sealed { file, header });
-            }
-        }
-        let last = state.growing.as_ref().map(|growing| growing.header).or(state.sealed.last().map(|last| last.header));
-        let last = last.filter(|header| header.next_entry > 1).map(|header| LogOffset(header.last_offset));
-        Ok((Self { directory, shape, state: Mutex::new(state) }, last))
+        state.cut(disk, &directory, shape, sure)?;
+        Ok(Self { disk: disk.clone(), directory, shape, state: Mutex::new(state) })
     }
 
     /// Adds the keys of a written batch.
@@ -221,7 +217,7 @@ impl KeyIndex {
         }
         let growing = match &mut state.growing {
             Some(growing) => growing,
-            none => none.insert(Growing::create(&self.directory, self.shape, time)?),
+            none => none.insert(Growing::create(&self.disk, &self.directory, self.shape, time)?),
         };
         growing.add(hash, log_offset, time, self.shape)
     }
@@ -281,44 +277,21 @@ impl KeyIndex {
         let mut state = self.state.lock();
         let gone: Vec<_> = state.sealed.extract_if(.., |file| file.header.last_offset < log_first.0).collect();
         drop(state);
-        gone.iter().try_for_each(|file| disk::remove_file(file.file.path()))
+        gone.iter().try_for_each(|file| self.disk.remove_file(file.file.path()))
     }
 }
 
 impl Growing {
-    fn create(directory: &Path, shape: Shape, time: Timestamp) -> Result<Self, StorageError> {
+    fn create(disk: &Disk, directory: &Path, shape: Shape, time: Timestamp) -> Result<Self, StorageError> {
         let mut stamp = time.0;
         // Two files within one millisecond would have one name.
-        while disk::exists(&directory.join(calendar_name(stamp))) {
+        while disk.exists(&directory.join(calendar_name(stamp))) {
             stamp += 1;
         }
-        let file = Arc::new(DiskFile::open_sized(&directory.join(calendar_name(stamp)), shape.file_size(), false)?);
+        let file = Arc::new(disk.open_sized(&directory.join(calendar_name(stamp)), shape.file_size(), false)?);
         let header = Header { next_entry: 1, ..Header::default() };
         let slots = vec![0; shape.slot_count as usize];
         Ok(Self { file, header, slots, pending: Vec::new(), pending_from: 1, slots_changed: false })
-    }
-
-    /// Makes the slots again from the entries: on the disk they may be older or newer than the header.
-    fn reopen(file: Arc<DiskFile>, mut header: Header, shape: Shape) -> Result<Self, StorageError> {
-        const ENTRIES_AT_ONCE: u32 = 50_000;
-        let mut slots = vec![0; shape.slot_count as usize];
-        let mut number = 1;
-        let mut buffer = Vec::new();
-        header.used_slots = 0;
-        while number < header.next_entry {
-            let count = ENTRIES_AT_ONCE.min(header.next_entry - number);
-            buffer.resize(count as usize * ENTRY_SIZE, 0);
-            file.read_at(&mut buffer, shape.entry_at(number))?;
-            for entry in buffer.chunks_exact(ENTRY_SIZE).filter_map(IndexEntry::decode) {
-                if let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize) {
-                    header.used_slots += u32::from(*slot == 0);
-                    *slot = number;
-                }
-                number += 1;
-            }
-        }
-        let pending_from = header.next_entry;
-        Ok(Self { file, header, slots, pending: Vec::new(), pending_from, slots_changed: true })
     }
 
     fn add(&mut self, hash: u32, log_offset: LogOffset, time: Timestamp, shape: Shape) -> Result<(), StorageError> {
@@ -444,6 +417,7 @@ pub(crate) fn is_file_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::MemoryDisk;
 
     const SHAPE: Shape = Shape { slot_count: 7, entry_count: 11 };
 
@@ -461,9 +435,11 @@ mod tests {
 
     #[test]
     fn keys_are_found_newest_first_across_files_and_after_reopening() {
-        let directory = tempfile::tempdir().expect("directory");
-        let (index, last) = KeyIndex::open(directory.path().to_owned(), SHAPE, &mut Vec::new()).expect("opens");
-        assert_eq!(last, None);
+        let disk = Disk::new(MemoryDisk::new());
+        let directory = || PathBuf::from("/index");
+        let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
+        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        assert_eq!(index.last().1, LogOffset(0));
         for number in 0..25_u64 {
             let hash = (number % 5) as u32;
             index.restore(hash, LogOffset(number * 100), Timestamp(1_000_000 + number)).expect("adds");
@@ -472,8 +448,8 @@ mod tests {
         assert_eq!(find(&index, 3), expected);
         assert_eq!(find(&index, 3 + 7), Vec::<u64>::new(), "same slot, other hash");
         index.flush().expect("flushes");
-        let (reopened, last) = KeyIndex::open(directory.path().to_owned(), SHAPE, &mut Vec::new()).expect("opens");
-        assert_eq!((find(&reopened, 3), last), (expected, Some(LogOffset(2400))));
+        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        assert_eq!((find(&reopened, 3), reopened.last().1), (expected, LogOffset(2400)));
         reopened.drop_before(LogOffset(1000)).expect("drops");
         assert_eq!(find(&reopened, 3), vec![2300, 1800, 1300]);
     }

@@ -1,12 +1,12 @@
 //! The log and what finds things in it: commit log, queue index, key index, flush, recovery, retention.
 //!
-//! **Owns** every file under the data directory; `disk` alone names the file system. **Knows** records, offsets and bytes,
+//! **Owns** every file under the data directory; `disk::real` alone names the file system. **Knows** records, offsets and bytes,
 //! and nothing of topics' policy, consumers or connections. **Always holds**: what lies below the `appended` watermark
 //! survives a killed process, below `durable` a power cut; every index can be made again from the log alone.
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
 //!
-//! Lock order, never the other way round: append lock (`CommitLog::tail`), segment list, staged list, queue state,
+//! Lock order, never the other way round: flushing, append lock (`CommitLog::tail`), segment list, staged list, queue state,
 //! recent chunks.
 
 pub mod batch;
@@ -17,9 +17,10 @@ mod checkpoint;
 mod commit_log;
 mod cut;
 pub mod disk;
-pub mod document;
+mod document;
 mod error;
 mod key_index;
+mod queue_files;
 mod queue_index;
 mod recent;
 mod recover;

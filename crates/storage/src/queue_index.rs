@@ -9,6 +9,8 @@
 //! `next` is given out under the append lock and runs ahead; `visible` follows once the record is written. Entries are kept in
 //! memory until `flush` has put them into files. After a crash they are made again from the log.
 
+mod cut;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::task::Waker;
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use parking_lot::Mutex;
 
-use crate::disk::{self, DiskFile};
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::segment::file_name;
 use crate::store::ReadMode;
@@ -52,6 +54,11 @@ impl Entry {
         bytes
     }
 
+    /// Whether it stands for no record at all.
+    pub(crate) fn is_gap(&self) -> bool {
+        *self == GAP
+    }
+
     /// Reads an entry; `None` where there is none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (log_offset, rest) = bytes.split_first_chunk()?;
@@ -72,6 +79,7 @@ pub(crate) const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX a
 /// One queue's entries.
 #[derive(Debug)]
 pub struct QueueIndex {
+    disk: Disk,
     topic: TopicName,
     queue: QueueId,
     directory: PathBuf,
@@ -83,6 +91,8 @@ pub struct QueueIndex {
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
+    /// The process that made the queue's directories may have been killed before their names were on the disk.
+    doubts_names: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Vec<Waker>>,
 }
@@ -94,12 +104,15 @@ struct State {
     /// Entries below this are in files.
     flushed: u64,
     writing: Option<(u64, Arc<DiskFile>)>,
+    /// Files that were written to and not handed out for a sync yet, open until then.
+    unsynced: Vec<Arc<DiskFile>>,
     reading: Option<(u64, Arc<DiskFile>)>,
 }
 
 impl QueueIndex {
     /// A queue with entries `first..next` in its files.
     pub(crate) fn new(
+        disk: Disk,
         topic: TopicName,
         queue: QueueId,
         directory: PathBuf,
@@ -108,6 +121,7 @@ impl QueueIndex {
         next: QueueOffset,
     ) -> Self {
         Self {
+            disk,
             topic,
             queue,
             directory,
@@ -116,6 +130,7 @@ impl QueueIndex {
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
             state: Mutex::new(State { flushed: next.0, ..State::default() }),
+            doubts_names: AtomicBool::new(true),
             has_watchers: AtomicBool::new(false),
             watchers: Mutex::default(),
         }
@@ -197,7 +212,7 @@ impl QueueIndex {
             self.write_bytes(gap_start, &GAP.encode().repeat((offset.0 - gap_start) as usize))?;
         }
         let mut state = self.state.lock();
-        *state = State { flushed: offset.0, ..State::default() };
+        *state = State { flushed: offset.0, unsynced: std::mem::take(&mut state.unsynced), ..State::default() };
         self.next.store(offset.0, Ordering::Release);
         self.visible.store(offset.0, Ordering::Release);
         if !keeps_front {
@@ -284,7 +299,7 @@ impl QueueIndex {
                 return Ok(known.1.clone());
             }
         }
-        let file = Arc::new(DiskFile::open(&self.path(file_number))?);
+        let file = Arc::new(self.disk.open(&self.path(file_number))?);
         state.reading = Some((file_number, file.clone()));
         Ok(file)
     }
@@ -293,9 +308,8 @@ impl QueueIndex {
         self.directory.join(file_name(file_number * self.entries_per_file * ENTRY_SIZE as u64))
     }
 
-    /// Writes entries that are only in memory into files (the page cache). Returns the files written to, for a sync.
-    pub(crate) fn flush(&self) -> Result<Vec<Arc<DiskFile>>, StorageError> {
-        let mut touched = Vec::new();
+    /// Writes entries that are only in memory into files (the page cache).
+    pub(crate) fn flush(&self) -> Result<(), StorageError> {
         loop {
             // Copied out, so that the file is not written under the lock appends take.
             let (from, bytes) = {
@@ -308,9 +322,9 @@ impl QueueIndex {
                 (from, entries.flat_map(Entry::encode).collect::<Vec<u8>>())
             };
             if bytes.is_empty() {
-                break;
+                return Ok(());
             }
-            touched.push(self.write_bytes(from, &bytes)?);
+            self.write_bytes(from, &bytes)?;
             let mut state = self.state.lock();
             state.flushed = from + (bytes.len() / ENTRY_SIZE) as u64;
             let end = self.visible.load(Ordering::Acquire);
@@ -322,24 +336,39 @@ impl QueueIndex {
                 state.recent.shrink_to(2 * kept);
             }
         }
-        Ok(touched)
+    }
+
+    /// Files written to since the last call: whoever takes them syncs them.
+    pub(crate) fn take_unsynced(&self) -> Vec<Arc<DiskFile>> {
+        std::mem::take(&mut self.state.lock().unsynced)
+    }
+
+    fn note_written(&self, file: &Arc<DiskFile>) {
+        let mut state = self.state.lock();
+        if !state.unsynced.iter().any(|known| Arc::ptr_eq(known, file)) {
+            state.unsynced.push(file.clone());
+        }
     }
 
     /// Writes encoded entries that lie in one file.
-    fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<Arc<DiskFile>, StorageError> {
+    fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
         let file_number = from / self.entries_per_file;
         let known = self.state.lock().writing.clone().filter(|(number, _)| *number == file_number);
         let file = match known {
             Some((_, file)) => file,
             None => {
                 let size = self.entries_per_file * ENTRY_SIZE as u64;
-                let file = Arc::new(DiskFile::open_sized(&self.path(file_number), size, false)?);
+                let file = Arc::new(self.disk.open_sized(&self.path(file_number), size, false)?);
+                if self.doubts_names.swap(false, Ordering::Relaxed) {
+                    file.doubt_names(&self.disk, 3);
+                }
                 self.state.lock().writing = Some((file_number, file.clone()));
                 file
             }
         };
         file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)?;
-        Ok(file)
+        self.note_written(&file);
+        Ok(())
     }
 
     /// Closes files until they are needed again.
@@ -360,11 +389,13 @@ impl QueueIndex {
         let first = self.search(|entry| entry.log_offset >= log_first)?;
         self.first.fetch_max(first.0, Ordering::AcqRel);
         let first_file = first.0 / self.entries_per_file;
-        for name in disk::list(&self.directory)? {
+        for name in self.disk.list(&self.directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
             if start / ENTRY_SIZE as u64 / self.entries_per_file < first_file {
                 self.close_files();
-                disk::remove_file(&self.directory.join(name))?;
+                self.disk.remove_file(&self.directory.join(name))?;
+                // In their order: with a hole after a file that came back, the queue could not be opened.
+                self.disk.sync_directory(&self.directory)?;
             }
         }
         Ok(())
@@ -388,7 +419,7 @@ impl QueueIndex {
     /// Removes the queue's files; it must not be used any more.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
         self.close_files();
-        disk::remove_directory(&self.directory)
+        self.disk.remove_directory(&self.directory)
     }
 }
 

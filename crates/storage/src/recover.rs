@@ -11,6 +11,8 @@
 //! | damaged, next one whole  | keep its place, say so               | cut the log here           |
 //! | damaged, next one too    | refuse to open                       | cut the log here           |
 //!
+//! A segment that is missing, with later ones there, stops the start below durable, and cuts the log above it.
+//!
 //! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. After the end, everything
 //! is cleared, so that old bytes can never be taken for records. Entries that point beyond the end are cleared too.
 
@@ -22,14 +24,14 @@ use base::hash::{key_hash, tag_code};
 use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::properties::{self, names};
 use base::record::{self, Kind, Record, system_flag};
-use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use base::{LogOffset, QueueId, Timestamp, TopicName};
 
 use crate::checkpoint::Checkpoint;
-use crate::disk::{self, DiskFile};
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
-use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex, partition_point};
-use crate::segment::{Segment, file_name};
+use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
+use crate::segment::Segment;
+use crate::store::Options;
 use crate::window::Window;
 
 /// Java brokers may lag this much behind their checkpoint's times.
@@ -69,7 +71,14 @@ pub struct Recovery {
     pub was_clean: bool,
 }
 
+pub(crate) use crate::queue_files::open_queues;
+
 pub(crate) type Queues = HashMap<(TopicName, QueueId), Arc<QueueIndex>>;
+
+/// Puts queues in the order of their names.
+pub(crate) fn sort(queues: &mut [Arc<QueueIndex>]) {
+    queues.sort_unstable_by(|one, other| (one.topic(), one.queue()).cmp(&(other.topic(), other.queue())));
+}
 
 /// What is needed to give entries their meaning back. Delay levels in ms, the first level first.
 #[derive(Clone, Debug)]
@@ -77,22 +86,36 @@ pub(crate) struct ReplayRules {
     pub(crate) delay_levels_ms: Vec<u64>,
 }
 
-/// Finds the segment size in use: what is on the disk wins over the setting.
-pub(crate) fn open_segments(directory: &Path, configured: u64) -> Result<(Vec<Arc<Segment>>, u64), StorageError> {
+/// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
+/// the log above what the checkpoint promises ends it: the segments after it are set aside. Any other hole stops the start.
+pub(crate) fn open_segments(
+    options: &mut Options,
+    directory: &Path,
+    checkpoint: &Checkpoint,
+    recovery: &mut Recovery,
+) -> Result<Vec<Arc<Segment>>, StorageError> {
+    let disk = &options.disk;
+    let promised = checkpoint.durable.filter(|_| !recovery.was_clean);
     let mut segments: Vec<Arc<Segment>> = Vec::new();
-    let mut segment_size = configured;
-    for name in disk::list(directory)? {
+    let mut segment_size = options.segment_size;
+    for name in disk.list(directory)? {
         let path = directory.join(&name);
         let Ok(base) = name.parse::<u64>() else { continue };
         if name.len() != 20 || base > i64::MAX as u64 {
             continue;
         }
-        let size = DiskFile::open(&path)?.size()?;
+        let size = disk.open(&path)?.size()?;
         if size == 0 {
-            disk::remove_file(&path)?;
+            disk.remove_file(&path)?;
             continue;
         }
         if let Some(last) = segments.last() {
+            if base > last.end() && promised.is_some_and(|promised| promised.0 <= last.end()) {
+                // A power cut took a segment that was made before this one, or its size.
+                recovery.cut_bytes += size;
+                recovery.set_aside.push(disk.set_aside(directory.parent().unwrap_or(directory), &path)?);
+                continue;
+            }
             if size != segment_size || base != last.end() {
                 return Err(StorageError::Damaged {
                     path,
@@ -105,7 +128,7 @@ pub(crate) fn open_segments(directory: &Path, configured: u64) -> Result<(Vec<Ar
         } else {
             segment_size = size;
         }
-        segments.push(Arc::new(Segment::open(directory, base, size)?));
+        segments.push(Arc::new(Segment::open(disk, directory, base, size)?));
     }
     if segments.first().is_some_and(|first| first.base() % segment_size != 0) {
         return Err(StorageError::Damaged {
@@ -113,72 +136,8 @@ pub(crate) fn open_segments(directory: &Path, configured: u64) -> Result<(Vec<Ar
             problem: format!("the first segment's name is no multiple of the segment size {segment_size}"),
         });
     }
-    Ok((segments, segment_size))
-}
-
-/// Opens every queue found in the data directory `root`, with the entries that are sure to be there (records below `sure`).
-/// Files that cannot be used are moved aside and named in `unusable`: the whole log must be read again.
-pub(crate) fn open_queues(
-    root: &Path,
-    entries_per_file: u64,
-    sure: LogOffset,
-    unusable: &mut Vec<PathBuf>,
-) -> Result<Queues, StorageError> {
-    let directory = &root.join("consumequeue");
-    let mut queues = Queues::new();
-    for topic in disk::list(directory)? {
-        for name in disk::list(&directory.join(&topic))? {
-            let Ok(number) = name.parse::<u32>() else { continue };
-            let path = directory.join(&topic).join(&name);
-            let (topic, queue) = (TopicName::trusted(&topic), QueueId(number));
-            let (first, next) = queue_bounds(root, &path, entries_per_file, sure, unusable)?;
-            let index = QueueIndex::new(topic.clone(), queue, path, entries_per_file, first, next);
-            queues.insert((topic, queue), Arc::new(index));
-        }
-    }
-    Ok(queues)
-}
-
-/// First and one past the last entry whose record lies below `sure`.
-fn queue_bounds(
-    root: &Path,
-    directory: &Path,
-    entries_per_file: u64,
-    sure: LogOffset,
-    unusable: &mut Vec<PathBuf>,
-) -> Result<(QueueOffset, QueueOffset), StorageError> {
-    let file_size = entries_per_file * ENTRY_SIZE as u64;
-    let mut starts = Vec::new();
-    for name in disk::list(directory)? {
-        let Ok(start) = name.parse::<u64>() else { continue };
-        let path = directory.join(&name);
-        if DiskFile::open(&path)?.size()? == file_size && start % file_size == 0 && start <= i64::MAX as u64 {
-            starts.push(start);
-        } else {
-            // Of another size or cut short: its entries are made again from the log.
-            unusable.push(disk::set_aside(root, &path)?);
-        }
-    }
-    let Some(&oldest) = starts.first() else { return Ok((QueueOffset(0), QueueOffset(0))) };
-    let first = QueueOffset(oldest / ENTRY_SIZE as u64);
-    for &start in starts.iter().rev() {
-        let file = DiskFile::open(&directory.join(file_name(start)))?;
-        let mut failure = None;
-        let count = partition_point(0, entries_per_file, |number| {
-            let mut bytes = [0; ENTRY_SIZE];
-            if let Err(error) = file.read_at(&mut bytes, number * ENTRY_SIZE as u64) {
-                failure.get_or_insert(error);
-            }
-            Entry::decode(&bytes).is_none_or(|entry| entry.log_offset >= sure)
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if count > 0 {
-            return Ok((first, QueueOffset(start / ENTRY_SIZE as u64 + count)));
-        }
-    }
-    Ok((first, first))
+    options.segment_size = segment_size;
+    Ok(segments)
 }
 
 /// Where reading the log must begin: below, log and queue entries are known to be on the disk.
@@ -204,16 +163,6 @@ pub(crate) fn replay_start(
         }
     }
     Ok(LogOffset(first))
-}
-
-/// First byte after the record at `offset`, or the start of its segment if no record is there.
-pub(crate) fn end_of_record(segments: &[Arc<Segment>], offset: LogOffset) -> LogOffset {
-    let Some(segment) = segments.iter().find(|segment| segment.contains(offset.0)) else { return LogOffset(0) };
-    let mut head = [0; record::FILLER_SIZE];
-    match segment.file().read_at(&mut head, segment.position(offset)).map(|()| record::kind_at(&head)) {
-        Ok(Ok(Kind::Record(size))) => offset.after(size as u64),
-        _ => LogOffset(segment.base()),
-    }
 }
 
 fn start_of_last_with_data(segments: &[Arc<Segment>]) -> Result<u64, StorageError> {
@@ -270,7 +219,9 @@ impl Replay<'_> {
             let (reached, is_full) = self.run_segment(segment, from)?;
             end = LogOffset(reached);
             // Entries of one segment at a time are kept in memory.
-            self.queues.values().try_for_each(|queue| queue.flush().map(|_| ()))?;
+            let mut queues: Vec<_> = self.queues.values().filter(|queue| queue.is_dirty()).cloned().collect();
+            sort(&mut queues);
+            queues.iter().try_for_each(|queue| queue.flush())?;
             (self.progress)(RecoveryProgress { done: reached - start.0, total });
             if !is_full {
                 break;
@@ -376,6 +327,31 @@ pub(crate) const fn is_listed(record: &Record<'_>) -> bool {
 /// Whether a record can be found by its keys.
 pub(crate) const fn has_keys(record: &Record<'_>) -> bool {
     record.system_flag & system_flag::TRANSACTION_MASK != system_flag::TRANSACTION_ROLLBACK
+}
+
+/// Reads what may be the record at `place`; `None` if it cannot be one, or lies before the first segment.
+pub(crate) fn bytes_at(segments: &[Arc<Segment>], place: LogOffset) -> Result<Option<Vec<u8>>, StorageError> {
+    let Some(segment) = segments.iter().find(|segment| segment.contains(place.0)) else { return Ok(None) };
+    if place.0 + record::FILLER_SIZE as u64 > segment.end() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; record::FILLER_SIZE];
+    segment.file().read_at(&mut bytes, segment.position(place))?;
+    match record::kind_at(&bytes) {
+        Ok(Kind::Record(size)) if place.0 + size as u64 <= segment.end() => {
+            bytes.resize(size, 0);
+            segment.file().read_at(&mut bytes, segment.position(place))?;
+            Ok(Some(bytes))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether the record at `place` has a key of this hash.
+pub(crate) fn has_key(segments: &[Arc<Segment>], place: LogOffset, hash: u32) -> Result<bool, StorageError> {
+    let bytes = bytes_at(segments, place)?;
+    let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
+    Ok(record.is_some_and(|record| keys_of(record.properties).any(|key| key_hash(record.topic, key) == hash)))
 }
 
 /// Every key a message can be found by: its unique key, and each word of its keys.

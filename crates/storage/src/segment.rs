@@ -4,7 +4,7 @@ use std::path::Path;
 
 use base::LogOffset;
 
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
 /// A segment that is open.
@@ -22,14 +22,15 @@ pub(crate) fn file_name(offset: u64) -> String {
 
 impl Segment {
     /// Opens the segment at `base`, reserving its space if it is new.
-    pub(crate) fn open(directory: &Path, base: u64, size: u64) -> Result<Self, StorageError> {
-        let file = DiskFile::open_sized(&directory.join(file_name(base)), size, true)?;
+    pub(crate) fn open(disk: &Disk, directory: &Path, base: u64, size: u64) -> Result<Self, StorageError> {
+        let file = disk.open_sized(&directory.join(file_name(base)), size, true)?;
+        file.doubt_names(disk, 1);
         Ok(Self { base, size, file })
     }
 
     /// Opens a segment for reading alone; it is as long as its file.
     pub(crate) fn open_read_only(directory: &Path, base: u64) -> Result<Self, StorageError> {
-        let file = DiskFile::open_read_only(&directory.join(file_name(base)))?;
+        let file = Disk::real().open_read_only(&directory.join(file_name(base)))?;
         Ok(Self { base, size: file.size()?, file })
     }
 

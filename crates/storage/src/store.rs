@@ -14,11 +14,13 @@ use base::record::Record;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
 
 use crate::batch::{AppendBatch, Appended};
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
-use crate::disk::{self, DirectoryLock, DiskFile};
+use crate::disk::{DirectoryLock, Disk, DiskFile};
+use crate::document;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::queue_index::{Entry, QueueIndex};
@@ -28,6 +30,8 @@ use crate::retention::{DiskState, RetentionPolicy};
 /// How a store is laid out and what it keeps.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What the files are on: `Disk::real()` but in tests.
+    pub disk: Disk,
     /// Data directory.
     pub directory: PathBuf,
     /// Directory of the log's segments, if not `commitlog` in the data directory.
@@ -68,6 +72,8 @@ pub struct Store {
     key_index: Option<KeyIndex>,
     /// Batches whose keys are still to be indexed, in log order.
     unindexed: Mutex<VecDeque<Arc<Appended>>>,
+    /// Held while queue entries are written into files, synced or removed.
+    flushing: Mutex<()>,
     /// One thread indexes at a time, so that keys stay in log order.
     indexing: Mutex<()>,
     /// Keys could not be written when this was last tried: no more messages are taken meanwhile.
@@ -80,10 +86,6 @@ pub struct Store {
 }
 
 impl Store {
-    fn queue_path(&self, topic: &TopicName, queue: QueueId) -> PathBuf {
-        self.options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string())
-    }
-
     /// The data directory.
     pub fn directory(&self) -> &Path {
         &self.options.directory
@@ -96,15 +98,20 @@ impl Store {
             return known.clone();
         }
         let mut queues = self.queues.write();
-        let made = queues.entry(key).or_insert_with(|| {
-            let root = self.options.directory.join("consumequeue");
-            Arc::new(new_queue_at(&root, self.options.queue_file_entries, topic, queue))
-        });
+        let made = queues.entry(key).or_insert_with(|| Arc::new(new_queue_at(&self.options, topic, queue)));
         made.clone()
     }
 
     fn all_queues(&self) -> Vec<Arc<QueueIndex>> {
         self.queues.read().values().cloned().collect()
+    }
+
+    /// Queues with something to be written, in the order of their names, so that one history leads to one disk.
+    fn dirty_queues(&self) -> Vec<Arc<QueueIndex>> {
+        let mut queues = self.all_queues();
+        queues.retain(|queue| queue.is_dirty());
+        recover::sort(&mut queues);
+        queues
     }
 
     /// Topics that have queues on the disk or in memory, each once.
@@ -123,14 +130,19 @@ impl Store {
 
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
-        let gone: Vec<_> = {
+        let mut gone: Vec<_> = {
             let mut queues = self.queues.write();
             queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
         };
+        recover::sort(&mut gone);
         // Recovery must not read the records again and so bring the queues back.
         self.checkpoint()?;
+        let _not_while_written = self.flushing.lock();
         gone.iter().try_for_each(|queue| queue.remove())?;
-        disk::remove_directory(&self.options.directory.join("consumequeue").join(topic.as_str()))
+        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
+        disk.remove_directory(&queues.join(topic.as_str()))?;
+        // Nor may a power cut.
+        disk.sync_directory(&queues)
     }
 
     /// How far the log has come.
@@ -275,14 +287,9 @@ impl Store {
 
     /// Writes queue entries and keys that are only in memory into their files. Cheap, and needed for nothing but memory
     /// and the length of a recovery.
-    pub fn flush_indexes(&self) -> Result<Vec<Arc<DiskFile>>, StorageError> {
-        let mut touched = Vec::new();
-        for queue in self.all_queues() {
-            if queue.is_dirty() {
-                touched.extend(queue.flush()?);
-            }
-        }
-        Ok(touched)
+    pub fn flush_indexes(&self) -> Result<(), StorageError> {
+        let _one_at_a_time = self.flushing.lock();
+        self.dirty_queues().iter().try_for_each(|queue| queue.flush())
     }
 
     /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
@@ -290,18 +297,21 @@ impl Store {
         // Entries of everything below `appended` are in their queues by the time it is advanced.
         let durable = self.watermarks().appended();
         self.index_staged()?;
-        let mut touched = self.flush_indexes()?;
-        if let Some(index) = &self.key_index {
-            touched.extend(index.flush()?);
-        }
-        touched.sort_unstable_by_key(|file| Arc::as_ptr(file) as usize);
-        touched.dedup_by_key(|file| Arc::as_ptr(file) as usize);
-        touched.iter().try_for_each(|file| file.sync_data())?;
+        // Whoever takes files to be synced must be done before another says that they are.
+        let _one_at_a_time = self.flushing.lock();
+        self.dirty_queues().iter().try_for_each(|queue| queue.flush())?;
+        let mut written: Vec<Arc<DiskFile>> =
+            self.key_index.as_ref().map_or(Ok(None), KeyIndex::flush)?.into_iter().collect();
+        written.extend(self.all_queues().iter().flat_map(|queue| queue.take_unsynced()));
+        written.sort_unstable_by(|one, other| one.path().cmp(other.path()));
+        // What a failed sync leaves in the page cache only must never count as being on the disk.
+        let synced = written.iter().try_for_each(|file| file.sync_data());
+        synced.inspect_err(|error| self.log.poison(error))?;
         self.log.sync()?;
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
         Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
-            .write(&self.options.directory)
+            .write(&self.options.disk, &self.options.directory)
     }
 
     /// When the newest segment that has records began: a lower bound is all a checkpoint's time needs to be.
@@ -331,7 +341,8 @@ impl Store {
             let percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
             self.metrics.disk_used_percent.set(u64::from(percent));
             let state = policy.disk_state(percent);
-            let oldest = self.log.segments().first().and_then(|oldest| disk::modified_ms(oldest.file().path()));
+            let oldest =
+                self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
             let age_ms = oldest.map_or(0, |modified| now.0.saturating_sub(modified));
             if !policy.removes(state, age_ms, hour_of_day) || self.log.remove_oldest()?.is_none() {
                 break state;
@@ -356,7 +367,7 @@ impl Store {
 
     /// Bytes used on the log's disk, and bytes there are.
     pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
-        disk::disk_usage(self.log.directory())
+        self.options.disk.usage(self.log.directory())
     }
 
     /// Closes files of queues that nobody uses at the moment.
@@ -366,16 +377,26 @@ impl Store {
         }
     }
 
+    /// Reads the document `config/<name>`; see `document::read`.
+    pub fn read_document(&self, name: &str) -> Result<Option<Value>, StorageError> {
+        document::read(&self.options.disk, &self.options.directory, name)
+    }
+
+    /// Replaces the document `config/<name>`: a crash leaves the old one or the new one.
+    pub fn write_document(&self, name: &str, text: &str) -> Result<(), StorageError> {
+        document::write(&self.options.disk, &self.options.directory, name, text)
+    }
+
     /// Stops in good order: everything on the disk, and no sign of an unclean stop left behind.
     pub fn close(&self) -> Result<(), StorageError> {
         self.write_staged()?;
         self.checkpoint()?;
-        disk::remove_file(&self.options.directory.join("abort"))
+        self.options.disk.remove_file(&self.options.directory.join("abort"))
     }
 }
 
-fn new_queue_at(root: &Path, entries_per_file: u64, topic: &TopicName, queue: QueueId) -> QueueIndex {
-    let directory = root.join(topic.as_str()).join(queue.0.to_string());
+fn new_queue_at(options: &Options, topic: &TopicName, queue: QueueId) -> QueueIndex {
+    let directory = options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string());
     let zero = base::QueueOffset(0);
-    QueueIndex::new(topic.clone(), queue, directory, entries_per_file, zero, zero)
+    QueueIndex::new(options.disk.clone(), topic.clone(), queue, directory, options.queue_file_entries, zero, zero)
 }

@@ -23,6 +23,7 @@ const NOW: u64 = 1_700_000_000_000;
 
 fn open(directory: &Path) -> Store {
     let options = Options {
+        disk: storage::disk::Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: SEGMENT_SIZE,

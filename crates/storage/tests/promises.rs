@@ -15,6 +15,7 @@ const SEGMENT_SIZE: u64 = 4096;
 
 fn options(directory: &Path) -> Options {
     Options {
+        disk: storage::disk::Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: SEGMENT_SIZE,

@@ -16,6 +16,7 @@ pub fn directory() -> TempDir {
 /// Options of a store whose files are a few records long.
 pub fn store_options(directory: &Path) -> storage::Options {
     storage::Options {
+        disk: storage::disk::Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: 4096,

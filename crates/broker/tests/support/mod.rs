@@ -35,6 +35,7 @@ pub fn open(directory: &Path, now: Timestamp) -> Bench {
 /// Opens a broker with changed options.
 pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
     let layout = storage::Options {
+        disk: storage::disk::Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: 1 << 20,

@@ -77,6 +77,7 @@ impl Setup {
             young_queue_size: 1 << 30,
         };
         let store = storage::Options {
+            disk: storage::disk::Disk::real(),
             directory: directory.to_owned(),
             log_directory: None,
             segment_size: 1 << 20,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::finding::{Findings, Kind};
 use crate::checkpoint::Checkpoint;
-use crate::disk::{self, DiskFile};
+use crate::disk::Disk;
 use crate::error::StorageError;
 
 /// Bytes of a checkpoint.
@@ -21,17 +21,17 @@ const NOT_LOOKED_AT: &[(&str, &str)] = &[
 /// Reads the checkpoint and tells what is wrong with it.
 pub(crate) fn checkpoint(root: &Path, has_log: bool, findings: &mut Findings) -> Result<Checkpoint, StorageError> {
     let path = root.join("checkpoint");
-    if !disk::exists(&path) {
+    if !Disk::real().exists(&path) {
         if has_log {
             findings.add(Kind::CheckpointMissing, "checkpoint", None, "it is missing");
         }
         return Ok(Checkpoint::default());
     }
-    let size = DiskFile::open_read_only(&path)?.size()?;
-    let checkpoint = Checkpoint::read(root)?;
+    let size = Disk::real().open_read_only(&path)?.size()?;
+    let checkpoint = Checkpoint::read(&Disk::real(), root)?;
     if size != CHECKPOINT_SIZE {
         findings.add(Kind::CheckpointDamaged, "checkpoint", None, format!("{size} bytes, not {CHECKPOINT_SIZE}"));
-    } else if checkpoint.durable.is_none() && Checkpoint::has_own_magic(root)? {
+    } else if checkpoint.durable.is_none() && Checkpoint::has_own_magic(&Disk::real(), root)? {
         findings.add(Kind::CheckpointDamaged, "checkpoint", Some(2048), "its checksum is wrong");
     }
     Ok(checkpoint)
@@ -39,13 +39,13 @@ pub(crate) fn checkpoint(root: &Path, has_log: bool, findings: &mut Findings) ->
 
 /// Looks at everything else.
 pub(crate) fn rest(root: &Path, findings: &mut Findings) -> Result<(), StorageError> {
-    for name in disk::list(&root.join("set-aside"))? {
-        let file = DiskFile::open_read_only(&root.join("set-aside").join(&name));
+    for name in Disk::real().list(&root.join("set-aside"))? {
+        let file = Disk::real().open_read_only(&root.join("set-aside").join(&name));
         let size =
             file.and_then(|file| file.size()).map_or_else(|_| "a folder".to_owned(), |size| format!("{size} bytes"));
         findings.add(Kind::SetAside, format!("set-aside/{name}"), None, size);
     }
-    for name in disk::list(root)? {
+    for name in Disk::real().list(root)? {
         if name.ends_with(".cut") || name.ends_with(".unusable") || name.ends_with(".set-aside") {
             findings.add(Kind::SetAside, name, None, "set aside by a start");
         } else if let Some((_, what)) = NOT_LOOKED_AT.iter().find(|(known, _)| *known == name) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::finding::{Findings, Kind};
 use super::queues::Queues;
-use crate::disk::{self, DiskFile};
+use crate::disk::Disk;
 use crate::recover::DELAY_TOPIC;
 
 /// Larger documents are not read: no broker writes such.
@@ -33,7 +33,7 @@ impl Documents {
     /// Reads all of `config` below `root`.
     pub(crate) fn read(root: &Path, findings: &mut Findings) -> Self {
         let mut documents = Self::default();
-        let names = disk::list(&root.join("config")).unwrap_or_else(|error| {
+        let names = Disk::real().list(&root.join("config")).unwrap_or_else(|error| {
             findings.add(Kind::Unreadable, "config", None, error.to_string());
             Vec::new()
         });
@@ -144,11 +144,11 @@ enum Parsed {
 
 fn parse(root: &Path, file: &str, name: &str) -> Parsed {
     let path = root.join(file);
-    let size = DiskFile::open_read_only(&path).and_then(|file| file.size()).unwrap_or(0);
+    let size = Disk::real().open_read_only(&path).and_then(|file| file.size()).unwrap_or(0);
     if size > DOCUMENT_SIZE_MAX {
         return Parsed::Broken(format!("{size} bytes: too large for a document"));
     }
-    let bytes = match disk::read_file(&path) {
+    let bytes = match Disk::real().read_file(&path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Parsed::Missing,
         Err(error) => return Parsed::Broken(error.to_string()),

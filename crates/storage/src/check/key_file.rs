@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use super::finding::{Findings, Kind};
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::key_index::{ENTRY_SIZE, HEADER_SIZE, Header, IndexEntry, SLOT_SIZE, Shape};
 
@@ -34,7 +34,7 @@ pub(crate) struct KeyFile {
 impl KeyFile {
     /// Opens a file and finds out its shape: `usual`, or else what its contents allow.
     pub(crate) fn open(path: &Path, shown: String, usual: Shape) -> Result<Option<Self>, StorageError> {
-        let file = DiskFile::open_read_only(path)?;
+        let file = Disk::real().open_read_only(path)?;
         let size = file.size()?;
         if size < HEADER_SIZE as u64 {
             return Ok(None);

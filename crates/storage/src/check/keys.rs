@@ -9,7 +9,7 @@ use base::record::Record;
 use super::finding::{Findings, Kind};
 use super::key_file::KeyFile;
 use super::scene::Scene;
-use crate::disk::{self, DiskFile};
+use crate::disk::Disk;
 use crate::key_index::{IndexEntry, Shape, is_file_name};
 use crate::recover::{has_keys, keys_of};
 
@@ -49,7 +49,7 @@ impl Keys {
     /// Lists `index` of the data directory `root`.
     pub(crate) fn open(root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
         let directory = root.join("index");
-        let found = disk::list(&directory).unwrap_or_else(|error| {
+        let found = Disk::real().list(&directory).unwrap_or_else(|error| {
             findings.add(Kind::Unreadable, "index", None, error.to_string());
             Vec::new()
         });
@@ -78,12 +78,13 @@ impl Keys {
         keys.judge_sizes(findings);
         keys.names.reverse();
         keys.files = keys.names.len() as u64;
-        keys.is_there = disk::exists(&keys.directory);
+        keys.is_there = Disk::real().exists(&keys.directory);
         keys
     }
 
     fn judge_sizes(&mut self, findings: &mut Findings) {
-        let size_of = |name: &String| DiskFile::open_read_only(&self.directory.join(name)).and_then(|file| file.size());
+        let size_of =
+            |name: &String| Disk::real().open_read_only(&self.directory.join(name)).and_then(|file| file.size());
         let sizes: Vec<_> = self.names.iter().map(size_of).collect();
         let Some(usual) = super::usual_size(sizes.iter().flatten().copied(), self.shape.file_size()) else { return };
         let mut names = Vec::new();

@@ -8,7 +8,7 @@ use base::record::{self, Kind as PlaceKind, Record};
 
 use super::finding::{Findings, Kind};
 use super::spans::Spans;
-use crate::disk;
+use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::recover::is_in_place;
 use crate::segment::Segment;
@@ -32,7 +32,7 @@ impl LogFiles {
     ) -> Result<Self, StorageError> {
         let shown = super::shown(root, directory);
         let mut log = Self { segments: Vec::new(), shown, gaps: Spans::default() };
-        for name in disk::list(directory)? {
+        for name in Disk::real().list(directory)? {
             let base = name.parse::<u64>().ok().filter(|base| name.len() == 20 && *base <= i64::MAX as u64);
             let file = log.file(&name);
             let Some(base) = base else {

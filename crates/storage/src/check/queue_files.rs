@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Findings, Kind};
-use crate::disk::{self, DiskFile};
+use crate::disk::{Disk, DiskFile};
 use crate::queue_index::{ENTRY_SIZE, Entry};
 use crate::segment::file_name;
 
@@ -48,7 +48,7 @@ impl QueueFiles {
     pub(crate) fn open(root: &Path, usual_entries: u64, findings: &mut Findings) -> Self {
         let mut files = Self {
             root: root.join("consumequeue"),
-            is_there: disk::exists(&root.join("consumequeue")),
+            is_there: Disk::real().exists(&root.join("consumequeue")),
             file_size: 0,
             page_entries: 0,
             topics: Vec::new(),
@@ -88,7 +88,7 @@ impl QueueFiles {
         for name in list(&directory, &shown, findings) {
             let start = name.parse::<u64>().ok().filter(|start| name.len() == 20 && *start <= i64::MAX as u64);
             let file = format!("{shown}/{name}");
-            let size = DiskFile::open_read_only(&directory.join(&name)).and_then(|file| file.size());
+            let size = Disk::real().open_read_only(&directory.join(&name)).and_then(|file| file.size());
             match (start, size) {
                 (None, _) => findings.add(Kind::UnknownFile, file, None, "no name of a queue's file"),
                 (_, Err(error)) => findings.add(Kind::Unreadable, file, None, error.to_string()),
@@ -243,7 +243,7 @@ impl QueueFiles {
 
     fn open_file(&self, queue: usize, start: u64) -> Option<DiskFile> {
         let (topic, number) = self.name(queue);
-        DiskFile::open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
+        Disk::real().open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
     }
 
     /// Bytes of up to `count` entries of one file; fewer at its end. What cannot be read is told as missing entries.
@@ -298,7 +298,7 @@ impl QueueFiles {
 }
 
 fn list(path: &Path, shown: &str, findings: &mut Findings) -> Vec<String> {
-    disk::list(path).unwrap_or_else(|error| {
+    Disk::real().list(path).unwrap_or_else(|error| {
         findings.add(Kind::Unreadable, shown, None, error.to_string());
         Vec::new()
     })

@@ -12,9 +12,8 @@ use super::{Options, Store, new_queue_at};
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
 use crate::cut;
-use crate::disk;
 use crate::error::StorageError;
-use crate::key_index::{KeyIndex, Shape};
+use crate::key_index::{KeyIndex, Shape, Sure};
 use crate::recover::{self, Recovery, RecoveryProgress, Replay, ReplayRules};
 use crate::segment::Segment;
 
@@ -26,29 +25,28 @@ impl Store {
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, Recovery), StorageError> {
         let root = options.directory.clone();
-        let lock = disk::lock_directory(&root)?;
-        let mut recovery = Recovery { was_clean: !disk::exists(&root.join("abort")), ..Recovery::default() };
+        let disk = options.disk.clone();
+        let lock = disk.lock_directory(&root)?;
+        let mut recovery = Recovery { was_clean: !disk.exists(&root.join("abort")), ..Recovery::default() };
         let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
-        disk::create_directory(&log_directory)?;
-        let (segments, segment_size) = recover::open_segments(&log_directory, options.segment_size)?;
-        options.segment_size = segment_size;
-        let checkpoint = Checkpoint::read(&root)?;
+        disk.create_directory(&log_directory)?;
+        let checkpoint = Checkpoint::read(&disk, &root)?;
+        let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
         let queue_root = root.join("consumequeue");
         // After an orderly stop every entry has its record, unless the segment was taken away since.
         let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
         let entries_sure = if recovery.was_clean { log_end } else { sure };
         let unusable = &mut recovery.unusable;
-        let mut queues = recover::open_queues(&root, options.queue_file_entries, entries_sure, unusable)?;
-        let queues_usable = unusable.is_empty() && disk::exists(&queue_root);
+        let to_check = if recovery.was_clean { &[][..] } else { &segments };
+        let mut queues = recover::open_queues(&options, entries_sure, to_check, unusable)?;
+        let queues_usable = unusable.is_empty() && disk.exists(&queue_root);
         let (key_index, keys_from) = open_key_index(&options, &segments, sure, unusable)?;
         let entries_from = if queues_usable { sure } else { start_of(&segments) };
         recovery.entries_made_again = !queues_usable && !segments.is_empty();
         // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
         let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-        let new_queue = |topic: &TopicName, queue: QueueId| {
-            Arc::new(new_queue_at(&queue_root, options.queue_file_entries, topic, queue))
-        };
+        let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(&options, topic, queue));
         let replay = Replay {
             segments: &segments,
             durable,
@@ -62,14 +60,23 @@ impl Store {
             progress,
         };
         let end = replay.run(entries_from.min(keys_from))?;
-        let segments = cut::cut_log(log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
-        let log = CommitLog::new(log_directory, segment_size, segments, end, options.recent_size, metrics.clone());
+        let segments = cut::cut_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
+        let log = CommitLog::new(
+            disk,
+            log_directory,
+            options.segment_size,
+            segments,
+            (sure.min(end), end),
+            options.recent_size,
+            metrics.clone(),
+        );
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
             log,
             queues: RwLock::new(queues),
             key_index,
             unindexed: Mutex::default(),
+            flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
             writes_refused: AtomicBool::new(false),
@@ -85,29 +92,27 @@ impl Store {
     /// Brings the directory to where recovery has come: from here on an unclean stop leaves its sign.
     fn begin(&self) -> Result<(), StorageError> {
         self.settle_queues()?;
-        let root = &self.options.directory;
+        let (disk, root) = (&self.options.disk, &self.options.directory);
         // Made even if nothing goes in: a missing one would count as lost at the next start.
-        disk::create_directory(&root.join("consumequeue"))?;
+        disk.create_directory(&root.join("consumequeue"))?;
         if self.key_index.is_some() {
-            disk::create_directory(&root.join("index"))?;
+            disk.create_directory(&root.join("index"))?;
         }
         // Without room for more it still serves what there is.
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
-        disk::replace_file(&root.join("abort"), format!("{}\n", std::process::id()).as_bytes())?;
-        disk::remove_file(&root.join("abort.bak"))?;
+        disk.replace_file(&root.join("abort"), format!("{}\n", std::process::id()).as_bytes())?;
+        disk.remove_file(&root.join("abort.bak"))?;
         self.checkpoint()
     }
 
     /// Brings every queue to what the log holds, no more and no less.
     fn settle_queues(&self) -> Result<(), StorageError> {
         let first = self.log.first();
-        for queue in self.all_queues() {
+        let mut queues = self.all_queues();
+        recover::sort(&mut queues);
+        for queue in queues {
             queue.flush()?;
-            cut::cut_queue(
-                &self.queue_path(queue.topic(), queue.queue()),
-                self.options.queue_file_entries,
-                queue.end(),
-            )?;
+            queue.cut()?;
             queue.drop_before(first)?;
             queue.close_files();
         }
@@ -131,13 +136,10 @@ fn open_key_index(
     }
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let directory = options.directory.join("index");
-    let (was_there, unusable_before) = (disk::exists(&directory), unusable.len());
-    let (index, last) = KeyIndex::open(directory, shape, unusable)?;
-    let keys_from = match last {
-        Some(last) => recover::end_of_record(segments, last).max(sure),
-        // No message had a key so far.
-        None if was_there && unusable.len() == unusable_before => sure,
-        None => start_of(segments),
-    };
+    let (was_there, unusable_before) = (options.disk.exists(&directory), unusable.len());
+    let has_key = |place: LogOffset, hash: u32| recover::has_key(segments, place, hash);
+    let index = KeyIndex::open(&options.disk, directory, shape, Sure { below: sure, has_key: &has_key }, unusable)?;
+    let is_usable = was_there && unusable.len() == unusable_before;
+    let keys_from = if is_usable { sure } else { start_of(segments) };
     Ok((Some(index), keys_from))
 }

@@ -57,7 +57,7 @@ fn nearest(directory: &Path) -> PathBuf {
 }
 
 fn space(path: &Path) -> Option<Space> {
-    let (used, all) = storage::disk::disk_usage(path).ok()?;
+    let (used, all) = storage::disk::Disk::real().usage(path).ok()?;
     // Rounded up, as `df` does.
     let used_percent = (used * 100).div_ceil(all.max(1)).min(100) as u8;
     Some(Space { free: all.saturating_sub(used), used_percent })

@@ -1,0 +1,370 @@
+//! A disk in memory that fails when it is told to, and that a power cut can rob of what was not synced.
+//!
+//! Owns a `MemoryDisk`, which is what the page cache shows, and the history of what was done to it. **Always holds**: while no
+//! failure is set, it cannot be told from the memory disk. `after_power_cut` makes the disk of any moment of the
+//! history anew; `disk::history` says what may be lost. A killed process loses nothing: open the same disk again.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::history::{Change, History};
+use super::memory::{MemoryDisk, MemoryFile};
+use super::{FileHandle, FileState, FileSystem, Opening};
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Everything that changes the disk or puts a change on it.
+    Change,
+    /// Opening, or making, a file.
+    Open,
+    /// Reading bytes of a file.
+    Read,
+    /// Writing bytes of a file, or clearing them.
+    Write,
+    /// Giving a file its size, with or without room for it.
+    Resize,
+    /// Syncing a file.
+    Sync,
+    /// Syncing a directory.
+    SyncDirectory,
+    /// Making a directory, renaming, linking, removing.
+    Name,
+}
+
+/// A failure to come.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    operation: Operation,
+    path_part: String,
+    passes: u64,
+    times: u64,
+    effect: Effect,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Effect {
+    Error(i32),
+    Short(usize),
+}
+
+impl Failure {
+    /// `operation` fails with an error of the operating system, such as `EIO`: from now on, everywhere.
+    pub fn error(operation: Operation, code: i32) -> Self {
+        Self { operation, path_part: String::new(), passes: 0, times: u64::MAX, effect: Effect::Error(code) }
+    }
+
+    /// A write takes `size` bytes at most and says so.
+    pub fn short_write(size: usize) -> Self {
+        Self { effect: Effect::Short(size), ..Self::error(Operation::Write, 0) }
+    }
+
+    /// Only where the path contains `part`.
+    #[must_use]
+    pub fn at(mut self, part: &str) -> Self {
+        part.clone_into(&mut self.path_part);
+        self
+    }
+
+    /// Only after it went well `passes` times.
+    #[must_use]
+    pub fn after(mut self, passes: u64) -> Self {
+        self.passes = passes;
+        self
+    }
+
+    /// Only so many times.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = times;
+        self
+    }
+}
+
+/// A disk that fails on demand. Copies of the value are the same disk.
+#[derive(Clone)]
+pub struct FaultyDisk(Arc<Shared>);
+
+struct Shared {
+    memory: MemoryDisk,
+    /// Held through each operation, so that the history is in the order things happened.
+    state: Mutex<State>,
+}
+
+struct State {
+    history: History,
+    failures: Vec<Failure>,
+}
+
+impl fmt::Debug for FaultyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyDisk({} changes)", self.points())
+    }
+}
+
+impl FaultyDisk {
+    /// A disk that holds what `memory` holds, all of it synced. `memory` is left alone from now on.
+    pub fn over(memory: &MemoryDisk) -> Self {
+        let state = State { history: History::starting_with(memory.copy()), failures: Vec::new() };
+        Self(Arc::new(Shared { memory: memory.copy(), state: Mutex::new(state) }))
+    }
+
+    /// Lets something fail from now on.
+    pub fn fail(&self, failure: Failure) {
+        self.0.state.lock().failures.push(failure);
+    }
+
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        self.0.state.lock().failures.clear();
+    }
+
+    /// The disk as programs see it, to look at and to damage behind the store's back.
+    pub fn memory(&self) -> &MemoryDisk {
+        &self.0.memory
+    }
+
+    /// Moments a power can be cut at so far: after each change, and before all of them.
+    pub fn points(&self) -> usize {
+        self.0.state.lock().history.changes.len()
+    }
+
+    /// What was done since, one line a change, without the bytes.
+    pub fn trace(&self) -> Vec<String> {
+        let state = self.0.state.lock();
+        let line = |change: &Change| match change {
+            Change::Write(file, position, bytes) => {
+                format!("Write({file}, {position}, {} bytes, crc {:08x})", bytes.len(), crc32fast::hash(bytes))
+            }
+            other => format!("{other:?}"),
+        };
+        state.history.changes.iter().map(line).collect()
+    }
+
+    /// The disk after the power was cut once `point` changes were made. `survives` is asked about everything that was not
+    /// sure by then, in order.
+    pub fn after_power_cut(&self, point: usize, mut survives: impl FnMut() -> bool) -> MemoryDisk {
+        self.0.state.lock().history.image(point, &mut survives)
+    }
+
+    /// Does `act` if nothing keeps `operation` from it, and notes what it says was changed.
+    fn step<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        act: impl FnOnce(&MemoryDisk, Option<usize>, &mut Vec<Change>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.0.state.lock();
+        let mut size_max = None;
+        match state.effect_on(operation, path) {
+            Some((_, Effect::Error(code))) => return Err(io::Error::from_raw_os_error(code)),
+            Some((_, Effect::Short(size))) => size_max = Some(size),
+            None => {}
+        }
+        act(&self.0.memory, size_max, &mut state.history.changes)
+    }
+}
+
+impl State {
+    /// What keeps `operation` from going well, and as which operation it was told to fail.
+    fn effect_on(&mut self, operation: Operation, path: &Path) -> Option<(Operation, Effect)> {
+        let is_change = !matches!(operation, Operation::Open | Operation::Read);
+        let path = path.to_string_lossy();
+        let mut effect = None;
+        for failure in &mut self.failures {
+            let is_meant = failure.operation == operation || failure.operation == Operation::Change && is_change;
+            if !is_meant || !path.contains(&failure.path_part) {
+                continue;
+            }
+            if failure.passes > 0 {
+                failure.passes -= 1;
+            } else if failure.times > 0 {
+                failure.times -= 1;
+                effect.get_or_insert((failure.operation, failure.effect));
+            }
+        }
+        effect
+    }
+}
+
+impl FileSystem for FaultyDisk {
+    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn FileHandle>> {
+        let file = self.step(Operation::Open, path, |memory, _, changes| {
+            let (file, is_made) = memory.open_file(path, opening)?;
+            if is_made {
+                changes.push(Change::Name(path.to_owned(), file.contents.number));
+            }
+            Ok(file)
+        })?;
+        Ok(Box::new(FaultyFile { disk: self.clone(), file, path: path.to_owned() }))
+    }
+
+    fn examine(&self, path: &Path) -> io::Result<FileState> {
+        self.0.memory.examine(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.0.memory.list(path)
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        self.step(Operation::Name, path, |memory, _, changes| {
+            memory.make_directory(path)?;
+            changes.push(Change::MakeDirectory(path.to_owned()));
+            Ok(())
+        })
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.step(Operation::Name, path, |memory, _, changes| {
+            memory.remove_file(path)?;
+            changes.push(Change::Remove(path.to_owned()));
+            Ok(())
+        })
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.memory.list(path)?;
+        // Name by name, as the system does it.
+        for (name, _) in self.0.memory.everything_in(path) {
+            self.step(Operation::Name, &name, |memory, _, changes| {
+                memory.remove_name(&name);
+                changes.push(Change::Remove(name.clone()));
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(Operation::Name, to, |memory, _, changes| {
+            let number = memory.number_of(from)?;
+            memory.rename(from, to)?;
+            changes.push(Change::Rename(from.to_owned(), to.to_owned(), number));
+            Ok(())
+        })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(Operation::Name, to, |memory, _, changes| {
+            let number = memory.number_of(from)?;
+            memory.link(from, to)?;
+            changes.push(Change::Name(to.to_owned(), number));
+            Ok(())
+        })
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.step(Operation::SyncDirectory, path, |memory, _, changes| {
+            memory.sync_directory(path)?;
+            changes.push(Change::SyncDirectory(path.to_owned()));
+            Ok(())
+        })
+    }
+
+    fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
+        self.0.memory.usage(path)
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    disk: FaultyDisk,
+    file: MemoryFile,
+    path: PathBuf,
+}
+
+impl FaultyFile {
+    fn number(&self) -> u64 {
+        self.file.contents.number
+    }
+
+    /// Changes the file and notes its new size, if that is another one.
+    fn change(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&MemoryFile, Option<usize>) -> io::Result<(usize, Option<Change>)>,
+    ) -> io::Result<usize> {
+        self.disk.step(operation, &self.path, |_, size_max, changes| {
+            let before = self.file.size()?;
+            let outcome = act(&self.file, size_max);
+            let after = self.file.size()?;
+            if after != before {
+                changes.push(Change::Size(self.number(), after));
+            }
+            let (count, change) = outcome?;
+            changes.extend(change);
+            Ok(count)
+        })
+    }
+}
+
+impl FileHandle for FaultyFile {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn write(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        self.change(Operation::Write, |file, size_max| {
+            let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            bytes.truncate(size_max.unwrap_or(usize::MAX));
+            let count = file.write(&[IoSlice::new(&bytes)], position)?;
+            Ok((count, Some(Change::Write(self.number(), position, bytes))))
+        })
+    }
+
+    fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
+        self.disk.step(Operation::Read, &self.path, |_, _, _| self.file.read(buffer, position, may_wait))
+    }
+
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+        let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
+        self.disk.step(Operation::Read, &self.path, read)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.change(Operation::Resize, |file, _| file.set_size(size).map(|()| (0, None))).map(|_| ())
+    }
+
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        self.change(Operation::Resize, |file, _| file.reserve(size).map(|()| (0, None))).map(|_| ())
+    }
+
+    fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()> {
+        let change = Change::Clear(self.number(), position, end);
+        self.change(Operation::Write, |file, _| {
+            file.clear(position, end, keeps_room)?;
+            Ok((0, Some(change)))
+        })
+        .map(|_| ())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.0.state.lock();
+        match state.effect_on(Operation::Sync, &self.path) {
+            Some((meant, Effect::Error(code))) => {
+                // Where every change fails, the machine has stopped: the disk was not even asked.
+                if meant == Operation::Sync {
+                    state.history.changes.push(Change::FailedSync(self.number()));
+                }
+                Err(io::Error::from_raw_os_error(code))
+            }
+            _ => {
+                state.history.changes.push(Change::Sync(self.number()));
+                Ok(())
+            }
+        }
+    }
+
+    fn start_write_back(&self, _position: u64, _size: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+}

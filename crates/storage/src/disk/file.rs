@@ -1,0 +1,193 @@
+//! An open file as the store uses it: whole reads and writes, errors that name the file, names synced with the bytes.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use super::{Disk, FileHandle};
+use crate::error::StorageError;
+
+/// Slices a system takes in one vectored write.
+const VECTOR_SLICES_MAX: usize = 1024;
+
+/// Directories whose names changed when a file was made, and the disk they are on.
+type NewNames = (Disk, Vec<PathBuf>);
+
+/// An open file with its path, for error texts.
+#[derive(Debug)]
+pub struct DiskFile {
+    handle: Box<dyn FileHandle>,
+    path: PathBuf,
+    /// What the next sync must put on the disk besides the bytes, for them to be found again.
+    new_names: Mutex<Option<Box<NewNames>>>,
+}
+
+impl DiskFile {
+    pub(super) fn new(handle: Box<dyn FileHandle>, path: &Path, new_names: Option<NewNames>) -> Self {
+        Self { handle, path: path.to_owned(), new_names: Mutex::new(new_names.map(Box::new)) }
+    }
+
+    pub(super) fn prepare(&self, size: u64, reserve: bool) -> Result<(), StorageError> {
+        let found = self.size()?;
+        if found == size {
+            return Ok(());
+        }
+        if found == 0 && reserve {
+            return self.handle.reserve(size).map_err(StorageError::io("reserve space for", &self.path));
+        }
+        self.handle.set_size(size).map_err(StorageError::io("set the size of", &self.path))
+    }
+
+    /// Has the next sync put the names on the disk that lead here, the lowest `levels` of them: whoever made the file may
+    /// have been killed before they were synced.
+    pub(crate) fn doubt_names(&self, disk: &Disk, levels: usize) {
+        let above = self.path.ancestors().skip(1).take(levels).filter(|at| !at.as_os_str().is_empty());
+        let mut new_names = self.new_names.lock();
+        let names = new_names.get_or_insert_with(|| Box::new((disk.clone(), Vec::new())));
+        for directory in above {
+            if !names.1.iter().any(|known| known == directory) {
+                names.1.push(directory.to_owned());
+            }
+        }
+    }
+
+    /// Path it was opened under.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> Result<u64, StorageError> {
+        self.handle.size().map_err(StorageError::io("examine", &self.path))
+    }
+
+    /// Writes `slices` one after the other from `position` on.
+    pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], mut position: u64) -> Result<(), StorageError> {
+        let mut owned: Vec<IoSlice<'_>> = slices.to_vec();
+        let mut rest: &mut [IoSlice<'_>] = &mut owned;
+        // An empty slice in front would read as a disk that takes nothing.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let window = rest.get(..VECTOR_SLICES_MAX).unwrap_or(rest);
+            let written = match self.handle.write(window, position) {
+                Ok(0) => return Err(StorageError::io("write", &self.path)(io::ErrorKind::WriteZero.into())),
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(StorageError::io("write", &self.path)(error)),
+            };
+            position += written as u64;
+            IoSlice::advance_slices(&mut rest, written);
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at `position`.
+    pub fn write_at(&self, bytes: &[u8], position: u64) -> Result<(), StorageError> {
+        self.write_vectored_at(&[IoSlice::new(bytes)], position)
+    }
+
+    /// Fills `buffer` from `position`, waiting for the disk if need be.
+    pub fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<(), StorageError> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.handle.read(rest, position + done as u64, true) {
+                Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(StorageError::io("read", &self.path)(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `buffer` from `position` if all of it is in the page cache; else `WouldBlock`.
+    pub fn read_at_if_cached(&self, buffer: &mut [u8], position: u64) -> Result<(), StorageError> {
+        match self.handle.read(buffer, position, false) {
+            Ok(count) if count == buffer.len() => Ok(()),
+            Ok(_) => Err(StorageError::WouldBlock),
+            Err(error) if is_not_now(&error) => Err(StorageError::WouldBlock),
+            Err(error) => Err(StorageError::io("read", &self.path)(error)),
+        }
+    }
+
+    /// Adds `count` bytes from `position` on to `buffer`, whose memory need not be cleared for it: for large reads. If they
+    /// may not wait for the disk and are not in the page cache, `WouldBlock`.
+    pub fn read_into(
+        &self,
+        buffer: &mut Vec<u8>,
+        count: usize,
+        position: u64,
+        may_wait: bool,
+    ) -> Result<(), StorageError> {
+        buffer.reserve_exact(count);
+        let start = buffer.len();
+        while buffer.len() < start + count {
+            let done = buffer.len() - start;
+            match self.handle.read_into(buffer, count - done, position + done as u64, may_wait) {
+                Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if may_wait && error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if !may_wait && is_not_now(&error) => return Err(StorageError::WouldBlock),
+                Err(error) => return Err(StorageError::io("read", &self.path)(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what was written on the disk, and for a new file the names that lead to it.
+    pub fn sync_data(&self) -> Result<(), StorageError> {
+        self.handle.sync().map_err(StorageError::io("sync", &self.path))?;
+        let mut new_names = self.new_names.lock();
+        if let Some(names) = &*new_names {
+            let (disk, directories) = &**names;
+            directories.iter().try_for_each(|directory| disk.sync_directory(directory))?;
+        }
+        *new_names = None;
+        Ok(())
+    }
+
+    /// Tells the kernel that a range will be read soon, so that the disk works meanwhile. Promises nothing.
+    pub fn will_need(&self, position: u64, size: u64) {
+        self.handle.will_need(position, size);
+    }
+
+    /// The first place from `position` on that may hold something: what was never written is passed over, where the file
+    /// system can tell. `None` if nothing follows.
+    pub fn next_data(&self, position: u64) -> Option<u64> {
+        self.handle.next_data(position)
+    }
+
+    /// Has the kernel begin to write a range to the disk, without waiting for it and without promising anything: a later
+    /// `sync_data` then finds little left to do, and the kernel never has so much unwritten that it stops a writer.
+    pub fn start_write_back(&self, position: u64, size: u64) -> Result<(), StorageError> {
+        self.handle.start_write_back(position, size).map_err(StorageError::io("write back", &self.path))
+    }
+
+    /// Makes everything from `position` to `end` read as zeroes, without changing the size; with `keeps_room`, without
+    /// giving back reserved room where the file system can do that.
+    pub fn clear(&self, position: u64, end: u64, keeps_room: bool) -> Result<(), StorageError> {
+        if position >= end {
+            return Ok(());
+        }
+        match self.handle.clear(position, end, keeps_room) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_zeroes(position, end),
+            outcome => outcome.map_err(StorageError::io("clear", &self.path)),
+        }
+    }
+
+    fn write_zeroes(&self, mut position: u64, end: u64) -> Result<(), StorageError> {
+        let zeroes = [0; 64 * 1024];
+        while position < end {
+            let count = zeroes.len().min((end - position) as usize);
+            self.write_at(zeroes.get(..count).unwrap_or_default(), position)?;
+            position += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a read that may not wait is left to a thread that may: not in memory, or a file system without such reads.
+fn is_not_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::Unsupported)
+}

@@ -1,0 +1,162 @@
+//! The machine's file system: this module alone opens, renames, truncates and syncs files.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
+use rustix::io::ReadWriteFlags;
+
+use super::{FileHandle, FileState, FileSystem, Opening};
+
+/// Files as Linux has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl FileSystem for RealDisk {
+    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn FileHandle>> {
+        let (is_made, is_written) = (opening == Opening::MadeIfMissing, opening != Opening::ReadOnly);
+        let file = OpenOptions::new().read(true).write(is_written).create(is_made).truncate(false).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn examine(&self, path: &Path) -> io::Result<FileState> {
+        let metadata = fs::metadata(path)?;
+        let modified = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Ok(FileState { size: metadata.len(), modified_ms: u64::try_from(modified.as_millis()).unwrap_or(u64::MAX) })
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
+        let figures = rustix::fs::statvfs(path)?;
+        let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
+        let free = figures.f_bavail.saturating_mul(figures.f_frsize);
+        Ok((used, used.saturating_add(free)))
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl FileHandle for RealFile {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn write(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwritev(&self.0, slices, position)?)
+    }
+
+    fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
+        let flags = if may_wait { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
+        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(buffer)], position, flags);
+        read.map_err(|errno| sorted(errno.into()))
+    }
+
+    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+        let flags = if may_wait { 0 } else { libc::RWF_NOWAIT };
+        let room = buffer.spare_capacity_mut();
+        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
+        let position = i64::try_from(position).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
+        let read = unsafe { libc::preadv2(self.0.as_raw_fd(), &raw const room, 1, position, flags) };
+        let read = usize::try_from(read).map_err(|_| sorted(io::Error::last_os_error()))?;
+        // SAFETY: so many bytes of the spare room were just written.
+        unsafe { buffer.set_len(buffer.len() + read) };
+        Ok(read)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, size)?)
+    }
+
+    fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()> {
+        let clear = |how| rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, position, end - position);
+        // Not every file system can do the first.
+        if keeps_room && clear(FallocateFlags::ZERO_RANGE).is_ok() {
+            return Ok(());
+        }
+        clear(FallocateFlags::PUNCH_HOLE).map_err(|errno| sorted(errno.into()))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn will_need(&self, position: u64, size: u64) {
+        let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(size), Advice::WillNeed);
+    }
+
+    fn next_data(&self, position: u64) -> Option<u64> {
+        match rustix::fs::seek(&self.0, SeekFrom::Data(position)) {
+            Ok(found) => Some(found.max(position)),
+            Err(rustix::io::Errno::NXIO) => None,
+            // A file system that cannot tell.
+            Err(_) => self.size().ok().filter(|size| position < *size).map(|_| position),
+        }
+    }
+
+    fn lock_holder(&self) -> io::Result<Option<u32>> {
+        let wanted = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
+        let holder = rustix::process::fcntl_getlk(&self.0, &wanted)?;
+        Ok(holder.map(|lock| lock.pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())))
+    }
+
+    fn start_write_back(&self, position: u64, size: u64) -> io::Result<()> {
+        let (Ok(position), Ok(size)) = (i64::try_from(position), i64::try_from(size)) else { return Ok(()) };
+        #[expect(unsafe_code, reason = "a system call that takes an open file and three numbers")]
+        // SAFETY: the descriptor is open for as long as `self` is, and no memory is passed.
+        let outcome = unsafe { libc::sync_file_range(self.0.as_raw_fd(), position, size, libc::SYNC_FILE_RANGE_WRITE) };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        // The first lock excludes Java brokers and other processes, the second another store in this process.
+        let locked = rustix::fs::fcntl_lock(&self.0, FlockOperation::NonBlockingLockExclusive)
+            .and_then(|()| rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive));
+        Ok(locked.is_ok())
+    }
+}
+
+/// Gives the one error that asks for another way its kind: a file system that lacks the operation.
+fn sorted(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { io::ErrorKind::Unsupported.into() } else { error }
+}

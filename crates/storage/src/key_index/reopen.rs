@@ -1,0 +1,114 @@
+//! Opens key-index files again after a stop: what was synced with the checkpoint is kept, what came later is dropped and made
+//! again from the log.
+//!
+//! A header may speak of entries that a power cut took, since nothing orders the two on the disk but a sync. So a file is believed
+//! only as far as its entries lie below the checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::LogOffset;
+
+use super::{ENTRY_SIZE, Growing, Header, IndexEntry, Shape, State};
+use crate::disk::{Disk, DiskFile};
+use crate::error::StorageError;
+
+/// The least that any disk writes whole.
+const SECTOR_SIZE: u64 = 512;
+
+/// Which keys are sure to be on the disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Sure<'a> {
+    /// Those of records below this.
+    pub(crate) below: LogOffset,
+    /// Tells whether the log has a record at a place with a key of that hash.
+    pub(crate) has_key: &'a dyn Fn(LogOffset, u32) -> Result<bool, StorageError>,
+}
+
+impl Shape {
+    /// Whether an entry does not lie within one sector, which a disk writes whole.
+    pub(super) const fn is_across_sectors(self, number: u32) -> bool {
+        let begin = self.entry_at(number);
+        begin / SECTOR_SIZE != (begin + ENTRY_SIZE as u64 - 1) / SECTOR_SIZE
+    }
+}
+
+impl State {
+    /// Drops keys of records from `sure` on, which may be there in part or not at all, and opens the last file to grow
+    /// further.
+    pub(super) fn cut(
+        &mut self,
+        disk: &Disk,
+        directory: &Path,
+        shape: Shape,
+        sure: Sure<'_>,
+    ) -> Result<(), StorageError> {
+        while let Some(newest) = self.sealed.pop() {
+            if newest.header.next_entry > 1 && newest.header.first_offset < sure.below.0 {
+                let is_full = newest.header.next_entry >= shape.entry_count;
+                if is_full && newest.header.last_offset < sure.below.0 {
+                    self.sealed.push(newest);
+                } else {
+                    self.growing = Some(Growing::reopen(newest.file, newest.header, shape, sure)?);
+                }
+                break;
+            }
+            // Nothing in it is sure. It must not come back when what it points at has long been written over.
+            disk.remove_file(newest.file.path())?;
+            disk.sync_directory(directory)?;
+        }
+        Ok(())
+    }
+}
+
+impl Growing {
+    /// Makes the slots again from the entries: on the disk they may be older or newer than the header. Entries from the
+    /// first on that is not sure are dropped.
+    pub(super) fn reopen(
+        file: Arc<DiskFile>,
+        mut header: Header,
+        shape: Shape,
+        sure: Sure<'_>,
+    ) -> Result<Self, StorageError> {
+        const ENTRIES_AT_ONCE: u32 = 50_000;
+        let mut slots = vec![0; shape.slot_count as usize];
+        let mut number = 1;
+        let mut buffer = Vec::new();
+        let mut last: Option<(IndexEntry, u32, u64)> = None;
+        let end = header.next_entry.min(shape.entry_count);
+        let is_doubtful = header.last_offset >= sure.below.0;
+        (header.used_slots, header.last_offset) = (0, header.first_offset);
+        'entries: while number < end {
+            let count = ENTRIES_AT_ONCE.min(end - number);
+            buffer.resize(count as usize * ENTRY_SIZE, 0);
+            file.read_at(&mut buffer, shape.entry_at(number))?;
+            for entry in buffer.chunks_exact(ENTRY_SIZE).filter_map(IndexEntry::decode) {
+                let is_zero = entry.hash == 0 && entry.log_offset == 0 && entry.previous == 0;
+                if is_zero || entry.log_offset >= sure.below.0 || entry.log_offset < header.last_offset {
+                    break 'entries;
+                }
+                if let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize) {
+                    header.used_slots += u32::from(*slot == 0);
+                    last = Some((entry, *slot, header.last_offset));
+                    *slot = number;
+                }
+                header.last_offset = entry.log_offset;
+                number += 1;
+            }
+        }
+        // An entry across two sectors may be half of what it was, and say anything. Only the last can be such a one.
+        if let Some((entry, before, last_offset)) = last.filter(|_| is_doubtful && shape.is_across_sectors(number - 1))
+            && !(sure.has_key)(LogOffset(entry.log_offset), entry.hash)?
+            && let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize)
+        {
+            *slot = before;
+            header.used_slots -= u32::from(before == 0);
+            header.last_offset = last_offset;
+            number -= 1;
+        }
+        header.next_entry = number;
+        // What lies beyond must not be taken for entries once there are as many again.
+        file.clear(shape.entry_at(number), shape.file_size(), false)?;
+        Ok(Self { file, header, slots, pending: Vec::new(), pending_from: number, slots_changed: true })
+    }
+}

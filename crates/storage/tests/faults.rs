@@ -1,0 +1,318 @@
+//! What a store does when its disk fails, and damage that only a disk made for it can show: named regressions of what the
+//! crash enumeration found.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::PathBuf;
+
+use base::{LogOffset, QueueId, TopicName};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use storage::{Options, ReadMode, StorageError};
+use support::world::{Chance, Model, QUEUES, TOPICS, World};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+fn options(disk: &FaultyDisk) -> Options {
+    Options {
+        log_directory: None,
+        segment_size: 4096,
+        queue_file_entries: 30,
+        key_index_entries: 40,
+        recent_size: 1,
+        ..support::world::options(&mut Chance::new(1), Disk::new(disk.clone()))
+    }
+}
+
+/// A store on a faulty disk with some records, all of them written.
+fn world() -> (FaultyDisk, Options, World, Chance) {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = options(&disk);
+    let mut world = World::open(&options, &Model::default(), 0).expect("opens");
+    let mut chance = Chance::new(7);
+    for _ in 0..8 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    (disk, options, world, chance)
+}
+
+/// After a power cut that keeps what chance says, everything acknowledged is there and the store goes on.
+fn survives_a_power_cut(disk: &FaultyDisk, options: &Options, model: &Model, chance: &mut Chance) {
+    for percent in [0, 20, 50, 80, 100] {
+        let image = disk.after_power_cut(disk.points(), || chance.percent(percent));
+        let options = Options { disk: Disk::new(image), ..options.clone() };
+        let world = World::open(&options, model, model.durable).expect("opens without help");
+        world.live_on(chance);
+    }
+}
+
+#[test]
+fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let (disk, options, mut world, mut chance) = world();
+        world.sync().expect("syncs");
+        world.append(&mut chance).expect("appends");
+        if operation == Operation::Sync {
+            world.write().expect("writes");
+        }
+        disk.fail(Failure::error(operation, EIO).at("commitlog").times(1));
+        let failed = if operation == Operation::Sync { world.sync() } else { world.write() };
+        assert!(failed.is_err());
+        assert!(world.store.poisoned().is_some_and(|why| why.contains("commitlog")), "{operation:?}");
+        // The disk is well again, and still nothing is promised.
+        assert!(matches!(world.append(&mut chance), Err(StorageError::Poisoned(_))));
+        assert!(matches!(world.sync(), Err(StorageError::Poisoned(_))));
+        assert!(world.checkpoint().is_err() && world.close().is_err());
+        let model = world.model.clone();
+        survives_a_power_cut(&disk, &options, &model, &mut chance);
+        drop(world);
+        let world = World::open(&options, &model, model.appended).expect("opens");
+        assert_eq!(world.store.poisoned(), None);
+        world.live_on(&mut chance);
+    }
+}
+
+#[test]
+fn a_failed_sync_of_entries_or_keys_never_counts_as_done() {
+    for part in ["consumequeue", "index"] {
+        let (disk, options, mut world, mut chance) = world();
+        disk.fail(Failure::error(Operation::Sync, EIO).at(part).times(1));
+        assert!(world.checkpoint().is_err());
+        assert!(world.store.poisoned().is_some_and(|why| why.contains(part)));
+        assert!(world.checkpoint().is_err(), "a second one would lie about what the first lost");
+        survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+    }
+}
+
+#[test]
+fn short_writes_are_completed() {
+    let (disk, options, mut world, mut chance) = world();
+    disk.fail(Failure::short_write(7));
+    for _ in 0..5 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    world.checkpoint().expect("checkpoint");
+    world.verify();
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
+fn a_full_disk_refuses_and_takes_messages_again_when_there_is_room() {
+    let (disk, options, mut world, mut chance) = world();
+    disk.fail(Failure::error(Operation::Resize, ENOSPC).at("commitlog"));
+    let refused = loop {
+        match world.append(&mut chance) {
+            Ok(()) => world.write().expect("what has a place is written"),
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.is_disk_full() && world.store.poisoned().is_none(), "{refused}");
+    assert!(world.store.prepare_next_segment().is_err() && world.store.writes_are_refused());
+    world.verify();
+    world.sync().expect("what was taken is kept");
+    disk.heal();
+    world.store.prepare_next_segment().expect("there is room");
+    assert!(!world.store.writes_are_refused());
+    world.append(&mut chance).expect("appends");
+    world.write().expect("writes");
+    world.verify();
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
+fn entries_that_find_no_room_are_written_when_there_is_some() {
+    let (disk, options, mut world, mut chance) = world();
+    for part in ["consumequeue", "index"] {
+        disk.fail(Failure::error(Operation::Write, ENOSPC).at(part));
+        disk.fail(Failure::error(Operation::Resize, ENOSPC).at(part));
+        assert!(world.checkpoint().is_err_and_full());
+        disk.heal();
+        assert_eq!(world.store.poisoned(), None);
+        world.checkpoint().expect("there is room");
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    world.verify();
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+trait IsFull {
+    fn is_err_and_full(&self) -> bool;
+}
+
+impl IsFull for Result<(), StorageError> {
+    fn is_err_and_full(&self) -> bool {
+        self.as_ref().is_err_and(StorageError::is_disk_full)
+    }
+}
+
+#[test]
+fn a_document_that_cannot_be_replaced_stays_as_it_was() {
+    let (disk, options, mut world, mut chance) = world();
+    for operation in [Operation::Open, Operation::Write, Operation::Sync, Operation::Name, Operation::SyncDirectory] {
+        let version = world.begin_document("topics.json");
+        world.write_document("topics.json", version).expect("writes");
+        let version = world.begin_document("topics.json");
+        disk.fail(Failure::error(operation, EIO).at("config"));
+        assert!(world.write_document("topics.json", version).is_err(), "{operation:?}");
+        disk.heal();
+        world.verify();
+        survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+    }
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_nothing_worse() {
+    let (disk, options, mut world, _) = world();
+    world.close().expect("closes");
+    let model = world.model.clone();
+    drop(world);
+    for passes in 0..200 {
+        disk.fail(Failure::error(Operation::Read, EIO).after(passes).times(1));
+        let opened = storage::Store::open(options.clone(), std::sync::Arc::default(), &mut |_| ());
+        disk.heal();
+        if let Ok((store, _)) = opened {
+            store.close().expect("closes");
+        }
+    }
+    let world = World::open(&options, &model, model.appended).expect("opens");
+    let index = world.store.queue(&TopicName::trusted(TOPICS[0]), QueueId(0));
+    let mut entries = Vec::new();
+    index.read(index.first(), 10, ReadMode::MayWait, &mut entries).expect("reads entries");
+    disk.fail(Failure::error(Operation::Read, EIO));
+    assert!(world.store.read(&entries, ReadMode::MayWait).is_err());
+    assert!(world.store.record_at(LogOffset(0)).is_err());
+    assert!(world.store.poisoned().is_none(), "reading breaks no promise");
+    disk.heal();
+    world.verify();
+}
+
+#[test]
+fn a_flipped_bit_is_never_served_and_its_neighbours_are() {
+    let (disk, options, mut world, _) = world();
+    world.close().expect("closes");
+    let model = world.model.clone();
+    drop(world);
+    let path = PathBuf::from("/machine/data/commitlog/00000000000000000000");
+    let world = World::open(&options, &model, model.appended).expect("opens");
+    let mut all = Vec::new();
+    for topic in TOPICS {
+        for queue in (0..QUEUES).map(QueueId) {
+            let index = world.store.queue(&TopicName::trusted(topic), queue);
+            let mut entries = Vec::new();
+            index.read(index.first(), 100, ReadMode::MayWait, &mut entries).expect("reads entries");
+            all.extend(entries);
+        }
+    }
+    drop(world);
+    all.retain(|entry| entry.log_offset.0 + u64::from(entry.size) <= 4096);
+    all.sort_unstable_by_key(|entry| entry.log_offset);
+    let whole = disk.memory().copy();
+    let (store, _) = {
+        let options = options.clone().on(Disk::new(whole.copy()));
+        storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens")
+    };
+    let before = store.read(&all, ReadMode::MayWait).expect("reads");
+    drop(store);
+    for position in
+        (0..all.iter().map(|entry| entry.log_offset.0 + u64::from(entry.size)).max().expect("some")).step_by(13)
+    {
+        let memory = whole.copy();
+        let options = options.clone().on(Disk::new(memory.clone()));
+        let (store, _) = storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens");
+        assert!(memory.flip_bit(&path, position, (position % 8) as u8));
+        for (at, entry) in all.iter().enumerate() {
+            let found = store.read(&[*entry], ReadMode::MayWait).expect("reads").pop().flatten();
+            let start = entry.log_offset.0;
+            if (start..start + u64::from(entry.size)).contains(&position) {
+                // Fields that have no checksum may have changed; the body and the place may not.
+                let body = |bytes: &[u8]| base::record::Record::decode(bytes).map(|record| record.body.to_vec()).ok();
+                let is_served = found.as_deref().and_then(body);
+                assert!(is_served.is_none() || is_served == before[at].as_deref().and_then(body), "bit at {position}");
+            } else {
+                assert_eq!(found, before[at], "a neighbour of the bit at {position}");
+            }
+        }
+    }
+}
+
+#[test]
+fn records_and_entries_of_a_killed_process_are_synced_before_they_count_as_durable() {
+    let (disk, options, world, mut chance) = world();
+    let model = world.model.clone();
+    drop(world);
+    let world = World::open(&options, &model, model.appended).expect("opens after a kill");
+    assert_eq!(world.model.durable, world.model.appended);
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
+fn entries_flushed_before_a_checkpoint_are_synced_by_it() {
+    let (disk, options, mut world, mut chance) = world();
+    world.store.flush_indexes().expect("flushes");
+    world.store.close_idle_files();
+    world.checkpoint().expect("checkpoint");
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
+fn a_hole_in_the_log_above_the_checkpoint_ends_it() {
+    let (disk, options, mut world, mut chance) = world();
+    while world.model.appended < 3 * 4096 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    let model = world.model.clone();
+    drop(world);
+    let way = Disk::new(disk);
+    way.remove_file(&PathBuf::from("/machine/data/commitlog/00000000000000004096")).expect("removes");
+    let world = World::open(&options, &model, 0).expect("opens");
+    assert!(world.model.appended <= 4096 && world.model.appended > 0);
+    assert_eq!(
+        way.list(&PathBuf::from("/machine/data/set-aside")).expect("lists"),
+        ["commitlog-00000000000000008192", "commitlog-00000000000000012288"]
+    );
+    world.live_on(&mut chance);
+}
+
+#[test]
+fn a_removed_topic_stays_removed_after_a_power_cut() {
+    let (disk, options, mut world, mut chance) = world();
+    world.checkpoint().expect("checkpoint");
+    world.begin_removal(0);
+    world.remove_topic(0).expect("removes");
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
+fn old_records_far_behind_the_end_do_not_come_back() {
+    let memory = MemoryDisk::new();
+    let segment_size = 16 << 20;
+    let at = |disk: &MemoryDisk| Options {
+        segment_size,
+        ..self::options(&FaultyDisk::over(&MemoryDisk::new())).on(Disk::new(disk.clone()))
+    };
+    let world = World::open(&at(&memory), &Model::default(), 0).expect("opens");
+    drop(world);
+    // A power cut left bytes beyond more zeroes than are looked at.
+    let path = PathBuf::from("/machine/data/commitlog/00000000000000000000");
+    assert!(memory.flip_bit(&path, 9 << 20, 0));
+    let world = World::open(&at(&memory), &Model::default(), 0).expect("opens");
+    drop(world);
+    let bytes = Disk::new(memory).read_file(&path).expect("reads").expect("a file");
+    assert!(bytes.iter().all(|&byte| byte == 0));
+}
+
+trait On {
+    fn on(self, disk: Disk) -> Self;
+}
+
+impl On for Options {
+    fn on(self, disk: Disk) -> Self {
+        Self { disk, ..self }
+    }
+}

@@ -1,0 +1,3 @@
+//! What tests of the store share.
+
+pub mod world;

@@ -1,0 +1,355 @@
+//! A small store with a model beside it that knows what was appended and what was promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::hash::key_hash;
+use base::metric::Metrics;
+use base::record::{Draft, Record};
+use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use storage::disk::Disk;
+use storage::{AppendBatch, Entry, Options, ReadMode, RetentionPolicy, StorageError, Store};
+
+/// Numbers that look random and follow from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66)
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.number() % limit
+    }
+
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// True so many times of 100.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+pub const TOPICS: [&str; 3] = ["orders", "payments", "returns"];
+pub const QUEUES: u32 = 2;
+pub const DOCUMENTS: [&str; 2] = ["topics.json", "consumerOffset.json"];
+
+/// One record that has a place in the log.
+#[derive(Clone, Debug)]
+pub struct Known {
+    topic: usize,
+    queue: u32,
+    offset: u64,
+    place: u64,
+    end: u64,
+    number: u64,
+    /// Which life of its topic it belongs to.
+    life: u32,
+}
+
+/// What was done and promised.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// In log order.
+    records: Vec<Known>,
+    lives: [u32; TOPICS.len()],
+    /// Topics whose removal was begun and not acknowledged.
+    going: BTreeSet<usize>,
+    numbers: u64,
+    /// Acknowledged: survives a killed process.
+    pub appended: u64,
+    /// Acknowledged: survives a power cut.
+    pub durable: u64,
+    /// The last version acknowledged, and those tried since.
+    documents: BTreeMap<&'static str, (Option<u64>, Vec<u64>)>,
+}
+
+/// The options of a world, some of which follow from the seed.
+pub fn options(chance: &mut Chance, disk: Disk) -> Options {
+    Options {
+        disk,
+        directory: PathBuf::from("/machine/data"),
+        log_directory: chance.percent(20).then(|| PathBuf::from("/machine/log/commitlog")),
+        segment_size: chance.pick(&[1536, 4096, 4096, 16_384]),
+        queue_file_entries: chance.pick(&[8, 30, 120]),
+        key_index: true,
+        key_index_slots: 16,
+        key_index_entries: chance.pick(&[12, 40, 400]),
+        recent_size: chance.pick(&[1, 1024]),
+        delay_levels_ms: vec![1000],
+        retention: RetentionPolicy::default(),
+    }
+}
+
+/// A store that is open, with its model.
+pub struct World {
+    pub store: Store,
+    pub model: Model,
+    options: Options,
+}
+
+impl World {
+    /// Opens the store and checks it against the model, which then knows how much of it is left. Nothing below
+    /// `at_least` may be missing.
+    pub fn open(options: &Options, model: &Model, at_least: u64) -> Result<Self, StorageError> {
+        let (store, recovery) = Store::open(options.clone(), Arc::new(Metrics::default()), &mut |_| ())?;
+        assert!(recovery.damaged.is_empty(), "damaged: {:?}", recovery.damaged);
+        assert!(recovery.unusable.is_empty(), "unusable: {:?}", recovery.unusable);
+        let end = store.watermarks().appended().0;
+        assert!(end >= at_least, "the log ends at {end}, promised up to {at_least}");
+        let mut model = model.clone();
+        model.records.retain(|record| record.end <= end);
+        let mut world = Self { store, model, options: options.clone() };
+        world.settle()?;
+        world.verify();
+        world.note_watermarks();
+        Ok(world)
+    }
+
+    fn note_watermarks(&mut self) {
+        self.model.appended = self.store.watermarks().appended().0;
+        self.model.durable = self.store.watermarks().durable().0;
+    }
+
+    fn name(topic: usize) -> TopicName {
+        TopicName::trusted(TOPICS[topic])
+    }
+
+    /// Finishes removals that were cut short; what is left of such a topic is right as far as it goes.
+    fn settle(&mut self) -> Result<(), StorageError> {
+        for topic in self.model.going.clone() {
+            for queue in 0..QUEUES {
+                self.verify_remains(topic, queue);
+            }
+            self.store.remove_topic(&Self::name(topic))?;
+            self.model.lives[topic] += 1;
+            self.model.going.remove(&topic);
+        }
+        Ok(())
+    }
+
+    /// Gives some records their places. They are not written yet.
+    pub fn append(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
+        let mut batch = AppendBatch::default();
+        let mut pushed = Vec::new();
+        for _ in 0..=chance.below(4) {
+            let (topic, queue) = (chance.below(TOPICS.len() as u64) as usize, chance.below(u64::from(QUEUES)) as u32);
+            self.model.numbers += 1;
+            let (number, size) = (self.model.numbers, chance.pick(&[0, 10, 100, 500]));
+            let before = batch.size();
+            push(&self.store, &mut batch, topic, queue, number, size);
+            pushed.push((topic, queue, number, (batch.size() - before) as u64));
+        }
+        let (appended, _) = self.store.append(batch, Timestamp(self.model.numbers))?;
+        for ((topic, queue, number, size), record) in pushed.into_iter().zip(&appended.records) {
+            let (offset, place) = (record.queue_offset.0, record.log_offset.0);
+            let end = place + size;
+            let life = self.model.lives[topic];
+            self.model.records.push(Known { topic, queue, offset, place, end, number, life });
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self) -> Result<(), StorageError> {
+        self.store.write_staged()?;
+        self.model.appended = self.store.watermarks().appended().0;
+        Ok(())
+    }
+
+    pub fn sync(&mut self) -> Result<(), StorageError> {
+        let durable = self.store.sync()?;
+        assert_eq!(durable, self.store.watermarks().durable());
+        self.note_watermarks();
+        Ok(())
+    }
+
+    pub fn checkpoint(&mut self) -> Result<(), StorageError> {
+        self.store.checkpoint()?;
+        self.note_watermarks();
+        Ok(())
+    }
+
+    /// To be called before `remove_topic`, so that a crash in between is judged right.
+    pub fn begin_removal(&mut self, topic: usize) {
+        self.model.going.insert(topic);
+    }
+
+    pub fn remove_topic(&mut self, topic: usize) -> Result<(), StorageError> {
+        self.store.remove_topic(&Self::name(topic))?;
+        self.model.lives[topic] += 1;
+        self.model.going.remove(&topic);
+        self.note_watermarks();
+        Ok(())
+    }
+
+    /// To be called before `write_document`; gives the version to write.
+    pub fn begin_document(&mut self, name: &'static str) -> u64 {
+        self.model.numbers += 1;
+        self.model.documents.entry(name).or_default().1.push(self.model.numbers);
+        self.model.numbers
+    }
+
+    pub fn write_document(&mut self, name: &'static str, version: u64) -> Result<(), StorageError> {
+        let text = format!("{{\"version\": {version}, \"fill\": \"{}\"}}", "-".repeat((version % 7 * 150) as usize));
+        self.store.write_document(name, &text)?;
+        self.model.documents.insert(name, (Some(version), Vec::new()));
+        Ok(())
+    }
+
+    pub fn close(&mut self) -> Result<(), StorageError> {
+        self.store.close()?;
+        self.note_watermarks();
+        Ok(())
+    }
+
+    /// Appends to every queue, stops in good order, and opens again: everything must still fit together.
+    pub fn live_on(mut self, chance: &mut Chance) {
+        for _ in 0..3 {
+            self.append(chance).expect("appends");
+        }
+        self.write().expect("writes");
+        self.verify();
+        self.close().expect("closes");
+        let Self { store, model, options } = self;
+        drop(store);
+        let end = model.appended;
+        let again = Self::open(&options, &model, end).expect("opens after an orderly stop");
+        assert_eq!(again.model.appended, end, "an orderly stop loses nothing and adds nothing");
+    }
+
+    /// Everything that is there is right, and everything that should be there is.
+    pub fn verify(&self) {
+        let end = self.store.watermarks().appended().0;
+        for (number, topic) in TOPICS.iter().enumerate() {
+            for queue in 0..QUEUES {
+                self.verify_queue(number, queue, end);
+            }
+            let count = self.store.queue_count(&TopicName::trusted(topic));
+            assert!(count <= QUEUES, "{count} queues of {topic}");
+        }
+        self.verify_keys(end);
+        for known in self.model.records.iter().filter(|known| known.end <= end) {
+            let bytes = self.store.record_at(LogOffset(known.place)).expect("reads").expect("a record at its place");
+            assert_is(&bytes, known);
+        }
+        for name in DOCUMENTS {
+            let (acknowledged, tried) = self.model.documents.get(name).cloned().unwrap_or_default();
+            let found = self.store.read_document(name).expect("reads a document");
+            let found = found.map(|document| document["version"].as_u64().expect("a version"));
+            let is_right = found == acknowledged || found.is_some_and(|found| tried.contains(&found));
+            assert!(is_right, "{name} is {found:?}, was {acknowledged:?} or one of {tried:?}");
+        }
+    }
+
+    fn verify_queue(&self, topic: usize, queue: u32, end: u64) {
+        let life = self.model.lives[topic];
+        let of_queue = |known: &&Known| known.topic == topic && known.queue == queue && known.life == life;
+        let expected: Vec<_> = self.model.records.iter().filter(of_queue).filter(|known| known.end <= end).collect();
+        let index = self.store.queue(&Self::name(topic), QueueId(queue));
+        let bounds = (index.first().0, index.end().0);
+        let what = format!("{}/{queue} in life {life}", TOPICS[topic]);
+        assert_eq!(bounds, (0, expected.len() as u64), "first and end of {what}, log to {end}");
+        let entries = self.entries(topic, queue);
+        assert_eq!(entries.len(), expected.len(), "entries of {what}");
+        let found = self.store.read(&entries, ReadMode::MayWait).expect("reads records");
+        for (number, known) in expected.iter().enumerate() {
+            assert_eq!((known.offset, entries[number].log_offset.0), (number as u64, known.place), "{what}");
+            assert_is(found[number].as_ref().expect("a whole record"), known);
+        }
+    }
+
+    fn entries(&self, topic: usize, queue: u32) -> Vec<Entry> {
+        let index = self.store.queue(&Self::name(topic), QueueId(queue));
+        let mut entries = Vec::new();
+        while index.first().0 + (entries.len() as u64) < index.end().0 {
+            let (from, before) = (index.first().after(entries.len() as u64), entries.len());
+            index.read(from, 7, ReadMode::MayWait, &mut entries).expect("reads entries");
+            assert!(entries.len() > before, "no entries at {from}");
+        }
+        entries
+    }
+
+    fn verify_remains(&self, topic: usize, queue: u32) {
+        let index = self.store.queue(&Self::name(topic), QueueId(queue));
+        let entries = self.entries(topic, queue);
+        let found = self.store.read(&entries, ReadMode::MayWait).expect("reads records");
+        for (number, bytes) in found.into_iter().enumerate().filter_map(|(number, bytes)| Some((number, bytes?))) {
+            let (offset, place) = (index.first().0 + number as u64, entries[number].log_offset.0);
+            let known = self.model.records.iter().find(|known| known.place == place).expect("a known record");
+            assert_eq!((known.topic, known.queue, known.offset), (topic, queue, offset));
+            assert_is(&bytes, known);
+        }
+    }
+
+    fn verify_keys(&self, end: u64) {
+        let written: Vec<_> = self.model.records.iter().filter(|known| known.end <= end).collect();
+        let mut expected: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for known in &written {
+            for key in keys_of(known.number) {
+                expected.entry(key_hash(TOPICS[known.topic], &key)).or_default().insert(0, known.place);
+            }
+        }
+        for (hash, places) in expected {
+            let mut found = Vec::new();
+            let all = (Timestamp(0), Timestamp(u64::MAX / 2));
+            let accept = |place: LogOffset| {
+                found.push(place.0);
+                Ok(true)
+            };
+            self.store.find_by_key(hash, all, 1000, accept).expect("finds");
+            assert_eq!(found, places, "places of key {hash}, log to {end}");
+        }
+    }
+}
+
+fn keys_of(number: u64) -> [String; 2] {
+    [format!("k{number}"), format!("s{}", number % 3)]
+}
+
+fn body_of(number: u64, size: usize) -> Vec<u8> {
+    let mut body = format!("{number}:").into_bytes();
+    body.resize(body.len() + size, b'a' + (number % 26) as u8);
+    body
+}
+
+fn push(store: &Store, batch: &mut AppendBatch, topic: usize, queue: u32, number: u64, size: usize) {
+    let body = body_of(number, size);
+    let property = format!("KEYS\u{1}{}\u{2}", keys_of(number).join(" "));
+    let draft = Draft {
+        topic: TOPICS[topic],
+        queue: QueueId(queue),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(5),
+        born_host: "127.0.0.1:1".parse().expect("address"),
+        store_host: "127.0.0.1:2".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &body,
+        properties: &[property.as_bytes()],
+    };
+    batch.push(&store.queue(&World::name(topic), QueueId(queue)), &draft, 0);
+    for key in keys_of(number) {
+        batch.add_key(key_hash(TOPICS[topic], &key));
+    }
+}
+
+fn assert_is(bytes: &[u8], known: &Known) {
+    let record = Record::decode(bytes).expect("decodes");
+    assert_eq!((record.topic, record.queue.0), (TOPICS[known.topic], known.queue));
+    assert_eq!((record.queue_offset, record.log_offset.0), (QueueOffset(known.offset), known.place));
+    let size = record.body.len() - format!("{}:", known.number).len();
+    assert_eq!(record.body, body_of(known.number, size), "the body of record {}", known.number);
+}
