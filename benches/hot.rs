@@ -152,9 +152,6 @@ fn reply_encode(mut out: BytesMut) -> BytesMut {
 
 fn layout(directory: &Path) -> storage::Options {
     storage::Options {
-        disk: storage::disk::Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
         segment_size: 16 << 20,
         queue_file_entries: 300_000,
         key_index: false,
@@ -162,7 +159,7 @@ fn layout(directory: &Path) -> storage::Options {
         key_index_entries: 4000,
         recent_size: 4 << 20,
         delay_levels_ms: vec![1000],
-        retention: storage::RetentionPolicy::default(),
+        ..storage::Options::new(directory)
     }
 }
 

@@ -110,9 +110,8 @@ impl Catalog {
             snapshot.groups.insert(GroupName::trusted(&name), Arc::new(settings));
         }
         let mut found = false;
-        for name in store.topics() {
+        for (name, queues) in store.topics() {
             if !snapshot.topics.contains_key(&name) {
-                let queues = store.queue_count(&name);
                 let settings = TopicDocument {
                     topic_name: name.as_str().to_owned(),
                     read_queue_nums: queues,

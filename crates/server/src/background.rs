@@ -245,18 +245,18 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
     let mut problems = Problems::default();
-    let mut checkpointed = broker.store().watermarks().appended().0;
+    // What was recovered is not on the disk for sure yet.
+    let mut checkpointed = broker.store().watermarks().durable().0;
     while !bells.is_stopping() {
         problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
         if queues.is_due() {
-            problems.report("queue entries cannot be written", broker.store().flush_indexes());
+            problems.report("queue entries cannot be written", broker.store().flush_entries());
         }
         let appended = broker.store().watermarks().appended().0;
         let has_grown = appended > checkpointed;
         if has_grown && (checkpoint.is_due() || appended - checkpointed > CHECKPOINT_BYTES) {
             problems.report("no checkpoint can be written", broker.store().checkpoint());
             checkpointed = appended;
-            broker.store().close_idle_files();
         }
         if bells.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
             problems.report("topics, groups or offsets cannot be written", broker.save(clock::now()));

@@ -100,8 +100,6 @@ fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Op
     let retention = &settings.retention;
     let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
     storage::Options {
-        disk: storage::disk::Disk::real(),
-        directory: settings.storage.directory.clone(),
         log_directory: Some(settings.log_directory()),
         segment_size: settings.storage.segment_size,
         queue_file_entries: settings.storage.queue_file_entries,
@@ -117,6 +115,7 @@ fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Op
             disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
             disk_refuse_percent: percent(retention.disk_refuse_percent),
         },
+        ..storage::Options::new(&settings.storage.directory)
     }
 }
 

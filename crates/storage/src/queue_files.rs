@@ -4,15 +4,17 @@
 //! keeps some sectors and loses others, and an entry across two of them may be half of one that was, and point anywhere.
 //! So the last entry below the checkpoint counts if it lies within one sector, or if the log has its record.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 
-use crate::disk::DiskFile;
+use crate::entry_file::EntryFile;
 use crate::error::StorageError;
-use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex, partition_point};
+use crate::open_files::OpenFiles;
+use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
 use crate::recover::{self, Queues};
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
@@ -20,106 +22,157 @@ use crate::store::Options;
 /// The least that any disk writes whole.
 const SECTOR_SIZE: u64 = 512;
 
-/// Opens every queue found in the data directory, with the entries that are sure to be there: those of records below `sure`.
-/// Where a crash may have left half an entry, it is looked up in `segments`. Files that cannot be used are moved aside and
-/// named in `unusable`: the whole log must be read again.
-pub(crate) fn open_queues(
-    options: &Options,
-    sure: LogOffset,
-    segments: &[Arc<Segment>],
-    unusable: &mut Vec<PathBuf>,
-) -> Result<Queues, StorageError> {
-    let (disk, entries_per_file) = (&options.disk, options.queue_file_entries);
-    let directory = &options.directory.join("consumequeue");
-    let mut queues = Queues::new();
-    for topic in disk.list(directory)? {
-        for name in disk.list(&directory.join(&topic))? {
-            let Ok(number) = name.parse::<u32>() else { continue };
-            let path = directory.join(&topic).join(&name);
-            let (topic, queue) = (TopicName::trusted(&topic), QueueId(number));
-            let finder = Finder { options, directory: &path, queue, sure, segments };
-            let (first, next) = finder.bounds(unusable)?;
-            let index = QueueIndex::new(disk.clone(), topic.clone(), queue, path, entries_per_file, first, next);
-            queues.insert((topic, queue), Arc::new(index));
-        }
-    }
-    Ok(queues)
+/// Ends of queues by their names.
+pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
+
+/// What was found of the queues.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) queues: Queues,
+    /// One past the last place of each queue at which anything was ever written; none for queues that may have entries
+    /// of records before the log. A queue that comes to end here or later is in order.
+    pub(crate) written_ends: Ends,
+    /// Files that cannot be used, moved aside: the whole log must be read again.
+    pub(crate) unusable: Vec<PathBuf>,
 }
 
-/// Looks for the bounds of one queue.
-struct Finder<'a> {
-    options: &'a Options,
-    directory: &'a Path,
-    queue: QueueId,
+/// Opens every queue found in the data directory, with the entries that are sure to be there: those of records below `sure`.
+/// Where a crash may have left half an entry, it is looked up in `segments`.
+pub(crate) fn open_queues(
+    options: &Options,
+    files: &Arc<OpenFiles>,
     sure: LogOffset,
+    log_first: LogOffset,
+    segments: &[Arc<Segment>],
+) -> Result<Found, StorageError> {
+    let root = &options.directory.join("consumequeue");
+    let look = Look { options, sure, log_first, segments };
+    let mut found = Found::default();
+    for topic in options.disk.list(root)? {
+        let topic_directory = root.join(&topic);
+        for name in options.disk.list(&topic_directory)? {
+            let Ok(number) = name.parse::<u32>() else { continue };
+            let (directory, topic, queue) = (topic_directory.join(&name), TopicName::trusted(&topic), QueueId(number));
+            let seen = match look.at(&directory, queue)? {
+                Some(seen) => seen,
+                None => look.after_tidying(&directory, queue, &mut found.unusable)?,
+            };
+            if let Some(written_end) = seen.written_end {
+                found.written_ends.insert((topic.clone(), queue), QueueOffset(written_end));
+            }
+            let index = QueueIndex::new(
+                files.clone(),
+                topic.clone(),
+                queue,
+                directory,
+                options.queue_file_entries,
+                (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1)),
+            );
+            found.queues.insert((topic, queue), Arc::new(index));
+        }
+    }
+    Ok(found)
+}
+
+/// How queues are looked at.
+struct Look<'a> {
+    options: &'a Options,
+    sure: LogOffset,
+    log_first: LogOffset,
     segments: &'a [Arc<Segment>],
 }
 
-impl Finder<'_> {
-    /// First and one past the last entry whose record lies below `sure`.
-    fn bounds(&self, unusable: &mut Vec<PathBuf>) -> Result<(QueueOffset, QueueOffset), StorageError> {
-        let starts = self.usable_files(unusable)?;
-        let Some(&oldest) = starts.first() else { return Ok((QueueOffset(0), QueueOffset(0))) };
-        let first = QueueOffset(oldest / ENTRY_SIZE as u64);
-        for &start in starts.iter().rev() {
-            let file = self.options.disk.open(&self.directory.join(file_name(start)))?;
-            let count = self.count(&file, start / ENTRY_SIZE as u64)?;
-            if count > 0 {
-                return Ok((first, QueueOffset(start / ENTRY_SIZE as u64 + count)));
+/// What a look at the files of one queue says.
+#[derive(Default)]
+struct Seen {
+    /// The first entry, and one past the last whose record lies below `sure`.
+    bounds: (u64, u64),
+    /// See `Found::written_ends`.
+    written_end: Option<u64>,
+}
+
+impl Look<'_> {
+    /// Bounds of one queue; nothing if one of its files is not as it should be.
+    fn at(&self, directory: &Path, queue: QueueId) -> Result<Option<Seen>, StorageError> {
+        let disk = &self.options.disk;
+        let mut starts = Vec::new();
+        for name in disk.list(directory)? {
+            let Ok(start) = name.parse::<u64>() else { continue };
+            if !self.is_whole(start, disk.size(&directory.join(&name))?) {
+                return Ok(None);
             }
+            starts.push(start);
         }
-        Ok((first, first))
+        let (Some(oldest), Some(newest)) = (starts.first(), starts.last()) else {
+            return Ok(Some(Seen { written_end: Some(0), ..Seen::default() }));
+        };
+        let mut written_end = None;
+        for start in starts.iter().rev() {
+            let file = disk.open(&directory.join(file_name(*start)))?;
+            let file = EntryFile::new(file, start / ENTRY_SIZE as u64, self.options.queue_file_entries)?;
+            if start == newest {
+                written_end = file.written_count().map(|count| file.first() + count);
+            }
+            let count = self.count(&file, queue)?;
+            if count == 0 && start != oldest {
+                continue;
+            }
+            let mut seen = Seen { bounds: (oldest / ENTRY_SIZE as u64, file.first() + count), written_end: None };
+            if start == oldest {
+                // Entries before the log are passed over right here; of several files, only the oldest would tell.
+                seen.bounds.0 += file.end_before(self.log_first, count)?;
+                seen.written_end = written_end;
+            }
+            return Ok(Some(seen));
+        }
+        Ok(None)
     }
 
-    /// Where the files begin that have their whole size.
-    fn usable_files(&self, unusable: &mut Vec<PathBuf>) -> Result<Vec<u64>, StorageError> {
-        let disk = &self.options.disk;
+    /// Whether a file that begins with byte `start` of its queue is as it was made.
+    const fn is_whole(&self, start: u64, size: u64) -> bool {
         let file_size = self.options.queue_file_entries * ENTRY_SIZE as u64;
-        let mut starts = Vec::new();
-        for name in disk.list(self.directory)? {
+        size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
+    }
+
+    /// Puts the files of one queue in order, and looks again.
+    fn after_tidying(
+        &self,
+        directory: &Path,
+        queue: QueueId,
+        unusable: &mut Vec<PathBuf>,
+    ) -> Result<Seen, StorageError> {
+        let disk = &self.options.disk;
+        for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
-            let path = self.directory.join(&name);
-            let size = disk.open(&path)?.size()?;
+            let path = directory.join(&name);
+            let size = disk.size(&path)?;
             if size == 0 {
                 // Made, and cut short before its size was on the disk: nothing in it was ever promised.
                 disk.remove_file(&path)?;
-            } else if size == file_size && start % file_size == 0 && start <= i64::MAX as u64 {
-                starts.push(start);
-            } else {
+            } else if !self.is_whole(start, size) {
                 // Of another size or cut short: its entries are made again from the log.
                 unusable.push(disk.set_aside(&self.options.directory, &path)?);
             }
         }
-        Ok(starts)
+        Ok(self.at(directory, queue)?.unwrap_or_default())
     }
 
-    /// Entries of one file, which begins with entry `first`, that are sure.
-    fn count(&self, file: &DiskFile, first: u64) -> Result<u64, StorageError> {
-        let mut limit = self.options.queue_file_entries;
-        loop {
-            let mut failure = None;
-            let count = partition_point(0, limit, |number| match read_entry(file, number) {
-                Ok(entry) => entry.is_none_or(|entry| entry.log_offset >= self.sure),
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    true
-                }
-            });
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            let Some(last) = count.checked_sub(1) else { return Ok(0) };
+    /// Entries of one file that are sure.
+    fn count(&self, file: &EntryFile, queue: QueueId) -> Result<u64, StorageError> {
+        let mut count = file.end_before(self.sure, self.options.queue_file_entries)?;
+        while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            if is_whole || self.has_record(read_entry(file, last)?, QueueOffset(first + last))? {
-                return Ok(count);
+            if is_whole || self.has_record(file.entry(last)?, queue, QueueOffset(file.first() + last))? {
+                break;
             }
-            limit = last;
+            count = file.end_before(self.sure, last)?;
         }
+        Ok(count)
     }
 
     /// Whether the log has the record of `entry`, as far as it can be asked.
-    fn has_record(&self, entry: Option<Entry>, offset: QueueOffset) -> Result<bool, StorageError> {
+    fn has_record(&self, entry: Option<Entry>, queue: QueueId, offset: QueueOffset) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
         if entry.is_gap() || !self.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
             return Ok(true);
@@ -128,13 +181,7 @@ impl Finder<'_> {
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
             record.size == entry.size as usize
-                && (record.log_offset, record.queue, record.queue_offset) == (entry.log_offset, self.queue, offset)
+                && (record.log_offset, record.queue, record.queue_offset) == (entry.log_offset, queue, offset)
         }))
     }
-}
-
-fn read_entry(file: &DiskFile, number: u64) -> Result<Option<Entry>, StorageError> {
-    let mut bytes = [0; ENTRY_SIZE];
-    file.read_at(&mut bytes, number * ENTRY_SIZE as u64)?;
-    Ok(Entry::decode(&bytes))
 }

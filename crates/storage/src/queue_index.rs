@@ -11,8 +11,8 @@
 
 mod cut;
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
@@ -20,16 +20,13 @@ use std::task::Waker;
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use parking_lot::Mutex;
 
-use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
+use crate::open_files::OpenFiles;
 use crate::segment::file_name;
 use crate::store::ReadMode;
 
 /// Bytes of one entry.
 pub(crate) const ENTRY_SIZE: usize = 20;
-
-/// Entries that stay in memory after they were flushed, for consumers that keep up.
-const RECENT_ENTRIES: usize = 128;
 
 /// Places kept for records lost to damage; a longer gap is a queue that was begun anew.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
@@ -79,7 +76,7 @@ pub(crate) const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX a
 /// One queue's entries.
 #[derive(Debug)]
 pub struct QueueIndex {
-    disk: Disk,
+    files: Arc<OpenFiles>,
     topic: TopicName,
     queue: QueueId,
     directory: PathBuf,
@@ -91,8 +88,6 @@ pub struct QueueIndex {
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
-    /// The process that made the queue's directories may have been killed before their names were on the disk.
-    doubts_names: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Vec<Waker>>,
 }
@@ -103,25 +98,24 @@ struct State {
     recent: VecDeque<Entry>,
     /// Entries below this are in files.
     flushed: u64,
-    writing: Option<(u64, Arc<DiskFile>)>,
-    /// Files that were written to and not handed out for a sync yet, open until then.
-    unsynced: Vec<Arc<DiskFile>>,
-    reading: Option<(u64, Arc<DiskFile>)>,
+    /// Numbers of the files that were written to since the last sync.
+    unsynced: BTreeSet<u64>,
+    /// Names that lead to them may not be on the disk: a file was made.
+    doubts_names: bool,
 }
 
 impl QueueIndex {
     /// A queue with entries `first..next` in its files.
     pub(crate) fn new(
-        disk: Disk,
+        files: Arc<OpenFiles>,
         topic: TopicName,
         queue: QueueId,
         directory: PathBuf,
         entries_per_file: u64,
-        first: QueueOffset,
-        next: QueueOffset,
+        (first, next): (QueueOffset, QueueOffset),
     ) -> Self {
         Self {
-            disk,
+            files,
             topic,
             queue,
             directory,
@@ -130,7 +124,6 @@ impl QueueIndex {
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
             state: Mutex::new(State { flushed: next.0, ..State::default() }),
-            doubts_names: AtomicBool::new(true),
             has_watchers: AtomicBool::new(false),
             watchers: Mutex::default(),
         }
@@ -204,21 +197,25 @@ impl QueueIndex {
     /// A gap before it within its file is filled as Java does, with entries that point at no record: a file is searched
     /// for its end, and nothing that has no entry may stand before one that has.
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
-        self.flush()?;
+        self.flush(0)?;
         let keeps_front = offset >= self.first() && offset <= self.end();
         let file_start = offset.0 - offset.0 % self.entries_per_file;
         let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
         if !keeps_front && gap_start < offset.0 {
             self.write_bytes(gap_start, &GAP.encode().repeat((offset.0 - gap_start) as usize))?;
         }
-        let mut state = self.state.lock();
-        *state = State { flushed: offset.0, unsynced: std::mem::take(&mut state.unsynced), ..State::default() };
+        {
+            let mut state = self.state.lock();
+            state.recent.clear();
+            state.flushed = offset.0;
+        }
         self.next.store(offset.0, Ordering::Release);
         self.visible.store(offset.0, Ordering::Release);
         if !keeps_front {
             self.first.store(offset.0, Ordering::Release);
+            self.remove_files_before(file_start / self.entries_per_file)?;
         }
-        Ok(())
+        self.cut()
     }
 
     /// Calls `waker` when the next entry is added. Look at `end` again afterwards: what came before is not told.
@@ -256,7 +253,7 @@ impl QueueIndex {
         mode: ReadMode,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StorageError> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let end = self.visible.load(Ordering::Acquire);
         if from.0 >= end {
             return Ok(());
@@ -267,9 +264,8 @@ impl QueueIndex {
             entries.extend(state.recent.iter().skip(skipped).take(count));
             return Ok(());
         }
-        let file_number = from.0 / self.entries_per_file;
-        let file = self.open(&mut state, file_number)?;
         drop(state);
+        let file = self.files.existing(&self.path(from.0 / self.entries_per_file))?;
         let place = from.0 % self.entries_per_file;
         let in_file = (self.entries_per_file - place).min(recent_start - from.0).min(count as u64);
         let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
@@ -293,23 +289,13 @@ impl QueueIndex {
         Ok(entries.pop().filter(|entry| entry.size > 0))
     }
 
-    fn open(&self, state: &mut State, file_number: u64) -> Result<Arc<DiskFile>, StorageError> {
-        for known in [&state.reading, &state.writing].into_iter().flatten() {
-            if known.0 == file_number {
-                return Ok(known.1.clone());
-            }
-        }
-        let file = Arc::new(self.disk.open(&self.path(file_number))?);
-        state.reading = Some((file_number, file.clone()));
-        Ok(file)
-    }
-
     fn path(&self, file_number: u64) -> PathBuf {
         self.directory.join(file_name(file_number * self.entries_per_file * ENTRY_SIZE as u64))
     }
 
-    /// Writes entries that are only in memory into files (the page cache).
-    pub(crate) fn flush(&self) -> Result<(), StorageError> {
+    /// Writes entries that are only in memory into files (the page cache). The last `kept_count` stay in memory too, for
+    /// consumers that keep up.
+    pub(crate) fn flush(&self, kept_count: usize) -> Result<(), StorageError> {
         loop {
             // Copied out, so that the file is not written under the lock appends take.
             let (from, bytes) = {
@@ -329,76 +315,87 @@ impl QueueIndex {
             state.flushed = from + (bytes.len() / ENTRY_SIZE) as u64;
             let end = self.visible.load(Ordering::Acquire);
             let unflushed = (end - state.flushed) as usize;
-            let kept = unflushed.max(RECENT_ENTRIES);
+            let kept = unflushed.max(kept_count);
             let surplus = state.recent.len().saturating_sub(kept);
             state.recent.drain(..surplus);
-            if state.recent.capacity() > 4 * (kept + RECENT_ENTRIES) {
+            if state.recent.capacity() > 4 * (kept + kept_count) {
                 state.recent.shrink_to(2 * kept);
             }
-        }
-    }
-
-    /// Files written to since the last call: whoever takes them syncs them.
-    pub(crate) fn take_unsynced(&self) -> Vec<Arc<DiskFile>> {
-        std::mem::take(&mut self.state.lock().unsynced)
-    }
-
-    fn note_written(&self, file: &Arc<DiskFile>) {
-        let mut state = self.state.lock();
-        if !state.unsynced.iter().any(|known| Arc::ptr_eq(known, file)) {
-            state.unsynced.push(file.clone());
         }
     }
 
     /// Writes encoded entries that lie in one file.
     fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
         let file_number = from / self.entries_per_file;
-        let known = self.state.lock().writing.clone().filter(|(number, _)| *number == file_number);
-        let file = match known {
-            Some((_, file)) => file,
-            None => {
-                let size = self.entries_per_file * ENTRY_SIZE as u64;
-                let file = Arc::new(self.disk.open_sized(&self.path(file_number), size, false)?);
-                if self.doubts_names.swap(false, Ordering::Relaxed) {
-                    file.doubt_names(&self.disk, 3);
-                }
-                self.state.lock().writing = Some((file_number, file.clone()));
-                file
-            }
-        };
+        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
         file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)?;
-        self.note_written(&file);
+        let mut state = self.state.lock();
+        state.unsynced.insert(file_number);
+        state.doubts_names |= is_opened;
         Ok(())
     }
 
-    /// Closes files until they are needed again.
-    pub(crate) fn close_files(&self) {
-        let mut state = self.state.lock();
-        state.reading = None;
-        state.writing = None;
+    /// How many files were written to since the last sync.
+    pub(crate) fn unsynced_count(&self) -> usize {
+        self.state.lock().unsynced.len()
     }
 
-    /// Whether there are entries `flush` would write.
-    pub(crate) fn is_dirty(&self) -> bool {
+    /// Files written to since the last call, and whether their names are in doubt: whoever takes them syncs them.
+    pub(crate) fn take_unsynced(&self) -> (BTreeSet<u64>, bool) {
+        let mut state = self.state.lock();
+        if state.unsynced.is_empty() {
+            return (BTreeSet::new(), false);
+        }
+        (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.doubts_names))
+    }
+
+    /// Puts the files that were written to on the disk, with the names that lead to them.
+    pub(crate) fn sync(&self) -> Result<(), StorageError> {
+        let (file_numbers, mut doubts_names) = self.take_unsynced();
+        for file_number in file_numbers {
+            let file = self.files.existing(&self.path(file_number))?;
+            if std::mem::take(&mut doubts_names) {
+                file.doubt_names(self.files.disk(), 3);
+            }
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// How many entries `flush` would write.
+    pub(crate) fn unflushed_count(&self) -> u64 {
         let state = self.state.lock();
-        state.flushed < self.visible.load(Ordering::Acquire)
+        self.visible.load(Ordering::Acquire) - state.flushed
     }
 
     /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
+        if self.entry(self.first())?.is_some_and(|oldest| oldest.log_offset >= log_first) {
+            return Ok(());
+        }
         let first = self.search(|entry| entry.log_offset >= log_first)?;
         self.first.fetch_max(first.0, Ordering::AcqRel);
-        let first_file = first.0 / self.entries_per_file;
-        for name in self.disk.list(&self.directory)? {
+        self.remove_files_before(first.0 / self.entries_per_file)
+    }
+
+    fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {
+        for name in self.files.disk().list(&self.directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
-            if start / ENTRY_SIZE as u64 / self.entries_per_file < first_file {
-                self.close_files();
-                self.disk.remove_file(&self.directory.join(name))?;
-                // In their order: with a hole after a file that came back, the queue could not be opened.
-                self.disk.sync_directory(&self.directory)?;
+            let file_number = start / ENTRY_SIZE as u64 / self.entries_per_file;
+            if file_number < first_file {
+                self.remove_file(&self.directory.join(name), file_number)?;
             }
         }
         Ok(())
+    }
+
+    /// Removes one file. Its name is gone for good before the next one goes: with a hole after a file that came back, the
+    /// queue could not be opened.
+    fn remove_file(&self, path: &Path, file_number: u64) -> Result<(), StorageError> {
+        self.state.lock().unsynced.remove(&file_number);
+        self.files.forget(path);
+        self.files.disk().remove_file(path)?;
+        self.files.disk().sync_directory(&self.directory)
     }
 
     /// The first offset whose entry satisfies `is_late`, which must be false for a front part and true for the rest;
@@ -418,8 +415,9 @@ impl QueueIndex {
 
     /// Removes the queue's files; it must not be used any more.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
-        self.close_files();
-        self.disk.remove_directory(&self.directory)
+        let disk = self.files.disk();
+        disk.list(&self.directory)?.iter().for_each(|name| self.files.forget(&self.directory.join(name)));
+        disk.remove_directory(&self.directory)
     }
 }
 

@@ -71,8 +71,6 @@ pub struct Recovery {
     pub was_clean: bool,
 }
 
-pub(crate) use crate::queue_files::open_queues;
-
 pub(crate) type Queues = HashMap<(TopicName, QueueId), Arc<QueueIndex>>;
 
 /// Puts queues in the order of their names.
@@ -219,9 +217,10 @@ impl Replay<'_> {
             let (reached, is_full) = self.run_segment(segment, from)?;
             end = LogOffset(reached);
             // Entries of one segment at a time are kept in memory.
-            let mut queues: Vec<_> = self.queues.values().filter(|queue| queue.is_dirty()).cloned().collect();
+            let mut queues: Vec<_> =
+                self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
             sort(&mut queues);
-            queues.iter().try_for_each(|queue| queue.flush())?;
+            queues.iter().try_for_each(|queue| queue.flush(0))?;
             (self.progress)(RecoveryProgress { done: reached - start.0, total });
             if !is_full {
                 break;

@@ -1,8 +1,9 @@
 //! The store: log, queues and key index of one data directory, opened together and kept in step.
 
+mod flush;
 mod open;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +18,12 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::batch::{AppendBatch, Appended};
-use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
-use crate::disk::{DirectoryLock, Disk, DiskFile};
+use crate::disk::{DirectoryLock, Disk};
 use crate::document;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
+use crate::open_files::OpenFiles;
 use crate::queue_index::{Entry, QueueIndex};
 use crate::recover::{self, Queues};
 use crate::retention::{DiskState, RetentionPolicy};
@@ -40,6 +41,10 @@ pub struct Options {
     pub segment_size: u64,
     /// Entries of a queue's file.
     pub queue_file_entries: u64,
+    /// Entries of all queues that may gather in memory before they are written into files.
+    pub gathered_entries: u64,
+    /// Files of queues that are kept open. If more were written to when a checkpoint is due, the whole disk is synced.
+    pub open_queue_files: usize,
     /// Whether keys are indexed.
     pub key_index: bool,
     /// Hash slots of a key-index file.
@@ -52,6 +57,27 @@ pub struct Options {
     pub delay_levels_ms: Vec<u64>,
     /// When old segments go.
     pub retention: RetentionPolicy,
+}
+
+impl Options {
+    /// A store in `directory` on the machine's file system, laid out as a RocketMQ broker does it unless told otherwise.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            disk: Disk::real(),
+            directory: directory.to_owned(),
+            log_directory: None,
+            segment_size: 1 << 30,
+            queue_file_entries: 300_000,
+            gathered_entries: 1 << 20,
+            open_queue_files: 256,
+            key_index: true,
+            key_index_slots: 5_000_000,
+            key_index_entries: 20_000_000,
+            recent_size: 64 << 20,
+            delay_levels_ms: Vec::new(),
+            retention: RetentionPolicy::default(),
+        }
+    }
 }
 
 /// Whether a read may wait for the disk.
@@ -69,6 +95,9 @@ pub struct Store {
     options: Options,
     log: CommitLog,
     queues: RwLock<Queues>,
+    files: Arc<OpenFiles>,
+    /// A process that was killed may have left anything in the page cache, of any file.
+    doubts_disk: AtomicBool,
     key_index: Option<KeyIndex>,
     /// Batches whose keys are still to be indexed, in log order.
     unindexed: Mutex<VecDeque<Arc<Appended>>>,
@@ -98,7 +127,8 @@ impl Store {
             return known.clone();
         }
         let mut queues = self.queues.write();
-        let made = queues.entry(key).or_insert_with(|| Arc::new(new_queue_at(&self.options, topic, queue)));
+        let made =
+            queues.entry(key).or_insert_with(|| Arc::new(new_queue_at(&self.options, &self.files, topic, queue)));
         made.clone()
     }
 
@@ -106,26 +136,14 @@ impl Store {
         self.queues.read().values().cloned().collect()
     }
 
-    /// Queues with something to be written, in the order of their names, so that one history leads to one disk.
-    fn dirty_queues(&self) -> Vec<Arc<QueueIndex>> {
-        let mut queues = self.all_queues();
-        queues.retain(|queue| queue.is_dirty());
-        recover::sort(&mut queues);
-        queues
-    }
-
-    /// Topics that have queues on the disk or in memory, each once.
-    pub fn topics(&self) -> Vec<TopicName> {
-        let mut topics: Vec<_> = self.queues.read().keys().map(|(topic, _)| topic.clone()).collect();
-        topics.sort_unstable();
-        topics.dedup();
+    /// Topics that have queues on the disk or in memory, each with its number of queues: one more than the highest number.
+    pub fn topics(&self) -> BTreeMap<TopicName, u32> {
+        let mut topics = BTreeMap::new();
+        for (topic, queue) in self.queues.read().keys() {
+            let count = topics.entry(topic.clone()).or_insert(0);
+            *count = queue.0.saturating_add(1).max(*count);
+        }
         topics
-    }
-
-    /// Queues of a topic: one more than the highest number.
-    pub fn queue_count(&self, topic: &TopicName) -> u32 {
-        let queues = self.queues.read();
-        queues.keys().filter(|(name, _)| name == topic).map(|(_, queue)| queue.0.saturating_add(1)).max().unwrap_or(0)
     }
 
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
@@ -285,45 +303,6 @@ impl Store {
         self.key_index.as_ref().map(KeyIndex::last).unwrap_or_default()
     }
 
-    /// Writes queue entries and keys that are only in memory into their files. Cheap, and needed for nothing but memory
-    /// and the length of a recovery.
-    pub fn flush_indexes(&self) -> Result<(), StorageError> {
-        let _one_at_a_time = self.flushing.lock();
-        self.dirty_queues().iter().try_for_each(|queue| queue.flush())
-    }
-
-    /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
-    pub fn checkpoint(&self) -> Result<(), StorageError> {
-        // Entries of everything below `appended` are in their queues by the time it is advanced.
-        let durable = self.watermarks().appended();
-        self.index_staged()?;
-        // Whoever takes files to be synced must be done before another says that they are.
-        let _one_at_a_time = self.flushing.lock();
-        self.dirty_queues().iter().try_for_each(|queue| queue.flush())?;
-        let mut written: Vec<Arc<DiskFile>> =
-            self.key_index.as_ref().map_or(Ok(None), KeyIndex::flush)?.into_iter().collect();
-        written.extend(self.all_queues().iter().flat_map(|queue| queue.take_unsynced()));
-        written.sort_unstable_by(|one, other| one.path().cmp(other.path()));
-        // What a failed sync leaves in the page cache only must never count as being on the disk.
-        let synced = written.iter().try_for_each(|file| file.sync_data());
-        synced.inspect_err(|error| self.log.poison(error))?;
-        self.log.sync()?;
-        let last_time = self.last_store_time()?;
-        let (key_time, _) = self.key_index_last();
-        Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
-            .write(&self.options.disk, &self.options.directory)
-    }
-
-    /// When the newest segment that has records began: a lower bound is all a checkpoint's time needs to be.
-    fn last_store_time(&self) -> Result<Timestamp, StorageError> {
-        for segment in self.log.segments().iter().rev() {
-            if let Some(time) = recover::first_store_time(segment)? {
-                return Ok(time);
-            }
-        }
-        Ok(Timestamp(0))
-    }
-
     /// Makes the next segment ahead of time if it will be needed soon.
     pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
         let prepared = self.log.prepare_next_segment();
@@ -351,6 +330,7 @@ impl Store {
         };
         self.writes_refused.store(state == DiskState::Full, Ordering::Relaxed);
         if removed > 0 {
+            let _not_while_written = self.flushing.lock();
             let first = self.log.first();
             self.all_queues().iter().try_for_each(|queue| queue.drop_before(first))?;
             if let Some(index) = &self.key_index {
@@ -368,13 +348,6 @@ impl Store {
     /// Bytes used on the log's disk, and bytes there are.
     pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
         self.options.disk.usage(self.log.directory())
-    }
-
-    /// Closes files of queues that nobody uses at the moment.
-    pub fn close_idle_files(&self) {
-        for queue in self.all_queues().iter().filter(|queue| !queue.is_dirty()) {
-            queue.close_files();
-        }
     }
 
     /// Reads the document `config/<name>`; see `document::read`.
@@ -395,8 +368,8 @@ impl Store {
     }
 }
 
-fn new_queue_at(options: &Options, topic: &TopicName, queue: QueueId) -> QueueIndex {
+fn new_queue_at(options: &Options, files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
     let directory = options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string());
     let zero = base::QueueOffset(0);
-    QueueIndex::new(options.disk.clone(), topic.clone(), queue, directory, options.queue_file_entries, zero, zero)
+    QueueIndex::new(files.clone(), topic.clone(), queue, directory, options.queue_file_entries, (zero, zero))
 }

@@ -23,17 +23,13 @@ const NOW: u64 = 1_700_000_000_000;
 
 fn open(directory: &Path) -> Store {
     let options = Options {
-        disk: storage::disk::Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
         segment_size: SEGMENT_SIZE,
         queue_file_entries: QUEUE_FILE_ENTRIES,
-        key_index: true,
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,
         delay_levels_ms: vec![1000],
-        retention: storage::RetentionPolicy::default(),
+        ..Options::new(directory)
     };
     Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
 }

@@ -101,14 +101,10 @@ impl Life<'_> {
             }
             35..45 => world.write(),
             45..58 => world.sync(),
-            58..66 => world.store.flush_indexes(),
+            58..66 => world.store.flush_entries(),
             66..70 => world.store.index_staged(),
             70..78 => world.checkpoint(),
-            78..82 => world.store.prepare_next_segment(),
-            82..85 => {
-                world.store.close_idle_files();
-                Ok(())
-            }
+            78..85 => world.store.prepare_next_segment(),
             85..91 => {
                 world.write()?;
                 let topic = self.chance.below(TOPICS.len() as u64) as usize;

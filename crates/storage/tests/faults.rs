@@ -20,6 +20,8 @@ fn options(disk: &FaultyDisk) -> Options {
         log_directory: None,
         segment_size: 4096,
         queue_file_entries: 30,
+        gathered_entries: 0,
+        open_queue_files: 256,
         key_index_entries: 40,
         recent_size: 1,
         ..support::world::options(&mut Chance::new(1), Disk::new(disk.clone()))
@@ -85,6 +87,23 @@ fn a_failed_sync_of_entries_or_keys_never_counts_as_done() {
         assert!(world.checkpoint().is_err(), "a second one would lie about what the first lost");
         survives_a_power_cut(&disk, &options, &world.model, &mut chance);
     }
+}
+
+#[test]
+fn a_failed_sync_of_the_whole_disk_never_counts_as_done() {
+    let (disk, options, world, mut chance) = world();
+    let model = world.model.clone();
+    drop(world);
+    let options = Options { open_queue_files: 1, ..options };
+    let mut world = World::open(&options, &model, model.appended).expect("opens");
+    for _ in 0..20 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    disk.fail(Failure::error(Operation::Sync, EIO).at("/machine/data/checkpoint").times(1));
+    assert!(world.checkpoint().is_err(), "whichever file on that disk it is");
+    assert!(world.store.poisoned().is_some_and(|why| why.contains("/machine/data")));
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }
 
 #[test]
@@ -245,7 +264,8 @@ fn records_and_entries_of_a_killed_process_are_synced_before_they_count_as_durab
     let (disk, options, world, mut chance) = world();
     let model = world.model.clone();
     drop(world);
-    let world = World::open(&options, &model, model.appended).expect("opens after a kill");
+    let mut world = World::open(&options, &model, model.appended).expect("opens after a kill");
+    world.checkpoint().expect("checkpoint");
     assert_eq!(world.model.durable, world.model.appended);
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }
@@ -253,8 +273,7 @@ fn records_and_entries_of_a_killed_process_are_synced_before_they_count_as_durab
 #[test]
 fn entries_flushed_before_a_checkpoint_are_synced_by_it() {
     let (disk, options, mut world, mut chance) = world();
-    world.store.flush_indexes().expect("flushes");
-    world.store.close_idle_files();
+    world.store.flush_entries().expect("flushes");
     world.checkpoint().expect("checkpoint");
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,17 +16,13 @@ const SEGMENT_SIZE: u64 = 4096;
 
 fn options(directory: &Path) -> Options {
     Options {
-        disk: storage::disk::Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
         segment_size: SEGMENT_SIZE,
         queue_file_entries: 8,
-        key_index: true,
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,
         delay_levels_ms: vec![1000],
-        retention: storage::RetentionPolicy::default(),
+        ..Options::new(directory)
     }
 }
 
@@ -345,7 +342,7 @@ fn a_record_that_leads_to_no_file_of_ours_is_damage() {
         overwrite_log(&root, places[3].1.0 + at, bytes);
         let (store, recovery) = open(&root);
         assert!(recovery.cut_bytes > 0);
-        assert_eq!((store.topics(), verify_queue(&store, 0)), (vec![topic()], 3), "damage at {at}");
+        assert_eq!((store.topics(), verify_queue(&store, 0)), (BTreeMap::from([(topic(), 1)]), 3), "damage at {at}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
         // Below the checkpoint its neighbours are kept, and it leads nowhere either.
         let places: Vec<_> = (0..3).map(|_| append_to(&store, 0)).collect();
@@ -355,7 +352,10 @@ fn a_record_that_leads_to_no_file_of_ours_is_damage() {
         std::fs::remove_dir_all(root.join("consumequeue")).expect("removes");
         let (store, recovery) = open(&root);
         assert_eq!(recovery.damaged, [places[0].1], "damage at {at}");
-        assert_eq!((store.topics(), store.queue(&topic(), QueueId(0)).end()), (vec![topic()], QueueOffset(6)));
+        assert_eq!(
+            (store.topics(), store.queue(&topic(), QueueId(0)).end()),
+            (BTreeMap::from([(topic(), 1)]), QueueOffset(6))
+        );
         assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
     }
 }
@@ -385,7 +385,7 @@ fn a_removed_topic_stays_removed_though_the_key_index_is_made_again() {
     drop(store);
     std::fs::remove_dir_all(directory.path().join("index")).expect("removes");
     let (store, recovery) = open(directory.path());
-    assert_eq!((recovery.records, store.topics()), (3, vec![]));
+    assert_eq!((recovery.records, store.topics()), (3, BTreeMap::new()));
     assert_eq!(found_by_key(&store, "k0-1").len(), 1);
 }
 

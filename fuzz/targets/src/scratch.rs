@@ -16,17 +16,13 @@ pub fn directory() -> TempDir {
 /// Options of a store whose files are a few records long.
 pub fn store_options(directory: &Path) -> storage::Options {
     storage::Options {
-        disk: storage::disk::Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
         segment_size: 4096,
         queue_file_entries: 8,
-        key_index: true,
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,
         delay_levels_ms: vec![1000, 5000],
-        retention: storage::RetentionPolicy::default(),
+        ..storage::Options::new(directory)
     }
 }
 

@@ -174,8 +174,8 @@ type Entries = BTreeMap<(TopicName, QueueId), (QueueOffset, Vec<Entry>)>;
 /// First offset and entries of every queue that has some.
 fn entries(store: &Store) -> Entries {
     let mut all = Entries::new();
-    for topic in store.topics() {
-        for queue in (0..store.queue_count(&topic).min(QUEUES_MAX)).map(QueueId) {
+    for (topic, queue_count) in store.topics() {
+        for queue in (0..queue_count.min(QUEUES_MAX)).map(QueueId) {
             let index = store.queue(&topic, queue);
             let mut found = Vec::new();
             let mut from = index.first();

@@ -140,8 +140,8 @@ fn last_entry(store: &Store, topic: &TopicName) -> Option<Entry> {
 
 /// Errors are fine, as long as they are errors.
 fn read_everything(store: &Store) {
-    for topic in store.topics() {
-        for queue in (0..store.queue_count(&topic).min(8)).map(QueueId) {
+    for (topic, queue_count) in store.topics() {
+        for queue in (0..queue_count.min(8)).map(QueueId) {
             let index = store.queue(&topic, queue);
             let mut from = index.first();
             for _ in 0..READS_MAX {

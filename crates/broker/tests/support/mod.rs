@@ -35,17 +35,13 @@ pub fn open(directory: &Path, now: Timestamp) -> Bench {
 /// Opens a broker with changed options.
 pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
     let layout = storage::Options {
-        disk: storage::disk::Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
         segment_size: 1 << 20,
         queue_file_entries: 1000,
-        key_index: true,
         key_index_slots: 1000,
         key_index_entries: 4000,
         recent_size: 1 << 20,
         delay_levels_ms: delays_ms.clone(),
-        retention: storage::RetentionPolicy::default(),
+        ..storage::Options::new(directory)
     };
     let mut options = Options {
         cluster_name: "DefaultCluster".to_owned(),

@@ -77,17 +77,13 @@ impl Setup {
             young_queue_size: 1 << 30,
         };
         let store = storage::Options {
-            disk: storage::disk::Disk::real(),
-            directory: directory.to_owned(),
-            log_directory: None,
             segment_size: 1 << 20,
             queue_file_entries: 1000,
-            key_index: true,
             key_index_slots: 1000,
             key_index_entries: 4000,
             recent_size: 1 << 20,
             delay_levels_ms: delays_ms,
-            retention: storage::RetentionPolicy::default(),
+            ..storage::Options::new(directory)
         };
         let session = SessionOptions {
             fetch_count_max: 1024,

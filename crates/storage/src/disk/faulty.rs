@@ -167,6 +167,24 @@ impl FaultyDisk {
         }
         act(&self.0.memory, size_max, &mut state.history.changes)
     }
+
+    /// Puts a file on the disk, unless that is to fail.
+    fn sync(&self, path: &Path, number: u64) -> io::Result<()> {
+        let mut state = self.0.state.lock();
+        match state.effect_on(Operation::Sync, path) {
+            Some((meant, Effect::Error(code))) => {
+                // Where every change fails, the machine has stopped: the disk was not even asked.
+                if meant == Operation::Sync {
+                    state.history.changes.push(Change::FailedSync(number));
+                }
+                Err(io::Error::from_raw_os_error(code))
+            }
+            _ => {
+                state.history.changes.push(Change::Sync(number));
+                Ok(())
+            }
+        }
+    }
 }
 
 impl State {
@@ -266,6 +284,17 @@ impl FileSystem for FaultyDisk {
         })
     }
 
+    fn sync_everything(&self, path: &Path) -> io::Result<()> {
+        for (name, is_directory) in self.0.memory.everything_in(path) {
+            if is_directory {
+                self.sync_directory(&name)?;
+            } else {
+                self.sync(&name, self.0.memory.number_of(&name)?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
         self.0.memory.usage(path)
     }
@@ -344,20 +373,7 @@ impl FileHandle for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.0.state.lock();
-        match state.effect_on(Operation::Sync, &self.path) {
-            Some((meant, Effect::Error(code))) => {
-                // Where every change fails, the machine has stopped: the disk was not even asked.
-                if meant == Operation::Sync {
-                    state.history.changes.push(Change::FailedSync(self.number()));
-                }
-                Err(io::Error::from_raw_os_error(code))
-            }
-            _ => {
-                state.history.changes.push(Change::Sync(self.number()));
-                Ok(())
-            }
-        }
+        self.disk.sync(&self.path, self.number())
     }
 
     fn start_write_back(&self, _position: u64, _size: u64) -> io::Result<()> {

@@ -158,6 +158,11 @@ impl DiskFile {
         self.handle.next_data(position)
     }
 
+    /// Where the first stretch begins that was never written, where the file system can tell; else its size.
+    pub fn written_size(&self) -> Result<u64, StorageError> {
+        self.handle.written_size().map_err(StorageError::io("examine", &self.path))
+    }
+
     /// Has the kernel begin to write a range to the disk, without waiting for it and without promising anything: a later
     /// `sync_data` then finds little left to do, and the kernel never has so much unwritten that it stops a writer.
     pub fn start_write_back(&self, position: u64, size: u64) -> Result<(), StorageError> {

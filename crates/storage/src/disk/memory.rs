@@ -249,6 +249,10 @@ impl FileSystem for MemoryDisk {
         if self.0.lock().is_directory(path) { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
     }
 
+    fn sync_everything(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn usage(&self, _path: &Path) -> io::Result<(u64, u64)> {
         let tree = self.0.lock();
         let used = tree.used();

@@ -67,6 +67,8 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Puts the names in a directory on the disk.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Puts everything on the disk that was written to the disk of `path`, names too.
+    fn sync_everything(&self, path: &Path) -> io::Result<()>;
     /// Bytes used on the disk of `path`, and bytes there are for this user (used and free).
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)>;
 }
@@ -96,6 +98,10 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     /// The first place from `position` on that may hold something. `None` if nothing follows.
     fn next_data(&self, position: u64) -> Option<u64> {
         self.size().ok().filter(|size| position < *size).map(|_| position)
+    }
+    /// Where the first stretch begins that was never written; the size if there is none or that cannot be told.
+    fn written_size(&self) -> io::Result<u64> {
+        self.size()
     }
     /// The process that holds the file's lock, if one does; 0 if it cannot be told which.
     fn lock_holder(&self) -> io::Result<Option<u32>> {
@@ -195,6 +201,11 @@ impl Disk {
         self.0.examine(path).is_ok()
     }
 
+    /// Bytes of a file.
+    pub fn size(&self, path: &Path) -> Result<u64, StorageError> {
+        self.0.examine(path).map(|state| state.size).map_err(StorageError::io("examine", path))
+    }
+
     /// When a file was last written, ms since 1970; `None` if it cannot be told.
     pub fn modified_ms(&self, path: &Path) -> Option<u64> {
         self.0.examine(path).ok().map(|state| state.modified_ms)
@@ -281,6 +292,11 @@ impl Disk {
     /// Puts the names in a directory on the disk.
     pub fn sync_directory(&self, path: &Path) -> Result<(), StorageError> {
         self.0.sync_directory(path).map_err(StorageError::io("sync", path))
+    }
+
+    /// Puts everything on the disk that was written to the disk of `path`, whoever wrote it.
+    pub fn sync_everything(&self, path: &Path) -> Result<(), StorageError> {
+        self.0.sync_everything(path).map_err(StorageError::io("sync the disk of", path))
     }
 
     /// Takes the data directory for one store. The lock is the one a Java broker takes on the same file.

@@ -60,6 +60,10 @@ impl FileSystem for RealDisk {
         File::open(path)?.sync_all()
     }
 
+    fn sync_everything(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(path)?)?)
+    }
+
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
         let figures = rustix::fs::statvfs(path)?;
         let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
@@ -132,6 +136,10 @@ impl FileHandle for RealFile {
             // A file system that cannot tell.
             Err(_) => self.size().ok().filter(|size| position < *size).map(|_| position),
         }
+    }
+
+    fn written_size(&self) -> io::Result<u64> {
+        rustix::fs::seek(&self.0, SeekFrom::Hole(0)).or_else(|_| self.size())
     }
 
     fn lock_holder(&self) -> io::Result<Option<u32>> {

@@ -1,41 +1,42 @@
 //! Ends a queue's files where recovery found its end: nothing that lies beyond can ever be taken for an entry.
 
-use std::sync::Arc;
-
 use super::{ENTRY_SIZE, QueueIndex};
 use crate::disk::DiskFile;
 use crate::error::StorageError;
 
-/// Bytes after a queue's end that are looked at for old entries.
-const CUT_LOOK_SIZE: u64 = 64 * 1024;
+/// The least a file system keeps of a file.
+const BLOCK_SIZE: u64 = 4096;
 
 impl QueueIndex {
     /// Clears entries after the queue's end, whoever left them there.
     pub(crate) fn cut(&self) -> Result<(), StorageError> {
         let file_size = self.entries_per_file * ENTRY_SIZE as u64;
         let end_at = self.end().0 * ENTRY_SIZE as u64;
-        for name in self.disk.list(&self.directory)? {
+        for name in self.files.disk().list(&self.directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
             let path = self.directory.join(&name);
+            let file_number = start / file_size;
             if start >= end_at && start > 0 {
-                self.disk.remove_file(&path)?;
-                self.disk.sync_directory(&self.directory)?;
+                self.remove_file(&path, file_number)?;
             } else if start + file_size > end_at {
-                let file = Arc::new(self.disk.open(&path)?);
-                if self.holds_anything(&file, end_at - start, file_size)? {
+                let file = self.files.existing(&path)?;
+                if !holds_nothing(&file, end_at - start)? {
                     file.clear(end_at - start, file_size, false)?;
-                    self.note_written(&file);
+                    self.state.lock().unsynced.insert(file_number);
                 }
             }
         }
         Ok(())
     }
+}
 
-    /// Whether anything but zeroes follows in the next entries: a power cut may leave some of what was written, and not
-    /// the first of it.
-    fn holds_anything(&self, file: &DiskFile, from: u64, file_size: u64) -> Result<bool, StorageError> {
-        let mut next = vec![0; (file_size - from).min(CUT_LOOK_SIZE) as usize];
-        file.read_at(&mut next, from)?;
-        Ok(next.iter().any(|&byte| byte != 0))
-    }
+/// Whether a file reads as zeroes from `from` on. A power cut may leave some of what was written, and not the first of it; but
+/// where nothing was ever written, the file system keeps nothing.
+fn holds_nothing(file: &DiskFile, from: u64) -> Result<bool, StorageError> {
+    let size = file.size()?;
+    let block_end = from.next_multiple_of(BLOCK_SIZE).min(size);
+    let mut rest = [0; BLOCK_SIZE as usize];
+    let rest = rest.get_mut(..(block_end - from) as usize).unwrap_or_default();
+    file.read_at(rest, from)?;
+    Ok(rest.iter().all(|&byte| byte == 0) && (block_end == size || file.next_data(block_end).is_none()))
 }

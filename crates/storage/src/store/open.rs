@@ -14,7 +14,10 @@ use crate::commit_log::CommitLog;
 use crate::cut;
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Shape, Sure};
-use crate::recover::{self, Recovery, RecoveryProgress, Replay, ReplayRules};
+use crate::open_files::OpenFiles;
+use crate::queue_files::{self, Ends, Found};
+use crate::queue_index::ENTRY_SIZE;
+use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
 use crate::segment::Segment;
 
 impl Store {
@@ -33,33 +36,10 @@ impl Store {
         let checkpoint = Checkpoint::read(&disk, &root)?;
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
-        let queue_root = root.join("consumequeue");
-        // After an orderly stop every entry has its record, unless the segment was taken away since.
-        let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
-        let entries_sure = if recovery.was_clean { log_end } else { sure };
-        let unusable = &mut recovery.unusable;
-        let to_check = if recovery.was_clean { &[][..] } else { &segments };
-        let mut queues = recover::open_queues(&options, entries_sure, to_check, unusable)?;
-        let queues_usable = unusable.is_empty() && disk.exists(&queue_root);
-        let (key_index, keys_from) = open_key_index(&options, &segments, sure, unusable)?;
-        let entries_from = if queues_usable { sure } else { start_of(&segments) };
-        recovery.entries_made_again = !queues_usable && !segments.is_empty();
-        // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
-        let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-        let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(&options, topic, queue));
-        let replay = Replay {
-            segments: &segments,
-            durable,
-            entries_from,
-            keys_from,
-            rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
-            key_index: key_index.as_ref(),
-            queues: &mut queues,
-            new_queue: &new_queue,
-            recovery: &mut recovery,
-            progress,
-        };
-        let end = replay.run(entries_from.min(keys_from))?;
+        let file_size = options.queue_file_entries * ENTRY_SIZE as u64;
+        let files = Arc::new(OpenFiles::new(disk.clone(), file_size, options.open_queue_files));
+        let Recovered { queues, written_ends, key_index, end } =
+            recover_indexes(&options, &files, &segments, sure, &mut recovery, progress)?;
         let segments = cut::cut_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let log = CommitLog::new(
             disk,
@@ -74,6 +54,8 @@ impl Store {
         let store = Self {
             log,
             queues: RwLock::new(queues),
+            files,
+            doubts_disk: AtomicBool::new(!recovery.was_clean),
             key_index,
             unindexed: Mutex::default(),
             flushing: Mutex::default(),
@@ -85,13 +67,13 @@ impl Store {
             _lock: lock,
             options,
         };
-        store.begin()?;
+        store.begin(&written_ends, &checkpoint)?;
         Ok((store, recovery))
     }
 
     /// Brings the directory to where recovery has come: from here on an unclean stop leaves its sign.
-    fn begin(&self) -> Result<(), StorageError> {
-        self.settle_queues()?;
+    fn begin(&self, written_ends: &Ends, checkpoint: &Checkpoint) -> Result<(), StorageError> {
+        self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Made even if nothing goes in: a missing one would count as lost at the next start.
         disk.create_directory(&root.join("consumequeue"))?;
@@ -102,22 +84,77 @@ impl Store {
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         disk.replace_file(&root.join("abort"), format!("{}\n", std::process::id()).as_bytes())?;
         disk.remove_file(&root.join("abort.bak"))?;
-        self.checkpoint()
+        if checkpoint.durable.is_none() {
+            // From the first moment on, what is found after a crash is to be compared with something.
+            self.checkpoint()?;
+        }
+        // An older one is true still, and a new one would keep people waiting.
+        Ok(())
     }
 
     /// Brings every queue to what the log holds, no more and no less.
-    fn settle_queues(&self) -> Result<(), StorageError> {
+    fn settle_queues(&self, written_ends: &Ends) -> Result<(), StorageError> {
         let first = self.log.first();
         let mut queues = self.all_queues();
+        queues.retain(|queue| {
+            let written_end = written_ends.get(&(queue.topic().clone(), queue.queue()));
+            written_end.is_none_or(|written_end| queue.end() < *written_end)
+        });
         recover::sort(&mut queues);
         for queue in queues {
-            queue.flush()?;
+            queue.flush(0)?;
             queue.cut()?;
             queue.drop_before(first)?;
-            queue.close_files();
         }
         Ok(())
     }
+}
+
+/// What the log was read for.
+struct Recovered {
+    queues: Queues,
+    written_ends: Ends,
+    key_index: Option<KeyIndex>,
+    /// End of the log.
+    end: LogOffset,
+}
+
+/// Opens queues and key index as far as they are known to be on the disk, and makes the rest again from the log.
+fn recover_indexes(
+    options: &Options,
+    files: &Arc<OpenFiles>,
+    segments: &[Arc<Segment>],
+    sure: LogOffset,
+    recovery: &mut Recovery,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<Recovered, StorageError> {
+    // After an orderly stop every entry has its record, unless the segment was taken away since.
+    let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
+    let (entries_sure, to_check) = if recovery.was_clean { (log_end, &[][..]) } else { (sure, segments) };
+    let Found { mut queues, written_ends, mut unusable } =
+        queue_files::open_queues(options, files, entries_sure, start_of(segments), to_check)?;
+    let queues_usable = unusable.is_empty() && options.disk.exists(&options.directory.join("consumequeue"));
+    let (key_index, keys_from) = open_key_index(options, segments, sure, &mut unusable)?;
+    recovery.unusable = unusable;
+    let entries_from = if queues_usable { sure } else { start_of(segments) };
+    recovery.entries_made_again = !queues_usable && !segments.is_empty();
+    // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
+    let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
+    let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
+    let replay = Replay {
+        segments,
+        durable,
+        entries_from,
+        keys_from,
+        rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
+        key_index: key_index.as_ref(),
+        queues: &mut queues,
+        new_queue: &new_queue,
+        recovery,
+        progress,
+    };
+    let end = replay.run(entries_from.min(keys_from))?;
+    Ok(Recovered { queues, written_ends, key_index, end })
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {

@@ -1,7 +1,7 @@
 //! A small store with a model beside it that knows what was appended and what was promised.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::hash::key_hash;
@@ -9,7 +9,7 @@ use base::metric::Metrics;
 use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use storage::disk::Disk;
-use storage::{AppendBatch, Entry, Options, ReadMode, RetentionPolicy, StorageError, Store};
+use storage::{AppendBatch, Entry, Options, ReadMode, StorageError, Store};
 
 /// Numbers that look random and follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -80,16 +80,16 @@ pub struct Model {
 pub fn options(chance: &mut Chance, disk: Disk) -> Options {
     Options {
         disk,
-        directory: PathBuf::from("/machine/data"),
         log_directory: chance.percent(20).then(|| PathBuf::from("/machine/log/commitlog")),
         segment_size: chance.pick(&[1536, 4096, 4096, 16_384]),
         queue_file_entries: chance.pick(&[8, 30, 120]),
-        key_index: true,
+        gathered_entries: chance.pick(&[0, 5, 1 << 20]),
+        open_queue_files: chance.pick(&[1, 2, 256]),
         key_index_slots: 16,
         key_index_entries: chance.pick(&[12, 40, 400]),
         recent_size: chance.pick(&[1, 1024]),
         delay_levels_ms: vec![1000],
-        retention: RetentionPolicy::default(),
+        ..Options::new(Path::new("/machine/data"))
     }
 }
 
@@ -236,7 +236,7 @@ impl World {
             for queue in 0..QUEUES {
                 self.verify_queue(number, queue, end);
             }
-            let count = self.store.queue_count(&TopicName::trusted(topic));
+            let count = self.store.topics().get(&TopicName::trusted(topic)).copied().unwrap_or_default();
             assert!(count <= QUEUES, "{count} queues of {topic}");
         }
         self.verify_keys(end);

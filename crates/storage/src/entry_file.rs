@@ -1,0 +1,81 @@
+//! One file of a queue as a crash or another program may have left it, looked at without changing it.
+//!
+//! Owns a copy of the last part that was ever written, where the end of a queue nearly always lies: one read instead of many.
+
+use base::LogOffset;
+
+use crate::disk::DiskFile;
+use crate::error::StorageError;
+use crate::queue_index::{ENTRY_SIZE, Entry, partition_point};
+
+/// Entries of the last part: a block of the file system and a bit.
+const TAIL_ENTRIES: u64 = 205;
+
+pub(crate) struct EntryFile {
+    file: DiskFile,
+    /// Number within the queue of its first entry.
+    first: u64,
+    /// The last part's first entry, counted within the file as all numbers below.
+    tail_start: u64,
+    tail: Vec<u8>,
+    /// Nothing was ever written after the last part.
+    ends_with_tail: bool,
+}
+
+impl EntryFile {
+    /// Looks at a file with room for `entry_count` entries, the first of which is number `first` of its queue.
+    pub(crate) fn new(file: DiskFile, first: u64, entry_count: u64) -> Result<Self, StorageError> {
+        let written_size = file.written_size()?;
+        let written_count = written_size.div_ceil(ENTRY_SIZE as u64).min(entry_count);
+        let tail_start = written_count.saturating_sub(TAIL_ENTRIES);
+        let mut tail = vec![0; (written_count - tail_start) as usize * ENTRY_SIZE];
+        file.read_at(&mut tail, tail_start * ENTRY_SIZE as u64)?;
+        let ends_with_tail = written_count == entry_count || file.next_data(written_size).is_none();
+        Ok(Self { file, first, tail_start, tail, ends_with_tail })
+    }
+
+    /// Number within the queue of the first entry.
+    pub(crate) const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The entry at a place.
+    pub(crate) fn entry(&self, number: u64) -> Result<Option<Entry>, StorageError> {
+        if let Some(in_tail) = number.checked_sub(self.tail_start) {
+            let place = in_tail as usize * ENTRY_SIZE;
+            return Ok(self.tail.get(place..place + ENTRY_SIZE).and_then(Entry::decode));
+        }
+        let mut bytes = [0; ENTRY_SIZE];
+        self.file.read_at(&mut bytes, number * ENTRY_SIZE as u64)?;
+        Ok(Entry::decode(&bytes))
+    }
+
+    /// One past the last entry of a record before `log_offset`, among the first `limit` entries. Damaged ones before it do
+    /// not matter, as long as they lie in the last part.
+    pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
+        let is_before = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset < log_offset);
+        let mut in_tail = self.tail.chunks_exact(ENTRY_SIZE).take(limit.saturating_sub(self.tail_start) as usize);
+        if let Some(last) = in_tail.rposition(|entry| is_before(Entry::decode(entry))) {
+            return Ok(self.tail_start + last as u64 + 1);
+        }
+        let mut failure = None;
+        let end = partition_point(0, self.tail_start.min(limit), |number| match self.entry(number) {
+            Ok(entry) => !is_before(entry),
+            Err(error) => {
+                failure.get_or_insert(error);
+                true
+            }
+        });
+        failure.map_or(Ok(end), Err)
+    }
+
+    /// One past the last place at which anything was ever written; `None` if that cannot be told cheaply.
+    pub(crate) fn written_count(&self) -> Option<u64> {
+        let last = self.tail.chunks_exact(ENTRY_SIZE).rposition(|entry| entry.iter().any(|&byte| byte != 0));
+        match last {
+            Some(last) if self.ends_with_tail => Some(self.tail_start + last as u64 + 1),
+            None if self.ends_with_tail && self.tail_start == 0 => Some(0),
+            _ => None,
+        }
+    }
+}
