@@ -11,7 +11,7 @@ use storage::disk::Disk;
 use crate::error::StartError;
 use crate::settings::OneBroker;
 
-/// Refuses directories that are the same, lie in each other or have changed places.
+/// Refuses directories that are the same, lie in each other or have changed places. A directory alone is in the first.
 pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
     let mut earlier: Vec<(&Path, PathBuf)> = Vec::new();
     for one in brokers {
@@ -28,7 +28,7 @@ pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
                 )));
             }
         }
-        check_place(directory, one.place)?;
+        check_place(directory, one.place.unwrap_or(1))?;
         earlier.push((directory, real));
     }
     Ok(())
@@ -41,9 +41,9 @@ pub(crate) fn keep_place(directory: &Path, place: Option<usize>) -> Result<(), S
     Ok(Disk::real().replace_file(&place_document(directory), text.as_bytes())?)
 }
 
-fn check_place(directory: &Path, place: Option<usize>) -> Result<(), StartError> {
+fn check_place(directory: &Path, place: usize) -> Result<(), StartError> {
     let document = place_document(directory);
-    let (Some(place), Some(text)) = (place, Disk::real().read_file(&document)?) else { return Ok(()) };
+    let Some(text) = Disk::real().read_file(&document)? else { return Ok(()) };
     let noted = serde_json::from_slice::<serde_json::Value>(&text).ok().and_then(|value| value["place"].as_u64());
     if noted == Some(place as u64) {
         return Ok(());
@@ -134,9 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_alone_has_no_place() {
+    fn a_directory_alone_notes_nothing_and_may_be_any_but_a_later_one_of_several() {
         let scratch = tempfile::tempdir().expect("directory");
-        keep_place(scratch.path(), None).expect("nothing to do");
-        assert_eq!(std::fs::read_dir(scratch.path()).expect("lists").count(), 0);
+        let directory = scratch.path();
+        let alone = || {
+            let set = [format!("storage.directory={}", directory.display())];
+            check(&load(Role::Serve, None, &set, &[]).expect("settings").settings.brokers())
+        };
+        alone().expect("new");
+        keep_place(directory, None).expect("nothing to do");
+        assert_eq!(std::fs::read_dir(directory).expect("lists").count(), 0);
+        std::fs::create_dir(directory.join("config")).expect("makes");
+        keep_place(directory, Some(1)).expect("notes");
+        alone().expect("the first");
+        std::fs::write(place_document(directory), "{\"place\":2}").expect("writes");
+        assert!(alone().expect_err("the second").to_string().contains("its place was 2"));
     }
 }
