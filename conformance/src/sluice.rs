@@ -52,6 +52,16 @@ impl Setup {
             .set("rocketmq.port", free_port())
     }
 
+    /// Everything in one process, with a broker over each of `directories`, which take any ports.
+    pub fn serve_over(directories: &[&Path]) -> Self {
+        let names: Vec<_> = directories.iter().map(|directory| directory.display().to_string()).collect();
+        let first = directories.first().expect("at least one directory");
+        Self::new(first, &["serve"])
+            .set("storage.dirs", names.join(";"))
+            .set("nameserver.port", free_port())
+            .set("rocketmq.port", 0)
+    }
+
     /// A name server alone.
     pub fn name_server(directory: &Path) -> Self {
         Self::new(directory, &["namesrv"]).set("nameserver.port", 0).set("storage.directory", directory.display())
@@ -120,6 +130,12 @@ impl Sluice {
     /// Asks it to stop and waits until everything is on the disk.
     pub fn stop(&mut self) -> ExitStatus {
         self.process.stop(Duration::from_secs(60))
+    }
+
+    /// RocketMQ ports of all its brokers, `host:port`.
+    pub fn brokers(&self) -> Vec<String> {
+        let rest = self.ready_line.split("RocketMQ ").skip(1);
+        rest.filter_map(|rest| rest.split([',', ' ']).next()).map(str::to_owned).collect()
     }
 
     /// Its process id.

@@ -1,4 +1,5 @@
-//! The metric table: every figure Sluice counts, with its name, kind and help. The metrics page is made from it.
+//! The metric tables: every figure Sluice counts, with its name, kind and help, once for the process and once for each of
+//! its brokers. The metrics page is made from them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,14 +57,14 @@ pub struct Row {
 }
 
 macro_rules! metrics {
-    ($($field:ident $kind:ident $name:literal $help:literal;)*) => {
-        /// Every figure, shared by all rooms.
+    ($table:ident, $about:literal; $($field:ident $kind:ident $name:literal $help:literal;)*) => {
+        #[doc = $about]
         #[derive(Debug, Default)]
-        pub struct Metrics {
+        pub struct $table {
             $(#[doc = $help] pub $field: Figure,)*
         }
 
-        impl Metrics {
+        impl $table {
             /// The whole table with its values now.
             pub fn rows(&self) -> Vec<Row> {
                 vec![$(Row { name: $name, kind: Kind::$kind, help: $help, value: self.$field.get() },)*]
@@ -73,10 +74,16 @@ macro_rules! metrics {
 }
 
 metrics! {
+    Traffic, "Figures of the process: its connections, whichever broker or name server they are for.";
     connections Gauge "sluice_connections" "Open client connections.";
     connections_accepted Counter "sluice_connections_accepted" "Client connections accepted since the start.";
     bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
     bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
+    protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
+}
+
+metrics! {
+    Metrics, "Figures of one broker, shared by all rooms.";
     messages_in Counter "sluice_messages_in" "Messages stored.";
     message_bytes_in Counter "sluice_message_bytes_in" "Bytes of records stored.";
     messages_out Counter "sluice_messages_out" "Messages handed to consumers.";
@@ -100,5 +107,4 @@ metrics! {
     segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";
     topics Gauge "sluice_topics" "Topics.";
     groups Gauge "sluice_groups" "Consumer groups.";
-    protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
 }

@@ -1,7 +1,7 @@
 //! Console HTTP: health and metrics.
 //!
-//! `GET /health` answers 200 while the broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
-//! metric table. It has no private door: what it shows are the broker's figures and admin pictures.
+//! `GET /health` answers 200 while a broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
+//! metric tables. It has no private door: what it shows are the broker's figures and admin pictures.
 
 mod health;
 mod metrics;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use base::metric::Metrics;
+use base::metric::Traffic;
 use broker::Broker;
 use tokio::net::TcpListener;
 
 /// What the console shows.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Every figure.
-    pub metrics: Arc<Metrics>,
-    /// The broker, unless the process is a name server alone.
-    pub broker: Option<Arc<Broker>>,
+    /// Figures of the process.
+    pub traffic: Arc<Traffic>,
+    /// The brokers of the process; a name server alone has none.
+    pub brokers: Vec<Arc<Broker>>,
 }
 
 /// Serves the console on `listener` until `stopped` is ready.

@@ -92,7 +92,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts all threads.
+    /// Starts all threads. Their log lines are marked with the span that is entered.
     pub(crate) fn start(broker: &Arc<Broker>, bells: &Arc<Bells>, intervals: Intervals) -> io::Result<Self> {
         let mut background = Self { bells: bells.clone(), threads: Vec::new() };
         let writer = background.spawn("log-writer", broker, write_log)?;
@@ -117,7 +117,9 @@ impl Background {
     ) -> io::Result<Thread> {
         let (broker, bells) = (broker.clone(), self.bells.clone());
         let gives_way = !URGENT.contains(&name);
+        let span = tracing::Span::current();
         let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _marked = span.entered();
             if gives_way {
                 give_way();
             }

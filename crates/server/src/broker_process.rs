@@ -1,51 +1,154 @@
-//! Builds a broker out of settings: store, rooms, sessions.
+//! One broker of the process: its store, its threads, its port, its place at the name servers.
+//!
+//! **Owns** a broker from the opening of its directory to its last sync. Brokers of one process share the network threads,
+//! the console and the name server, and nothing else: what fails in one is not felt in another.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::metric::Metrics;
-use broker::{Broker, DelayLevels, Host};
-use cluster::registration::Identity;
-use dialect::rocketmq::SessionOptions;
-use storage::{RetentionPolicy, Store};
+use broker::{Broker, Mailbox};
+use dialect::rocketmq::{RocketSession, SessionOptions};
+use storage::{Recovery, StorageError, Store};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
-use crate::background::Intervals;
+use crate::background::{Background, Bells};
+use crate::bell::Bell;
+use crate::broker_options;
 use crate::clock;
+use crate::directories;
+use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
-use crate::settings::table::{self, Scope};
-use crate::settings::{Effective, FlushMode, Settings};
-
-/// A checkpoint is due this often while messages come in.
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+use crate::registration::Registrar;
+use crate::settings::{OneBroker, Settings};
 
 /// Recovery is silent unless it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
 
-/// Where clients are told to find the broker.
-pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(String, SocketAddr), StartError> {
-    let bad = |problem| StartError::Setting { name: "broker.host", problem };
-    let host = match settings.advertised_host() {
-        Some(host) => host.to_owned(),
-        None => net::own_address().ok_or_else(|| {
-            bad("this machine's address cannot be found; set it, e.g. --set broker.host=10.0.0.5".to_owned())
-        })?,
-    };
-    let resolved = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    let resolved = resolved.ok_or_else(|| bad(format!("[{host}] is no address and cannot be resolved to one")))?;
-    Ok((resolved.to_string(), resolved))
+/// Connections of official clients of 4.4 and before: they use the port two below (`vipChannelEnabled`).
+pub(crate) const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
+
+/// An open broker.
+pub(crate) struct BrokerProcess {
+    settings: Settings,
+    pub(crate) broker: Arc<Broker>,
+    /// Until it is served.
+    listener: Option<TcpListener>,
+    /// Where clients are told to find it.
+    address: String,
+    session_options: Arc<SessionOptions>,
+    bells: Arc<Bells>,
+    background: Background,
+    /// What log lines about it are marked with.
+    span: Span,
 }
 
-/// Opens the store and puts a broker on it.
-pub(crate) fn open(
-    settings: &Settings,
-    store_host: SocketAddr,
-    metrics: &Arc<Metrics>,
-    host: Arc<dyn Host>,
-) -> Result<Arc<Broker>, StartError> {
-    let delay_levels = delay_levels(settings)?;
-    let options = store_options(settings, &delay_levels);
+impl BrokerProcess {
+    /// Opens the store, recovering it if need be, and starts the threads. Waits for the disk. Log lines are marked with the
+    /// span that is entered.
+    pub(crate) fn open(
+        one: OneBroker,
+        session_options: Arc<SessionOptions>,
+        listener: TcpListener,
+    ) -> Result<Self, StartError> {
+        let OneBroker { place, settings } = one;
+        let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
+        let bells = Arc::new(Bells::default());
+        let metrics = Arc::new(Metrics::default());
+        let delay_levels = broker_options::delay_levels(&settings)?;
+        let store = open_store(broker_options::store_options(&settings, &delay_levels), &metrics)?;
+        directories::keep_place(&settings.storage.directory, place)?;
+        let now = clock::now();
+        let seed = now.0 ^ u64::from(std::process::id()) << 32;
+        let options = broker_options::broker_options(&settings, store_host, delay_levels);
+        let broker = Arc::new(Broker::new(options, store, metrics, bells.clone(), seed, now)?);
+        let background = Background::start(&broker, &bells, broker_options::intervals(&settings));
+        Ok(Self {
+            broker,
+            listener: Some(listener),
+            address,
+            session_options,
+            bells,
+            background: background.map_err(StartError::Threads)?,
+            span: Span::current(),
+            settings,
+        })
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.broker.name
+    }
+
+    /// Its data directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.settings.storage.directory
+    }
+
+    /// Accepts clients and registers; gives the ports in words. Once it returns, clients of `own_name_server` find the broker.
+    pub(crate) async fn serve(&mut self, own_name_server: Option<&str>, drive: &Drive) -> String {
+        let Some(listener) = self.listener.take() else { return String::new() };
+        let mut ports = net::local(&listener).to_string();
+        self.accept(listener, drive);
+        let (host, backlog) = (&self.settings.listen.host, self.settings.server.backlog);
+        let old_port = self.settings.rocketmq.port.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0);
+        match old_port.map(|port| net::listen(host, port, backlog, "rocketmq.port")) {
+            Some(Ok(listener)) => {
+                ports.push_str(&format!(" (and {} for old clients)", net::local(&listener).port()));
+                self.accept(listener, drive);
+            }
+            Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
+            None => {}
+        }
+        self.register(own_name_server, drive).await;
+        ports
+    }
+
+    fn accept(&self, listener: TcpListener, drive: &Drive) {
+        let accepting = accept_clients(listener, self.broker.clone(), self.session_options.clone(), drive.clone());
+        tokio::spawn(accepting);
+    }
+
+    async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
+        let registrar = Registrar {
+            broker: self.broker.clone(),
+            bells: self.bells.clone(),
+            identity: broker_options::identity(&self.settings, &self.address),
+            interval: self.settings.broker.registration_interval,
+            timeout: self.settings.broker.registration_timeout,
+            stop: drive.stop.clone(),
+        };
+        let name_servers = &self.settings.broker.name_servers;
+        for name_server in name_servers {
+            let registering = registrar.clone().run(name_server.clone(), oneshot::channel().0);
+            tokio::spawn(registering.instrument(self.span.clone()));
+        }
+        match own_name_server {
+            Some(name_server) => {
+                let (first, registered) = oneshot::channel();
+                tokio::spawn(registrar.run(name_server.to_owned(), first).instrument(self.span.clone()));
+                let _ = registered.await;
+            }
+            None if name_servers.is_empty() => tracing::warn!(
+                "no name server is given: clients that ask one will not find this broker; name it with -n HOST:PORT (broker.name_servers)"
+            ),
+            None => {}
+        }
+    }
+
+    /// Brings everything to the disk. Waits for it.
+    pub(crate) fn stop(self) -> Result<(), StorageError> {
+        let _marked = self.span.enter();
+        self.background.stop();
+        self.broker.close(clock::now())
+    }
+}
+
+fn open_store(options: storage::Options, metrics: &Arc<Metrics>) -> Result<Store, StorageError> {
     let started = Instant::now();
     let mut shown = Instant::now();
     let (store, recovery) = Store::open(options, metrics.clone(), &mut |progress| {
@@ -58,11 +161,17 @@ pub(crate) fn open(
             );
         }
     })?;
+    report(&recovery, started.elapsed());
+    Ok(store)
+}
+
+/// Logs what recovery found and did.
+fn report(recovery: &Recovery, took: Duration) {
     if !recovery.was_clean {
         tracing::info!(
             records = recovery.records,
             cut_bytes = recovery.cut_bytes,
-            took_ms = started.elapsed().as_millis() as u64,
+            took_ms = took.as_millis() as u64,
             "the last process did not stop in good order; recovered"
         );
     }
@@ -84,121 +193,22 @@ pub(crate) fn open(
     for offset in &recovery.damaged {
         tracing::error!(log_offset = %offset, "a record of the log is damaged and will not be served");
     }
-    let now = clock::now();
-    let seed = now.0 ^ u64::from(std::process::id()) << 32;
-    let broker =
-        Broker::new(broker_options(settings, store_host, delay_levels), store, metrics.clone(), host, seed, now)?;
-    Ok(Arc::new(broker))
 }
 
-fn delay_levels(settings: &Settings) -> Result<DelayLevels, StartError> {
-    DelayLevels::new(settings.delay.levels.iter().copied().map(milliseconds).collect())
-        .map_err(|refusal| StartError::Setting { name: "delay.levels", problem: refusal.to_string() })
-}
-
-fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Options {
-    let retention = &settings.retention;
-    let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
-    storage::Options {
-        log_directory: Some(settings.log_directory()),
-        segment_size: settings.storage.segment_size,
-        queue_file_entries: settings.storage.queue_file_entries,
-        key_index: settings.storage.index_enabled,
-        key_index_slots: settings.storage.index_slots,
-        key_index_entries: settings.storage.index_entries,
-        recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
-        delay_levels_ms: delay_levels.delays_ms().to_vec(),
-        retention: RetentionPolicy {
-            age_ms: milliseconds(retention.age),
-            delete_hours: retention.delete_hours.clone(),
-            disk_used_percent: percent(retention.disk_used_percent),
-            disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
-            disk_refuse_percent: percent(retention.disk_refuse_percent),
-        },
-        ..storage::Options::new(&settings.storage.directory)
-    }
-}
-
-fn broker_options(settings: &Settings, store_host: SocketAddr, delay_levels: DelayLevels) -> broker::Options {
-    broker::Options {
-        cluster_name: settings.broker.cluster.clone(),
-        broker_name: settings.broker.name.clone(),
-        region: settings.broker.region.clone(),
-        store_host,
-        permission: settings.broker.permission,
-        message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
-        sync_flush: settings.storage.flush == FlushMode::Sync,
-        key_index: settings.storage.index_enabled,
-        auto_create_topics: settings.topic.auto_create,
-        default_queues: settings.topic.default_queues,
-        auto_create_groups: settings.group.auto_create,
-        cluster_topic: settings.topic.cluster_topic,
-        broker_topic: settings.topic.broker_topic,
-        trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
-        client_expiry_ms: milliseconds(settings.group.client_timeout),
-        trace_on: settings.broker.trace_on,
-        delay_levels,
-        young_queue_size: YOUNG_QUEUE_SIZE,
-    }
-}
-
-/// A new group reads a queue from its start if the start is this close to the log's end: what a Java broker with 24 GiB of
-/// memory would still hold in it.
-const YOUNG_QUEUE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
-
-/// Settings of every session.
-pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {
-    Arc::new(SessionOptions {
-        fetch_count_max: settings.fetch.messages_max as usize,
-        fetch_size_max: usize::try_from(settings.fetch.size_max).unwrap_or(usize::MAX),
-        long_polling: settings.fetch.long_polling,
-        short_poll_ms: milliseconds(settings.fetch.short_polling),
-        flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
-        notify_changes: settings.group.notify_changes,
-        query_count_max: settings.query.messages_max as usize,
-        settings: shown_settings(effective),
-    })
-}
-
-/// Every setting by its own name and by RocketMQ's, which administrators' tools look for.
-fn shown_settings(effective: &[Effective]) -> Vec<(String, String)> {
-    let mut shown = Vec::new();
-    for one in effective {
-        shown.push((one.name.to_owned(), one.value.to_string()));
-        let aliases = table::find(one.name).map_or(&[][..], |setting| setting.aliases);
-        for alias in aliases.iter().filter(|alias| alias.scope != Scope::NameServer) {
-            shown.extend(alias.conversion.undo(&one.value).map(|value| (alias.key.to_owned(), value)));
+async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc<SessionOptions>, drive: Drive) {
+    let mut stop = drive.stop.clone();
+    loop {
+        tokio::select! {
+            (socket, peer) = net::accept(&listener) => {
+                if !drive.has_room(peer) {
+                    continue;
+                }
+                let (bell, waker) = Bell::new();
+                let mailbox = Mailbox::new(waker);
+                let session = RocketSession::new(broker.clone(), mailbox, options.clone(), net::canonical(peer));
+                tokio::spawn(drive.clone().run(socket, session, bell, peer.to_string()));
+            }
+            _ = stop.changed() => return,
         }
     }
-    shown
-}
-
-/// How often the background does what.
-pub(crate) fn intervals(settings: &Settings) -> Intervals {
-    Intervals {
-        flush: settings.storage.flush_interval,
-        queue_flush: settings.storage.queue_flush_interval,
-        offset_flush: settings.offset.flush_interval,
-        delay_flush: settings.delay.flush_interval,
-        checkpoint: CHECKPOINT_INTERVAL,
-        retention: settings.retention.check_interval,
-    }
-}
-
-/// Who the broker is to name servers.
-pub(crate) fn identity(settings: &Settings, address: &str) -> Identity {
-    Identity {
-        cluster_name: settings.broker.cluster.clone(),
-        broker_name: settings.broker.name.clone(),
-        broker_id: i64::try_from(settings.broker.id).unwrap_or_default(),
-        address: address.to_owned(),
-        ha_address: address.to_owned(),
-        heartbeat_timeout_ms: None,
-        enable_acting_master: None,
-        zone: None,
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::metric::Metrics;
+use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
 use tokio::io::Interest;
@@ -38,7 +38,7 @@ pub(crate) type Stop = watch::Receiver<bool>;
 /// What every connection is driven with.
 #[derive(Clone)]
 pub(crate) struct Drive {
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traffic: Arc<Traffic>,
     pub(crate) stop: Stop,
     /// A connection without a byte for this long is closed.
     pub(crate) idle_timeout: Duration,
@@ -62,7 +62,7 @@ impl Drive {
     /// Whether one more connection may be served. If not, it is to be closed at once: the client sees it and tries
     /// elsewhere or later.
     pub(crate) fn has_room(&self, peer: SocketAddr) -> bool {
-        let has_room = self.metrics.connections.get() < self.connections_max;
+        let has_room = self.traffic.connections.get() < self.connections_max;
         if !has_room {
             tracing::warn!(%peer, max = self.connections_max, "too many connections (server.connections_max)");
         }
@@ -71,17 +71,17 @@ impl Drive {
 
     /// Drives `session` over `socket` until one of them ends.
     pub(crate) async fn run(mut self, socket: TcpStream, mut session: impl Session, bell: Arc<Bell>, peer: String) {
-        self.metrics.connections.add(1);
-        self.metrics.connections_accepted.add(1);
+        self.traffic.connections.add(1);
+        self.traffic.connections_accepted.add(1);
         let end = self.exchange(&socket, &mut session, &bell).await;
         session.closed(clock::now());
-        self.metrics.connections.subtract(1);
+        self.traffic.connections.subtract(1);
         match end {
             End::Quiet => tracing::debug!(peer, "connection closed"),
             End::Idle => tracing::info!(peer, "connection closed: idle"),
             End::Io(error) => tracing::debug!(peer, %error, "connection lost"),
             End::Protocol(reason) => {
-                self.metrics.protocol_errors.add(1);
+                self.traffic.protocol_errors.add(1);
                 tracing::warn!(peer, reason, "connection closed: what it sent is not this protocol");
             }
         }
@@ -159,7 +159,7 @@ impl Drive {
         let outcome = match socket.try_read_buf(input) {
             Ok(0) => Ok(false),
             Ok(count) => {
-                self.metrics.bytes_received.add(count as u64);
+                self.traffic.bytes_received.add(count as u64);
                 self.receive(session, input).map(|()| true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
@@ -186,7 +186,7 @@ impl Drive {
             match socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(written) => {
                     output.advance(written);
-                    self.metrics.bytes_sent.add(written as u64);
+                    self.traffic.bytes_sent.add(written as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

@@ -28,6 +28,20 @@ pub enum StartError {
     },
     /// A thread or runtime could not be made.
     Threads(io::Error),
+    /// One of several brokers cannot work.
+    Broker {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: Box<Self>,
+    },
+}
+
+impl StartError {
+    /// The same, with the broker's name if there are several.
+    pub(crate) fn of(self, name: &str, several: bool) -> Self {
+        if several { Self::Broker { name: name.to_owned(), source: Box::new(self) } } else { self }
+    }
 }
 
 impl fmt::Display for StartError {
@@ -48,6 +62,7 @@ impl fmt::Display for StartError {
             Self::Storage(error) => error.fmt(f),
             Self::Setting { name, problem } => write!(f, "{name}: {problem}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+            Self::Broker { name, source } => write!(f, "{name}: {source}"),
         }
     }
 }

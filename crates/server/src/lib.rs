@@ -3,8 +3,11 @@
 
 mod background;
 mod bell;
+mod broker_options;
 mod broker_process;
+mod brokers;
 mod clock;
+mod directories;
 pub mod doctor;
 mod drive;
 mod error;

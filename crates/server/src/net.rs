@@ -58,3 +58,18 @@ pub(crate) fn own_address() -> Option<String> {
     socket.connect("192.0.2.1:9").ok()?;
     Some(socket.local_addr().ok()?.ip().to_string())
 }
+
+/// The address a socket listens on.
+pub(crate) fn local(listener: &TcpListener) -> SocketAddr {
+    listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
+/// An address to connect to, for one that was listened on.
+pub(crate) fn reachable(listened: SocketAddr) -> SocketAddr {
+    if listened.ip().is_unspecified() { SocketAddr::from(([127, 0, 0, 1], listened.port())) } else { listened }
+}
+
+/// An IPv4 peer of an IPv6 socket is an IPv4 peer.
+pub(crate) fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}

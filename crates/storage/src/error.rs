@@ -67,10 +67,10 @@ impl fmt::Display for StorageError {
                 match source.kind() {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => write!(
                         f,
-                        "; give this user write access to it, or choose another directory with storage.directory (--data DIR)"
+                        "; give this user write access to it, or choose another directory with --data DIR (storage.directory, or storage.dirs)"
                     ),
                     io::ErrorKind::NotADirectory => {
-                        write!(f, "; choose another directory with storage.directory (--data DIR)")
+                        write!(f, "; choose another directory with --data DIR (storage.directory, or storage.dirs)")
                     }
                     io::ErrorKind::StorageFull => write!(f, "; free space on that disk"),
                     _ => Ok(()),
@@ -78,7 +78,7 @@ impl fmt::Display for StorageError {
             }
             Self::Locked(path) => write!(
                 f,
-                "the data directory {} is in use by another process; stop that one, or choose another directory with storage.directory (--data DIR)",
+                "the data directory {} is in use by another process; stop that one, or choose another directory with --data DIR (storage.directory, or storage.dirs)",
                 path.display()
             ),
             Self::DiskFull(text) => f.write_str(text),

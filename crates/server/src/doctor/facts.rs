@@ -11,7 +11,7 @@ pub struct Facts {
     pub kernel: Kernel,
     /// Most files the process may open: what it begins with, and what it may raise that to.
     pub open_files: Option<OpenFiles>,
-    /// The data directory, and the log's if that is another.
+    /// The data directory of each broker, and the log's if that is another.
     pub disks: Vec<Disk>,
     /// Ports of the settings.
     pub ports: Vec<Port>,
@@ -53,8 +53,8 @@ pub struct OpenFiles {
 /// A directory and the disk under it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Disk {
-    /// What it is for: `data` or `log`.
-    pub purpose: &'static str,
+    /// What it is for: `data` or `log`, of several brokers with the broker's name before it.
+    pub purpose: String,
     /// The directory of the settings.
     pub directory: PathBuf,
     /// That, or what there is of it so far.

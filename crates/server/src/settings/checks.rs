@@ -1,5 +1,6 @@
 //! Rules between settings, and what a RocketMQ file leaves to defaults that differ here.
 
+use super::brokers::{OneBroker, PORT_STEP};
 use super::entry::Place;
 use super::error::Error;
 use super::file::{File, Format, Role};
@@ -13,6 +14,7 @@ const RECORD_OVERHEAD_SIZE_MAX: u64 = limits::PROPERTIES_SIZE_MAX as u64 + 1024;
 
 pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gathered: &mut Gathered) {
     check_identity(settings, gathered);
+    check_directories(settings, gathered);
     check_ports(settings, role, gathered);
     check_disk_percents(settings, gathered);
     check_record_fits(settings, gathered);
@@ -45,18 +47,48 @@ pub(super) fn is_wildcard(host: &str) -> bool {
     host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_unspecified())
 }
 
+/// One directory or several: not both, and no log directory that several brokers would share.
+fn check_directories(settings: &Settings, gathered: &mut Gathered) {
+    let first = "storage.dirs";
+    if settings.storage.dirs.is_empty() {
+        return;
+    }
+    for second in ["storage.directory", "storage.log_directory"] {
+        if gathered.place(second) != Place::Default {
+            let places = Box::new([gathered.place(first), gathered.place(second)]);
+            gathered.errors.push(Error::NotBoth { first, second, places });
+        }
+    }
+    let count = settings.storage.dirs.len();
+    if settings.port_at(count).is_none() {
+        let port = settings.rocketmq.port;
+        let fit = usize::from((u16::MAX - port) / PORT_STEP) + 1;
+        gathered.errors.push(Error::Invalid {
+            place: gathered.place(first),
+            key: first.to_owned(),
+            found: format!("{count} directories"),
+            expected: format!("at most {fit}, as ports go from rocketmq.port ({port}) up to 65535 by {PORT_STEP}"),
+        });
+    }
+}
+
 fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
-    let nameserver = ("nameserver.port", settings.nameserver.port);
-    let rocketmq = ("rocketmq.port", settings.rocketmq.port);
-    let console = ("console.port", settings.console.port);
-    let ports = match role {
-        Role::Serve => vec![nameserver, rocketmq, console],
-        Role::NameServer => vec![nameserver, console],
-        Role::Broker => vec![rocketmq, console],
-    };
+    let mut ports = Vec::new();
+    if role != Role::Broker {
+        ports.push(("`nameserver.port`".to_owned(), settings.nameserver.port));
+    }
+    if role != Role::NameServer {
+        let port_of = |(index, one): (usize, OneBroker)| match index {
+            0 => ("`rocketmq.port`".to_owned(), one.settings.rocketmq.port),
+            _ => (format!("the port of {}", one.settings.broker.name), one.settings.rocketmq.port),
+        };
+        ports.extend(settings.brokers().into_iter().enumerate().map(port_of));
+    }
+    ports.push(("`console.port`".to_owned(), settings.console.port));
     for (index, (first, port)) in ports.iter().enumerate() {
         for (second, other) in ports.iter().skip(index + 1) {
             if port == other && *port != 0 {
+                let (first, second) = (first.clone(), second.clone());
                 gathered.errors.push(Error::SamePort { first, second, port: *port });
             }
         }
@@ -99,7 +131,8 @@ fn note_other_defaults(settings: &Settings, role: Role, gathered: &mut Gathered)
         );
         warn(gathered, "listen.host", text);
     }
-    if role != Role::NameServer && gathered.place("storage.directory") == Place::Default {
+    let stores_by_default = gathered.place("storage.directory") == Place::Default && settings.storage.dirs.is_empty();
+    if role != Role::NameServer && stores_by_default {
         let directory = settings.storage.directory.display();
         let text = format!("is {directory}; RocketMQ would use store in the home directory");
         warn(gathered, "storage.directory", text);

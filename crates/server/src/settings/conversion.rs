@@ -45,7 +45,8 @@ impl Conversion {
                 ours.map(str::to_owned).ok_or_else(|| one_of(words))
             }
             Conversion::OnePath if text.contains(',') => {
-                Err("one path (a log spread over several directories is not supported)".to_owned())
+                Err("one path (one log is not spread over directories; storage.dirs gives each a broker of its own)"
+                    .to_owned())
             }
             Conversion::OnePath => Ok(text.to_owned()),
         }

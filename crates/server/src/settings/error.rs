@@ -36,7 +36,9 @@ pub enum Error {
         claims: Box<[Claim; 2]>,
     },
     /// Two ports of the process are the same.
-    SamePort { first: &'static str, second: &'static str, port: u16 },
+    SamePort { first: String, second: String, port: u16 },
+    /// Two settings that exclude each other, with the places of both.
+    NotBoth { first: &'static str, second: &'static str, places: Box<[Place; 2]> },
     /// The value asks for a feature that is not there, and going on without it would be unsafe.
     NotYet { place: Place, key: String, found: String, feature: &'static str },
     /// A row of the table of settings does not fit its field: a mistake of this program.
@@ -85,7 +87,11 @@ impl fmt::Display for Error {
                 write!(out, "both mean `{setting}`")
             }
             Error::SamePort { first, second, port } => {
-                write!(out, "`{first}` and `{second}` are both {port}; expected different ports")
+                write!(out, "{first} and {second} are both {port}; expected different ports")
+            }
+            Error::NotBoth { first, second, places } => {
+                let [place, other] = places.as_ref();
+                write!(out, "`{first}` ({place}) and `{second}` ({other}) are both set; expected one of them")
             }
             Error::NotYet { place, key, found, feature } => write!(
                 out,

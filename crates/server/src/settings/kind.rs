@@ -32,6 +32,8 @@ pub enum Kind {
     },
     /// A path of the file system.
     Path,
+    /// Paths; an array, or one text separated by `;`. An empty one keeps a place free.
+    Paths,
     /// `host:port` addresses; an array, or one text separated by `;`.
     Addresses,
     /// Hours of the day, 0 to 23; an array, or one text separated by `;`.
@@ -57,6 +59,8 @@ pub enum Value {
     Text(String),
     /// A path.
     Path(PathBuf),
+    /// Paths; empty ones stand for places that are kept free.
+    Paths(Vec<PathBuf>),
     /// Addresses.
     List(Vec<String>),
     /// Hours of the day.
@@ -97,6 +101,7 @@ impl Kind {
                 known.contains(&text).then(|| Value::Text(text.to_owned()))
             }
             Kind::Path => is_text(text).then(|| Value::Path(PathBuf::from(text))),
+            Kind::Paths => paths(text).map(Value::Paths),
             Kind::Addresses => addresses(text).map(Value::List),
             Kind::Hours => hours(text).map(Value::Hours),
             Kind::Delays => delays(text).map(Value::Delays),
@@ -115,6 +120,7 @@ impl Kind {
             Kind::Host => "host",
             Kind::Choice { .. } => "choice",
             Kind::Path => "path",
+            Kind::Paths => "paths",
             Kind::Addresses => "addresses",
             Kind::Hours => "hours",
             Kind::Delays => "durations",
@@ -151,6 +157,7 @@ impl fmt::Display for Kind {
             Kind::Host => out.write_str("an IP address or a host name, without a port"),
             Kind::Choice { known, .. } => write!(out, "one of: {}", known.join(", ")),
             Kind::Path => out.write_str("a path"),
+            Kind::Paths => out.write_str("paths, as an array or separated by ;"),
             Kind::Addresses => out.write_str("addresses as host:port, separated by ;"),
             Kind::Hours => out.write_str("hours of the day from 0 to 23, separated by ;"),
             Kind::Delays => out.write_str("times with their units (ms, s, m, h, d), separated by spaces"),
@@ -169,6 +176,7 @@ impl fmt::Display for Value {
             Value::Duration(time) => out.write_str(&duration_text(*time)),
             Value::Text(text) => out.write_str(text),
             Value::Path(path) => write!(out, "{}", path.display()),
+            Value::Paths(paths) => out.write_str(&joined(paths, ";", |path| path.display().to_string())),
             Value::List(items) => out.write_str(&items.join(";")),
             Value::Hours(hours) => out.write_str(&joined(hours, ";", |hour| format!("{hour:02}"))),
             Value::Delays(times) => out.write_str(&joined(times, " ", |time| duration_text(*time))),
@@ -216,6 +224,16 @@ fn is_host(text: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let only_numbers = text.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
     !text.is_empty() && !only_numbers && text.chars().all(plain)
+}
+
+/// Nothing is no path; among paths it is a free place.
+fn paths(text: &str) -> Option<Vec<PathBuf>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let paths: Vec<_> = text.split(';').map(|item| PathBuf::from(item.trim())).collect();
+    let has_any = paths.iter().any(|path| !path.as_os_str().is_empty());
+    (is_text(text) && has_any).then_some(paths)
 }
 
 fn addresses(text: &str) -> Option<Vec<String>> {
@@ -304,6 +322,7 @@ mod tests {
             (Kind::Boolean, "true"),
             (Kind::Hours, "04;16"),
             (Kind::Delays, "1s 5s 1m 2h"),
+            (Kind::Paths, "/disk1/sluice;;disk 3/sluice"),
             (Kind::Addresses, "127.0.0.1:9876;name-server.local:9876;[::1]:9876"),
         ];
         for (kind, text) in cases {
@@ -323,6 +342,16 @@ mod tests {
             assert!(Kind::Addresses.read(text).is_err(), "{text}");
         }
         assert_eq!(Kind::Addresses.read(""), Ok(Value::List(Vec::new())));
+    }
+
+    #[test]
+    fn paths_have_places_and_at_least_one_is_taken() {
+        let paths = |items: &[&str]| Ok(Value::Paths(items.iter().map(PathBuf::from).collect()));
+        assert_eq!(Kind::Paths.read(""), paths(&[]));
+        assert_eq!(Kind::Paths.read("; /b"), paths(&["", "/b"]));
+        for text in [";", " ; ;", "/a;/b\u{7}"] {
+            assert!(Kind::Paths.read(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! `--set`, flags; the environment is not read) and gives [`Settings`], with [`Notice`]s to log, or
 //! [`Errors`] that name the place, the key, what was found and what was expected.
 
+mod brokers;
 mod checks;
 mod choice;
 mod conversion;
@@ -25,6 +26,7 @@ mod values;
 
 use std::path::PathBuf;
 
+pub use brokers::OneBroker;
 pub use choice::{BrokerRole, FlushMode, LogFormat};
 pub use conversion::Conversion;
 pub use entry::Place;
@@ -55,7 +57,7 @@ impl Settings {
 
     /// File of the name server's key-value table.
     pub fn kv_path(&self) -> PathBuf {
-        let usual = || self.storage.directory.join("nameserver").join("kvConfig.json");
+        let usual = || self.first_directory().join("nameserver").join("kvConfig.json");
         self.nameserver.kv_path.clone().unwrap_or_else(usual)
     }
 }

@@ -140,6 +140,7 @@ fn toml_default(row: &Setting) -> String {
     match row.kind.read(row.default) {
         Ok(Value::Boolean(on)) => on.to_string(),
         Ok(Value::Integer(number)) => number.to_string(),
+        Ok(Value::Paths(_)) => "[]".to_owned(),
         Ok(Value::List(items)) => {
             let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
             format!("[{}]", items.join(", "))

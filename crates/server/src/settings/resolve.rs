@@ -44,7 +44,7 @@ pub(super) fn resolve(entry: &Entry, names: Names, scope: Scope) -> Result<Resol
 
 /// The value of a row's text; an empty text unsets an optional setting.
 pub(super) fn read(setting: &Setting, text: &str) -> Result<Value, Problem> {
-    let optional = setting.default.is_empty() && setting.kind != Kind::Addresses;
+    let optional = setting.default.is_empty() && !matches!(setting.kind, Kind::Addresses | Kind::Paths);
     if optional && text.trim().is_empty() {
         return Ok(Value::Absent);
     }
@@ -72,7 +72,7 @@ fn typed_text(found: &Found, kind: &Kind) -> Option<String> {
     let numeric = matches!(kind, Kind::Integer { .. });
     let switch = matches!(kind, Kind::Boolean);
     let list_separator = match kind {
-        Kind::Addresses | Kind::Hours => Some(";"),
+        Kind::Addresses | Kind::Hours | Kind::Paths => Some(";"),
         Kind::Delays => Some(" "),
         _ => None,
     };
@@ -84,6 +84,8 @@ fn typed_text(found: &Found, kind: &Kind) -> Option<String> {
             suits.then(|| digits.clone())
         }
         Found::Boolean(on) => switch.then(|| on.to_string()),
+        // What cannot be said in the one text would be two paths of an array's one.
+        Found::List(items) if *kind == Kind::Paths && items.iter().any(|item| item.contains(';')) => None,
         Found::List(items) => list_separator.map(|separator| items.join(separator)),
         Found::Other(_) => None,
     }

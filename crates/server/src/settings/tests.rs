@@ -341,6 +341,59 @@ fn two_services_cannot_share_a_port_but_each_may_take_any() {
     assert!(toml_file("rocketmq.port = 9876").is_err());
 }
 
+/// Name, port and directory of each broker.
+fn brokers(pairs: &[&str]) -> Vec<(String, u16, PathBuf)> {
+    let brokers = load_set(pairs).unwrap().settings.brokers().into_iter().map(|one| one.settings);
+    brokers.map(|one| (one.broker.name, one.rocketmq.port, one.storage.directory)).collect()
+}
+
+#[test]
+fn every_directory_has_a_broker_of_its_own() {
+    let own = |name: &str, port, directory: &str| (name.to_owned(), port, PathBuf::from(directory));
+    assert_eq!(brokers(&[]), [own("broker-a", 10_911, "./sluice-data")]);
+    let named = ["storage.dirs=/1/x;/2/x;/3/x", "broker.name=east", "rocketmq.port=20000"];
+    let (first, third) = (own("east", 20_000, "/1/x"), own("east-3", 20_020, "/3/x"));
+    assert_eq!(brokers(&named), [first, own("east-2", 20_010, "/2/x"), third.clone()]);
+    let any_port: Vec<_> = brokers(&["storage.dirs=/1;/2", "rocketmq.port=0"]).into_iter().map(|one| one.1).collect();
+    assert_eq!(any_port, [0, 0]);
+    // What is taken out leaves its place, and what belongs to no broker moves to the first that is left.
+    let loaded = load_set(&["storage.dirs=;;/3/x", "broker.name=east", "rocketmq.port=20000"]).unwrap();
+    assert_eq!(brokers(&["storage.dirs=;;/3/x", "broker.name=east", "rocketmq.port=20000"]), [third]);
+    assert_eq!(loaded.settings.kv_path(), Path::new("/3/x/nameserver/kvConfig.json"));
+    let array = toml_file("[storage]\ndirs = ['/1', '/2']").unwrap().settings.brokers();
+    assert_eq!(array.iter().map(|one| one.place).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    assert_eq!(array[1].settings.log_directory(), Path::new("/2/commitlog"));
+}
+
+#[test]
+fn one_directory_and_several_exclude_each_other() {
+    let file = file("sluice.toml", "storage.dirs = ['/1', '/2']");
+    let error = load(Role::Serve, Some(&file), &[], &[("storage.directory", "/3".to_owned())]);
+    assert_eq!(
+        only_error(error),
+        "`storage.dirs` (sluice.toml:1) and `storage.directory` (command line) are both set; expected one of them"
+    );
+    let error = only_error(load_set(&["storage.dirs=/1;/2", "storePathCommitLog=/log"]));
+    assert!(error.contains("storage.log_directory"), "{error}");
+    assert!(only_error(load_set(&["storePathCommitLog=/1,/2"])).contains("storage.dirs"));
+    only_error(toml_file("storage.dirs = ['/1;/2']"));
+    assert!(load_set(&["storage.dirs=", "storage.directory=/1"]).is_ok());
+}
+
+#[test]
+fn every_broker_needs_a_port_of_its_own() {
+    assert!(load_set(&["storage.dirs=/1;/2", "rocketmq.port=65525"]).is_ok());
+    assert_eq!(
+        only_error(load_set(&["storage.dirs=/1;/2;/3", "rocketmq.port=65525"])),
+        "--set: `storage.dirs` is 3 directories; expected at most 2, as ports go from rocketmq.port (65525) up to 65535 \
+         by 10"
+    );
+    assert_eq!(
+        only_error(load_set(&["storage.dirs=/1;/2", "console.port=10921"])),
+        "the port of broker-a-2 and `console.port` are both 10921; expected different ports"
+    );
+}
+
 #[test]
 fn a_log_file_smaller_than_a_message_is_said() {
     let loaded = load_set(&["storage.segment_size=1MiB"]).unwrap();

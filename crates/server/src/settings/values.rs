@@ -95,6 +95,15 @@ impl Field for PathBuf {
     }
 }
 
+impl Field for Vec<PathBuf> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Paths(paths) => Some(paths.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Field for Vec<String> {
     fn from_value(value: &Value) -> Option<Self> {
         match value {

@@ -24,7 +24,7 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(2);
 const ROOM_MIN: u64 = 4 * WRITE_BYTES_MAX;
 
 /// Looks at `directory`, or at what there is of it so far; `log` is where segments are.
-pub fn examine(purpose: &'static str, directory: &Path, log: &Path) -> Disk {
+pub fn examine(purpose: String, directory: &Path, log: &Path) -> Disk {
     let looked_at = nearest(directory);
     let mount = mount_of(&text("/proc/self/mountinfo").unwrap_or_default(), &looked_at);
     let space = space(&looked_at);
@@ -168,7 +168,7 @@ mod tests {
     fn a_directory_that_is_not_there_yet_is_looked_at_from_above_and_left_as_it_was() {
         let here = std::env::current_dir().expect("here");
         let wanted = here.join("no/such/directory");
-        let disk = examine("data", &wanted, &wanted.join("commitlog"));
+        let disk = examine("data".to_owned(), &wanted, &wanted.join("commitlog"));
         assert_eq!(
             (disk.looked_at.as_path(), disk.problem.as_deref()),
             (here.canonicalize().expect("here").as_path(), None)
@@ -180,6 +180,8 @@ mod tests {
     #[test]
     fn a_file_is_no_directory() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        assert!(examine("data", &file, &file).problem.is_some_and(|problem| problem.contains("not a directory")));
+        assert!(
+            examine("data".to_owned(), &file, &file).problem.is_some_and(|problem| problem.contains("not a directory"))
+        );
     }
 }

@@ -8,11 +8,11 @@ mod mounts;
 use std::path::Path;
 use std::{fs, io};
 
-use super::facts::{Facts, Port, PortState, Wants};
-use crate::process::OLD_CLIENT_PORT_DISTANCE;
-use crate::settings::{FlushMode, Role, Settings};
+use super::facts::{Disk, Facts, Port, PortState, Wants};
+use crate::broker_process::OLD_CLIENT_PORT_DISTANCE;
+use crate::settings::{FlushMode, OneBroker, Role, Settings};
 
-/// What Sluice keeps in memory beside the end of the log: cold blocks, key slots, what is not yet written, tables.
+/// What a broker keeps in memory beside the end of the log: cold blocks, key slots, what is not yet written, tables.
 const MEMORY_BESIDE_TAIL: u64 = 160 << 20;
 
 /// What a broker with these settings asks for.
@@ -24,7 +24,7 @@ pub fn wants(settings: &Settings) -> Wants {
         sync_flush: settings.storage.flush == FlushMode::Sync,
         disk_used_percent: percent(settings.retention.disk_used_percent),
         disk_refuse_percent: percent(settings.retention.disk_refuse_percent),
-        memory: settings.storage.tail_cache_size + MEMORY_BESIDE_TAIL,
+        memory: (settings.storage.tail_cache_size + MEMORY_BESIDE_TAIL) * settings.brokers().len() as u64,
     }
 }
 
@@ -32,11 +32,6 @@ pub fn wants(settings: &Settings) -> Wants {
 pub fn facts(role: Role, settings: &Settings) -> Facts {
     let load = machine::load();
     let ticks = machine::cpu_ticks();
-    let log = settings.log_directory();
-    let mut disks = vec![disk::examine("data", &settings.storage.directory, &log)];
-    if settings.storage.log_directory.is_some() {
-        disks.push(disk::examine("log", &log, &log));
-    }
     Facts {
         kernel: machine::kernel(),
         open_files: Some(machine::open_files()),
@@ -44,20 +39,38 @@ pub fn facts(role: Role, settings: &Settings) -> Facts {
         clock: clock::look(),
         memory: machine::memory(),
         processor: machine::processor(load, ticks),
-        disks,
+        disks: disks(settings),
     }
+}
+
+/// The data directory of each broker, and the log's where that is another.
+fn disks(settings: &Settings) -> Vec<Disk> {
+    let brokers = settings.brokers();
+    let several = brokers.len() > 1;
+    let mut disks = Vec::new();
+    for OneBroker { settings, .. } in brokers {
+        let purpose = |what: &str| if several { format!("{} {what}", settings.broker.name) } else { what.to_owned() };
+        let log = settings.log_directory();
+        disks.push(disk::examine(purpose("data"), &settings.storage.directory, &log));
+        if settings.storage.log_directory.is_some() {
+            disks.push(disk::examine(purpose("log"), &log, &log));
+        }
+    }
+    disks
 }
 
 fn ports(role: Role, settings: &Settings) -> Vec<Port> {
     let host = &settings.listen.host;
-    let rocketmq = settings.rocketmq.port;
     let mut ports = Vec::new();
     if role != Role::Broker {
         ports.push(try_port("nameserver.port", host, settings.nameserver.port, false));
     }
-    ports.push(try_port("rocketmq.port", host, rocketmq, false));
-    if let Some(old) = rocketmq.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0) {
-        ports.push(try_port("rocketmq.port", host, old, true));
+    for one in settings.brokers() {
+        let rocketmq = one.settings.rocketmq.port;
+        ports.push(try_port("rocketmq.port", host, rocketmq, false));
+        if let Some(old) = rocketmq.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0) {
+            ports.push(try_port("rocketmq.port", host, old, true));
+        }
     }
     ports.push(try_port("console.port", host, settings.console.port, false));
     ports

@@ -52,7 +52,7 @@ fn good() -> Facts {
 
 fn good_disk() -> Disk {
     Disk {
-        purpose: "data",
+        purpose: "data".to_owned(),
         directory: "/srv/sluice".into(),
         looked_at: "/srv/sluice".into(),
         mount: Some(mount("ext4", &["rw", "relatime"])),
@@ -293,7 +293,7 @@ fn a_directory_that_cannot_be_written_is_not_tried_and_a_log_of_its_own_is_named
         check(|facts| facts.disks[0].problem = Some("Permission denied".to_owned()), "data directory", Mark::Fail);
     assert!(finding.found.contains("Permission denied") && finding.remedy.is_some_and(|text| text.contains("--data")));
     let mut facts = good();
-    facts.disks.push(Disk { purpose: "log", ..good_disk() });
+    facts.disks.push(Disk { purpose: "log".to_owned(), ..good_disk() });
     let subjects: Vec<_> = judge(&facts, &wants()).into_iter().map(|finding| finding.subject).collect();
     assert!(subjects.contains(&"log directory".to_owned()) && subjects.contains(&"log: sync latency".to_owned()));
 }

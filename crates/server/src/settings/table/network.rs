@@ -27,7 +27,7 @@ section!(Nameserver, "nameserver", "The name server: which broker has which topi
         "short against broker_timeout",
         milliseconds("scanNotActiveBrokerInterval");
     kv_path: Option<PathBuf> = "", Kind::Path,
-        "File of the key-value table; when not set, nameserver/kvConfig.json in storage.directory",
+        "File of the key-value table; when not set, nameserver/kvConfig.json in the (first) data directory",
         "beside the other data",
         same("kvConfigPath");
     order_messages: bool = "false", Kind::Boolean,

@@ -21,6 +21,9 @@ section!(Storage, "storage", "The log and the files around it" {
         "Directory of all data; laid out as RocketMQ's store directory",
         "where the process was started, so that trying it leaves one folder",
         same("storePathRootDir");
+    dirs: Vec<PathBuf> = "", Kind::Paths,
+        "Several directories instead of one, each best on a disk of its own; each gets a broker: the second has -2 after its name and 10 added to its port, the third -3 and 20, and so on",
+        "one disk is enough for most; storage.directory is then the one";
     log_directory: Option<PathBuf> = "", Kind::Path,
         "Directory of the log; when not set, commitlog in storage.directory",
         "one place for all data; a disk of its own helps a busy broker",

@@ -1,0 +1,153 @@
+//! What a broker's settings mean to the rooms: options of store, broker and sessions, and who it is to name servers.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::DelayLevels;
+use cluster::registration::Identity;
+use dialect::rocketmq::SessionOptions;
+use storage::RetentionPolicy;
+
+use crate::background::Intervals;
+use crate::error::StartError;
+use crate::net;
+use crate::settings::table::{self, Scope};
+use crate::settings::{Effective, FlushMode, Settings};
+
+/// A checkpoint is due this often while messages come in.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Where clients are told to find the broker.
+pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(String, SocketAddr), StartError> {
+    let bad = |problem| StartError::Setting { name: "broker.host", problem };
+    let host = match settings.advertised_host() {
+        Some(host) => host.to_owned(),
+        None => net::own_address().ok_or_else(|| {
+            bad("this machine's address cannot be found; set it, e.g. --set broker.host=10.0.0.5".to_owned())
+        })?,
+    };
+    let resolved = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    let resolved = resolved.ok_or_else(|| bad(format!("[{host}] is no address and cannot be resolved to one")))?;
+    Ok((resolved.to_string(), resolved))
+}
+
+/// Its delay levels.
+pub(crate) fn delay_levels(settings: &Settings) -> Result<DelayLevels, StartError> {
+    DelayLevels::new(settings.delay.levels.iter().copied().map(milliseconds).collect())
+        .map_err(|refusal| StartError::Setting { name: "delay.levels", problem: refusal.to_string() })
+}
+
+/// Its store.
+pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Options {
+    let retention = &settings.retention;
+    let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
+    storage::Options {
+        log_directory: Some(settings.log_directory()),
+        segment_size: settings.storage.segment_size,
+        queue_file_entries: settings.storage.queue_file_entries,
+        key_index: settings.storage.index_enabled,
+        key_index_slots: settings.storage.index_slots,
+        key_index_entries: settings.storage.index_entries,
+        recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
+        delay_levels_ms: delay_levels.delays_ms().to_vec(),
+        retention: RetentionPolicy {
+            age_ms: milliseconds(retention.age),
+            delete_hours: retention.delete_hours.clone(),
+            disk_used_percent: percent(retention.disk_used_percent),
+            disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
+            disk_refuse_percent: percent(retention.disk_refuse_percent),
+        },
+        ..storage::Options::new(&settings.storage.directory)
+    }
+}
+
+/// The broker over that store.
+pub(crate) fn broker_options(
+    settings: &Settings,
+    store_host: SocketAddr,
+    delay_levels: DelayLevels,
+) -> broker::Options {
+    broker::Options {
+        cluster_name: settings.broker.cluster.clone(),
+        broker_name: settings.broker.name.clone(),
+        region: settings.broker.region.clone(),
+        store_host,
+        permission: settings.broker.permission,
+        message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
+        sync_flush: settings.storage.flush == FlushMode::Sync,
+        key_index: settings.storage.index_enabled,
+        auto_create_topics: settings.topic.auto_create,
+        default_queues: settings.topic.default_queues,
+        auto_create_groups: settings.group.auto_create,
+        cluster_topic: settings.topic.cluster_topic,
+        broker_topic: settings.topic.broker_topic,
+        trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
+        client_expiry_ms: milliseconds(settings.group.client_timeout),
+        trace_on: settings.broker.trace_on,
+        delay_levels,
+        young_queue_size: YOUNG_QUEUE_SIZE,
+    }
+}
+
+/// A new group reads a queue from its start if the start is this close to the log's end: what a Java broker with 24 GiB of
+/// memory would still hold in it.
+const YOUNG_QUEUE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
+
+/// Settings of every session.
+pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {
+    Arc::new(SessionOptions {
+        fetch_count_max: settings.fetch.messages_max as usize,
+        fetch_size_max: usize::try_from(settings.fetch.size_max).unwrap_or(usize::MAX),
+        long_polling: settings.fetch.long_polling,
+        short_poll_ms: milliseconds(settings.fetch.short_polling),
+        flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
+        notify_changes: settings.group.notify_changes,
+        query_count_max: settings.query.messages_max as usize,
+        settings: shown_settings(settings, effective),
+    })
+}
+
+/// Every setting by its own name and by RocketMQ's, which administrators' tools look for.
+fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, String)> {
+    let mut shown = Vec::new();
+    for one in effective {
+        let value = settings.own_value(one.name).unwrap_or_else(|| one.value.clone());
+        shown.push((one.name.to_owned(), value.to_string()));
+        let aliases = table::find(one.name).map_or(&[][..], |setting| setting.aliases);
+        for alias in aliases.iter().filter(|alias| alias.scope != Scope::NameServer) {
+            shown.extend(alias.conversion.undo(&value).map(|value| (alias.key.to_owned(), value)));
+        }
+    }
+    shown
+}
+
+/// How often the background does what.
+pub(crate) fn intervals(settings: &Settings) -> Intervals {
+    Intervals {
+        flush: settings.storage.flush_interval,
+        queue_flush: settings.storage.queue_flush_interval,
+        offset_flush: settings.offset.flush_interval,
+        delay_flush: settings.delay.flush_interval,
+        checkpoint: CHECKPOINT_INTERVAL,
+        retention: settings.retention.check_interval,
+    }
+}
+
+/// Who the broker is to name servers.
+pub(crate) fn identity(settings: &Settings, address: &str) -> Identity {
+    Identity {
+        cluster_name: settings.broker.cluster.clone(),
+        broker_name: settings.broker.name.clone(),
+        broker_id: i64::try_from(settings.broker.id).unwrap_or_default(),
+        address: address.to_owned(),
+        ha_address: address.to_owned(),
+        heartbeat_timeout_ms: None,
+        enable_acting_master: None,
+        zone: None,
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
