@@ -1,4 +1,4 @@
-//! Load generator and report: the engine behind `sluice bench send`, `consume` and `limit`.
+//! Load generator and report: the engine behind `sluice bench send`, `consume`, `visible` and `limit`.
 //!
 //! It speaks `wire` as a client and knows no broker's inside, so it measures any broker of RocketMQ's protocol.
 //! It usually shares the machine with the broker it measures and is built to be the cheaper of the two:
@@ -14,6 +14,7 @@
 //! A run in order: `route` finds brokers and queues, `sender` or `puller` threads make the load, `supervisor` watches
 //! them second by second, `report` is what comes out.
 
+mod answer_times;
 mod clock;
 mod control;
 mod error;
@@ -32,6 +33,7 @@ mod route;
 mod run_consume;
 mod run_limit;
 mod run_send;
+mod run_visible;
 mod schedule;
 mod scratch;
 mod sender;
@@ -46,7 +48,7 @@ mod window;
 pub use error::BenchError;
 pub use latency::LatencySummary;
 pub use machine::Machine;
-pub use options::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom};
+pub use options::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, VisibleOptions};
 pub use process::BrokerUsage;
 pub use progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use report::{
@@ -55,4 +57,5 @@ pub use report::{
 pub use run_consume::consume;
 pub use run_limit::limit;
 pub use run_send::send;
+pub use run_visible::{VisibleReport, visible};
 pub use target::Target;

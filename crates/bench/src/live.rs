@@ -1,5 +1,6 @@
 //! What the threads of a run have done so far, for whoever watches. Threads add to it once a round, not once a message.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Shared by all threads of a run.
@@ -12,7 +13,7 @@ pub struct Live {
     latency_count: AtomicU64,
     latency_sum_ns: AtomicU64,
     latency_max_ns: AtomicU64,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 /// What one thread has done since it last told.
@@ -58,6 +59,11 @@ pub struct Taken {
 }
 
 impl Live {
+    /// Counts for itself, and stops with this one.
+    pub fn beside(&self) -> Self {
+        Self { stop: self.stop.clone(), ..Self::default() }
+    }
+
     /// Adds a thread's beat, which starts over.
     pub fn add(&self, beat: &mut Beat, in_flight: usize) {
         let in_flight = i64::try_from(in_flight).unwrap_or(i64::MAX);

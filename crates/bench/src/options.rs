@@ -15,6 +15,10 @@ const TOPIC: &str = "SluiceBench";
 pub(crate) const WINDOW_MAX: usize = 1 << 16;
 /// Connections of a run; each has its socket and buffers.
 const CONNECTIONS_MAX: usize = 10_000;
+/// Topics of a run: each queue of each has its own encoded header in every generator thread.
+const TOPICS_MAX: usize = 100_000;
+/// Groups of a run: each reads with pulls of its own.
+const GROUPS_MAX: usize = 100_000;
 /// Body and batch limit of the official brokers (`maxMessageSize`).
 const BODY_SIZE_MAX: usize = 4 * 1024 * 1024;
 
@@ -56,8 +60,10 @@ pub enum StartFrom {
 pub struct SendOptions {
     /// Where to.
     pub target: Target,
-    /// Topic.
+    /// Topic; with several topics the first part of their names.
     pub topic: String,
+    /// Topics: more than 1 are named `topic-0`, `topic-1` and so on, and are written to in turn.
+    pub topics: u32,
     /// Creates the topic with this many queues on every broker (or gives an existing one that many).
     pub queues: Option<u32>,
     /// Connections, spread over the brokers of the route.
@@ -105,6 +111,30 @@ pub struct LimitOptions {
     pub seconds: f64,
 }
 
+/// A run that sends and pulls at the same time. Topics and times are those of the sends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VisibleOptions {
+    /// The sends.
+    pub send: SendOptions,
+    /// The pulls.
+    pub consume: ConsumeOptions,
+}
+
+impl VisibleOptions {
+    /// Checks every value against its bounds.
+    pub fn check(&self) -> Result<(), BenchError> {
+        self.send.check()?;
+        self.consume.check()?;
+        let SendOptions { threads, batch, one_way, unique_key, .. } = self.send;
+        if threads != 1 || batch != 1 || one_way || !unique_key {
+            let problem =
+                "messages are found again by their ids: one sender thread, one message a send, with id and answer";
+            return Err(wrong("send", problem));
+        }
+        Ok(())
+    }
+}
+
 impl LimitOptions {
     /// Whether a run can be made of it.
     pub fn check(&self) -> Result<(), BenchError> {
@@ -120,6 +150,7 @@ impl Default for SendOptions {
         Self {
             target: Target::default(),
             topic: TOPIC.to_owned(),
+            topics: 1,
             queues: None,
             connections: 4,
             window: 256,
@@ -147,12 +178,17 @@ impl Default for SendOptions {
 pub struct ConsumeOptions {
     /// Where from.
     pub target: Target,
-    /// Topic.
+    /// Topic; with several topics the first part of their names.
     pub topic: String,
+    /// Topics: more than 1 are named as those of a run that sends.
+    pub topics: u32,
     /// Creates the topic with this many queues first.
     pub queues: Option<u32>,
-    /// Consumer group.
+    /// Consumer group; with several groups the first part of their names.
     pub group: String,
+    /// Groups: more than 1 are named `group-0`, `group-1` and so on. Groups and topics are dealt to each other in turn until
+    /// every group reads and every topic is read.
+    pub groups: u32,
     /// Tag expression, as in `A || B`; `*` for everything.
     pub subscription: String,
     /// Connections the queues are split over; never more than there are queues.
@@ -190,8 +226,10 @@ impl Default for ConsumeOptions {
         Self {
             target: Target::default(),
             topic: TOPIC.to_owned(),
+            topics: 1,
             queues: None,
             group: "sluice_bench_consumer".to_owned(),
+            groups: 1,
             subscription: "*".to_owned(),
             connections: 4,
             threads: 1,
@@ -215,6 +253,7 @@ impl SendOptions {
     /// Checks every value against its bounds.
     pub fn check(&self) -> Result<(), BenchError> {
         check_topic(&self.topic, self.queues)?;
+        check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
         check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
         check_range("window", self.window, 1, WINDOW_MAX)?;
         check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
@@ -243,6 +282,8 @@ impl ConsumeOptions {
     /// Checks every value against its bounds.
     pub fn check(&self) -> Result<(), BenchError> {
         check_topic(&self.topic, self.queues)?;
+        check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
+        check_range("groups", self.groups as usize, 1, GROUPS_MAX)?;
         check_range("group", self.group.len(), 1, GROUP_NAME_SIZE_MAX)?;
         check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
         check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
@@ -254,6 +295,30 @@ impl ConsumeOptions {
         }
         Ok(())
     }
+}
+
+impl SendOptions {
+    /// Names of its topics.
+    pub(crate) fn topic_names(&self) -> Vec<String> {
+        names(&self.topic, self.topics)
+    }
+}
+
+impl ConsumeOptions {
+    /// Names of its topics.
+    pub(crate) fn topic_names(&self) -> Vec<String> {
+        names(&self.topic, self.topics)
+    }
+
+    /// Names of its groups.
+    pub(crate) fn group_names(&self) -> Vec<String> {
+        names(&self.group, self.groups)
+    }
+}
+
+/// One is named as it is, several are numbered.
+fn names(name: &str, count: u32) -> Vec<String> {
+    if count <= 1 { vec![name.to_owned()] } else { (0..count).map(|number| format!("{name}-{number}")).collect() }
 }
 
 fn wrong(name: &'static str, problem: impl Into<String>) -> BenchError {

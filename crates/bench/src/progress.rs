@@ -57,6 +57,8 @@ impl Second {
 
 /// Who watches a run. It is called from the thread that started the run, about once a second.
 pub trait ProgressSink: Sync {
+    /// Before the load: `done` of `all` such things are done.
+    fn prepare(&self, _what: &str, _done: u64, _all: u64) {}
     /// The load begins: what it is, and how much of it there will be (seconds or messages, warm-up included) if known.
     fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>);
     /// A second is over; `messages` were done since the start.
@@ -82,6 +84,7 @@ impl ProgressSink for Quiet {
 /// A bar on the terminal (stderr) with a line a second above it.
 #[derive(Debug, Default)]
 pub struct Terminal {
+    preparation: OnceLock<ProgressBar>,
     bar: OnceLock<(ProgressBar, Measure)>,
 }
 
@@ -93,16 +96,22 @@ enum Measure {
 }
 
 impl ProgressSink for Terminal {
+    fn prepare(&self, what: &str, done: u64, all: u64) {
+        let bar = self.preparation.get_or_init(|| styled(ProgressBar::new(all), "{msg} {pos} of {len} [{bar:40}]"));
+        bar.set_message(what.to_owned());
+        bar.set_position(done);
+    }
+
     fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>) {
         let (length, measure) = match (messages, seconds) {
             (Some(messages), _) => (Some(messages), Measure::Messages),
             (None, seconds) => (seconds.map(|seconds| (seconds * 1e3) as u64), Measure::Milliseconds),
         };
-        let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new);
-        let template = if length.is_some() { "{msg} [{bar:40}] {percent:>3} %" } else { "{msg} {spinner} {elapsed}" };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
+        if let Some(preparation) = self.preparation.get() {
+            preparation.finish_and_clear();
         }
+        let template = if length.is_some() { "{msg} [{bar:40}] {percent:>3} %" } else { "{msg} {spinner} {elapsed}" };
+        let bar = styled(length.map_or_else(ProgressBar::no_length, ProgressBar::new), template);
         bar.set_message(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
         let _ = self.bar.set((bar, measure));
@@ -122,6 +131,13 @@ impl ProgressSink for Terminal {
             bar.finish_and_clear();
         }
     }
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
 }
 
 /// The sink for a command: a bar when stdout is a terminal and no report goes there, else silence.

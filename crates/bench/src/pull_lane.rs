@@ -1,6 +1,8 @@
 //! One connection of a consumer with the queues it reads: one pull in flight on each queue at most, since the next one
 //! begins where the last one ended.
 
+use std::sync::Arc;
+
 use base::record::Record;
 use bytes::BytesMut;
 use wire::rocketmq::code::request::PULL_MESSAGE;
@@ -23,9 +25,13 @@ const REFUSED_REST_NS: u64 = SECOND_NS / 20;
 const REFUSALS_MAX: u32 = 100;
 const QUEUE_BITS: u32 = 16;
 
-/// Where one queue stands.
+/// Where a group stands in one queue.
 #[derive(Debug)]
 pub struct QueueCursor {
+    /// The group.
+    pub group: Arc<str>,
+    /// Topic of the queue.
+    pub topic: Arc<str>,
     /// Number of the queue.
     pub queue: u32,
     /// Offset the next pull begins at: everything before it was consumed.
@@ -65,7 +71,7 @@ pub trait PullObserver {
     /// The broker moved the cursor.
     fn moved(&mut self);
     /// A queue is given up.
-    fn given_up(&mut self, queue: u32, reason: &str);
+    fn given_up(&mut self, cursor: &QueueCursor, reason: &str);
 }
 
 /// A connection and its queues.
@@ -81,8 +87,8 @@ pub struct PullLane {
 
 impl QueueCursor {
     /// A cursor that begins at `next_offset`.
-    pub const fn new(queue: u32, next_offset: i64) -> Self {
-        Self { queue, next_offset, state: QueueState::Ready(0), generation: 0, refusals_in_row: 0 }
+    pub const fn new(group: Arc<str>, topic: Arc<str>, queue: u32, next_offset: i64) -> Self {
+        Self { group, topic, queue, next_offset, state: QueueState::Ready(0), generation: 0, refusals_in_row: 0 }
     }
 }
 
@@ -144,8 +150,8 @@ impl PullLane {
         system_flag |= if terms.suspend { pull_flag::SUSPEND } else { 0 };
         system_flag |= if options.commit && cursor.next_offset > 0 { pull_flag::COMMIT_OFFSET } else { 0 };
         let request = PullRequest {
-            consumer_group: (&*options.group).into(),
-            topic: (&*options.topic).into(),
+            consumer_group: (&*cursor.group).into(),
+            topic: (&*cursor.topic).into(),
             queue_id: i32::try_from(cursor.queue).unwrap_or(i32::MAX),
             queue_offset: cursor.next_offset,
             max_message_count: i32::try_from(options.batch).unwrap_or(i32::MAX),
@@ -216,7 +222,7 @@ impl QueueCursor {
             self.state = QueueState::Ready(now_ns + REFUSED_REST_NS);
             if self.refusals_in_row >= REFUSALS_MAX {
                 self.state = QueueState::Done;
-                observer.given_up(self.queue, &format!("{REFUSALS_MAX} refusals in a row, the last {}", name(code)));
+                observer.given_up(self, &format!("{REFUSALS_MAX} refusals in a row, the last {}", name(code)));
             }
             return Ok(());
         }

@@ -1,13 +1,18 @@
 //! One consumer thread: keeps a pull in flight on every queue of its connections and measures what comes back.
 
+use std::sync::Arc;
+
+use base::properties::names;
 use base::record::Record;
 
+use crate::answer_times::AnswerTimes;
 use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
 use crate::options::ConsumeOptions;
-use crate::pull_lane::{PullLane, PullObserver, PullTerms};
+use crate::pull_lane::{PullLane, PullObserver, PullTerms, QueueCursor};
 use crate::tally::PullTally;
+use crate::unique_key::TailNumbers;
 
 /// Longest wait: how soon a stop is noticed.
 const WAIT_NS: u64 = SECOND_NS / 20;
@@ -25,6 +30,8 @@ pub struct Puller<'a> {
     pub lanes: Vec<PullLane>,
     /// Whether brokers may hold a pull that finds nothing.
     pub suspend: bool,
+    /// When the sends of the messages were due and answered, where the run knows.
+    pub times: Option<&'a AnswerTimes>,
 }
 
 /// How far one queue was read.
@@ -32,6 +39,10 @@ pub struct Puller<'a> {
 pub struct QueuePosition {
     /// Broker.
     pub address: String,
+    /// Group that read it.
+    pub group: Arc<str>,
+    /// Topic of the queue.
+    pub topic: Arc<str>,
     /// Number of the queue.
     pub queue: u32,
     /// First offset not consumed.
@@ -39,13 +50,28 @@ pub struct QueuePosition {
 }
 
 struct Observer<'a> {
+    times: Option<&'a AnswerTimes>,
     tally: PullTally,
     beat: Beat,
     verify: bool,
     measuring: bool,
     now_ns: u64,
     now_wall_ms: u64,
-    group: &'a str,
+}
+
+impl Observer<'_> {
+    fn compare(&mut self, times: &AnswerTimes, record: &Record<'_>) {
+        let id = base::properties::find(record.properties, names::UNIQUE_KEY).and_then(TailNumbers::of);
+        let Some(send) = id.and_then(|id| times.find(id)) else {
+            self.tally.unmatched += 1;
+            return;
+        };
+        let since = |ns: u64| self.now_ns.saturating_sub(ns);
+        self.tally.due_to_consume.record(since(send.due_ns), 1);
+        let is_before = send.answered_ns.is_none_or(|answered_ns| answered_ns > self.now_ns);
+        self.tally.before_answer += u64::from(is_before);
+        self.tally.answer_to_consume.record(send.answered_ns.map_or(0, since), 1);
+    }
 }
 
 impl PullObserver for Observer<'_> {
@@ -56,6 +82,9 @@ impl PullObserver for Observer<'_> {
         self.beat.latency(stored_ns, 1);
         if !self.measuring {
             return;
+        }
+        if let Some(times) = self.times {
+            self.compare(times, record);
         }
         let tally = &mut self.tally;
         self.beat.measured += 1;
@@ -86,8 +115,9 @@ impl PullObserver for Observer<'_> {
         self.tally.moved += 1;
     }
 
-    fn given_up(&mut self, queue: u32, reason: &str) {
-        self.tally.faults.push(format!("queue {queue} of group {}: {reason}", self.group));
+    fn given_up(&mut self, cursor: &QueueCursor, reason: &str) {
+        let QueueCursor { group, topic, queue, .. } = cursor;
+        self.tally.faults.push(format!("queue {queue} of {topic} and group {group}: {reason}"));
     }
 }
 
@@ -99,13 +129,13 @@ impl Puller<'_> {
         let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
+            times: self.times,
             tally: PullTally::new(),
             beat: Beat::default(),
             verify: options.verify,
             measuring: false,
             now_ns: 0,
             now_wall_ms: 0,
-            group: &options.group,
         };
         let mut readable = Vec::new();
         loop {
@@ -142,8 +172,14 @@ impl Puller<'_> {
     fn positions(&self) -> Vec<QueuePosition> {
         let of_lane = |lane: &PullLane| -> Vec<QueuePosition> {
             let address = lane.link.address();
-            let position = |queue, next_offset| QueuePosition { address: address.to_owned(), queue, next_offset };
-            lane.cursors().iter().map(|cursor| position(cursor.queue, cursor.next_offset)).collect()
+            let position = |cursor: &QueueCursor| QueuePosition {
+                address: address.to_owned(),
+                group: cursor.group.clone(),
+                topic: cursor.topic.clone(),
+                queue: cursor.queue,
+                next_offset: cursor.next_offset,
+            };
+            lane.cursors().iter().map(position).collect()
         };
         self.lanes.iter().flat_map(of_lane).collect()
     }

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::options::{ConsumeOptions, LimitOptions, SendOptions};
 use crate::process::BrokerUsage;
 use crate::progress::Second;
-use crate::route::BrokerQueues;
+use crate::route::BrokerTopics;
 use crate::run_consume::RunEnd;
 use crate::table;
 use crate::tally::{PullTally, Refusals, SendTally};
@@ -65,6 +65,8 @@ pub struct SendTotals {
     pub messages_per_second: f64,
     /// Bodies of these in millions of bytes a second.
     pub megabytes_per_second: f64,
+    /// Frames that were sent, headers included, in millions of bytes a second.
+    pub socket_megabytes_per_second: f64,
     /// Most a send went out behind its timetable, in milliseconds; nothing when unpaced.
     pub lag_max_ms: Option<f64>,
 }
@@ -242,7 +244,7 @@ impl SendReport {
         options: SendOptions,
         machine: Machine,
         threads: usize,
-        brokers: &[BrokerQueues],
+        brokers: &[BrokerTopics],
         tally: SendTally,
         series: Vec<Second>,
         broker: Option<BrokerUsage>,
@@ -261,6 +263,7 @@ impl SendReport {
             seconds,
             messages_per_second,
             megabytes_per_second: messages_per_second * options.message_size as f64 / MEGABYTE,
+            socket_megabytes_per_second: rate(tally.sent_bytes, seconds) / MEGABYTE,
             lag_max_ms: (options.pace > 0).then(|| ns_to_ms(tally.lag_max_ns)),
         };
         Self {
@@ -299,7 +302,7 @@ impl ConsumeReport {
         options: ConsumeOptions,
         machine: Machine,
         run: &RunEnd,
-        brokers: &[BrokerQueues],
+        brokers: &[BrokerTopics],
         tally: PullTally,
         series: Vec<Second>,
         broker: Option<BrokerUsage>,
@@ -357,8 +360,13 @@ fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn describe(brokers: &[BrokerQueues]) -> Vec<String> {
-    brokers.iter().map(|broker| format!("{} ({} queues)", broker.address, broker.queues)).collect()
+fn describe(brokers: &[BrokerTopics]) -> Vec<String> {
+    let topics = |broker: &BrokerTopics| match broker.topics.len() {
+        0 | 1 => String::new(),
+        count => format!("{count} topics, "),
+    };
+    let row = |broker: &BrokerTopics| format!("{} ({}{} queues)", broker.address, topics(broker), broker.queue_count());
+    brokers.iter().map(row).collect()
 }
 
 fn by_code(refusals: &Refusals) -> Vec<RefusedCode> {
@@ -386,11 +394,11 @@ fn usage(threads: usize, cpu_ns: u64, messages: u64) -> GeneratorUsage {
     GeneratorUsage { threads, cpu_seconds: ns_to_seconds(cpu_ns), cpu_ns_per_message }
 }
 
-fn to_json(report: &impl Serialize) -> String {
+pub fn to_json(report: &impl Serialize) -> String {
     // Reports hold nothing that JSON cannot: no maps with odd keys, and not-a-number becomes null.
     serde_json::to_string_pretty(report).unwrap_or_default()
 }
 
-fn write(path: &str, json: String) -> Result<(), BenchError> {
+pub fn write(path: &str, json: String) -> Result<(), BenchError> {
     fs::write(path, json + "\n").map_err(|source| BenchError::Report { path: path.to_owned(), source })
 }

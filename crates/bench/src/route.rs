@@ -1,5 +1,7 @@
-//! Finds the brokers of a topic and how many queues each has, and creates the topic where that was asked for.
+//! Finds the brokers of the topics and how many queues each has, and creates topics where that was asked for.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wire::rocketmq::body::cluster_info::ClusterInfo;
@@ -9,6 +11,7 @@ use wire::rocketmq::header::{CreateTopicRequest, RouteRequest, TopicRequest};
 
 use crate::control::{Control, NoFields};
 use crate::error::BenchError;
+use crate::progress::ProgressSink;
 use crate::target::Target;
 
 /// Topic that stands for every topic not yet created, where brokers create topics by themselves.
@@ -30,43 +33,96 @@ pub enum Access {
     Read,
 }
 
-/// One broker of the topic.
+/// One broker of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokerQueues {
+struct BrokerQueues {
+    address: String,
+    queues: u32,
+}
+
+/// One broker with those of the run's topics that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerTopics {
     /// Where it listens.
     pub address: String,
+    /// Its topics.
+    pub topics: Vec<TopicQueues>,
+}
+
+/// A topic and how many queues a broker has of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicQueues {
+    /// Name.
+    pub topic: Arc<str>,
     /// Its queues are `0..queues`.
     pub queues: u32,
 }
 
-/// The brokers of `topic`, each with at least one queue. With `create`, the topic is first given that many queues.
-pub fn find(
-    target: &Target,
-    topic: &str,
-    create: Option<u32>,
-    access: Access,
-) -> Result<Vec<BrokerQueues>, BenchError> {
-    match target {
-        Target::NameServer(addresses) => {
-            let mut name_server = first_reachable(addresses)?;
-            if let Some(queues) = create {
-                for address in master_addresses(&mut name_server, topic)? {
-                    create_topic(&mut Control::open("broker", &address)?, topic, queues)?;
+/// Where the topics of a run are to be found.
+pub struct Search<'a> {
+    /// Name server or broker.
+    pub target: &'a Target,
+    /// Names of the topics.
+    pub topics: &'a [String],
+    /// Creates each with this many queues first.
+    pub create: Option<u32>,
+    /// What for.
+    pub access: Access,
+    /// Who watches.
+    pub sink: &'a dyn ProgressSink,
+}
+
+impl Search<'_> {
+    /// The brokers of the topics, by address, each topic with at least one queue.
+    pub fn find(&self) -> Result<Vec<BrokerTopics>, BenchError> {
+        let mut brokers: BTreeMap<String, Vec<TopicQueues>> = BTreeMap::new();
+        match self.target {
+            Target::NameServer(addresses) => {
+                let mut name_server = first_reachable(addresses)?;
+                if let (Some(queues), Some(first)) = (self.create, self.topics.first()) {
+                    for address in master_addresses(&mut name_server, first)? {
+                        self.create_topics(&address, queues)?;
+                    }
+                }
+                for topic in self.topics {
+                    for broker in registered(&mut name_server, topic, self.create, self.access)? {
+                        let topic = TopicQueues { topic: topic.as_str().into(), queues: broker.queues };
+                        brokers.entry(broker.address).or_default().push(topic);
+                    }
                 }
             }
-            registered(&mut name_server, topic, create, access)
-        }
-        Target::Broker(address) => {
-            let mut broker = Control::open("broker", address)?;
-            if let Some(queues) = create {
-                create_topic(&mut broker, topic, queues)?;
+            Target::Broker(address) => {
+                if let Some(queues) = self.create {
+                    self.create_topics(address, queues)?;
+                }
+                let mut broker = Control::open("broker", address)?;
+                for topic in self.topics {
+                    let queues = match self.create {
+                        Some(queues) => queues,
+                        None => configured_queues(&mut broker, topic, self.access)?,
+                    };
+                    let topic = TopicQueues { topic: topic.as_str().into(), queues };
+                    brokers.entry(address.clone()).or_default().push(topic);
+                }
             }
-            let queues = match create {
-                Some(queues) => queues,
-                None => configured_queues(&mut broker, topic, access)?,
-            };
-            Ok(vec![BrokerQueues { address: address.clone(), queues }])
         }
+        Ok(brokers.into_iter().map(|(address, topics)| BrokerTopics { address, topics }).collect())
+    }
+
+    fn create_topics(&self, address: &str, queues: u32) -> Result<(), BenchError> {
+        let mut broker = Control::open("broker", address)?;
+        for (made, topic) in (0..).zip(self.topics) {
+            self.sink.prepare("topics made", made, self.topics.len() as u64);
+            create_topic(&mut broker, topic, queues)?;
+        }
+        Ok(())
+    }
+}
+
+impl BrokerTopics {
+    /// Queues of all its topics.
+    pub fn queue_count(&self) -> usize {
+        self.topics.iter().map(|topic| topic.queues as usize).sum()
     }
 }
 
@@ -206,6 +262,7 @@ fn configured_queues(broker: &mut Control, topic: &str, access: Access) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Quiet;
 
     const ROUTE: &str = r#"{"brokerDatas":[
         {"brokerAddrs":{0:"a:1",1:"a:2"},"brokerName":"a"}, {"brokerAddrs":{1:"b:2"},"brokerName":"b"}],
@@ -224,7 +281,9 @@ mod tests {
     #[test]
     fn a_closed_port_is_an_error_that_names_it() {
         let target = "rocketmq://127.0.0.1:1".parse().expect("target");
-        let error = find(&target, "t", None, Access::Write).expect_err("nobody listens there").to_string();
+        let search =
+            Search { target: &target, topics: &["t".to_owned()], create: None, access: Access::Write, sink: &Quiet };
+        let error = search.find().expect_err("nobody listens there").to_string();
         assert!(error.contains("name server at 127.0.0.1:1"), "{error}");
     }
 }

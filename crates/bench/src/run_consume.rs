@@ -1,11 +1,13 @@
 //! `sluice bench consume`: finds queues and offsets, runs the consumer threads, commits, makes the report.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use wire::rocketmq::code::request;
 use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
 use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
 
+use crate::answer_times::AnswerTimes;
 use crate::clock::{Clock, seconds_to_ns};
 use crate::control::{Answer, Control};
 use crate::error::BenchError;
@@ -17,7 +19,7 @@ use crate::progress::ProgressSink;
 use crate::pull_lane::{PullLane, QueueCursor};
 use crate::puller::{Puller, QueuePosition};
 use crate::report::ConsumeReport;
-use crate::route::{Access, BrokerQueues, find};
+use crate::route::{Access, BrokerTopics, Search, TopicQueues};
 use crate::supervisor::{Supervisor, check_broker};
 use crate::tally::PullTally;
 
@@ -26,28 +28,17 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
     options.check()?;
     check_broker(options.broker_pid)?;
     let machine = Machine::describe();
-    let brokers = find(&options.target, &options.topic, options.queues, Access::Read)?;
-    let lanes = open_lanes(&options, &brokers)?;
-    let threads = options.threads.min(lanes.len());
-    // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
-    let every_queue_at_once = lanes.iter().all(|lane| options.pulls == 0 || lane.cursors().len() <= options.pulls);
-    let suspend = !options.until_empty && options.suspend_ms > 0 && every_queue_at_once;
+    let brokers = topics_of(&options, sink)?;
+    let lanes = open_lanes(&options, &brokers, sink)?;
     let what = format!("consume {} of {}", options.topic, options.target);
     let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
     sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
 
     let live = Live::default();
-    let mut by_thread: Vec<Vec<PullLane>> = (0..threads).map(|_| Vec::new()).collect();
-    for (at, lane) in lanes.into_iter().enumerate() {
-        by_thread[at % threads].push(lane);
-    }
     let clock = Clock::start();
-    let (options_ref, live_ref) = (&options, &live);
-    let workers: Vec<_> = by_thread
-        .into_iter()
-        .map(|lanes| Puller { options: options_ref, clock, live: live_ref, lanes, suspend })
-        .map(|puller| move || puller.run())
-        .collect();
+    let pullers = pullers(&options, clock, &live, lanes, None);
+    let threads = pullers.len();
+    let workers = pullers.into_iter().map(|puller| move || puller.run()).collect();
     let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
     let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
     let watched = supervisor.watch(workers);
@@ -58,11 +49,36 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
     for (part, positions) in watched.parts {
         tally.add(part);
         if options.commit {
-            commit(&options, &positions)?;
+            commit(&positions)?;
         }
     }
     let run = RunEnd { threads, end_ns };
     Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.series, watched.broker))
+}
+
+/// A consumer for each thread's share of the connections.
+pub fn pullers<'a>(
+    options: &'a ConsumeOptions,
+    clock: Clock,
+    live: &'a Live,
+    lanes: Vec<PullLane>,
+    times: Option<&'a AnswerTimes>,
+) -> Vec<Puller<'a>> {
+    let threads = options.threads.min(lanes.len());
+    // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
+    let every_queue_at_once = lanes.iter().all(|lane| options.pulls == 0 || lane.cursors().len() <= options.pulls);
+    let suspend = !options.until_empty && options.suspend_ms > 0 && every_queue_at_once;
+    let mut by_thread: Vec<Vec<PullLane>> = (0..threads).map(|_| Vec::new()).collect();
+    for (at, lane) in lanes.into_iter().enumerate() {
+        by_thread[at % threads].push(lane);
+    }
+    by_thread.into_iter().map(|lanes| Puller { options, clock, live, lanes, suspend, times }).collect()
+}
+
+/// The brokers of the topics that are read.
+pub fn topics_of(options: &ConsumeOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
+    let (target, topics) = (&options.target, &options.topic_names());
+    Search { target, topics, create: options.queues, access: Access::Read, sink }.find()
 }
 
 /// How a run of consumers ended.
@@ -73,17 +89,24 @@ pub struct RunEnd {
     pub end_ns: u64,
 }
 
-/// The queues of every broker, dealt out to that broker's share of the connections.
-fn open_lanes(options: &ConsumeOptions, brokers: &[BrokerQueues]) -> Result<Vec<PullLane>, BenchError> {
+/// What the groups read of every broker, dealt out to that broker's share of the connections.
+pub fn open_lanes(
+    options: &ConsumeOptions,
+    brokers: &[BrokerTopics],
+    sink: &dyn ProgressSink,
+) -> Result<Vec<PullLane>, BenchError> {
     let mut lanes = Vec::new();
     for (at, broker) in brokers.iter().enumerate() {
+        let places = deal(&options.group_names(), broker);
         let share = options.connections / brokers.len() + usize::from(at < options.connections % brokers.len());
-        let share = share.clamp(1, broker.queues as usize);
+        let share = share.clamp(1, places.len().max(1));
         let mut control = Control::open("broker", &broker.address)?;
         let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();
-        for queue in 0..broker.queues {
-            let next_offset = first_offset(options, &mut control, queue)?;
-            cursors[queue as usize % share].push(QueueCursor::new(queue, next_offset));
+        for (number, place) in places.iter().enumerate() {
+            sink.prepare("queues looked at", number as u64, places.len() as u64);
+            let next_offset = first_offset(options, &mut control, place)?;
+            let (group, topic) = (place.group.clone(), place.topic.clone());
+            cursors[number % share].push(QueueCursor::new(group, topic, place.queue, next_offset));
         }
         for cursors in cursors {
             lanes.push(PullLane::new(Link::open(&broker.address)?, cursors));
@@ -92,16 +115,33 @@ fn open_lanes(options: &ConsumeOptions, brokers: &[BrokerQueues]) -> Result<Vec<
     Ok(lanes)
 }
 
-fn first_offset(options: &ConsumeOptions, broker: &mut Control, queue: u32) -> Result<i64, BenchError> {
-    let queue_id = i32::try_from(queue).unwrap_or(i32::MAX);
-    let header = QueueRequest { topic: (&*options.topic).into(), queue_id, ..QueueRequest::default() };
+/// A queue and a group that reads it.
+struct Place {
+    group: Arc<str>,
+    topic: Arc<str>,
+    queue: u32,
+}
+
+/// Deals groups and a broker's topics to each other in turn, until every group reads and every topic is read.
+fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<Place> {
+    let groups: Vec<Arc<str>> = groups.iter().map(|group| group.as_str().into()).collect();
+    let pairs = groups.iter().cycle().zip(broker.topics.iter().cycle()).take(groups.len().max(broker.topics.len()));
+    let places = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<Place> {
+        (0..topic.queues).map(|queue| Place { group: group.clone(), topic: topic.topic.clone(), queue }).collect()
+    };
+    pairs.flat_map(places).collect()
+}
+
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, place: &Place) -> Result<i64, BenchError> {
+    let queue_id = i32::try_from(place.queue).unwrap_or(i32::MAX);
+    let header = QueueRequest { topic: (&*place.topic).into(), queue_id, ..QueueRequest::default() };
     let code = match options.start_from {
         StartFrom::First => request::GET_MIN_OFFSET,
         StartFrom::Latest => request::GET_MAX_OFFSET,
         StartFrom::Committed => {
             let committed = QueryConsumerOffsetRequest {
-                consumer_group: (&*options.group).into(),
-                topic: (&*options.topic).into(),
+                consumer_group: (&*place.group).into(),
+                topic: (&*place.topic).into(),
                 queue_id,
                 set_zero_if_not_found: Some(false),
                 ..QueryConsumerOffsetRequest::default()
@@ -122,7 +162,8 @@ fn offset_of(answer: &Answer) -> i64 {
     answer.number("offset").unwrap_or(0)
 }
 
-fn commit(options: &ConsumeOptions, positions: &[QueuePosition]) -> Result<(), BenchError> {
+/// Commits how far each queue was read.
+pub fn commit(positions: &[QueuePosition]) -> Result<(), BenchError> {
     let mut by_broker: BTreeMap<&str, Vec<&QueuePosition>> = BTreeMap::new();
     for position in positions {
         by_broker.entry(&position.address).or_default().push(position);
@@ -131,8 +172,8 @@ fn commit(options: &ConsumeOptions, positions: &[QueuePosition]) -> Result<(), B
         let mut broker = Control::open("broker", address)?;
         for position in positions {
             let header = UpdateConsumerOffsetRequest {
-                consumer_group: (&*options.group).into(),
-                topic: (&*options.topic).into(),
+                consumer_group: (&*position.group).into(),
+                topic: (&*position.topic).into(),
                 queue_id: i32::try_from(position.queue).unwrap_or(i32::MAX),
                 commit_offset: position.next_offset,
                 ..UpdateConsumerOffsetRequest::default()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::answer_times::AnswerTimes;
 use crate::clock::{Clock, seconds_to_ns, wall_ms};
 use crate::error::BenchError;
 use crate::link::Link;
@@ -10,7 +11,7 @@ use crate::machine::Machine;
 use crate::options::SendOptions;
 use crate::progress::ProgressSink;
 use crate::report::SendReport;
-use crate::route::{Access, BrokerQueues, find};
+use crate::route::{Access, BrokerTopics, Search};
 use crate::schedule::Schedule;
 use crate::sender::{SendLane, Sender};
 use crate::supervisor::{Supervisor, check_broker};
@@ -23,7 +24,7 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     options.check()?;
     check_broker(options.broker_pid)?;
     let machine = Machine::describe();
-    let brokers = find(&options.target, &options.topic, options.queues, Access::Write)?;
+    let brokers = topics_of(&options, sink)?;
     let lanes_by_thread = open_lanes(&options, &brokers)?;
     let threads = lanes_by_thread.len();
     let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
@@ -33,14 +34,8 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
 
     let live = Live::default();
     let clock = Clock::start();
-    let mut workers = Vec::new();
-    for (thread, lanes) in lanes_by_thread.into_iter().enumerate() {
-        let schedule =
-            (options.pace > 0).then(|| Schedule::new(clock.now_ns(), options.pace, options.batch, thread, threads));
-        let sends_left = sends_of(&options, thread, threads);
-        let sender = Sender { options: &options, clock, live: &live, lanes, sends_left, schedule };
-        workers.push(move || sender.run());
-    }
+    let senders = senders(&options, clock, &live, lanes_by_thread, None);
+    let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
     let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
@@ -52,14 +47,38 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.series, watched.broker))
 }
 
+/// The brokers of the topics that are sent to.
+pub fn topics_of(options: &SendOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
+    let (target, topics) = (&options.target, &options.topic_names());
+    Search { target, topics, create: options.queues, access: Access::Write, sink }.find()
+}
+
+/// A generator for each thread's connections.
+pub fn senders<'a>(
+    options: &'a SendOptions,
+    clock: Clock,
+    live: &'a Live,
+    lanes_by_thread: Vec<Vec<SendLane>>,
+    times: Option<&'a AnswerTimes>,
+) -> Vec<Sender<'a>> {
+    let threads = lanes_by_thread.len();
+    let sender = |(thread, lanes)| {
+        let schedule = Schedule::new(clock.now_ns(), options.pace.max(1), options.batch, thread, threads);
+        let schedule = (options.pace > 0).then_some(schedule);
+        let sends_left = sends_of(options, thread, threads);
+        Sender { options, clock, live, lanes, sends_left, schedule, times }
+    };
+    lanes_by_thread.into_iter().enumerate().map(sender).collect()
+}
+
 /// The connections, spread over the brokers, dealt out to the threads.
-fn open_lanes(options: &SendOptions, brokers: &[BrokerQueues]) -> Result<Vec<Vec<SendLane>>, BenchError> {
+pub fn open_lanes(options: &SendOptions, brokers: &[BrokerTopics]) -> Result<Vec<Vec<SendLane>>, BenchError> {
     let threads = options.threads.min(options.connections);
     let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
     for thread in 0..threads {
         let prefix = prefix(std::process::id(), thread, wall_ms());
         let templates: Vec<_> =
-            brokers.iter().map(|broker| Arc::new(Template::new(options, broker.queues, &prefix))).collect();
+            brokers.iter().map(|broker| Arc::new(Template::new(options, &broker.topics, &prefix))).collect();
         let mut lanes = Vec::new();
         for connection in (thread..options.connections).step_by(threads) {
             let at = connection % brokers.len();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use wire::rocketmq::code::response::SUCCESS;
 
+use crate::answer_times::AnswerTimes;
 use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
@@ -15,8 +16,8 @@ use crate::reply;
 use crate::schedule::Schedule;
 use crate::tally::SendTally;
 use crate::template::Template;
-use crate::unique_key::Stamp;
-use crate::window::Window;
+use crate::unique_key::{Stamp, TailNumbers};
+use crate::window::{Settled, Window};
 
 /// Bytes of sends put together before they are written.
 const CHUNK_SIZE: usize = 256 * 1024;
@@ -40,12 +41,14 @@ impl SendLane {
         Self { link, window: Window::new(window), template, next_queue: first_queue }
     }
 
-    fn append(&mut self, due_ns: u64, now_ns: u64, one_way: bool, stamp: &mut Stamp) -> bool {
-        let opaque = if one_way { Some(crate::window::OPAQUE_BASE) } else { self.window.take(due_ns, now_ns) };
-        let Some(opaque) = opaque else { return false };
+    /// Puts one send into the buffer; returns its bytes, or `None` if the window is full.
+    fn append(&mut self, due_ns: u64, now_ns: u64, one_way: bool, stamp: &mut Stamp) -> Option<u64> {
+        let counter = stamp.next_numbers().counter;
+        let opaque = if one_way { crate::window::OPAQUE_BASE } else { self.window.take(due_ns, now_ns, counter)? };
+        let before = self.link.out().len();
         self.template.append(self.link.out(), self.next_queue % self.template.queue_count(), opaque, stamp);
         self.next_queue = self.next_queue.wrapping_add(1);
-        true
+        Some((self.link.out().len() - before) as u64)
     }
 
     fn takes_more(&mut self, one_way: bool) -> bool {
@@ -71,9 +74,12 @@ pub struct Sender<'a> {
     pub sends_left: u64,
     /// The timetable of a paced run.
     pub schedule: Option<Schedule>,
+    /// Where it notes when sends were due and answered, for whoever receives their messages.
+    pub times: Option<&'a AnswerTimes>,
 }
 
-struct State {
+struct State<'a> {
+    times: Option<&'a AnswerTimes>,
     tally: SendTally,
     beat: Beat,
     stamp: Stamp,
@@ -90,6 +96,7 @@ impl Sender<'_> {
     pub fn run(mut self) -> SendTally {
         let measure_from_ns = seconds_to_ns(self.options.warm_up_seconds);
         let mut state = State {
+            times: self.times,
             tally: SendTally::new(),
             beat: Beat::default(),
             stamp: Stamp::new(wall_ms()),
@@ -114,7 +121,7 @@ impl Sender<'_> {
         state.tally
     }
 
-    fn send_and_drain(&mut self, state: &mut State) {
+    fn send_and_drain(&mut self, state: &mut State<'_>) {
         let mut readable = Vec::new();
         let mut drain_until_ns = None;
         let mut swept_ns = 0;
@@ -151,7 +158,7 @@ impl Sender<'_> {
         }
     }
 
-    fn may_send(&self, state: &State, now_ns: u64) -> bool {
+    fn may_send(&self, state: &State<'_>, now_ns: u64) -> bool {
         let in_time = match &self.schedule {
             Some(schedule) => schedule.next_due_ns() < state.end_ns && now_ns < state.end_ns.saturating_add(GRACE_NS),
             None => now_ns < state.end_ns,
@@ -161,22 +168,21 @@ impl Sender<'_> {
     }
 
     /// Puts sends into the connections' buffers and writes them; returns how long to wait for answers at most.
-    fn issue(&mut self, state: &mut State, now_ns: u64) -> u64 {
+    fn issue(&mut self, state: &mut State<'_>, now_ns: u64) -> u64 {
         if self.schedule.is_some() { self.issue_due(state, now_ns) } else { self.issue_all(state, now_ns) }
     }
 
-    fn issue_all(&mut self, state: &mut State, now_ns: u64) -> u64 {
+    fn issue_all(&mut self, state: &mut State<'_>, now_ns: u64) -> u64 {
         let one_way = self.options.one_way;
         let mut more = false;
         for lane in &mut self.lanes {
             if !lane.link.is_flushed() {
                 continue;
             }
-            while state.sends_left > 0
-                && lane.takes_more(one_way)
-                && lane.append(now_ns, now_ns, one_way, &mut state.stamp)
-            {
-                state.sent(now_ns, one_way);
+            while state.sends_left > 0 && lane.takes_more(one_way) {
+                let id = state.stamp.next_numbers();
+                let Some(bytes) = lane.append(now_ns, now_ns, one_way, &mut state.stamp) else { break };
+                state.sent(id, now_ns, one_way, bytes);
             }
             lane.link.flush();
             more |= lane.link.is_flushed() && lane.takes_more(one_way);
@@ -184,7 +190,7 @@ impl Sender<'_> {
         if more { 0 } else { WAIT_NS }
     }
 
-    fn issue_due(&mut self, state: &mut State, now_ns: u64) -> u64 {
+    fn issue_due(&mut self, state: &mut State<'_>, now_ns: u64) -> u64 {
         let one_way = self.options.one_way;
         let Some(schedule) = &mut self.schedule else { return WAIT_NS };
         // What is due at once goes out on one connection, with one write.
@@ -202,15 +208,16 @@ impl Sender<'_> {
             let Some(at) = lane.into_iter().find(|&at| self.lanes[at].takes_more(one_way)) else {
                 return WAIT_NS;
             };
-            self.lanes[at].append(due_ns, now_ns, one_way, &mut state.stamp);
+            let id = state.stamp.next_numbers();
+            let Some(bytes) = self.lanes[at].append(due_ns, now_ns, one_way, &mut state.stamp) else { return WAIT_NS };
             schedule.advance();
             state.next_lane = at;
             state.tally.lag_max_ns = state.tally.lag_max_ns.max(now_ns - due_ns);
-            state.sent(due_ns, one_way);
+            state.sent(id, due_ns, one_way, bytes);
         }
     }
 
-    fn settle(&mut self, state: &mut State, readable: &[bool]) {
+    fn settle(&mut self, state: &mut State<'_>, readable: &[bool]) {
         for (lane, _) in self.lanes.iter_mut().zip(readable).filter(|(_, readable)| **readable) {
             let now_ns = self.clock.now_ns();
             let SendLane { link, window, .. } = lane;
@@ -218,8 +225,8 @@ impl Sender<'_> {
             while let Some(frame) = link.next_frame() {
                 match reply::head(frame) {
                     Ok(Some(head)) => {
-                        if let Some(due_ns) = window.settle(head.opaque as u32) {
-                            state.answered(due_ns, now_ns, head.code, frame);
+                        if let Some(settled) = window.settle(head.opaque as u32) {
+                            state.answered(settled, now_ns, head.code, frame);
                         }
                     }
                     Ok(None) => {}
@@ -236,7 +243,7 @@ impl Sender<'_> {
     }
 
     /// Gives up what has waited too long, and everything of a broken connection.
-    fn sweep(&mut self, state: &mut State, now_ns: u64) {
+    fn sweep(&mut self, state: &mut State<'_>, now_ns: u64) {
         for lane in &mut self.lanes {
             let until_ns =
                 if lane.link.is_open() { now_ns.checked_sub(state.answer_timeout_ns) } else { Some(u64::MAX) };
@@ -247,12 +254,16 @@ impl Sender<'_> {
     }
 }
 
-impl State {
-    fn sent(&mut self, due_ns: u64, one_way: bool) {
+impl State<'_> {
+    fn sent(&mut self, id: TailNumbers, due_ns: u64, one_way: bool, bytes: u64) {
         let messages = self.messages_per_send;
         self.tally.sent_in_all += messages;
+        if let Some(times) = self.times {
+            times.sent(id, due_ns);
+        }
         if due_ns >= self.measure_from_ns {
             self.tally.sent += messages;
+            self.tally.sent_bytes += bytes;
             self.sends_left -= 1;
         }
         if one_way {
@@ -260,8 +271,12 @@ impl State {
         }
     }
 
-    fn answered(&mut self, due_ns: u64, now_ns: u64, code: i32, frame: &[u8]) {
+    fn answered(&mut self, settled: Settled, now_ns: u64, code: i32, frame: &[u8]) {
+        let Settled { due_ns, counter } = settled;
         let messages = self.messages_per_send;
+        if let Some(times) = self.times {
+            times.answered(counter, now_ns);
+        }
         let latency_ns = now_ns.saturating_sub(due_ns);
         let measured = due_ns >= self.measure_from_ns;
         if measured {

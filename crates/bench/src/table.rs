@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use crate::latency::LatencySummary;
 use crate::process::BrokerUsage;
 use crate::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport};
+use crate::run_visible::VisibleReport;
 
 /// Columns a table takes at most: remarks and faults are wrapped.
 const WIDTH: u16 = 100;
@@ -16,6 +17,7 @@ pub fn send(report: &SendReport) -> String {
     let mut table = begin(&format!("send {}", report.options.topic), &report.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
     row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
+    row(&mut table, "MB/s on the sockets", format!("{:.1}", totals.socket_megabytes_per_second));
     row(&mut table, "seconds", format!("{:.3}", totals.seconds));
     row(&mut table, "sent", grouped(totals.sent as f64));
     match totals.success_percent {
@@ -57,6 +59,19 @@ pub fn consume(report: &ConsumeReport) -> String {
     latency(&mut table, "store to consume", report.store_to_consume_ms.as_ref());
     latency(&mut table, "born to consume", report.born_to_consume_ms.as_ref());
     end(table, &report.generator, report.broker.as_ref(), &report.faults)
+}
+
+/// The tables of a run that sent and consumed at once.
+pub fn visible(report: &VisibleReport) -> String {
+    let mut table = begin("visible", &report.consume.brokers);
+    row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
+    unless_zero(&mut table, "arrived too late to be matched", report.unmatched);
+    latency(&mut table, "answer to arrival", report.answer_to_consume_ms.as_ref());
+    latency(&mut table, "send to arrival", report.due_to_consume_ms.as_ref());
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    [send(&report.send), consume(&report.consume), table.to_string()].join("\n")
 }
 
 /// The table of what the machine can do.

@@ -58,6 +58,8 @@ impl Refusals {
 pub struct SendTally {
     /// Handed to the socket.
     pub sent: u64,
+    /// Bytes of their frames.
+    pub sent_bytes: u64,
     /// Answered with success.
     pub ok: u64,
     /// Answered otherwise.
@@ -86,6 +88,7 @@ impl SendTally {
     pub fn new() -> Self {
         Self {
             sent: 0,
+            sent_bytes: 0,
             ok: 0,
             refusals: Refusals::default(),
             unanswered: 0,
@@ -102,6 +105,7 @@ impl SendTally {
     /// Takes in what another thread counted.
     pub fn add(&mut self, other: Self) {
         self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
         self.ok += other.ok;
         self.refusals.add(other.refusals);
         self.unanswered += other.unanswered;
@@ -138,6 +142,14 @@ pub struct PullTally {
     pub born_to_consume: Latency,
     /// From when a message was stored to when it was read here.
     pub store_to_consume: Latency,
+    /// Where answers of the sends are known: from when a message's send was due to when it was read here.
+    pub due_to_consume: Latency,
+    /// From when a message's send was answered to when it was read here; 0 for what was read before the answer.
+    pub answer_to_consume: Latency,
+    /// Messages read before the answer to their send.
+    pub before_answer: u64,
+    /// Messages whose send is not known any more.
+    pub unmatched: u64,
     /// When the last message was read.
     pub last_ns: u64,
 
@@ -163,6 +175,10 @@ impl PullTally {
             moved: 0,
             born_to_consume: Latency::new(),
             store_to_consume: Latency::new(),
+            due_to_consume: Latency::new(),
+            answer_to_consume: Latency::new(),
+            before_answer: 0,
+            unmatched: 0,
             last_ns: 0,
             messages_in_all: 0,
             cpu_ns: 0,
@@ -182,6 +198,10 @@ impl PullTally {
         self.moved += other.moved;
         self.born_to_consume.add(&other.born_to_consume);
         self.store_to_consume.add(&other.store_to_consume);
+        self.due_to_consume.add(&other.due_to_consume);
+        self.answer_to_consume.add(&other.answer_to_consume);
+        self.before_answer += other.before_answer;
+        self.unmatched += other.unmatched;
         self.last_ns = self.last_ns.max(other.last_ns);
         self.messages_in_all += other.messages_in_all;
         self.cpu_ns += other.cpu_ns;

@@ -15,7 +15,7 @@ use wire::rocketmq::header::SendRequest;
 
 use crate::control::CLIENT_VERSION;
 use crate::options::SendOptions;
-use crate::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC};
+use crate::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC, TopicQueues};
 use crate::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE};
 
 const PRODUCER_GROUP: &str = "sluice_bench_producer";
@@ -54,8 +54,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Encodes the sends `options` ask for, to queues `0..queues`; `prefix` begins every id.
-    pub fn new(options: &SendOptions, queues: u32, prefix: &str) -> Self {
+    /// Encodes the sends `options` ask for, to every queue of `topics`; `prefix` begins every id.
+    pub fn new(options: &SendOptions, topics: &[TopicQueues], prefix: &str) -> Self {
         let id = format!("{prefix}{TAIL_MARK}");
         let properties = property_block(options, &id);
         let payload: Vec<u8> = (b'a'..=b'z').cycle().take(options.message_size).collect();
@@ -73,7 +73,8 @@ impl Template {
         append(&mut wait, names::WAIT, "true");
         let head_properties = String::from_utf8_lossy(if batched { &wait } else { &properties });
         let form = options.form.wire();
-        let heads = (0..queues).map(|queue| encode_queue_head(options, queue, &head_properties, &id, body.len()));
+        let places = topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
+        let heads = places.map(|place| encode_queue_head(options, place, &head_properties, &id, body.len()));
         Self {
             heads: heads.collect(),
             body: Part::new(body, &id),
@@ -82,12 +83,12 @@ impl Template {
         }
     }
 
-    /// Number of queues.
+    /// Number of queues, of all topics.
     pub const fn queue_count(&self) -> usize {
         self.heads.len()
     }
 
-    /// Appends one send to queue number `queue` to `out`.
+    /// Appends one send to queue number `queue` of all to `out`.
     pub fn append(&self, out: &mut Vec<u8>, queue: usize, opaque: u32, stamp: &mut Stamp) {
         let Some(head) = self.heads.get(queue) else { return };
         let start = out.len();
@@ -139,11 +140,17 @@ fn property_block(options: &SendOptions, id: &str) -> Vec<u8> {
     block
 }
 
-fn encode_queue_head(options: &SendOptions, queue: u32, properties: &str, id: &str, body_len: usize) -> Head {
+fn encode_queue_head(
+    options: &SendOptions,
+    (topic, queue): (&str, u32),
+    properties: &str,
+    id: &str,
+    body_len: usize,
+) -> Head {
     let batched = options.batch > 1;
     let fields = SendRequest {
         producer_group: PRODUCER_GROUP.into(),
-        topic: Cow::Borrowed(&options.topic),
+        topic: Cow::Borrowed(topic),
         default_topic: TEMPLATE_TOPIC.into(),
         default_topic_queue_nums: TEMPLATE_QUEUES as i32,
         queue_id: i32::try_from(queue).unwrap_or(i32::MAX),
@@ -199,7 +206,8 @@ mod tests {
     use wire::rocketmq::frame::{Command, frame_len};
 
     fn frames(options: &SendOptions, count: usize) -> Vec<Vec<u8>> {
-        let template = Template::new(options, 12, &prefix(1, 2, 3));
+        let topics: Vec<_> = ["first", "second"].map(|topic| TopicQueues { topic: topic.into(), queues: 6 }).into();
+        let template = Template::new(options, &topics, &prefix(1, 2, 3));
         let mut stamp = Stamp::new(1_700_000_000_123);
         let append_one = |number: usize| {
             let mut out = b"before".to_vec();
@@ -227,8 +235,9 @@ mod tests {
                 assert_eq!((command.header.code, command.header.flag), (SEND_MESSAGE_V2, 0));
                 assert_eq!(command.header.opaque, (OPAQUE_BASE as usize + number) as i32);
                 let request = SendRequest::decode(&command.fields).expect("header");
-                assert_eq!((request.queue_id, request.born_timestamp), ((number % 12) as i32, 1_700_000_000_123));
-                assert_eq!((&*request.topic, command.body.len()), (&*options.topic, 100));
+                assert_eq!((request.queue_id, request.born_timestamp), ((number % 6) as i32, 1_700_000_000_123));
+                let topic = if number % 12 < 6 { "first" } else { "second" };
+                assert_eq!((&*request.topic, command.body.len()), (topic, 100));
                 let properties = request.properties.expect("properties").into_owned();
                 let property = |name| find(properties.as_bytes(), name).map(str::to_owned);
                 assert_eq!(property(names::TAGS).as_deref(), Some("A"));

@@ -15,6 +15,8 @@ pub const UNIQUE_KEY_SIZE: usize = 32;
 pub const TAIL_AT: usize = 20;
 /// Digits of that part.
 pub const TAIL_SIZE: usize = UNIQUE_KEY_SIZE - TAIL_AT;
+/// Values of the counter: so many messages of one thread have different ones.
+pub const COUNTER_VALUES: usize = 1 << 16;
 /// Decimal digits of a wall-clock time in milliseconds, until the year 2286.
 pub const TIMESTAMP_SIZE: usize = 13;
 
@@ -27,10 +29,30 @@ pub fn prefix(process: u32, thread: usize, run: u64) -> String {
     format!("7F000001{:04X}{loader:08X}", process & 0xFFFF)
 }
 
+/// What the changing digits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailNumbers {
+    /// Milliseconds since the start of the month.
+    pub milliseconds: u32,
+    /// Counter.
+    pub counter: u16,
+}
+
+impl TailNumbers {
+    /// Reads them out of a whole id; `None` if it is none.
+    pub fn of(id: &str) -> Option<Self> {
+        let tail = id.get(TAIL_AT..UNIQUE_KEY_SIZE)?;
+        let milliseconds = u32::from_str_radix(tail.get(..8)?, 16).ok()?;
+        let counter = u16::from_str_radix(tail.get(8..)?, 16).ok()?;
+        Some(Self { milliseconds, counter })
+    }
+}
+
 /// The changing digits and the born timestamp, kept as text so that a message costs two short copies.
 #[derive(Debug)]
 pub struct Stamp {
     wall_ms: u64,
+    month_ms: u32,
     counter: u16,
     born: [u8; TIMESTAMP_SIZE],
     tail: [u8; TAIL_SIZE],
@@ -39,7 +61,8 @@ pub struct Stamp {
 impl Stamp {
     /// A stamp that stands at `wall_ms`.
     pub fn new(wall_ms: u64) -> Self {
-        let mut stamp = Self { wall_ms: 0, counter: 0, born: [b'0'; TIMESTAMP_SIZE], tail: [b'0'; TAIL_SIZE] };
+        let mut stamp =
+            Self { wall_ms: 0, month_ms: 0, counter: 0, born: [b'0'; TIMESTAMP_SIZE], tail: [b'0'; TAIL_SIZE] };
         stamp.set_time(wall_ms);
         stamp
     }
@@ -55,12 +78,18 @@ impl Stamp {
             *place = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
-        put_hex(&mut self.tail[..8], (wall_ms - month_start_ms(wall_ms)) as u32);
+        self.month_ms = (wall_ms - month_start_ms(wall_ms)) as u32;
+        put_hex(&mut self.tail[..8], self.month_ms);
     }
 
     /// The born timestamp in decimal digits.
     pub const fn born(&self) -> &[u8; TIMESTAMP_SIZE] {
         &self.born
+    }
+
+    /// What the next id will say.
+    pub const fn next_numbers(&self) -> TailNumbers {
+        TailNumbers { milliseconds: self.month_ms, counter: self.counter.wrapping_add(1) }
     }
 
     /// The last digits of the next id.
@@ -110,7 +139,11 @@ mod tests {
     fn a_stamp_tells_time_and_never_repeats_within_a_millisecond() {
         let mut stamp = Stamp::new(1_700_000_000_123);
         assert_eq!(stamp.born(), b"1700000000123");
+        let announced = stamp.next_numbers();
         let first = *stamp.next_tail();
+        let id = prefix(1, 2, 3) + std::str::from_utf8(&first).expect("digits");
+        assert_eq!(TailNumbers::of(&id), Some(announced));
+        assert_eq!(TailNumbers::of(&id[1..]), None);
         let second = *stamp.next_tail();
         assert_eq!((&first[8..], &second[8..]), (&b"0001"[..], &b"0002"[..]));
         stamp.set_time(1_700_000_000_124);

@@ -14,8 +14,19 @@ struct Slot {
     /// The opaque in flight, or 0.
     opaque: u32,
     generation: u32,
+    /// Counter in the id of what was sent.
+    counter: u16,
     sent_ns: u64,
     due_ns: u64,
+}
+
+/// A request that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// When it was due.
+    pub due_ns: u64,
+    /// Counter in the id of what was sent.
+    pub counter: u16,
 }
 
 /// Requests in flight on one connection.
@@ -46,23 +57,23 @@ impl Window {
     }
 
     /// A place for one more request, due at `due_ns` and sent at `sent_ns`: its opaque.
-    pub fn take(&mut self, due_ns: u64, sent_ns: u64) -> Option<u32> {
+    pub fn take(&mut self, due_ns: u64, sent_ns: u64, counter: u16) -> Option<u32> {
         let index = self.free.pop()?;
         let generation_mask = (OPAQUE_BASE - 1) >> self.slot_bits;
         let slot = self.slots.get_mut(index as usize)?;
         slot.generation = (slot.generation + 1) & generation_mask;
         slot.opaque = OPAQUE_BASE | slot.generation << self.slot_bits | index;
-        (slot.due_ns, slot.sent_ns) = (due_ns, sent_ns);
+        (slot.due_ns, slot.sent_ns, slot.counter) = (due_ns, sent_ns, counter);
         Some(slot.opaque)
     }
 
-    /// Ends the request a reply names: when it was due, or `None` if no such request is in flight.
-    pub fn settle(&mut self, opaque: u32) -> Option<u64> {
+    /// Ends the request a reply names; `None` if no such request is in flight.
+    pub fn settle(&mut self, opaque: u32) -> Option<Settled> {
         let index = opaque & ((1 << self.slot_bits) - 1);
         let slot = self.slots.get_mut(index as usize).filter(|slot| slot.opaque == opaque && opaque != 0)?;
         slot.opaque = 0;
         self.free.push(index);
-        Some(slot.due_ns)
+        Some(Settled { due_ns: slot.due_ns, counter: slot.counter })
     }
 
     /// Gives up requests sent at or before `until_ns`; calls `given_up` with when each was due.
@@ -84,10 +95,10 @@ mod tests {
     #[test]
     fn every_place_is_used_once_and_comes_back_in_any_order() {
         let mut window = Window::new(5);
-        let opaques: Vec<u32> = (0..5).map(|n| window.take(n, n).expect("room")).collect();
-        assert_eq!((window.in_flight(), window.take(9, 9)), (5, None));
+        let opaques: Vec<u32> = (0..5).map(|n| window.take(n, n, 0).expect("room")).collect();
+        assert_eq!((window.in_flight(), window.take(9, 9, 0)), (5, None));
         for at in [3, 0, 4, 1, 2] {
-            assert_eq!(window.settle(opaques[at]), Some(at as u64));
+            assert_eq!(window.settle(opaques[at]).map(|settled| settled.due_ns), Some(at as u64));
             assert_eq!(window.settle(opaques[at]), None, "a second reply finds nothing");
         }
         assert_eq!(window.in_flight(), 0);
@@ -97,21 +108,21 @@ mod tests {
     #[test]
     fn a_late_reply_does_not_end_the_slots_next_request() {
         let mut window = Window::new(1);
-        let first = window.take(1, 10).expect("room");
+        let first = window.take(1, 10, 0).expect("room");
         let mut given_up = Vec::new();
         window.expire(9, |due_ns| given_up.push(due_ns));
         assert!(given_up.is_empty());
         window.expire(10, |due_ns| given_up.push(due_ns));
         assert_eq!((given_up, window.in_flight()), (vec![1], 0));
-        let second = window.take(2, 20).expect("room");
+        let second = window.take(2, 20, 0).expect("room");
         assert_ne!(first, second);
-        assert_eq!((window.settle(first), window.settle(second)), (None, Some(2)));
+        assert_eq!((window.settle(first), window.settle(second)), (None, Some(Settled { due_ns: 2, counter: 0 })));
     }
 
     #[test]
     fn opaques_that_were_never_given_out_find_nothing() {
         let mut window = Window::new(3);
-        window.take(0, 0).expect("room");
+        window.take(0, 0, 0).expect("room");
         for opaque in [0, 1, 3, OPAQUE_BASE, u32::MAX, OPAQUE_BASE | 3] {
             assert_eq!(window.settle(opaque), None);
         }
@@ -121,7 +132,7 @@ mod tests {
     fn generations_wrap_without_leaving_ten_digits() {
         let mut window = Window::new(1 << 16);
         for _ in 0..(1 << 16) {
-            let opaque = window.take(0, 0).expect("room");
+            let opaque = window.take(0, 0, 0).expect("room");
             assert!((OPAQUE_BASE..1 << 31).contains(&opaque));
             assert!(window.settle(opaque).is_some());
         }

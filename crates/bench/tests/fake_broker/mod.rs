@@ -1,7 +1,7 @@
 //! A name server and broker in one, on a loopback port of the system's choice: it answers as it is told to.
 #![allow(dead_code, clippy::expect_used, reason = "a test helper; each test program uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -43,11 +43,13 @@ pub struct Manners {
     pub reversed: bool,
     /// Messages in each queue, for consumers.
     pub stored: u64,
+    /// Whether what is sent is kept and given to consumers, instead of `stored` messages; no pull is held then.
+    pub keeps: bool,
 }
 
 impl Default for Manners {
     fn default() -> Self {
-        Self { topics: BTreeMap::new(), fate: |_| Fate::Stored, reversed: false, stored: 0 }
+        Self { topics: BTreeMap::new(), fate: |_| Fate::Stored, reversed: false, stored: 0, keeps: false }
     }
 }
 
@@ -58,6 +60,10 @@ pub struct Seen {
     pub ids: Vec<String>,
     pub commits: BTreeMap<i32, i64>,
     pub topics: BTreeMap<String, u32>,
+    /// Properties of every message kept, by topic and queue.
+    pub kept: BTreeMap<(String, i32), Vec<String>>,
+    /// Groups that pulled, each with the topics it pulled from.
+    pub readers: BTreeMap<String, BTreeSet<String>>,
 }
 
 pub struct FakeBroker {
@@ -143,6 +149,10 @@ impl Peer {
             let mut seen = self.seen.lock().expect("not poisoned");
             seen.sends += 1;
             seen.ids.extend(id);
+            if self.manners.keeps {
+                let place = (header.topic.clone().into_owned(), header.queue_id);
+                seen.kept.entry(place).or_default().push(properties.into_owned());
+            }
         }
         let reply = match fate {
             Fate::Closed => return Err(()),
@@ -157,17 +167,24 @@ impl Peer {
 
     fn pull(&mut self, command: &Command<'_>) -> Reply {
         let header = PullRequest::decode(&command.fields).expect("pull header");
-        let stored = self.manners.stored as i64;
+        let kept = {
+            let mut seen = self.seen.lock().expect("not poisoned");
+            let topics = seen.readers.entry(header.consumer_group.to_string()).or_default();
+            topics.insert(header.topic.to_string());
+            seen.kept.get(&(header.topic.to_string(), header.queue_id)).cloned().unwrap_or_default()
+        };
+        let stored = if self.manners.keeps { kept.len() as i64 } else { self.manners.stored as i64 };
         let end = stored.min(header.queue_offset + i64::from(header.max_message_count));
         let mut body = BytesMut::new();
         for offset in header.queue_offset..end {
             let start = body.len();
             let queue = QueueId(header.queue_id as u32);
-            draft(self.address, queue).encode(&mut body);
+            let properties = kept.get(offset as usize).map_or("", String::as_str);
+            Draft { properties: &[properties.as_bytes()], ..draft(self.address, queue) }.encode(&mut body);
             seal(&mut body[start..], QueueOffset(offset as u64), LogOffset(0), Timestamp(now_ms()));
         }
         let found = end > header.queue_offset;
-        if !found && header.system_flag & 2 != 0 {
+        if !found && header.system_flag & 2 != 0 && !self.manners.keeps {
             return None; // held until the consumer leaves
         }
         let fields = PullResponse {
@@ -225,7 +242,7 @@ impl Peer {
             }
             request::GET_MIN_OFFSET => reply(command, 0, None, |sink| sink.number("offset", 0), &[]),
             request::GET_MAX_OFFSET => {
-                let stored = self.manners.stored as i64;
+                let stored = if self.manners.keeps { 0 } else { self.manners.stored as i64 };
                 reply(command, 0, None, |sink| sink.number("offset", stored), &[])
             }
             request::QUERY_CONSUMER_OFFSET => reply(command, 0, None, |sink| sink.number("offset", 90), &[]),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, Target, progress_sink};
+use bench::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, Target, VisibleOptions, progress_sink};
 use clap::ValueEnum;
 
 use super::Outcome;
@@ -20,6 +20,8 @@ enum Scenario {
     Send(Box<Send>),
     /// Pulls messages from every queue of a topic.
     Consume(Box<Consume>),
+    /// Sends and pulls at once: how long after the answer to its send a message arrives.
+    Visible(Box<Visible>),
     /// Measures this machine without a broker: what no broker on it can exceed.
     Limit(Limit),
 }
@@ -39,7 +41,7 @@ impl From<Header> for HeaderForm {
     }
 }
 
-/// What both scenarios take.
+/// What every scenario with a broker takes.
 #[derive(clap::Args, Debug)]
 struct Common {
     /// Name server rocketmq://HOST:PORT, or one broker rocketmq-broker://HOST:PORT.
@@ -48,6 +50,9 @@ struct Common {
     /// Topic.
     #[arg(long, default_value = "SluiceBench")]
     topic: String,
+    /// Topics; more than 1 are named TOPIC-0, TOPIC-1 and so on.
+    #[arg(long, default_value_t = 1)]
+    topics: u32,
     /// Makes the topic with this many queues on every broker first.
     #[arg(long)]
     queues: Option<u32>,
@@ -152,6 +157,9 @@ struct Consume {
     /// Group.
     #[arg(long, default_value = "sluice_bench_consumer")]
     group: String,
+    /// Groups; more than 1 are named GROUP-0, GROUP-1 and so on.
+    #[arg(long, default_value_t = 1)]
+    groups: u32,
     /// Tags wanted, as in "A || B".
     #[arg(long, default_value = "*")]
     subscription: String,
@@ -179,6 +187,30 @@ struct Consume {
 }
 
 #[derive(clap::Args, Debug)]
+struct Visible {
+    #[command(flatten)]
+    common: Common,
+    /// Sends in flight on each connection.
+    #[arg(long, default_value_t = 256)]
+    window: usize,
+    /// Bytes of a body.
+    #[arg(long, default_value_t = 1024)]
+    size: usize,
+    /// Messages a second in total; 0 is as fast as the windows allow.
+    #[arg(long, default_value_t = 0)]
+    pace: u64,
+    /// Groups; dealt to the topics in turn, so that twice as many groups as topics read every message twice.
+    #[arg(long, default_value_t = 1)]
+    groups: u32,
+    /// Connections of the consumers.
+    #[arg(long, default_value_t = 4)]
+    pull_connections: usize,
+    /// Messages asked for in one pull.
+    #[arg(long, default_value_t = 32)]
+    batch: usize,
+}
+
+#[derive(clap::Args, Debug)]
 struct Limit {
     /// Directory on the disk to be measured; it takes 1 GiB there while it runs.
     #[arg(long, value_name = "DIR")]
@@ -195,6 +227,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     match &arguments.scenario {
         Scenario::Send(send) => run_send(send),
         Scenario::Consume(consume) => run_consume(consume),
+        Scenario::Visible(visible) => run_visible(visible),
         Scenario::Limit(limit) => run_limit(limit),
     }
 }
@@ -212,6 +245,7 @@ fn run_send(send: &Send) -> Outcome {
     let options = SendOptions {
         target: common.target()?,
         topic: common.topic.clone(),
+        topics: common.topics,
         queues: common.queues,
         connections: common.connections,
         window: send.window,
@@ -246,8 +280,10 @@ fn run_consume(consume: &Consume) -> Outcome {
     let options = ConsumeOptions {
         target: common.target()?,
         topic: common.topic.clone(),
+        topics: common.topics,
         queues: common.queues,
         group: consume.group.clone(),
+        groups: consume.groups,
         subscription: consume.subscription.clone(),
         connections: common.connections,
         threads: common.threads,
@@ -272,6 +308,42 @@ fn run_consume(consume: &Consume) -> Outcome {
         || report.json(),
         |path| report.write_json(&path.to_string_lossy()),
     )
+}
+
+fn run_visible(visible: &Visible) -> Outcome {
+    let common = &visible.common;
+    let (target, seconds) = (common.target()?, common.seconds(false));
+    let send = SendOptions {
+        target: target.clone(),
+        topic: common.topic.clone(),
+        topics: common.topics,
+        queues: common.queues,
+        connections: common.connections,
+        window: visible.window,
+        message_size: visible.size,
+        count: common.count,
+        seconds,
+        warm_up_seconds: common.warm_up,
+        pace: visible.pace,
+        form: common.header.into(),
+        broker_pid: common.broker_pid,
+        ..SendOptions::default()
+    };
+    let consume = ConsumeOptions {
+        target,
+        groups: visible.groups,
+        connections: visible.pull_connections,
+        threads: common.threads,
+        batch: visible.batch,
+        commit: true,
+        form: common.header.into(),
+        broker_pid: common.broker_pid,
+        ..ConsumeOptions::default()
+    };
+    let sink = progress_sink(common.reports_to_stdout());
+    let report = bench::visible(VisibleOptions { send, consume }, &*sink).map_err(|error| error.to_string())?;
+    let write = |path: &Path| report.write_json(&path.to_string_lossy());
+    publish(common.json.as_deref(), || report.table(), || report.json(), write)
 }
 
 fn run_limit(limit: &Limit) -> Outcome {

@@ -1,0 +1,127 @@
+//! `sluice bench visible`: sends and pulls of many topics and groups at once, and how long after the answer to its send a message
+//! arrives at a consumer.
+//!
+//! One thread sends, others pull, and all read one clock. A message counts once for every group that reads it. The time from the
+//! answer to the arrival has in it the way to the consumer, less the way of the answer to the sender; where the generator shares
+//! few processors with the broker it also has the wait for one. What arrives before the answer counts as 0, and is counted.
+
+use serde::Serialize;
+
+use crate::answer_times::AnswerTimes;
+use crate::clock::{Clock, seconds_to_ns};
+use crate::error::BenchError;
+use crate::latency::LatencySummary;
+use crate::live::Live;
+use crate::machine::Machine;
+use crate::options::{StartFrom, VisibleOptions};
+use crate::progress::ProgressSink;
+use crate::puller::QueuePosition;
+use crate::report::{ConsumeReport, SendReport, to_json, write};
+use crate::run_consume::{self, RunEnd, pullers};
+use crate::run_send::{self, senders};
+use crate::supervisor::{Supervisor, check_broker};
+use crate::table;
+use crate::tally::{PullTally, SendTally};
+
+/// What a run that sends and pulls at once found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VisibleReport {
+    /// `visible`.
+    pub kind: &'static str,
+    /// From the answer to a send to the arrival of its message, in milliseconds.
+    pub answer_to_consume_ms: Option<LatencySummary>,
+    /// From when a send was due to the arrival of its message, in milliseconds.
+    pub due_to_consume_ms: Option<LatencySummary>,
+    /// Messages that arrived before the answer to their send, in percent.
+    pub before_answer_percent: f64,
+    /// Messages that came so late that the times of their sends were no longer known.
+    pub unmatched: u64,
+    /// The sends.
+    pub send: SendReport,
+    /// The pulls.
+    pub consume: ConsumeReport,
+}
+
+/// What a thread of the run did.
+enum Part {
+    Sent(SendTally),
+    Pulled(Box<PullTally>, Vec<QueuePosition>),
+}
+
+/// Sends and pulls as `options` say and blocks until the run is over.
+pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+    options.check()?;
+    let VisibleOptions { send, mut consume } = options;
+    // Nothing of before the run, and no end before the sends have one.
+    (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
+    (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
+    (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
+    check_broker(send.broker_pid)?;
+    let machine = Machine::describe();
+    let written_to = run_send::topics_of(&send, sink)?;
+    let read_from = run_consume::topics_of(&consume, sink)?;
+    let pull_lanes = run_consume::open_lanes(&consume, &read_from, sink)?;
+    let send_lanes = run_send::open_lanes(&send, &written_to)?;
+    let what = format!("send and consume {} of {}", send.topic, send.target);
+    sink.begin(&what, send.seconds.map(|seconds| seconds + send.warm_up_seconds), None);
+
+    let (times, live) = (AnswerTimes::new(), Live::default());
+    let live_of_senders = live.beside();
+    let clock = Clock::start();
+    let mut workers: Vec<Box<dyn FnOnce() -> Part + Send>> = Vec::new();
+    for puller in pullers(&consume, clock, &live, pull_lanes, Some(&times)) {
+        workers.push(Box::new(move || {
+            let (tally, positions) = puller.run();
+            Part::Pulled(Box::new(tally), positions)
+        }));
+    }
+    let pull_threads = workers.len();
+    for sender in senders(&send, clock, &live_of_senders, send_lanes, Some(&times)) {
+        workers.push(Box::new(move || Part::Sent(sender.run())));
+    }
+    let send_threads = workers.len() - pull_threads;
+    let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: send.broker_pid, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let (mut sent, mut pulled) = (SendTally::new(), PullTally::new());
+    for part in watched.parts {
+        match part {
+            Part::Sent(tally) => sent.add(tally),
+            Part::Pulled(tally, positions) => {
+                pulled.add(*tally);
+                if consume.commit {
+                    run_consume::commit(&positions)?;
+                }
+            }
+        }
+    }
+    let run = RunEnd { threads: pull_threads, end_ns: clock.now_ns() };
+    Ok(VisibleReport {
+        kind: "visible",
+        answer_to_consume_ms: pulled.answer_to_consume.summary(),
+        due_to_consume_ms: pulled.due_to_consume.summary(),
+        before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
+        unmatched: pulled.unmatched,
+        send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Vec::new(), None),
+        consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.series, watched.broker),
+    })
+}
+
+impl VisibleReport {
+    /// The tables for people.
+    pub fn table(&self) -> String {
+        table::visible(self)
+    }
+
+    /// Everything as JSON.
+    pub fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Writes everything as JSON to `path`.
+    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
+        write(path, self.json())
+    }
+}

@@ -1,0 +1,65 @@
+//! Sending to and pulling from a fake broker at once.
+
+mod fake_broker;
+
+use std::collections::BTreeSet;
+
+use bench::{ConsumeOptions, Quiet, SendOptions, VisibleOptions, visible};
+use fake_broker::{FakeBroker, Manners};
+
+fn options(broker: &FakeBroker) -> VisibleOptions {
+    let send = SendOptions {
+        target: broker.name_server(),
+        topic: "t".into(),
+        topics: 3,
+        queues: Some(2),
+        connections: 2,
+        window: 8,
+        message_size: 100,
+        pace: 2_000,
+        seconds: Some(0.5),
+        ..SendOptions::default()
+    };
+    let consume = ConsumeOptions {
+        target: broker.name_server(),
+        group: "g".into(),
+        groups: 6,
+        connections: 2,
+        ..ConsumeOptions::default()
+    };
+    VisibleOptions { send, consume }
+}
+
+#[test]
+fn every_group_of_a_topic_gets_its_messages_and_each_is_matched_with_its_send() {
+    let broker = FakeBroker::start(Manners { keeps: true, ..Manners::default() });
+    let report = visible(options(&broker), &Quiet).expect("runs");
+    let (sent, received) = (report.send.totals.ok, report.consume.totals.messages);
+    assert_eq!((sent, report.unmatched), (1_000, 0));
+    // Two groups read each topic; what is under way when the time is over is not counted.
+    assert!(received <= 2 * sent && received > sent, "{received} of {sent}");
+    let (answered, due) = (report.answer_to_consume_ms.as_ref(), report.due_to_consume_ms.as_ref());
+    let (answered, due) = (answered.expect("measured"), due.expect("measured"));
+    assert_eq!((answered.count, due.count), (received, received));
+    assert!(answered.max <= due.max && due.min > 0.0, "{answered:?} {due:?}");
+    let seen = broker.seen.lock().expect("not poisoned");
+    assert_eq!(seen.kept.len(), 6, "every queue of every topic was written to");
+    let topic = |number: u32| BTreeSet::from([format!("t-{number}")]);
+    let readers: Vec<_> = (0..6).map(|group| seen.readers[&format!("g-{group}")].clone()).collect();
+    assert_eq!(readers, (0..6).map(|group| topic(group % 3)).collect::<Vec<_>>());
+    for text in ["answer to arrival p99.9", "send to arrival p50", "RT p99"] {
+        assert!(report.table().contains(text), "{text} in\n{}", report.table());
+    }
+}
+
+#[test]
+fn sends_that_cannot_be_found_again_are_an_error() {
+    let broker = FakeBroker::start(Manners::default());
+    let spoil: [fn(&mut SendOptions); 4] =
+        [|send| send.batch = 2, |send| send.threads = 2, |send| send.one_way = true, |send| send.unique_key = false];
+    for spoil in spoil {
+        let mut options = options(&broker);
+        spoil(&mut options.send);
+        assert!(visible(options, &Quiet).is_err());
+    }
+}
