@@ -15,7 +15,7 @@ const NOTED_PATH: &str = "benches/instructions.txt";
 const NOTED_HEAD: &str =
     "# Instructions of each benchmark in benches/hot.rs; cargo xtask instructions --update writes this file.\n";
 /// Where the counts of a run are left.
-const COUNTS_FOLDER: &str = "target/gungraun/instructions";
+const COUNTS_FOLDER: &str = "target/gungraun/benches";
 /// Percent more than noted that fails.
 const MORE_MAX: u64 = 5;
 
@@ -38,7 +38,7 @@ pub fn run(mode: Mode) -> Result<(), String> {
     let _ = fs::remove_dir_all(&folder);
     eprintln!("counting: benches/hot.rs is built and run under valgrind");
     let mut bench = Command::new("cargo");
-    bench.args(["bench", "--quiet", "--package", "instructions"]).env("GUNGRAUN_RUNNER", runner);
+    bench.args(["bench", "--quiet", "--package", "benches"]).env("GUNGRAUN_RUNNER", runner);
     // Its own tables compare with whatever ran last on this machine; what counts is compared below.
     succeed(bench.stdout(Stdio::null()))?;
     let mut counts = Counts::new();

@@ -19,7 +19,7 @@ const UNFINISHED: &[(&[&str], &str)] = &[
 const PRINTS: &[&[&str]] = &[&["println", "!"], &["print", "!"], &["eprintln", "!"], &["eprint", "!"]];
 
 /// Rooms whose business is to write there.
-const TALKERS: &[&str] = &["crates/cli/", "crates/bench/", "xtask/", "fuzz/", "conformance/"];
+const TALKERS: &[&str] = &["crates/cli/", "crates/bench/", "benches/", "xtask/", "fuzz/", "conformance/"];
 
 /// The room that writes one line: that it is ready.
 const READY_ROOM: &str = "crates/server/";
