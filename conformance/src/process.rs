@@ -63,8 +63,9 @@ impl Process {
 
     /// Asks it to stop and waits for its end.
     pub fn stop(&mut self, limit: Duration) -> ExitStatus {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(asked.is_ok_and(|status| status.success()), "{} cannot be signalled", self.name);
+        let process = rustix::process::Pid::from_child(&self.child);
+        let asked = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        assert!(asked.is_ok(), "{} cannot be signalled: {asked:?}", self.name);
         self.wait(limit)
     }
 

@@ -32,6 +32,17 @@ fn ready_in_a_blink_and_healthy() {
     assert!(sluice.stop().success());
 }
 
+/// Whoever waits for the ready line may ask to stop at once.
+#[test]
+fn a_stop_right_after_the_ready_line_is_orderly() {
+    for _ in 0..20 {
+        let scratch = tempfile::tempdir().expect("directory");
+        let mut sluice = Setup::serve(&scratch.path().join("data")).start();
+        assert!(sluice.stop().success());
+        assert!(!scratch.path().join("data/abort").exists());
+    }
+}
+
 #[test]
 fn an_orderly_stop_answers_everything_and_keeps_everything() {
     let scratch = tempfile::tempdir().expect("directory");

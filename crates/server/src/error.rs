@@ -28,6 +28,8 @@ pub enum StartError {
     },
     /// A thread or runtime could not be made.
     Threads(io::Error),
+    /// Signals could not be listened for.
+    Signals(io::Error),
     /// One of several brokers cannot work.
     Broker {
         /// Its name.
@@ -62,6 +64,7 @@ impl fmt::Display for StartError {
             Self::Storage(error) => error.fmt(f),
             Self::Setting { name, problem } => write!(f, "{name}: {problem}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+            Self::Signals(error) => write!(f, "cannot listen for signals: {error}"),
             Self::Broker { name, source } => write!(f, "{name}: {source}"),
         }
     }

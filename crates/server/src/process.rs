@@ -6,6 +6,7 @@ use std::time::Instant;
 use base::metric::Traffic;
 use console::Sources;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::brokers::Listening;
@@ -76,13 +77,15 @@ impl Process {
             tokio::spawn(name_server_process::do_chores(server, settings.clone(), stop.clone()));
         }
         let mut brokers = listening.open(&self.loaded.effective).await?;
+        // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
+        let asked_to_stop = StopSignals::listen().map_err(StartError::Signals)?;
         parts.extend(brokers.serve(own_name_server.as_deref(), &drive).await);
         parts.push(format!("console http://{}", net::local(&console)));
         parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
         let sources = Sources { traffic, brokers: brokers.shared() };
         tokio::spawn(serve_console(console, sources, stop.clone()));
         self.announce(&parts);
-        wait_for_signal().await;
+        asked_to_stop.wait().await;
         tracing::info!("stopping: answering what was received");
         let _ = stopper.send(true);
         drop(drive);
@@ -130,15 +133,23 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+/// The signals that ask for an orderly stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    /// From now on the signals no longer end the process by themselves.
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
