@@ -120,6 +120,14 @@ impl Draft<'_> {
             + self.properties_len()
     }
 
+    /// System flag with the bits that tell the kind of either host.
+    fn flags_with_hosts(&self) -> i32 {
+        let mut flags = self.system_flag & !(system_flag::BORN_HOST_V6 | system_flag::STORE_HOST_V6);
+        flags |= if self.born_host.is_ipv6() { system_flag::BORN_HOST_V6 } else { 0 };
+        flags |= if self.store_host.is_ipv6() { system_flag::STORE_HOST_V6 } else { 0 };
+        flags
+    }
+
     /// Appends the record to `out` with queue offset, log offset and store timestamp zero: `seal` fills them in.
     ///
     /// The caller has checked topic, body and properties against their limits.
@@ -128,41 +136,76 @@ impl Draft<'_> {
         debug_assert!(length <= RECORD_SIZE_MAX && self.properties_len() <= PROPERTIES_SIZE_MAX);
         out.reserve(length);
         let start = out.len();
+        // Small fields are gathered first: an append to the buffer costs more than most of them.
         let wide_topic = self.topic.len() > MAGIC_V1_TOPIC_SIZE_MAX;
-        let mut flags = self.system_flag & !(system_flag::BORN_HOST_V6 | system_flag::STORE_HOST_V6);
-        flags |= if self.born_host.is_ipv6() { system_flag::BORN_HOST_V6 } else { 0 };
-        flags |= if self.store_host.is_ipv6() { system_flag::STORE_HOST_V6 } else { 0 };
-        out.put_u32(length as u32);
-        out.put_u32(if wide_topic { MAGIC_V2 } else { MAGIC_V1 });
-        out.put_u32(body_crc(self.body));
-        out.put_u32(self.queue.0);
-        out.put_i32(self.flag);
-        out.put_u64(0);
-        out.put_u64(0);
-        out.put_i32(flags);
-        out.put_u64(self.born_timestamp.0);
-        put_host(out, self.born_host);
-        out.put_u64(0);
-        put_host(out, self.store_host);
-        out.put_i32(self.reconsume_times);
-        out.put_u64(self.prepared_transaction_offset);
-        out.put_u32(self.body.len() as u32);
-        out.put_slice(self.body);
+        let mut head = Head::default();
+        head.put((length as u32).to_be_bytes());
+        head.put(if wide_topic { MAGIC_V2 } else { MAGIC_V1 }.to_be_bytes());
+        head.put(body_crc(self.body).to_be_bytes());
+        head.put(self.queue.0.to_be_bytes());
+        head.put(self.flag.to_be_bytes());
+        head.put([0; 16]);
+        head.put(self.flags_with_hosts().to_be_bytes());
+        head.put(self.born_timestamp.0.to_be_bytes());
+        head.put_host(self.born_host);
+        head.put([0; 8]);
+        head.put_host(self.store_host);
+        head.put(self.reconsume_times.to_be_bytes());
+        head.put(self.prepared_transaction_offset.to_be_bytes());
+        head.put((self.body.len() as u32).to_be_bytes());
+        out.extend_from_slice(head.as_slice());
+        out.extend_from_slice(self.body);
         if wide_topic {
             out.put_u16(self.topic.len() as u16);
         } else {
             out.put_u8(self.topic.len() as u8);
         }
-        out.put_slice(self.topic.as_bytes());
+        out.extend_from_slice(self.topic.as_bytes());
         out.put_u16(self.properties_len() as u16);
         for piece in self.properties {
-            out.put_slice(piece);
+            out.extend_from_slice(piece);
         }
         debug_assert_eq!(out.len() - start, length);
     }
 }
 
 const MAGIC_V1_TOPIC_SIZE_MAX: usize = 127;
+
+/// Everything before the body, at its longest.
+const HEAD_SIZE_MAX: usize = BORN_HOST_AT + HOST_V6_SIZE + 8 + HOST_V6_SIZE + 4 + 8 + 4;
+
+/// The fields before the body, on the stack.
+struct Head {
+    bytes: [u8; HEAD_SIZE_MAX],
+    size: usize,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { bytes: [0; HEAD_SIZE_MAX], size: 0 }
+    }
+}
+
+impl Head {
+    #[inline]
+    fn put<const N: usize>(&mut self, field: [u8; N]) {
+        self.bytes[self.size..self.size + N].copy_from_slice(&field);
+        self.size += N;
+    }
+
+    #[inline]
+    fn put_host(&mut self, host: SocketAddr) {
+        match host.ip() {
+            IpAddr::V4(address) => self.put(address.octets()),
+            IpAddr::V6(address) => self.put(address.octets()),
+        }
+        self.put(u32::from(host.port()).to_be_bytes());
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.size).unwrap_or_default()
+    }
+}
 
 /// CRC-32 of a body as records keep it: the top bit cleared, since Java keeps it in a signed number.
 pub fn body_crc(body: &[u8]) -> u32 {
@@ -376,14 +419,6 @@ impl OffsetMessageId {
 
 const fn host_size(is_v6: bool) -> usize {
     if is_v6 { HOST_V6_SIZE } else { HOST_V4_SIZE }
-}
-
-fn put_host(out: &mut BytesMut, host: SocketAddr) {
-    match host.ip() {
-        IpAddr::V4(address) => out.put_slice(&address.octets()),
-        IpAddr::V6(address) => out.put_slice(&address.octets()),
-    }
-    out.put_u32(u32::from(host.port()));
 }
 
 fn take_host(reader: &mut Reader<'_>, is_v6: bool) -> Result<SocketAddr, DecodeError> {
