@@ -368,14 +368,15 @@ impl QueueIndex {
         self.visible.load(Ordering::Acquire) - state.flushed
     }
 
-    /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries.
+    /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries. The
+    /// file of the last entry stays: it tells where the queue goes on.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         if self.entry(self.first())?.is_some_and(|oldest| oldest.log_offset >= log_first) {
             return Ok(());
         }
         let first = self.search(|entry| entry.log_offset >= log_first)?;
         self.first.fetch_max(first.0, Ordering::AcqRel);
-        self.remove_files_before(first.0 / self.entries_per_file)
+        self.remove_files_before(first.0.saturating_sub(1) / self.entries_per_file)
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {

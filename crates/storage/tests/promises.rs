@@ -461,17 +461,22 @@ fn watchers_and_waiters_are_woken_once_their_time_has_come() {
     assert_eq!(durable.0.load(Ordering::SeqCst), 1);
 }
 
-#[test]
-fn old_segments_go_and_queues_begin_later() {
-    let directory = tempfile::tempdir().expect("directory");
-    let mut settings = options(directory.path());
+/// A store whose segments expire at once, at four o'clock.
+fn open_forgetful(directory: &Path) -> Store {
+    let mut settings = options(directory);
     settings.retention.delete_hours = vec![4];
     settings.retention.age_ms = 1000;
     // Tests must not depend on how full this machine's disk is.
     settings.retention.disk_used_percent = 100;
     settings.retention.disk_force_percent = None;
     settings.retention.disk_refuse_percent = 100;
-    let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+    Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+}
+
+#[test]
+fn old_segments_go_and_queues_begin_later() {
+    let directory = tempfile::tempdir().expect("directory");
+    let store = open_forgetful(directory.path());
     for number in 0..100 {
         append_to(&store, number % 2);
     }
@@ -489,6 +494,31 @@ fn old_segments_go_and_queues_begin_later() {
     let (store, _) = open(directory.path());
     assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
     verify_queue(&store, 1);
+}
+
+#[test]
+fn a_queue_whose_messages_have_all_gone_goes_on_where_it_was() {
+    // Eight entries fill a file.
+    for count in [7, 8, 9, 16] {
+        let directory = tempfile::tempdir().expect("directory");
+        let store = open_forgetful(directory.path());
+        for _ in 0..count {
+            append_to(&store, 0);
+        }
+        for _ in 0..60 {
+            append_to(&store, 1);
+        }
+        store.checkpoint().expect("checkpoint");
+        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes") > 1);
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        store.close().expect("closes");
+        drop((store, index));
+        let (store, _) = open(directory.path());
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        assert_eq!(append_to(&store, 0).0, QueueOffset(count));
+    }
 }
 
 #[test]
