@@ -33,8 +33,8 @@ pub(crate) struct KeyFile {
 
 impl KeyFile {
     /// Opens a file and finds out its shape: `usual`, or else what its contents allow.
-    pub(crate) fn open(path: &Path, shown: String, usual: Shape) -> Result<Option<Self>, StorageError> {
-        let file = Disk::real().open_read_only(path)?;
+    pub(crate) fn open(disk: &Disk, path: &Path, shown: String, usual: Shape) -> Result<Option<Self>, StorageError> {
+        let file = disk.open_read_only(path)?;
         let size = file.size()?;
         if size < HEADER_SIZE as u64 {
             return Ok(None);

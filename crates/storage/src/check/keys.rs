@@ -26,6 +26,7 @@ struct Missing {
 
 /// The key index while the log is read.
 pub(crate) struct Keys {
+    disk: Disk,
     directory: PathBuf,
     /// Names still to be read, the next one last.
     names: Vec<String>,
@@ -47,13 +48,14 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Lists `index` of the data directory `root`.
-    pub(crate) fn open(root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
+    pub(crate) fn open(disk: &Disk, root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
         let directory = root.join("index");
-        let found = Disk::real().list(&directory).unwrap_or_else(|error| {
+        let found = disk.list(&directory).unwrap_or_else(|error| {
             findings.add(Kind::Unreadable, "index", None, error.to_string());
             Vec::new()
         });
         let mut keys = Self {
+            disk: disk.clone(),
             directory,
             names: Vec::new(),
             shape,
@@ -78,13 +80,12 @@ impl Keys {
         keys.judge_sizes(findings);
         keys.names.reverse();
         keys.files = keys.names.len() as u64;
-        keys.is_there = Disk::real().exists(&keys.directory);
+        keys.is_there = disk.exists(&keys.directory);
         keys
     }
 
     fn judge_sizes(&mut self, findings: &mut Findings) {
-        let size_of =
-            |name: &String| Disk::real().open_read_only(&self.directory.join(name)).and_then(|file| file.size());
+        let size_of = |name: &String| self.disk.open_read_only(&self.directory.join(name)).and_then(|file| file.size());
         let sizes: Vec<_> = self.names.iter().map(size_of).collect();
         let Some(usual) = super::usual_size(sizes.iter().flatten().copied(), self.shape.file_size()) else { return };
         let mut names = Vec::new();
@@ -111,7 +112,7 @@ impl Keys {
             let name = self.names.pop()?;
             self.close(false, scene);
             let shown = format!("index/{name}");
-            match KeyFile::open(&self.directory.join(&name), shown.clone(), self.shape) {
+            match KeyFile::open(&self.disk, &self.directory.join(&name), shown.clone(), self.shape) {
                 Ok(Some(file)) => {
                     self.right = None;
                     self.current = Some(file);
