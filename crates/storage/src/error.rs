@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::TopicName;
+
 /// A failed storage operation. The text names the file and the remedy.
 #[derive(Debug)]
 pub enum StorageError {
@@ -36,6 +38,8 @@ pub enum StorageError {
         /// Bytes that fit.
         limit: usize,
     },
+    /// The topic of a message was removed before the message got its place.
+    TopicRemoved(TopicName),
     /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
     WouldBlock,
 }
@@ -89,6 +93,10 @@ impl fmt::Display for StorageError {
             Self::RecordTooLarge { size, limit } => write!(
                 f,
                 "a record of {size} bytes does not fit a log segment ({limit} bytes); raise storage.segment_size or lower message.size_max"
+            ),
+            Self::TopicRemoved(topic) => write!(
+                f,
+                "the topic {topic} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
             ),
             Self::WouldBlock => f.write_str("the bytes are not in memory"),
         }

@@ -88,6 +88,8 @@ pub struct QueueIndex {
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
+    /// Its topic was removed: no record may take a place in it any more. Set and read under the append lock only.
+    is_removed: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Vec<Waker>>,
 }
@@ -124,6 +126,7 @@ impl QueueIndex {
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
             state: Mutex::new(State { flushed: next.0, ..State::default() }),
+            is_removed: AtomicBool::new(false),
             has_watchers: AtomicBool::new(false),
             watchers: Mutex::default(),
         }
@@ -152,6 +155,16 @@ impl QueueIndex {
     /// The next offset; called under the append lock.
     pub(crate) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether its topic was removed; called under the append lock.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed)
+    }
+
+    /// Gives out no more offsets from here on; called under the append lock.
+    pub(crate) fn note_removed(&self) {
+        self.is_removed.store(true, Ordering::Relaxed);
     }
 
     /// Adds the next entries and wakes whoever watches.

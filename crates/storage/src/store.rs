@@ -148,14 +148,18 @@ impl Store {
 
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
+        // To the end, so that entries of a topic made again do not go into files that are about to be removed.
+        let _not_while_written = self.flushing.lock();
         let mut gone: Vec<_> = {
             let mut queues = self.queues.write();
             queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
         };
         recover::sort(&mut gone);
-        // Recovery must not read the records again and so bring the queues back.
-        self.checkpoint()?;
-        let _not_while_written = self.flushing.lock();
+        // Recovery must not read the records again and so bring the queues back: neither those that are staged, nor
+        // any that come later from who still knows the queues.
+        self.log.close_queues(&gone);
+        self.write_staged()?;
+        self.checkpoint_while_flushing()?;
         gone.iter().try_for_each(|queue| queue.remove())?;
         let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
         disk.remove_directory(&queues.join(topic.as_str()))?;
@@ -201,7 +205,7 @@ impl Store {
         self.log.append(batch, now)
     }
 
-    /// Writes what was appended and makes it visible; one thread at a time. Returns whether there was anything.
+    /// Writes what was appended and makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         self.log.write_staged(|batch| {
             if self.key_index.is_some() {

@@ -106,7 +106,6 @@ impl Life<'_> {
             70..78 => world.checkpoint(),
             78..85 => world.store.prepare_next_segment(),
             85..91 => {
-                world.write()?;
                 let topic = self.chance.below(TOPICS.len() as u64) as usize;
                 world.begin_removal(topic);
                 self.mark(&world.model);

@@ -461,6 +461,29 @@ fn watchers_and_waiters_are_woken_once_their_time_has_come() {
     assert_eq!(durable.0.load(Ordering::SeqCst), 1);
 }
 
+#[test]
+fn a_message_staged_when_its_topic_is_removed_does_not_bring_it_back() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    append_to(&store, 0);
+    let index = store.queue(&topic(), QueueId(0));
+    let stage = || {
+        let mut batch = AppendBatch::default();
+        batch.push(&index, &draft(b"late", 0), 0);
+        store.append(batch, Timestamp(1000))
+    };
+    assert!(stage().is_ok());
+    store.remove_topic(&topic()).expect("removes");
+    // Who looked the queue up before cannot put anything into it either.
+    assert!(matches!(stage(), Err(StorageError::TopicRemoved(name)) if name == topic()));
+    assert!(!store.write_staged().expect("writes"), "nothing is left to be written");
+    drop((store, index));
+    let (store, recovery) = open(directory.path());
+    assert!(!recovery.was_clean);
+    assert_eq!(store.topics(), []);
+    assert_eq!(append_to(&store, 0).0, QueueOffset(0));
+}
+
 /// A store whose segments expire at once, at four o'clock.
 fn open_forgetful(directory: &Path) -> Store {
     let mut settings = options(directory);
