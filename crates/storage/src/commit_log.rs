@@ -350,14 +350,13 @@ impl CommitLog {
         self.segments.read().clone()
     }
 
-    /// Forgets and removes the oldest segment, unless it is the one being written or prepared.
-    pub(crate) fn remove_oldest(&self) -> Result<Option<u64>, StorageError> {
+    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns whether it did.
+    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<bool, StorageError> {
         let oldest = {
             let mut segments = self.segments.write();
-            let appended = self.watermarks.appended().0;
             match segments.first() {
-                Some(first) if first.end() <= appended && segments.len() > 1 => segments.remove(0),
-                _ => return Ok(None),
+                Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
+                _ => return Ok(false),
             }
         };
         self.disk.remove_file(oldest.file().path())?;
@@ -365,7 +364,7 @@ impl CommitLog {
         self.disk.sync_directory(&self.directory)?;
         self.metrics.segments_deleted.add(1);
         self.metrics.log_first_bytes.set(self.first().0);
-        Ok(Some(oldest.base()))
+        Ok(true)
     }
 }
 

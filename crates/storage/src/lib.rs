@@ -36,5 +36,5 @@ pub use batch::{AppendBatch, Appended, BatchRecord};
 pub use error::StorageError;
 pub use queue_index::{Entry, QueueIndex};
 pub use recover::{Recovery, RecoveryProgress};
-pub use retention::{DiskState, RetentionPolicy};
+pub use retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 pub use store::{Options, ReadMode, Store};

@@ -157,7 +157,7 @@ impl QueueIndex {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether its topic was removed; called under the append lock.
+    /// Called under the append lock.
     pub(crate) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Relaxed)
     }
@@ -382,7 +382,7 @@ impl QueueIndex {
     }
 
     /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries. The
-    /// file of the last entry stays: it tells where the queue goes on.
+    /// file of the last such entry stays: it tells where the queue goes on.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         if self.entry(self.first())?.is_some_and(|oldest| oldest.log_offset >= log_first) {
             return Ok(());

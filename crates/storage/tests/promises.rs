@@ -504,8 +504,11 @@ fn old_segments_go_and_queues_begin_later() {
         append_to(&store, number % 2);
     }
     let far = Timestamp(u64::MAX / 2);
-    assert_eq!(store.apply_retention(far, 5).expect("looks"), 0, "not the hour");
-    let removed = store.apply_retention(far, 4).expect("removes");
+    let removed_at = |hour: u8| store.apply_retention(far, hour).expect("looks").removed;
+    assert_eq!(removed_at(4), 0, "entries are not on the disk yet");
+    store.checkpoint().expect("checkpoint");
+    assert_eq!(removed_at(5), 0, "not the hour");
+    let removed = removed_at(4);
     assert!(removed >= 3, "{removed}");
     let index = store.queue(&topic(), QueueId(0));
     assert!(index.first() > QueueOffset(0) && index.first() < index.end());
@@ -517,6 +520,32 @@ fn old_segments_go_and_queues_begin_later() {
     let (store, _) = open(directory.path());
     assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
     verify_queue(&store, 1);
+}
+
+#[test]
+fn a_log_above_its_size_loses_whole_segments_and_no_more() {
+    for segments_kept in 1..5 {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut settings = options(directory.path());
+        settings.retention.size = Some(segments_kept * SEGMENT_SIZE);
+        settings.retention.disk_force_percent = None;
+        settings.retention.disk_refuse_percent = 100;
+        let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+        for number in 0..150 {
+            append_to(&store, number % 2);
+            let size = store.watermarks().appended().0 - store.log_first().0;
+            store.checkpoint().expect("checkpoint");
+            let removed = store.apply_retention(Timestamp(1000), 5).expect("looks").removed as u64;
+            assert_eq!(removed, u64::from(size > segments_kept * SEGMENT_SIZE), "{size} bytes");
+        }
+        assert!(store.log_first().0 > SEGMENT_SIZE);
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+        assert_eq!(found_by_key(&store, "k1-74").len(), 1);
+        store.close().expect("closes");
+        drop(store);
+        let (store, _) = open(directory.path());
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+    }
 }
 
 #[test]
@@ -532,7 +561,7 @@ fn a_queue_whose_messages_have_all_gone_goes_on_where_it_was() {
             append_to(&store, 1);
         }
         store.checkpoint().expect("checkpoint");
-        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes") > 1);
+        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes").removed > 1);
         let index = store.queue(&topic(), QueueId(0));
         assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
         store.close().expect("closes");

@@ -51,7 +51,9 @@ impl Store {
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
         Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
-            .write(&self.options.disk, &self.options.directory)
+            .write(&self.options.disk, &self.options.directory)?;
+        self.checkpointed.store(durable.0, Ordering::Release);
+        Ok(())
     }
 
     /// Puts what was written into the files of queues on the disk: file by file, or if they are more than are open or not

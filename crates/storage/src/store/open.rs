@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
@@ -61,6 +61,8 @@ impl Store {
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
+            checkpointed: AtomicU64::new(checkpoint.durable.map_or(0, |durable| durable.min(end).0)),
+            disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
             has_no_room: AtomicBool::new(false),
             metrics,

@@ -283,6 +283,8 @@ impl World {
         let was_removed = |topic: usize| self.model.lives[topic] > 0;
         match finding.kind {
             Kind::NotStopped | Kind::TopicsEmpty => true,
+            // What is newer than the last checkpoint of an open store.
+            Kind::EntriesBehind | Kind::KeysBehind => true,
             // What a power cut left of the log's end, and of a document that was being replaced.
             Kind::SetAside => true,
             Kind::UnknownFile => finding.file.starts_with("config/") && finding.file.ends_with(".tmp"),
