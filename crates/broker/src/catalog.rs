@@ -341,16 +341,9 @@ mod tests {
     fn store() -> Store {
         let options = storage::Options {
             disk: storage::disk::Disk::new(storage::disk::MemoryDisk::new()),
-            directory: "/data".into(),
-            log_directory: None,
             segment_size: 64 * 1024,
-            queue_file_entries: 100,
             key_index: false,
-            key_index_slots: 1,
-            key_index_entries: 2,
-            recent_size: 0,
-            delay_levels_ms: vec![1000],
-            retention: storage::RetentionPolicy::default(),
+            ..storage::Options::new(std::path::Path::new("/data"))
         };
         Store::open(options, Arc::default(), &mut |_| ()).expect("opens").0
     }

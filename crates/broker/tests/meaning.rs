@@ -132,7 +132,7 @@ fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted(
         };
         memory.set_now(START.0);
         let mut bench = open_on(layout, START, |_| ());
-        let mut pass = |bench: &mut support::Bench, milliseconds: u64| {
+        let pass = |bench: &mut support::Bench, milliseconds: u64| {
             memory.set_now(bench.now.0 + milliseconds);
             bench.advance(milliseconds);
             bench.broker.store().checkpoint().expect("checkpoint");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, RetentionPolicy, StorageError, Store};
+use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, StorageError, Store};
 
 const SEGMENT_SIZE: u64 = 1536;
 const RECORDS: u64 = 15;
@@ -61,16 +61,12 @@ const fn expected(place: Place, stop: Stop) -> Outcome {
 fn options(memory: &MemoryDisk) -> Options {
     Options {
         disk: Disk::new(memory.clone()),
-        directory: PathBuf::from("/data"),
-        log_directory: None,
         segment_size: SEGMENT_SIZE,
         queue_file_entries: 8,
-        key_index: true,
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1,
-        delay_levels_ms: vec![1000],
-        retention: RetentionPolicy::default(),
+        ..Options::new(Path::new("/data"))
     }
 }
 
@@ -88,6 +84,10 @@ fn body_of(number: u64) -> Vec<u8> {
 
 /// Appends record `number` and gives where it begins and ends.
 fn append(store: &Store, number: u64) -> (u64, u64) {
+    append_body(store, &body_of(number))
+}
+
+fn append_body(store: &Store, body: &[u8]) -> (u64, u64) {
     let draft = Draft {
         topic: "orders",
         queue: QueueId(0),
@@ -98,7 +98,7 @@ fn append(store: &Store, number: u64) -> (u64, u64) {
         store_host: "127.0.0.1:2".parse().expect("address"),
         reconsume_times: 0,
         prepared_transaction_offset: 0,
-        body: &body_of(number),
+        body,
         properties: &[],
     };
     let mut batch = AppendBatch::default();
@@ -262,4 +262,23 @@ fn a_missing_segment_stops_the_start_below_durable_and_ends_the_log_above() {
             }
         }
     }
+}
+
+#[test]
+fn recovery_tells_how_far_it_is_within_a_segment_too() {
+    let memory = MemoryDisk::new();
+    let at = |memory: &MemoryDisk| Options { segment_size: 64 << 20, ..options(memory) };
+    let (store, _) = Store::open(at(&memory), Arc::default(), &mut |_| ()).expect("opens");
+    let body = vec![b'x'; 1 << 20];
+    for _ in 0..40 {
+        append_body(&store, &body);
+    }
+    let end = store.watermarks().appended().0;
+    drop(store);
+    let mut told = Vec::new();
+    Store::open(at(&memory), Arc::default(), &mut |progress| told.push((progress.done, progress.total)))
+        .expect("opens");
+    let done: Vec<_> = told.iter().map(|(done, _)| done >> 20).collect();
+    assert_eq!(done, [16, 32, 40]);
+    assert_eq!(told.last(), Some(&(end, 64 << 20)));
 }

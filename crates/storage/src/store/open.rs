@@ -145,6 +145,7 @@ fn recover_indexes(
     let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
     let replay = Replay {
         segments,
+        start: entries_from.min(keys_from),
         durable,
         entries_from,
         keys_from,
@@ -155,7 +156,7 @@ fn recover_indexes(
         recovery,
         progress,
     };
-    let end = replay.run(entries_from.min(keys_from))?;
+    let end = replay.run()?;
     Ok(Recovered { queues, written_ends, key_index, end })
 }
 

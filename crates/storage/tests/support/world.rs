@@ -11,7 +11,7 @@ use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use serde_json::json;
 use storage::check::{CheckOptions, Finding, Kind, check};
 use storage::disk::Disk;
-use storage::{AppendBatch, Entry, Options, ReadMode, StorageError, Store};
+use storage::{AppendBatch, Entry, Options, ReadMode, RetentionPolicy, StorageError, Store};
 
 /// Numbers that look random and follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
