@@ -108,6 +108,11 @@ impl IndexEntry {
         out.extend(self.previous.to_be_bytes());
     }
 
+    /// Whether it is what a file holds where no entry was written yet.
+    pub(crate) const fn is_unwritten(&self) -> bool {
+        self.hash == 0 && self.log_offset == 0 && self.seconds == 0 && self.previous == 0
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (hash, rest) = bytes.split_first_chunk()?;
         let (log_offset, rest) = rest.split_first_chunk()?;

@@ -20,7 +20,7 @@ use storage::{Options, StorageError};
 use support::world::{Chance, DOCUMENTS, Model, TOPICS, World};
 
 /// Seeds of an everyday run.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 /// Lives of one seed: the second and third begin with what a power cut left.
 const LIVES: u64 = 3;

@@ -1,7 +1,7 @@
 //! The table at the head of `recover.rs`, row by row: every kind of damage at every record of a log of several segments, below
 //! and above what is known to be durable.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

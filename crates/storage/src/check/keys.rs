@@ -153,21 +153,35 @@ impl Keys {
         }
         let mut wrong = Vec::new();
         while let Some((number, entry)) = self.next(scene) {
-            if entry.log_offset == place {
-                self.judge_time(number, entry, record, scene);
-                if !take_one(&mut hashes, entry.hash) && !is_of_tag(entry, record) {
-                    wrong.push((number, entry));
-                }
-            } else if hashes.is_empty() {
+            let is_own = entry.log_offset == place;
+            let is_known = is_own && (take_one(&mut hashes, entry.hash) || is_of_tag(entry, record));
+            if !is_known && hashes.is_empty() {
                 // It may stand where an entry of the next record should.
                 break;
+            }
+            let is_right = if is_own {
+                is_known
             } else if entry.log_offset < place {
-                self.judge_passed(number, entry, &mut hashes, place, scene);
-            } else if !self.is_wrong(number, entry, place, scene) {
-                break;
+                // What a start found twice is there twice.
+                scene.is_excused(entry.log_offset) || is_right(entry, scene)
+            } else if self.is_wrong(number, entry, place, scene) {
+                false
             } else {
-                let own = take_one(&mut hashes, entry.hash).then_some(place);
-                self.elsewhere(number, entry, own, scene);
+                break;
+            };
+            if self.leave_unsure(is_right, entry, place, scene) {
+                break;
+            }
+            if is_own {
+                self.judge_time(number, entry, record, scene);
+            }
+            match (is_right, is_own) {
+                (true, _) => {}
+                (false, true) => wrong.push((number, entry)),
+                (false, false) => {
+                    let own = take_one(&mut hashes, entry.hash).then_some(place);
+                    self.elsewhere(number, entry, own, scene);
+                }
             }
             self.take();
         }
@@ -200,13 +214,17 @@ impl Keys {
         true
     }
 
-    fn judge_passed(&self, number: u32, entry: IndexEntry, hashes: &mut Vec<u32>, place: u64, scene: &mut Scene) {
-        // What a start found twice is there twice.
-        if scene.is_excused(entry.log_offset) || is_right(entry, scene) {
-            return;
+    /// Where the log is not sure from `place` on, an entry of the newest file that is not right or does not continue the file
+    /// is what a power cut left there: whatever the header counts, a start makes it and those after it again.
+    fn leave_unsure(&mut self, is_right: bool, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
+        let Some(current) = self.current.as_mut().filter(|_| self.names.is_empty()) else { return false };
+        // An entry of zeroes seems to point at the first record of the log.
+        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.is_unsure(place) };
+        let is_left = is_unsure && !(is_right && current.is_continued_by(entry));
+        if is_left {
+            current.leave_rest();
         }
-        let own = take_one(hashes, entry.hash).then_some(place);
-        self.elsewhere(number, entry, own, scene);
+        is_left
     }
 
     fn judge_time(&self, number: u32, entry: IndexEntry, record: &Record<'_>, scene: &mut Scene) {
@@ -254,7 +272,11 @@ impl Keys {
     pub(crate) fn finish(&mut self, log_end: u64, scene: &mut Scene) {
         while let Some((number, entry)) = self.next(scene) {
             let is_behind = entry.log_offset >= log_end && scene.is_unsure(log_end);
-            if !is_behind && !scene.is_excused(entry.log_offset) && !is_right(entry, scene) {
+            let is_right = is_behind || scene.is_excused(entry.log_offset) || is_right(entry, scene);
+            if self.leave_unsure(is_right, entry, log_end, scene) {
+                break;
+            }
+            if !is_right {
                 self.elsewhere(number, entry, None, scene);
             }
             self.take();
