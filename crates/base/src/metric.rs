@@ -96,6 +96,7 @@ metrics! {
     dead_letters Counter "sluice_dead_letters" "Messages moved to a dead-letter topic.";
     retries Counter "sluice_retries" "Messages sent back by consumers.";
     delayed_delivered Counter "sluice_delayed_delivered" "Delayed messages that came due.";
+    delayed_expired Counter "sluice_delayed_expired" "Delayed messages that retention removed before they were delivered.";
     log_appended_bytes Gauge "sluice_log_appended_bytes" "The appended watermark: survives a killed process.";
     log_durable_bytes Gauge "sluice_log_durable_bytes" "The durable watermark: survives power loss.";
     log_first_bytes Gauge "sluice_log_first_bytes" "First byte still kept in the log.";
@@ -104,6 +105,7 @@ metrics! {
     log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
     publish_milliseconds_max Gauge "sluice_publish_milliseconds_max" "Longest time from reading a send to its acknowledgement.";
     disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
+    disk_state Gauge "sluice_disk_state" "0: roomy, 1: expired segments go at any hour, 2: the oldest go, 3: messages are refused.";
     segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";
     topics Gauge "sluice_topics" "Topics.";
     groups Gauge "sluice_groups" "Consumer groups.";

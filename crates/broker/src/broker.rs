@@ -288,11 +288,13 @@ impl Broker {
         if self.system_topics().iter().any(|system| system == name) {
             return Err(Refusal::ReservedTopic(name.to_owned()));
         }
-        if !self.catalog.remove_topic(name, now) {
+        if !self.catalog.take_topic(name, now) {
             return Ok(());
         }
         self.forget_offsets(|topic, _| topic == name);
-        self.store.remove_topic(&TopicName::trusted(name)).map_err(internal)?;
+        let removed = self.store.remove_topic(&TopicName::trusted(name));
+        self.catalog.free_name(name);
+        removed.map_err(internal)?;
         self.save(now).map_err(internal)?;
         self.topics_changed();
         Ok(())

@@ -3,7 +3,7 @@
 //! Documents `topics.json` and `subscriptionGroup.json` follow every change: at once for changes an administrator asked
 //! for, within a moment for topics made on the fly (which are found again from the log should the process be killed).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -93,6 +93,8 @@ struct Versions {
     topics: DataVersion,
     groups: DataVersion,
     forbidden: serde_json::Value,
+    /// Topics whose queues are being removed: none of that name can be made meanwhile.
+    leaving: HashSet<String>,
 }
 
 impl Catalog {
@@ -123,8 +125,12 @@ impl Catalog {
                 found = true;
             }
         }
-        let versions =
-            Versions { topics: topics.data_version, groups: groups.data_version, forbidden: groups.forbidden_table };
+        let versions = Versions {
+            topics: topics.data_version,
+            groups: groups.data_version,
+            forbidden: groups.forbidden_table,
+            leaving: HashSet::new(),
+        };
         metrics.topics.set(snapshot.topics.len() as u64);
         metrics.groups.set(snapshot.groups.len() as u64);
         Ok(Self {
@@ -188,6 +194,9 @@ impl Catalog {
         }
         name.as_str().clone_into(&mut settings.topic_name);
         let mut versions = self.changes.lock();
+        if versions.leaving.contains(name.as_str()) {
+            return Err(Refusal::Busy(format!("topic [{name}] is being removed: create it again in a moment")));
+        }
         let current = self.snapshot.load();
         if current.topics.len() >= TOPICS_MAX && !current.topics.contains_key(&name) {
             return Err(Refusal::Busy(format!("there are {TOPICS_MAX} topics already: no more can be made")));
@@ -204,18 +213,24 @@ impl Catalog {
         Ok(topic)
     }
 
-    /// Removes a topic; `false` if there was none.
-    pub(crate) fn remove_topic(&self, name: &str, now: Timestamp) -> bool {
+    /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`.
+    pub(crate) fn take_topic(&self, name: &str, now: Timestamp) -> bool {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         let mut topics = current.topics.clone();
         if topics.remove(name).is_none() {
             return false;
         }
+        versions.leaving.insert(name.to_owned());
         bump(&mut versions.topics, now);
         self.publish(Snapshot { topics, groups: current.groups.clone() });
         self.topics_unsaved.store(true, Ordering::Release);
         true
+    }
+
+    /// The queues of the topic that was taken out are gone.
+    pub(crate) fn free_name(&self, name: &str) {
+        self.changes.lock().leaving.remove(name);
     }
 
     /// Makes a group or changes its settings.
@@ -316,4 +331,35 @@ fn read_table<T: Default + serde::de::DeserializeOwned>(store: &Store, file: &st
         path: store.directory().join("config").join(file),
         problem: format!("{error}; mend it by hand or restore the {file}.bak beside it"),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn store() -> Store {
+        let options = storage::Options {
+            disk: storage::disk::Disk::new(storage::disk::MemoryDisk::new()),
+            segment_size: 64 * 1024,
+            key_index: false,
+            ..storage::Options::new(std::path::Path::new("/data"))
+        };
+        Store::open(options, Arc::default(), &mut |_| ()).expect("opens").0
+    }
+
+    #[test]
+    fn a_topic_cannot_be_made_again_before_its_queues_are_gone() {
+        let (store, now) = (store(), Timestamp(1));
+        let catalog = Catalog::open(&store, Arc::default()).expect("opens");
+        let name = TopicName::trusted("orders");
+        let settings = || TopicDocument { read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
+        let first = catalog.put_topic(&store, name.clone(), settings(), now).expect("makes");
+        assert!(catalog.take_topic("orders", now));
+        assert!(matches!(catalog.put_topic(&store, name.clone(), settings(), now), Err(Refusal::Busy(_))));
+        store.remove_topic(&name).expect("removes");
+        catalog.free_name("orders");
+        let again = catalog.put_topic(&store, name, settings(), now).expect("makes again");
+        assert!(!Arc::ptr_eq(&first.queues[0], &again.queues[0]), "a queue of its own");
+    }
 }

@@ -119,7 +119,7 @@ impl Broker {
 
     fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<u64, Refusal> {
         let start = self.delay.delivered.lock().get(&level).copied().unwrap_or_default();
-        let start = QueueOffset(start).max(queue.first());
+        let start = self.pass_expired(level, QueueOffset(start), queue.first());
         if start >= queue.end() {
             return Ok(LOOK_AGAIN_MS);
         }
@@ -139,6 +139,23 @@ impl Broker {
             None if due.len() == TURN_COUNT_MAX => 0,
             None => LOOK_AGAIN_MS,
         })
+    }
+
+    /// Steps over messages that retention has removed: they are lost, and that is said.
+    fn pass_expired(&self, level: usize, start: QueueOffset, first: QueueOffset) -> QueueOffset {
+        if start >= first {
+            return start;
+        }
+        let messages = first.0 - start.0;
+        tracing::error!(
+            level,
+            messages,
+            "delayed messages were removed with their log segments before they were delivered; raise retention.age, retention.size or the room on the disk"
+        );
+        self.metrics().delayed_expired.add(messages);
+        self.delay.delivered.lock().insert(level, first.0);
+        self.delay.unsaved.store(true, Ordering::Release);
+        first
     }
 
     fn publish_due(&self, due: &[Entry], now: Timestamp) -> Result<(), Refusal> {

@@ -6,7 +6,9 @@ use base::document::{GroupDocument, TopicDocument};
 use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
 use broker::{FetchStatus, Filter, SendBack};
-use support::{message, open, open_with};
+use storage::RetentionPolicy;
+use storage::disk::{Disk, MemoryDisk};
+use support::{layout, message, open, open_on, open_with};
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -114,6 +116,44 @@ fn delayed_messages_survive_a_kill() {
     assert!(bench.broker.catalog().topic("orders").is_none());
     bench.advance(1);
     assert_eq!(bench.bodies("orders", 0), ["later"]);
+}
+
+#[test]
+fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted() {
+    // Messages of level 2 are due after 20 s; segments go once nothing was written to them for 10 s, or for 30.
+    for (age_ms, delivered) in [(10_000, vec!["kept"]), (30_000, vec!["lost", "kept"])] {
+        let memory = MemoryDisk::new();
+        let retention = RetentionPolicy { age_ms, delete_hours: (0..24).collect(), ..RetentionPolicy::default() };
+        let layout = storage::Options {
+            disk: Disk::new(memory.clone()),
+            segment_size: 16 * 1024,
+            retention,
+            ..layout(std::path::Path::new("/data"), vec![1000, 20_000])
+        };
+        memory.set_now(START.0);
+        let mut bench = open_on(layout, START, |_| ());
+        let pass = |bench: &mut support::Bench, milliseconds: u64| {
+            memory.set_now(bench.now.0 + milliseconds);
+            bench.advance(milliseconds);
+            bench.broker.store().checkpoint().expect("checkpoint");
+            bench.broker.store().apply_retention(bench.now, 5).expect("looks").removed
+        };
+        bench.publish("orders", &message(b"lost", b"DELAY\x012\x02")).expect("stored");
+        for _ in 0..20 {
+            bench.publish("others", &message(&[b'x'; 1000], b"")).expect("stored");
+        }
+        assert_eq!(pass(&mut bench, 9000), 0, "too young");
+        bench.publish("orders", &message(b"kept", b"DELAY\x012\x02")).expect("stored");
+        assert_eq!(pass(&mut bench, 2000), usize::from(age_ms == 10_000));
+        pass(&mut bench, 8999);
+        assert!(bench.bodies("orders", 0).is_empty(), "nothing is due yet");
+        pass(&mut bench, 9001);
+        assert_eq!(bench.bodies("orders", 0), delivered);
+        let expired = bench.broker.metrics().delayed_expired.get();
+        assert_eq!((expired, delivered.len() as u64), (2 - delivered.len() as u64, 2 - expired));
+        pass(&mut bench, 1000);
+        assert_eq!(bench.broker.metrics().delayed_expired.get(), expired, "told once");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use broker::{Broker, Host};
+use storage::{DiskState, RetentionOutcome};
 use tokio::sync::Notify;
 
 use crate::clock;
@@ -246,6 +247,7 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     let mut delays = Due::every(intervals.delay_flush);
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
+    let mut disk_state = DiskState::default();
     let mut problems = Problems::default();
     // What was recovered is not on the disk for sure yet.
     let mut checkpointed = broker.store().watermarks().durable().0;
@@ -272,14 +274,39 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
         }
         if retention.is_due() {
             let now = clock::now();
-            match broker.store().apply_retention(now, clock::hour_of_day(now)) {
-                Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "old log segments removed"),
-                Err(error) => tracing::error!(%error, "old log segments cannot be removed"),
+            let outcome = broker.store().apply_retention(now, clock::hour_of_day(now));
+            if let Ok(outcome) = &outcome {
+                disk_state = report_retention(disk_state, *outcome);
             }
+            problems.report("old log segments cannot be removed", outcome.map(drop));
         }
         thread::park_timeout(SEGMENT_INTERVAL);
     }
+}
+
+/// Logs what was removed, and every change of the disk's state, once. Gives the state it is in now.
+fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
+    let RetentionOutcome { removed, disk, disk_used_percent } = outcome;
+    if removed > 0 {
+        tracing::info!(removed, "old log segments removed");
+    }
+    match disk {
+        _ if disk == before => {}
+        DiskState::Roomy => tracing::info!(disk_used_percent, "the disk has room again"),
+        DiskState::Tight => tracing::warn!(
+            disk_used_percent,
+            "the disk is above retention.disk_used_percent: expired log segments go at any hour"
+        ),
+        DiskState::Short => tracing::warn!(
+            disk_used_percent,
+            "the disk is above retention.disk_force_percent: the oldest log segments go before their age, if retention.force_enabled lets them"
+        ),
+        DiskState::Full => tracing::error!(
+            disk_used_percent,
+            "the disk is above retention.disk_refuse_percent: messages are refused until there is room; free space, or keep less with retention.age or retention.size"
+        ),
+    }
+    disk
 }
 
 /// Logs a problem once, and once more when it is over.

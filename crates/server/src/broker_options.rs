@@ -54,6 +54,7 @@ pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> 
         retention: RetentionPolicy {
             age_ms: milliseconds(retention.age),
             delete_hours: retention.delete_hours.clone(),
+            size: (retention.size > 0).then_some(retention.size),
             disk_used_percent: percent(retention.disk_used_percent),
             disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
             disk_refuse_percent: percent(retention.disk_refuse_percent),

@@ -43,6 +43,8 @@ use walk::{End, Event, Walk};
 /// What to check, and what is known of it. Sizes are found out where files have others than these.
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
+    /// What the files are on: `Disk::real()` but in tests.
+    pub disk: Disk,
     /// Data directory.
     pub directory: PathBuf,
     /// Directory of the log, if not `commitlog` in the data directory.
@@ -125,39 +127,34 @@ impl Report {
     }
 }
 
-/// The process that holds a data directory, if one does; 0 if it cannot be told which.
-pub fn holder(directory: &Path) -> Result<Option<u32>, StorageError> {
-    Disk::real().lock_holder(directory)
-}
-
 /// Checks a directory. If a process holds it and `live` is not set, fails with `StorageError::Locked`.
 pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) -> Result<Report, StorageError> {
-    let root = options.directory.as_path();
-    must_exist(root)?;
+    let (disk, root) = (&options.disk, options.directory.as_path());
+    must_exist(disk, root)?;
     let mut findings = Findings::default();
-    if let Some(holder) = Disk::real().lock_holder(root)? {
+    if let Some(holder) = disk.lock_holder(root)? {
         if !options.live {
             return Err(StorageError::Locked(root.to_owned()));
         }
         findings.add(Kind::InUse, "lock", None, format!("held by process {holder}"));
     }
     // Documents first: what is added to queues meanwhile can only make their offsets right.
-    let documents = Documents::read(root, &mut findings);
-    let was_clean = !Disk::real().exists(&root.join("abort"));
+    let documents = Documents::read(disk, root, &mut findings);
+    let was_clean = !disk.exists(&root.join("abort"));
     if !was_clean && !options.live {
         findings.add(Kind::NotStopped, "abort", None, "it is there");
     }
     let log_directory = log_directory(root, options.log_directory.as_deref());
-    must_exist(&log_directory)?;
-    let log = LogFiles::open(root, &log_directory, options.segment_size, &mut findings)?;
-    let checkpoint = directory::checkpoint(root, !log.segments.is_empty(), &mut findings)?;
+    must_exist(disk, &log_directory)?;
+    let log = LogFiles::open(disk, root, &log_directory, options.segment_size, &mut findings)?;
+    let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings)?;
     let is_unsure = options.live || !was_clean;
     let sure = recover::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
     let unsure_from = if is_unsure { sure.map_or(0, |sure| sure.0) } else { u64::MAX };
     let durable = checkpoint.durable.map(|durable| durable.0);
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
-    let mut keys = Keys::open(root, shape, options.key_index, &mut findings);
-    let files = QueueFiles::open(root, options.queue_file_entries, &mut findings);
+    let mut keys = Keys::open(disk, root, shape, options.key_index, &mut findings);
+    let files = QueueFiles::open(disk, root, options.queue_file_entries, &mut findings);
     let mut queues = Queues::new(files, options.delay_levels_ms.clone());
     let mut scene = Scene { log, findings, broken: Spans::default(), unsure_from };
     let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
@@ -169,7 +166,7 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     keys.finish(end.offset, &mut scene);
     queues.judge_topics(documents.topics.as_ref(), &mut scene);
     documents.judge(&queues, &mut scene.findings);
-    directory::rest(root, &mut scene.findings)?;
+    directory::rest(disk, root, &mut scene.findings)?;
 
     counts.log_end = end.offset;
     counts.log_bytes = end.offset.saturating_sub(counts.log_first);
@@ -267,8 +264,8 @@ fn log_directory(root: &Path, log_directory: Option<&Path>) -> PathBuf {
 }
 
 /// A missing directory is a mistake in the command, not an empty store.
-fn must_exist(path: &Path) -> Result<(), StorageError> {
-    if Disk::real().exists(path) {
+fn must_exist(disk: &Disk, path: &Path) -> Result<(), StorageError> {
+    if disk.exists(path) {
         return Ok(());
     }
     Err(StorageError::io("find", path)(std::io::ErrorKind::NotFound.into()))

@@ -23,7 +23,7 @@ use crate::batch::{AppendBatch, Appended};
 use crate::blocks::Blocks;
 use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::queue_index::Entry;
+use crate::queue_index::{Entry, QueueIndex};
 use crate::recent::Recent;
 use crate::segment::Segment;
 use crate::waiters::Waiters;
@@ -40,6 +40,8 @@ pub(crate) struct CommitLog {
     segments: RwLock<Vec<Arc<Segment>>>,
     tail: Mutex<Tail>,
     staged: Mutex<Vec<Staged>>,
+    /// Held while staged batches are written, so that they come in order.
+    writing: Mutex<()>,
     staged_size: AtomicUsize,
     watermarks: Arc<Watermarks>,
     waiters: Waiters,
@@ -96,6 +98,7 @@ impl CommitLog {
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             staged: Mutex::default(),
+            writing: Mutex::default(),
             staged_size: AtomicUsize::new(0),
             watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
@@ -131,12 +134,15 @@ impl CommitLog {
 
     /// Gives every record of `batch` its place, and stages the bytes for `write_staged`.
     ///
-    /// Fails without a trace if the next segment cannot be made; then nothing of the batch is stored. Returns the buffer's
-    /// spare capacity for the next batch.
+    /// Fails without a trace if the next segment cannot be made, or a topic was removed meanwhile; then nothing of the batch
+    /// is stored. Returns the buffer's spare capacity for the next batch.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
         let AppendBatch { mut bytes, mut records, queues, keys } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
+        if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
+            return Err(StorageError::TopicRemoved(gone.topic().clone()));
+        }
         let plan = self.plan(&mut tail, &records)?;
         let store_timestamp = now.max(tail.last_timestamp);
         tail.last_timestamp = store_timestamp;
@@ -164,6 +170,12 @@ impl CommitLog {
         self.staged.lock().push(Staged { batch: appended.clone(), pieces });
         drop(tail);
         Ok((appended, bytes))
+    }
+
+    /// No record takes a place in these queues any more. Those that have one may still be staged.
+    pub(crate) fn close_queues(&self, queues: &[Arc<QueueIndex>]) {
+        let _no_append = self.tail.lock();
+        queues.iter().for_each(|queue| queue.note_removed());
     }
 
     /// Bytes of the largest record a segment takes.
@@ -223,8 +235,9 @@ impl CommitLog {
     }
 
     /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index.
-    /// Returns whether there was anything. Must be called by one thread at a time.
+    /// Returns whether there was anything.
     pub(crate) fn write_staged(&self, mut written: impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
+        let _in_order = self.writing.lock();
         let staged = std::mem::take(&mut *self.staged.lock());
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
         self.check_poison()?;
@@ -337,14 +350,13 @@ impl CommitLog {
         self.segments.read().clone()
     }
 
-    /// Forgets and removes the oldest segment, unless it is the one being written or prepared.
-    pub(crate) fn remove_oldest(&self) -> Result<Option<u64>, StorageError> {
+    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns whether it did.
+    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<bool, StorageError> {
         let oldest = {
             let mut segments = self.segments.write();
-            let appended = self.watermarks.appended().0;
             match segments.first() {
-                Some(first) if first.end() <= appended && segments.len() > 1 => segments.remove(0),
-                _ => return Ok(None),
+                Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
+                _ => return Ok(false),
             }
         };
         self.disk.remove_file(oldest.file().path())?;
@@ -352,7 +364,7 @@ impl CommitLog {
         self.disk.sync_directory(&self.directory)?;
         self.metrics.segments_deleted.add(1);
         self.metrics.log_first_bytes.set(self.first().0);
-        Ok(Some(oldest.base()))
+        Ok(true)
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::TopicName;
+
 /// A failed storage operation. The text names the file and the remedy.
 #[derive(Debug)]
 pub enum StorageError {
@@ -36,15 +38,25 @@ pub enum StorageError {
         /// Bytes that fit.
         limit: usize,
     },
+    /// The topic of a message was removed before the message got its place.
+    TopicRemoved(TopicName),
     /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
     WouldBlock,
 }
+
+/// What is being done when a file is put on the disk.
+pub(crate) const SYNC: &str = "sync";
 
 impl StorageError {
     /// Wraps a system error with what was being done to which file.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether a sync failed: what it should have put on the disk may be lost, and a second one would not say so.
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, Self::Io { action: SYNC, .. })
     }
 
     /// Whether the cause is a disk without room.
@@ -89,6 +101,10 @@ impl fmt::Display for StorageError {
             Self::RecordTooLarge { size, limit } => write!(
                 f,
                 "a record of {size} bytes does not fit a log segment ({limit} bytes); raise storage.segment_size or lower message.size_max"
+            ),
+            Self::TopicRemoved(topic) => write!(
+                f,
+                "the topic {topic} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
             ),
             Self::WouldBlock => f.write_str("the bytes are not in memory"),
         }

@@ -108,6 +108,11 @@ impl IndexEntry {
         out.extend(self.previous.to_be_bytes());
     }
 
+    /// Whether it is what a file holds where no entry was written yet.
+    pub(crate) const fn is_unwritten(&self) -> bool {
+        self.hash == 0 && self.log_offset == 0 && self.seconds == 0 && self.previous == 0
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (hash, rest) = bytes.split_first_chunk()?;
         let (log_offset, rest) = rest.split_first_chunk()?;
@@ -212,8 +217,13 @@ impl KeyIndex {
         log_offset: LogOffset,
         time: Timestamp,
     ) -> Result<(), StorageError> {
-        if let Some(full) = state.growing.take_if(|growing| growing.header.next_entry >= self.shape.entry_count) {
-            state.sealed.push(full.seal(self.shape)?);
+        if let Some(full) = state.growing.as_mut().filter(|growing| growing.is_full(self.shape)) {
+            // It stays the one that grows, and in which keys are found, until it is on the disk.
+            full.flush(self.shape)?;
+            full.file.sync_data()?;
+        }
+        if let Some(Growing { file, header, .. }) = state.growing.take_if(|growing| growing.is_full(self.shape)) {
+            state.sealed.push(Sealed { file, header });
         }
         let growing = match &mut state.growing {
             Some(growing) => growing,
@@ -294,6 +304,10 @@ impl Growing {
         Ok(Self { file, header, slots, pending: Vec::new(), pending_from: 1, slots_changed: false })
     }
 
+    const fn is_full(&self, shape: Shape) -> bool {
+        self.header.next_entry >= shape.entry_count
+    }
+
     fn add(&mut self, hash: u32, log_offset: LogOffset, time: Timestamp, shape: Shape) -> Result<(), StorageError> {
         if self.header.next_entry <= 1 {
             self.header.first_time = time.0;
@@ -323,7 +337,7 @@ impl Growing {
     /// Entries, then slots, then the header: whoever reads the header finds what it speaks of.
     fn flush(&mut self, shape: Shape) -> Result<(), StorageError> {
         self.write_pending(shape)?;
-        if std::mem::take(&mut self.slots_changed) {
+        if self.slots_changed {
             const SLOTS_AT_ONCE: usize = 64 * 1024;
             for (number, part) in self.slots.chunks(SLOTS_AT_ONCE).enumerate() {
                 if part.iter().any(|&slot| slot != 0) {
@@ -332,14 +346,10 @@ impl Growing {
                 }
             }
             self.file.write_at(&self.header.encode(), 0)?;
+            // Only now: what failed is written with the next flush.
+            self.slots_changed = false;
         }
         Ok(())
-    }
-
-    fn seal(mut self, shape: Shape) -> Result<Sealed, StorageError> {
-        self.flush(shape)?;
-        self.file.sync_data()?;
-        Ok(Sealed { file: self.file, header: self.header })
     }
 
     fn find(

@@ -6,7 +6,7 @@
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
 //!
-//! Lock order, never the other way round: flushing, append lock (`CommitLog::tail`), segment list, staged list, queue state,
+//! Lock order, never the other way round: flushing, indexing, writing, append lock (`CommitLog::tail`), segment list, staged list, queue state,
 //! recent chunks.
 
 pub mod batch;
@@ -36,5 +36,5 @@ pub use batch::{AppendBatch, Appended, BatchRecord};
 pub use error::StorageError;
 pub use queue_index::{Entry, QueueIndex};
 pub use recover::{Recovery, RecoveryProgress};
-pub use retention::{DiskState, RetentionPolicy};
+pub use retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 pub use store::{Options, ReadMode, Store};

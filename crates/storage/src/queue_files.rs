@@ -114,7 +114,7 @@ impl Look<'_> {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
             let count = self.count(&file, queue)?;
-            if count == 0 && start != oldest {
+            if count == 0 {
                 continue;
             }
             let mut seen = Seen { bounds: (oldest / ENTRY_SIZE as u64, file.first() + count), written_end: None };
@@ -125,7 +125,8 @@ impl Look<'_> {
             }
             return Ok(Some(seen));
         }
-        Ok(None)
+        // Retention leaves the last entry it passes: files without one are of a queue that has not begun.
+        Ok(Some(Seen::default()))
     }
 
     /// Whether a file that begins with byte `start` of its queue is as it was made.

@@ -88,6 +88,8 @@ pub struct QueueIndex {
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
+    /// Its topic was removed: no record may take a place in it any more. Set and read under the append lock only.
+    is_removed: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Vec<Waker>>,
 }
@@ -124,6 +126,7 @@ impl QueueIndex {
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
             state: Mutex::new(State { flushed: next.0, ..State::default() }),
+            is_removed: AtomicBool::new(false),
             has_watchers: AtomicBool::new(false),
             watchers: Mutex::default(),
         }
@@ -152,6 +155,16 @@ impl QueueIndex {
     /// The next offset; called under the append lock.
     pub(crate) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Called under the append lock.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed)
+    }
+
+    /// Gives out no more offsets from here on; called under the append lock.
+    pub(crate) fn note_removed(&self) {
+        self.is_removed.store(true, Ordering::Relaxed);
     }
 
     /// Adds the next entries and wakes whoever watches.
@@ -368,14 +381,15 @@ impl QueueIndex {
         self.visible.load(Ordering::Acquire) - state.flushed
     }
 
-    /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries.
+    /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries. The
+    /// file of the last such entry stays: it tells where the queue goes on.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         if self.entry(self.first())?.is_some_and(|oldest| oldest.log_offset >= log_first) {
             return Ok(());
         }
         let first = self.search(|entry| entry.log_offset >= log_first)?;
         self.first.fetch_max(first.0, Ordering::AcqRel);
-        self.remove_files_before(first.0 / self.entries_per_file)
+        self.remove_files_before(first.0.saturating_sub(1) / self.entries_per_file)
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {

@@ -40,6 +40,9 @@ const CHECKPOINT_SLACK_MS: u64 = 3000;
 /// Queue offsets end here: their entries' byte positions name files and are signed numbers.
 const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / ENTRY_SIZE as u64;
 
+/// Bytes of the log read between two words of how far recovery has come: less than a slow disk reads in a second.
+const PROGRESS_SIZE: u64 = 16 * 1024 * 1024;
+
 /// Topic whose entries keep due times instead of tag codes.
 pub(crate) const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
@@ -182,9 +185,11 @@ pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, S
     })
 }
 
-/// Reads the log from `start`, restoring entries and keys, and returns its end.
+/// Reads the log from a place on, restoring entries and keys, and returns its end.
 pub(crate) struct Replay<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
+    /// Where to begin.
+    pub(crate) start: LogOffset,
     pub(crate) durable: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
@@ -206,14 +211,13 @@ enum Place {
 }
 
 impl Replay<'_> {
-    pub(crate) fn run(mut self, start: LogOffset) -> Result<LogOffset, StorageError> {
-        let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(start.0);
-        let mut end = start;
+    pub(crate) fn run(mut self) -> Result<LogOffset, StorageError> {
+        let mut end = self.start;
         for segment in self.segments {
-            if segment.end() <= start.0 {
+            if segment.end() <= self.start.0 {
                 continue;
             }
-            let from = segment.base().max(start.0);
+            let from = segment.base().max(self.start.0);
             let (reached, is_full) = self.run_segment(segment, from)?;
             end = LogOffset(reached);
             // Entries of one segment at a time are kept in memory.
@@ -221,7 +225,7 @@ impl Replay<'_> {
                 self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
             sort(&mut queues);
             queues.iter().try_for_each(|queue| queue.flush(0))?;
-            (self.progress)(RecoveryProgress { done: reached - start.0, total });
+            self.tell(reached);
             if !is_full {
                 break;
             }
@@ -229,11 +233,21 @@ impl Replay<'_> {
         Ok(end)
     }
 
+    /// Says that everything below `reached` was read.
+    fn tell(&mut self, reached: u64) {
+        let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(self.start.0);
+        (self.progress)(RecoveryProgress { done: reached - self.start.0, total });
+    }
+
     /// Returns where the log goes on, and whether that is the next segment.
     fn run_segment(&mut self, segment: &Segment, from: u64) -> Result<(u64, bool), StorageError> {
         let mut window = Window::new(segment);
-        let mut offset = from;
+        let (mut offset, mut told) = (from, from);
         while offset < segment.end() {
+            if offset - told >= PROGRESS_SIZE {
+                told = offset;
+                self.tell(offset);
+            }
             match self.examine(&mut window, offset)? {
                 Place::Record(size) => {
                     self.restore(window.at(offset, size)?)?;

@@ -1,4 +1,8 @@
-//! When old segments go: by age at the quiet hour, by disk use at any hour, and when writes stop.
+//! When old segments go: by age at the quiet hour, by size and disk use at any hour, and when writes stop.
+
+/// A state of the disk is left once its use is so much below where the state begins: neither producers nor logs see it come
+/// and go with every small file.
+const DISK_SLACK_PERCENT: u8 = 2;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,6 +11,8 @@ pub struct RetentionPolicy {
     pub age_ms: u64,
     /// Hours of the day (UTC) at which expired segments go.
     pub delete_hours: Vec<u8>,
+    /// Bytes of log above which the oldest segments go though they are not expired; `None`: no limit.
+    pub size: Option<u64>,
     /// Above this use of the disk, expired segments go at any hour.
     pub disk_used_percent: u8,
     /// Above this, the oldest segments go though they are not expired; `None`: they never do.
@@ -20,6 +26,7 @@ impl Default for RetentionPolicy {
         Self {
             age_ms: 72 * 3_600_000,
             delete_hours: vec![4],
+            size: None,
             disk_used_percent: 75,
             disk_force_percent: Some(85),
             disk_refuse_percent: 90,
@@ -28,9 +35,10 @@ impl Default for RetentionPolicy {
 }
 
 /// How full the disk is, in the words of the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskState {
     /// Nothing to do.
+    #[default]
     Roomy,
     /// Expired segments go at once.
     Tight,
@@ -38,6 +46,26 @@ pub enum DiskState {
     Short,
     /// Writes are refused.
     Full,
+}
+
+/// The log as retention sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Bytes from the first record kept to the last.
+    pub size: u64,
+    /// How long ago the oldest segment was last written to, ms.
+    pub oldest_age_ms: u64,
+}
+
+/// What retention did at one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionOutcome {
+    /// Segments removed.
+    pub removed: usize,
+    /// How full the disk is now.
+    pub disk: DiskState,
+    /// Use of the disk now.
+    pub disk_used_percent: u8,
 }
 
 impl RetentionPolicy {
@@ -54,9 +82,18 @@ impl RetentionPolicy {
         }
     }
 
-    /// Whether the oldest segment, whose last record is `age_ms` old, goes now.
-    pub fn removes(&self, disk: DiskState, age_ms: u64, hour_of_day: u8) -> bool {
-        let is_expired = age_ms > self.age_ms;
+    /// The state after `before`: a step down takes a little more than to be at the edge.
+    pub fn next_disk_state(&self, before: DiskState, used_percent: u8) -> DiskState {
+        let slack = self.disk_state(used_percent.saturating_add(DISK_SLACK_PERCENT));
+        self.disk_state(used_percent).max(slack.min(before))
+    }
+
+    /// Whether the oldest segment goes now.
+    pub fn removes(&self, disk: DiskState, log: LogState, hour_of_day: u8) -> bool {
+        if self.size.is_some_and(|size| log.size > size) {
+            return true;
+        }
+        let is_expired = log.oldest_age_ms > self.age_ms;
         match disk {
             DiskState::Roomy => is_expired && self.delete_hours.contains(&hour_of_day),
             DiskState::Tight => is_expired,
@@ -69,10 +106,12 @@ impl RetentionPolicy {
 mod tests {
     use super::*;
 
+    const HOUR_MS: u64 = 3_600_000;
+
     #[test]
     fn age_hour_and_disk_decide() {
         let policy = RetentionPolicy::default();
-        let (old, young) = (73 * 3_600_000, 1000);
+        let (old, young) = (73 * HOUR_MS, 1000);
         for (used, age, hour, goes) in [
             (50, old, 4, true),
             (50, old, 5, false),
@@ -82,11 +121,49 @@ mod tests {
             (86, young, 5, true),
             (95, young, 5, true),
         ] {
-            assert_eq!(policy.removes(policy.disk_state(used), age, hour), goes, "{used} % {age} ms {hour} h");
+            let log = LogState { size: u64::MAX, oldest_age_ms: age };
+            assert_eq!(policy.removes(policy.disk_state(used), log, hour), goes, "{used} % {age} ms {hour} h");
         }
         assert_eq!(policy.disk_state(90), DiskState::Short);
         assert_eq!(policy.disk_state(91), DiskState::Full);
         let gentle = RetentionPolicy { disk_force_percent: None, ..policy };
-        assert!(!gentle.removes(gentle.disk_state(95), young, 4), "kept, though no more can be written");
+        let log = LogState { size: u64::MAX, oldest_age_ms: young };
+        assert!(!gentle.removes(gentle.disk_state(95), log, 4), "kept, though no more can be written");
+    }
+
+    #[test]
+    fn a_log_above_its_size_loses_its_oldest_at_any_hour_and_none_at_its_size() {
+        let policy = RetentionPolicy { size: Some(1000), disk_force_percent: None, ..RetentionPolicy::default() };
+        for (size, goes) in [(0, false), (1000, false), (1001, true), (u64::MAX, true)] {
+            for disk in [DiskState::Roomy, DiskState::Tight, DiskState::Short, DiskState::Full] {
+                assert_eq!(policy.removes(disk, LogState { size, oldest_age_ms: 0 }, 5), goes, "{size} {disk:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_state_begins_at_its_edge_and_ends_a_little_below() {
+        use DiskState::{Full, Roomy, Short, Tight};
+        let policy = RetentionPolicy::default();
+        let mut state = Roomy;
+        for (used, expected) in [
+            (75, Roomy),
+            (76, Tight),
+            (74, Tight),
+            (73, Roomy),
+            (91, Full),
+            (90, Full),
+            (89, Full),
+            (88, Short),
+            (86, Short),
+            (84, Short),
+            (83, Tight),
+            (10, Roomy),
+            (99, Full),
+            (0, Roomy),
+        ] {
+            state = policy.next_disk_state(state, used);
+            assert_eq!(state, expected, "{used} %");
+        }
     }
 }

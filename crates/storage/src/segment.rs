@@ -29,8 +29,8 @@ impl Segment {
     }
 
     /// Opens a segment for reading alone; it is as long as its file.
-    pub(crate) fn open_read_only(directory: &Path, base: u64) -> Result<Self, StorageError> {
-        let file = Disk::real().open_read_only(&directory.join(file_name(base)))?;
+    pub(crate) fn open_read_only(disk: &Disk, directory: &Path, base: u64) -> Result<Self, StorageError> {
+        let file = disk.open_read_only(&directory.join(file_name(base)))?;
         Ok(Self { base, size: file.size()?, file })
     }
 

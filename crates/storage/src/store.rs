@@ -6,7 +6,7 @@ mod open;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use base::metric::Metrics;
@@ -26,7 +26,7 @@ use crate::key_index::KeyIndex;
 use crate::open_files::OpenFiles;
 use crate::queue_index::{Entry, QueueIndex};
 use crate::recover::{self, Queues};
-use crate::retention::{DiskState, RetentionPolicy};
+use crate::retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 
 /// How a store is laid out and what it keeps.
 #[derive(Clone, Debug)]
@@ -107,6 +107,10 @@ pub struct Store {
     indexing: Mutex<()>,
     /// Keys could not be written when this was last tried: no more messages are taken meanwhile.
     index_has_failed: AtomicBool,
+    /// Everything below this was on the disk with its entries and keys at the last checkpoint: recovery begins there.
+    checkpointed: AtomicU64,
+    /// As of the last look.
+    disk_state: Mutex<DiskState>,
     writes_refused: AtomicBool,
     /// The next segment could not be made for lack of room.
     has_no_room: AtomicBool,
@@ -148,14 +152,18 @@ impl Store {
 
     /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
+        // To the end, so that entries of a topic made again do not go into files that are about to be removed.
+        let _not_while_written = self.flushing.lock();
         let mut gone: Vec<_> = {
             let mut queues = self.queues.write();
             queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
         };
         recover::sort(&mut gone);
-        // Recovery must not read the records again and so bring the queues back.
-        self.checkpoint()?;
-        let _not_while_written = self.flushing.lock();
+        // Recovery must not read the records again and so bring the queues back: neither those that are staged, nor
+        // any that come later from who still knows the queues.
+        self.log.close_queues(&gone);
+        self.write_staged()?;
+        self.checkpoint_while_flushing()?;
         gone.iter().try_for_each(|queue| queue.remove())?;
         let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
         disk.remove_directory(&queues.join(topic.as_str()))?;
@@ -201,7 +209,7 @@ impl Store {
         self.log.append(batch, now)
     }
 
-    /// Writes what was appended and makes it visible; one thread at a time. Returns whether there was anything.
+    /// Writes what was appended and makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         self.log.write_staged(|batch| {
             if self.key_index.is_some() {
@@ -218,6 +226,9 @@ impl Store {
         let mut batches = std::mem::take(&mut *self.unindexed.lock());
         while let Some(batch) = batches.pop_front() {
             if let Err(error) = index.add(&batch) {
+                if error.is_failed_sync() {
+                    self.log.poison(&error);
+                }
                 self.index_has_failed.store(true, Ordering::Relaxed);
                 batches.push_front(batch);
                 let mut unindexed = self.unindexed.lock();
@@ -310,34 +321,52 @@ impl Store {
         prepared
     }
 
-    /// Looks at the disk, removes what retention says goes, and decides whether writes are refused.
-    /// `hour_of_day` is the hour in UTC. Returns the number of segments removed.
-    pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<usize, StorageError> {
+    /// Looks at log and disk, removes what retention says goes, and decides whether writes are refused.
+    /// `hour_of_day` is the hour in UTC. Only segments below the last checkpoint go: a queue whose entries are not on the disk
+    /// yet would begin anew where it was before them, should the power fail.
+    pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
         let policy = &self.options.retention;
+        let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
         let mut removed = 0;
-        let state = loop {
-            let (used, total) = self.disk_usage()?;
-            let percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
-            self.metrics.disk_used_percent.set(u64::from(percent));
-            let state = policy.disk_state(percent);
-            let oldest =
-                self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
-            let age_ms = oldest.map_or(0, |modified| now.0.saturating_sub(modified));
-            if !policy.removes(state, age_ms, hour_of_day) || self.log.remove_oldest()?.is_none() {
-                break state;
+        let disk_used_percent = loop {
+            let used_percent = self.disk_used_percent()?;
+            let goes = policy.removes(policy.disk_state(used_percent), self.log_state(now), hour_of_day);
+            if !goes || !self.log.remove_oldest(below)? {
+                break used_percent;
             }
             removed += 1;
         };
-        self.writes_refused.store(state == DiskState::Full, Ordering::Relaxed);
+        let disk = {
+            let mut state = self.disk_state.lock();
+            *state = policy.next_disk_state(*state, disk_used_percent);
+            *state
+        };
+        self.writes_refused.store(disk == DiskState::Full, Ordering::Relaxed);
+        self.metrics.disk_used_percent.set(u64::from(disk_used_percent));
+        self.metrics.disk_state.set(disk as u64);
         if removed > 0 {
             let _not_while_written = self.flushing.lock();
-            let first = self.log.first();
-            self.all_queues().iter().try_for_each(|queue| queue.drop_before(first))?;
+            let (first, mut queues) = (self.log.first(), self.all_queues());
+            recover::sort(&mut queues);
+            queues.iter().try_for_each(|queue| queue.drop_before(first))?;
             if let Some(index) = &self.key_index {
                 index.drop_before(first)?;
             }
         }
-        Ok(removed)
+        Ok(RetentionOutcome { removed, disk, disk_used_percent })
+    }
+
+    fn log_state(&self, now: Timestamp) -> LogState {
+        let oldest = self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
+        LogState {
+            size: self.watermarks().appended().0.saturating_sub(self.log.first().0),
+            oldest_age_ms: oldest.map_or(0, |modified| now.0.saturating_sub(modified)),
+        }
+    }
+
+    fn disk_used_percent(&self) -> Result<u8, StorageError> {
+        let (used, total) = self.disk_usage()?;
+        Ok((used.saturating_mul(100) / total.max(1)).min(100) as u8)
     }
 
     /// Whether no more messages are taken, or soon will not be, since the disk does not take them.

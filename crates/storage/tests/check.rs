@@ -13,6 +13,7 @@ use base::metric::Metrics;
 use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use storage::check::{self, CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
+use storage::disk::Disk;
 use storage::{AppendBatch, Options, StorageError, Store};
 use tempfile::TempDir;
 
@@ -36,6 +37,7 @@ fn open(directory: &Path) -> Store {
 
 fn check_options(directory: &Path) -> CheckOptions {
     CheckOptions {
+        disk: Disk::real(),
         directory: directory.to_owned(),
         log_directory: None,
         segment_size: 1 << 30,
@@ -442,7 +444,7 @@ fn a_directory_in_use_is_told() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let before = everything(directory.path());
-    assert_eq!(check::holder(directory.path()).expect("looks"), Some(holder.id()));
+    assert_eq!(Disk::real().lock_holder(directory.path()).expect("looks"), Some(holder.id()));
     let refused = check::check(&check_options(directory.path()), &mut |_| ());
     assert!(matches!(refused, Err(StorageError::Locked(_))));
     let options = CheckOptions { live: true, ..check_options(directory.path()) };
@@ -454,7 +456,7 @@ fn a_directory_in_use_is_told() {
     assert_eq!(before, everything(directory.path()));
     drop(holder.stdin.take());
     holder.wait().expect("ends");
-    assert_eq!(check::holder(directory.path()).expect("looks"), None);
+    assert_eq!(Disk::real().lock_holder(directory.path()).expect("looks"), None);
 }
 
 #[test]
@@ -465,9 +467,9 @@ fn records_are_dumped_and_chosen() {
     flip(&path, position + 120);
     let (path, position) = segment(root, places[60]);
     flip(&path, position + 5);
+    let all = || DumpOptions::all(Disk::real(), root.to_owned());
     let dump = |options: DumpOptions, count: usize| {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
-        let options = DumpOptions { directory: root.to_owned(), ..options };
         check::dump(&options, &mut |dumped| {
             match dumped {
                 Dumped::Record(record) => found.push((record.log_offset, record.crc_ok)),
@@ -478,14 +480,14 @@ fn records_are_dumped_and_chosen() {
         .expect("dumps");
         (found, damaged)
     };
-    let (found, damaged) = dump(DumpOptions::default(), usize::MAX);
+    let (found, damaged) = dump(all(), usize::MAX);
     assert_eq!((found.len(), damaged), (99, vec![(places[60], places[61])]));
     assert_eq!(found.iter().filter(|(_, is_whole)| !is_whole).collect::<Vec<_>>(), [&(places[50], false)]);
-    let (found, damaged) = dump(DumpOptions { from: places[70] - 3, ..DumpOptions::default() }, 2);
+    let (found, damaged) = dump(DumpOptions { from: places[70] - 3, ..all() }, 2);
     assert_eq!((found, damaged), (vec![(places[70], true), (places[71], true)], vec![]));
-    let parked = DumpOptions { topic: Some(DELAY_TOPIC.to_owned()), queue: Some(0), ..DumpOptions::default() };
+    let parked = DumpOptions { topic: Some(DELAY_TOPIC.to_owned()), queue: Some(0), ..all() };
     assert_eq!(dump(parked, usize::MAX).0.len(), 10);
-    let by_key = DumpOptions { key: Some("k1-3".to_owned()), ..DumpOptions::default() };
+    let by_key = DumpOptions { key: Some("k1-3".to_owned()), ..all() };
     assert_eq!(dump(by_key, usize::MAX).0, [(places[7], true)]);
     let body = |bytes: &[u8]| Record::decode(bytes).map(|record| record.body.len());
     assert!(body(&[]).is_err());

@@ -1,6 +1,7 @@
 //! Crash enumeration: whatever is cut short, wherever, the store opens again to what was promised.
 //!
-//! A seed makes a workload: appends, writes, syncs, checkpoints, removed topics, documents, kills, orderly stops. It runs on
+//! A seed makes a workload: appends that fill segments, queue files and key files, writes, syncs, checkpoints, retention,
+//! removed topics, documents, kills, orderly stops. It runs on
 //! a disk that keeps its history. For every prefix of that history the power is cut, with a chosen part of what was not
 //! synced; the store must open, hold every record that was acknowledged as durable, serve nothing else, and go on. From
 //! one of those disks the next life begins. Each seed runs twice and must give the same trace.
@@ -19,7 +20,7 @@ use storage::{Options, StorageError};
 use support::world::{Chance, DOCUMENTS, Model, TOPICS, World};
 
 /// Seeds of an everyday run.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 /// Lives of one seed: the second and third begin with what a power cut left.
 const LIVES: u64 = 3;
@@ -91,7 +92,7 @@ impl Life<'_> {
 
     fn step(&mut self, world: &mut World) -> Result<(), StorageError> {
         match self.chance.below(100) {
-            0..35 => {
+            0..30 => {
                 world.append(self.chance)?;
                 if self.chance.percent(70) {
                     self.mark(&world.model);
@@ -99,14 +100,18 @@ impl Life<'_> {
                 }
                 Ok(())
             }
-            35..45 => world.write(),
-            45..58 => world.sync(),
+            30..36 => world.write(),
+            36..48 => world.sync(),
+            48..58 => {
+                world.begin_retention();
+                self.mark(&world.model);
+                world.apply_retention()
+            }
             58..66 => world.store.flush_entries(),
             66..70 => world.store.index_staged(),
             70..78 => world.checkpoint(),
             78..85 => world.store.prepare_next_segment(),
             85..91 => {
-                world.write()?;
                 let topic = self.chance.below(TOPICS.len() as u64) as usize;
                 world.begin_removal(topic);
                 self.mark(&world.model);

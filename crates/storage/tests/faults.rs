@@ -308,6 +308,28 @@ fn a_removed_topic_stays_removed_after_a_power_cut() {
 }
 
 #[test]
+fn segments_that_the_last_checkpoint_does_not_cover_stay() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut options = options(&disk);
+    options.retention.size = Some(4096);
+    let mut world = World::open(&options, &Model::default(), 0).expect("opens");
+    let mut chance = Chance::new(7);
+    while world.model.appended < 4 * 4096 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    world.begin_retention();
+    world.apply_retention().expect("looks");
+    assert_eq!(world.store.log_first(), LogOffset(0));
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+    world.checkpoint().expect("checkpoint");
+    world.begin_retention();
+    world.apply_retention().expect("removes");
+    assert!(world.model.appended - world.store.log_first().0 <= 4096);
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
 fn old_records_far_behind_the_end_do_not_come_back() {
     let memory = MemoryDisk::new();
     let segment_size = 16 << 20;

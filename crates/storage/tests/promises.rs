@@ -462,22 +462,53 @@ fn watchers_and_waiters_are_woken_once_their_time_has_come() {
 }
 
 #[test]
-fn old_segments_go_and_queues_begin_later() {
+fn a_message_staged_when_its_topic_is_removed_does_not_bring_it_back() {
     let directory = tempfile::tempdir().expect("directory");
-    let mut settings = options(directory.path());
+    let (store, _) = open(directory.path());
+    append_to(&store, 0);
+    let index = store.queue(&topic(), QueueId(0));
+    let stage = || {
+        let mut batch = AppendBatch::default();
+        batch.push(&index, &draft(b"late", 0), 0);
+        store.append(batch, Timestamp(1000))
+    };
+    assert!(stage().is_ok());
+    store.remove_topic(&topic()).expect("removes");
+    // Who looked the queue up before cannot put anything into it either.
+    assert!(matches!(stage(), Err(StorageError::TopicRemoved(name)) if name == topic()));
+    assert!(!store.write_staged().expect("writes"), "nothing is left to be written");
+    drop((store, index));
+    let (store, recovery) = open(directory.path());
+    assert!(!recovery.was_clean);
+    assert!(store.topics().is_empty());
+    assert_eq!(append_to(&store, 0).0, QueueOffset(0));
+}
+
+/// A store whose segments expire at once, at four o'clock.
+fn open_forgetful(directory: &Path) -> Store {
+    let mut settings = options(directory);
     settings.retention.delete_hours = vec![4];
     settings.retention.age_ms = 1000;
     // Tests must not depend on how full this machine's disk is.
     settings.retention.disk_used_percent = 100;
     settings.retention.disk_force_percent = None;
     settings.retention.disk_refuse_percent = 100;
-    let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+    Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+}
+
+#[test]
+fn old_segments_go_and_queues_begin_later() {
+    let directory = tempfile::tempdir().expect("directory");
+    let store = open_forgetful(directory.path());
     for number in 0..100 {
         append_to(&store, number % 2);
     }
     let far = Timestamp(u64::MAX / 2);
-    assert_eq!(store.apply_retention(far, 5).expect("looks"), 0, "not the hour");
-    let removed = store.apply_retention(far, 4).expect("removes");
+    let removed_at = |hour: u8| store.apply_retention(far, hour).expect("looks").removed;
+    assert_eq!(removed_at(4), 0, "entries are not on the disk yet");
+    store.checkpoint().expect("checkpoint");
+    assert_eq!(removed_at(5), 0, "not the hour");
+    let removed = removed_at(4);
     assert!(removed >= 3, "{removed}");
     let index = store.queue(&topic(), QueueId(0));
     assert!(index.first() > QueueOffset(0) && index.first() < index.end());
@@ -489,6 +520,57 @@ fn old_segments_go_and_queues_begin_later() {
     let (store, _) = open(directory.path());
     assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
     verify_queue(&store, 1);
+}
+
+#[test]
+fn a_log_above_its_size_loses_whole_segments_and_no_more() {
+    for segments_kept in 1..5 {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut settings = options(directory.path());
+        settings.retention.size = Some(segments_kept * SEGMENT_SIZE);
+        settings.retention.disk_force_percent = None;
+        settings.retention.disk_refuse_percent = 100;
+        let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+        for number in 0..150 {
+            append_to(&store, number % 2);
+            let size = store.watermarks().appended().0 - store.log_first().0;
+            store.checkpoint().expect("checkpoint");
+            let removed = store.apply_retention(Timestamp(1000), 5).expect("looks").removed as u64;
+            assert_eq!(removed, u64::from(size > segments_kept * SEGMENT_SIZE), "{size} bytes");
+        }
+        assert!(store.log_first().0 > SEGMENT_SIZE);
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+        assert_eq!(found_by_key(&store, "k1-74").len(), 1);
+        store.close().expect("closes");
+        drop(store);
+        let (store, _) = open(directory.path());
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+    }
+}
+
+#[test]
+fn a_queue_whose_messages_have_all_gone_goes_on_where_it_was() {
+    // Eight entries fill a file.
+    for count in [7, 8, 9, 16] {
+        let directory = tempfile::tempdir().expect("directory");
+        let store = open_forgetful(directory.path());
+        for _ in 0..count {
+            append_to(&store, 0);
+        }
+        for _ in 0..60 {
+            append_to(&store, 1);
+        }
+        store.checkpoint().expect("checkpoint");
+        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes").removed > 1);
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        store.close().expect("closes");
+        drop((store, index));
+        let (store, _) = open(directory.path());
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        assert_eq!(append_to(&store, 0).0, QueueOffset(count));
+    }
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub fn run(data: &[u8]) {
     let store = scratch::store_options(directory.path());
     for live in [false, true] {
         let options = CheckOptions {
+            disk: store.disk.clone(),
             directory: store.directory.clone(),
             log_directory: None,
             segment_size: store.segment_size,
@@ -63,7 +64,7 @@ pub fn run(data: &[u8]) {
         }
     }
     let mut last = None;
-    let options = DumpOptions { directory: store.directory.clone(), ..DumpOptions::default() };
+    let options = DumpOptions::all(store.disk, store.directory);
     let _ = check::dump(&options, &mut |dumped| {
         let (Dumped::Record(check::DumpedRecord { log_offset, .. }) | Dumped::Broken { log_offset, .. }) = dumped;
         assert!(last < Some(log_offset), "places come in order, each once");

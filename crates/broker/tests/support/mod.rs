@@ -32,17 +32,27 @@ pub fn open(directory: &Path, now: Timestamp) -> Bench {
     open_with(directory, now, vec![1000, 5000], |_| ())
 }
 
-/// Opens a broker with changed options.
-pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
-    let layout = storage::Options {
+/// How a store of that directory is laid out.
+pub fn layout(directory: &Path, delays_ms: Vec<u64>) -> storage::Options {
+    storage::Options {
         segment_size: 1 << 20,
         queue_file_entries: 1000,
         key_index_slots: 1000,
         key_index_entries: 4000,
         recent_size: 1 << 20,
-        delay_levels_ms: delays_ms.clone(),
+        delay_levels_ms: delays_ms,
         ..storage::Options::new(directory)
-    };
+    }
+}
+
+/// Opens a broker with changed options.
+pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
+    open_on(layout(directory, delays_ms), now, change)
+}
+
+/// Opens a broker with changed options on a store of one's own.
+pub fn open_on(layout: storage::Options, now: Timestamp, change: impl FnOnce(&mut Options)) -> Bench {
+    let delays_ms = layout.delay_levels_ms.clone();
     let mut options = Options {
         cluster_name: "DefaultCluster".to_owned(),
         broker_name: "broker-a".to_owned(),

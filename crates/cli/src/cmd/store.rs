@@ -13,6 +13,7 @@ use serde_json::json;
 use server::settings::{Role, load, load_file};
 use storage::StorageError;
 use storage::check::{self, CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
+use storage::disk::Disk;
 
 /// Exit code when nothing could be checked.
 const NOT_CHECKED: u8 = 3;
@@ -107,6 +108,7 @@ impl SettingsOf {
             load(Role::Broker, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())?.settings;
         let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Ok(CheckOptions {
+            disk: Disk::real(),
             directory: directory.to_owned(),
             log_directory: loaded.storage.log_directory.clone(),
             segment_size: loaded.storage.segment_size,
@@ -154,7 +156,7 @@ fn run_check(arguments: &Check) -> Result<ExitCode, String> {
 }
 
 fn in_use(directory: &Path) -> String {
-    let holder = match check::holder(directory) {
+    let holder = match Disk::real().lock_holder(directory) {
         Ok(Some(process)) if process > 0 => format!("process {process}"),
         _ => "another process".to_owned(),
     };
@@ -271,10 +273,11 @@ const fn severity_name(severity: Severity) -> &'static str {
 
 fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
     let settings = arguments.settings.load(&arguments.directory)?;
-    if let Ok(Some(_)) = check::holder(&arguments.directory) {
+    if let Ok(Some(_)) = Disk::real().lock_holder(&arguments.directory) {
         eprintln!("sluice: a broker is at work on the directory; the end of the log moves");
     }
     let options = DumpOptions {
+        disk: Disk::real(),
         directory: arguments.directory.clone(),
         log_directory: settings.log_directory,
         from: arguments.from,

@@ -17,6 +17,8 @@ pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gather
     check_directories(settings, gathered);
     check_ports(settings, role, gathered);
     check_disk_percents(settings, gathered);
+    check_log_size(settings, gathered);
+    check_delays_fit(settings, gathered);
     check_record_fits(settings, gathered);
     if file.is_some_and(|file| file.format() == Format::Properties) {
         note_other_defaults(settings, role, gathered);
@@ -108,6 +110,28 @@ fn check_disk_percents(settings: &Settings, gathered: &mut Gathered) {
             let text = format!("is {percent}, above {next}, which acts first at {next_percent}");
             warn(gathered, name, text);
         }
+    }
+}
+
+/// A delayed message waits in the log, and goes with it.
+fn check_delays_fit(settings: &Settings, gathered: &mut Gathered) {
+    let age = settings.retention.age;
+    if settings.delay.levels.iter().any(|delay| *delay >= age) {
+        let text =
+            "is not longer than the longest of delay.levels: a message may be removed before it is due".to_owned();
+        warn(gathered, "retention.age", text);
+    }
+}
+
+/// Files go as a whole, and never the one being written.
+fn check_log_size(settings: &Settings, gathered: &mut Gathered) {
+    let (size, segment_size) = (settings.retention.size, settings.storage.segment_size);
+    if size > 0 && size < segment_size {
+        let text = format!(
+            "is {size} bytes, but a file of the log has {segment_size} (storage.segment_size), and the one being written \
+             always stays"
+        );
+        warn(gathered, "retention.size", text);
     }
 }
 

@@ -19,33 +19,38 @@ const NOT_LOOKED_AT: &[(&str, &str)] = &[
 ];
 
 /// Reads the checkpoint and tells what is wrong with it.
-pub(crate) fn checkpoint(root: &Path, has_log: bool, findings: &mut Findings) -> Result<Checkpoint, StorageError> {
+pub(crate) fn checkpoint(
+    disk: &Disk,
+    root: &Path,
+    has_log: bool,
+    findings: &mut Findings,
+) -> Result<Checkpoint, StorageError> {
     let path = root.join("checkpoint");
-    if !Disk::real().exists(&path) {
+    if !disk.exists(&path) {
         if has_log {
             findings.add(Kind::CheckpointMissing, "checkpoint", None, "it is missing");
         }
         return Ok(Checkpoint::default());
     }
-    let size = Disk::real().open_read_only(&path)?.size()?;
-    let checkpoint = Checkpoint::read(&Disk::real(), root)?;
+    let size = disk.open_read_only(&path)?.size()?;
+    let checkpoint = Checkpoint::read(disk, root)?;
     if size != CHECKPOINT_SIZE {
         findings.add(Kind::CheckpointDamaged, "checkpoint", None, format!("{size} bytes, not {CHECKPOINT_SIZE}"));
-    } else if checkpoint.durable.is_none() && Checkpoint::has_own_magic(&Disk::real(), root)? {
+    } else if checkpoint.durable.is_none() && Checkpoint::has_own_magic(disk, root)? {
         findings.add(Kind::CheckpointDamaged, "checkpoint", Some(2048), "its checksum is wrong");
     }
     Ok(checkpoint)
 }
 
 /// Looks at everything else.
-pub(crate) fn rest(root: &Path, findings: &mut Findings) -> Result<(), StorageError> {
-    for name in Disk::real().list(&root.join("set-aside"))? {
-        let file = Disk::real().open_read_only(&root.join("set-aside").join(&name));
+pub(crate) fn rest(disk: &Disk, root: &Path, findings: &mut Findings) -> Result<(), StorageError> {
+    for name in disk.list(&root.join("set-aside"))? {
+        let file = disk.open_read_only(&root.join("set-aside").join(&name));
         let size =
             file.and_then(|file| file.size()).map_or_else(|_| "a folder".to_owned(), |size| format!("{size} bytes"));
         findings.add(Kind::SetAside, format!("set-aside/{name}"), None, size);
     }
-    for name in Disk::real().list(root)? {
+    for name in disk.list(root)? {
         if name.ends_with(".cut") || name.ends_with(".unusable") || name.ends_with(".set-aside") {
             findings.add(Kind::SetAside, name, None, "set aside by a start");
         } else if let Some((_, what)) = NOT_LOOKED_AT.iter().find(|(known, _)| *known == name) {

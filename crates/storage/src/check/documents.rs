@@ -31,9 +31,9 @@ pub(crate) struct Documents {
 
 impl Documents {
     /// Reads all of `config` below `root`.
-    pub(crate) fn read(root: &Path, findings: &mut Findings) -> Self {
+    pub(crate) fn read(disk: &Disk, root: &Path, findings: &mut Findings) -> Self {
         let mut documents = Self::default();
-        let names = Disk::real().list(&root.join("config")).unwrap_or_else(|error| {
+        let names = disk.list(&root.join("config")).unwrap_or_else(|error| {
             findings.add(Kind::Unreadable, "config", None, error.to_string());
             Vec::new()
         });
@@ -43,17 +43,17 @@ impl Documents {
             if name.ends_with(".tmp") {
                 findings.add(Kind::UnknownFile, format!("config/{name}"), None, "left by an interrupted change");
             } else if document.ends_with(".json") && seen.insert(document) {
-                documents.document(root, document, findings);
+                documents.document(disk, root, document, findings);
             }
         }
         documents
     }
 
-    fn document(&mut self, root: &Path, name: &str, findings: &mut Findings) {
+    fn document(&mut self, disk: &Disk, root: &Path, name: &str, findings: &mut Findings) {
         self.count += 1;
         let file = format!("config/{name}");
-        let main = parse(root, &file, name);
-        let backup = parse(root, &format!("{file}.bak"), name);
+        let main = parse(disk, root, &file, name);
+        let backup = parse(disk, root, &format!("{file}.bak"), name);
         let value = match (main, backup) {
             (Parsed::Whole(value), Parsed::Broken(problem)) => {
                 findings.add(Kind::BackupBroken, format!("{file}.bak"), None, problem);
@@ -142,13 +142,13 @@ enum Parsed {
     Missing,
 }
 
-fn parse(root: &Path, file: &str, name: &str) -> Parsed {
+fn parse(disk: &Disk, root: &Path, file: &str, name: &str) -> Parsed {
     let path = root.join(file);
-    let size = Disk::real().open_read_only(&path).and_then(|file| file.size()).unwrap_or(0);
+    let size = disk.open_read_only(&path).and_then(|file| file.size()).unwrap_or(0);
     if size > DOCUMENT_SIZE_MAX {
         return Parsed::Broken(format!("{size} bytes: too large for a document"));
     }
-    let bytes = match Disk::real().read_file(&path) {
+    let bytes = match disk.read_file(&path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Parsed::Missing,
         Err(error) => return Parsed::Broken(error.to_string()),

@@ -10,11 +10,14 @@ use super::finding::Findings;
 use super::log_files::LogFiles;
 use super::walk::{Event, Walk};
 use crate::calendar::calendar_name;
+use crate::disk::Disk;
 use crate::error::StorageError;
 
 /// Which records.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct DumpOptions {
+    /// What the files are on: `Disk::real()` but in tests.
+    pub disk: Disk,
     /// Data directory.
     pub directory: PathBuf,
     /// Directory of the log, if not `commitlog` in the data directory.
@@ -77,6 +80,11 @@ pub struct DumpedRecord<'a> {
 }
 
 impl DumpOptions {
+    /// Every record of a data directory.
+    pub const fn all(disk: Disk, directory: PathBuf) -> Self {
+        Self { disk, directory, log_directory: None, from: 0, topic: None, queue: None, key: None }
+    }
+
     fn wants(&self, record: &Record<'_>) -> bool {
         let has_key = |key: &String| {
             record.property(names::UNIQUE_KEY) == Some(key)
@@ -91,8 +99,8 @@ impl DumpOptions {
 /// Calls `visit` with every record wanted, until it says that it has enough (false).
 pub fn dump(options: &DumpOptions, visit: &mut dyn FnMut(Dumped<'_>) -> bool) -> Result<(), StorageError> {
     let directory = super::log_directory(&options.directory, options.log_directory.as_deref());
-    super::must_exist(&directory)?;
-    let log = LogFiles::open(&options.directory, &directory, 0, &mut Findings::default())?;
+    super::must_exist(&options.disk, &directory)?;
+    let log = LogFiles::open(&options.disk, &options.directory, &directory, 0, &mut Findings::default())?;
     let walk = Walk { log: &log, unsure_from: u64::MAX };
     walk.run(options.from, &mut |event| match event {
         Event::Record { record, is_intact } if options.wants(record) => {

@@ -25,16 +25,17 @@ pub(crate) struct KeyFile {
     number: u32,
     /// Entries read and not yet taken, with their numbers.
     ahead: VecDeque<(u32, IndexEntry)>,
-    /// What each slot must hold after the entries read; empty if they are too many.
+    /// What each slot must hold after the entries taken; empty if they are too many.
     slots: Vec<u32>,
+    /// The last entry taken.
     last: Option<IndexEntry>,
     broken_chains: u64,
 }
 
 impl KeyFile {
     /// Opens a file and finds out its shape: `usual`, or else what its contents allow.
-    pub(crate) fn open(path: &Path, shown: String, usual: Shape) -> Result<Option<Self>, StorageError> {
-        let file = Disk::real().open_read_only(path)?;
+    pub(crate) fn open(disk: &Disk, path: &Path, shown: String, usual: Shape) -> Result<Option<Self>, StorageError> {
+        let file = disk.open_read_only(path)?;
         let size = file.size()?;
         if size < HEADER_SIZE as u64 {
             return Ok(None);
@@ -60,8 +61,29 @@ impl KeyFile {
         self.ahead.get(ahead).copied()
     }
 
+    /// Takes the next entry as one of this file.
     pub(crate) fn take(&mut self) {
-        self.ahead.pop_front();
+        let Some((number, entry)) = self.ahead.pop_front() else { return };
+        let slot_count = self.slots.len().max(1);
+        if let Some(slot) = self.slots.get_mut(entry.hash as usize % slot_count) {
+            self.broken_chains += u64::from(*slot != entry.previous);
+            *slot = number;
+        }
+        self.last = Some(entry);
+    }
+
+    /// Leaves out the entries not yet taken: nothing says that they were ever whole.
+    pub(crate) fn leave_rest(&mut self) {
+        self.ahead.clear();
+        self.number = u32::MAX;
+    }
+
+    /// Whether an entry can be the next one: it points no further back than the last, and leads to the one before it in
+    /// its slot.
+    pub(crate) fn is_continued_by(&self, entry: IndexEntry) -> bool {
+        let is_in_order = self.last.is_none_or(|last| last.log_offset <= entry.log_offset);
+        let slot = self.slots.get(entry.hash as usize % self.slots.len().max(1));
+        !entry.is_unwritten() && is_in_order && slot.is_none_or(|slot| *slot == entry.previous)
     }
 
     fn read_on(&mut self) {
@@ -76,13 +98,7 @@ impl KeyFile {
             return;
         }
         for entry in bytes.chunks_exact(ENTRY_SIZE).filter_map(IndexEntry::decode) {
-            let slot_count = self.slots.len().max(1);
-            if let Some(slot) = self.slots.get_mut(entry.hash as usize % slot_count) {
-                self.broken_chains += u64::from(*slot != entry.previous);
-                *slot = self.number;
-            }
             self.ahead.push_back((self.number, entry));
-            self.last = Some(entry);
             self.number += 1;
         }
     }

@@ -26,6 +26,7 @@ struct Missing {
 
 /// The key index while the log is read.
 pub(crate) struct Keys {
+    disk: Disk,
     directory: PathBuf,
     /// Names still to be read, the next one last.
     names: Vec<String>,
@@ -47,13 +48,14 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Lists `index` of the data directory `root`.
-    pub(crate) fn open(root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
+    pub(crate) fn open(disk: &Disk, root: &Path, shape: Shape, is_wanted: bool, findings: &mut Findings) -> Self {
         let directory = root.join("index");
-        let found = Disk::real().list(&directory).unwrap_or_else(|error| {
+        let found = disk.list(&directory).unwrap_or_else(|error| {
             findings.add(Kind::Unreadable, "index", None, error.to_string());
             Vec::new()
         });
         let mut keys = Self {
+            disk: disk.clone(),
             directory,
             names: Vec::new(),
             shape,
@@ -78,13 +80,12 @@ impl Keys {
         keys.judge_sizes(findings);
         keys.names.reverse();
         keys.files = keys.names.len() as u64;
-        keys.is_there = Disk::real().exists(&keys.directory);
+        keys.is_there = disk.exists(&keys.directory);
         keys
     }
 
     fn judge_sizes(&mut self, findings: &mut Findings) {
-        let size_of =
-            |name: &String| Disk::real().open_read_only(&self.directory.join(name)).and_then(|file| file.size());
+        let size_of = |name: &String| self.disk.open_read_only(&self.directory.join(name)).and_then(|file| file.size());
         let sizes: Vec<_> = self.names.iter().map(size_of).collect();
         let Some(usual) = super::usual_size(sizes.iter().flatten().copied(), self.shape.file_size()) else { return };
         let mut names = Vec::new();
@@ -111,7 +112,7 @@ impl Keys {
             let name = self.names.pop()?;
             self.close(false, scene);
             let shown = format!("index/{name}");
-            match KeyFile::open(&self.directory.join(&name), shown.clone(), self.shape) {
+            match KeyFile::open(&self.disk, &self.directory.join(&name), shown.clone(), self.shape) {
                 Ok(Some(file)) => {
                     self.right = None;
                     self.current = Some(file);
@@ -152,21 +153,35 @@ impl Keys {
         }
         let mut wrong = Vec::new();
         while let Some((number, entry)) = self.next(scene) {
-            if entry.log_offset == place {
-                self.judge_time(number, entry, record, scene);
-                if !take_one(&mut hashes, entry.hash) && !is_of_tag(entry, record) {
-                    wrong.push((number, entry));
-                }
-            } else if hashes.is_empty() {
+            let is_own = entry.log_offset == place;
+            let is_known = is_own && (take_one(&mut hashes, entry.hash) || is_of_tag(entry, record));
+            if !is_known && hashes.is_empty() {
                 // It may stand where an entry of the next record should.
                 break;
+            }
+            let is_right = if is_own {
+                is_known
             } else if entry.log_offset < place {
-                self.judge_passed(number, entry, &mut hashes, place, scene);
-            } else if !self.is_wrong(number, entry, place, scene) {
-                break;
+                // What a start found twice is there twice.
+                scene.is_excused(entry.log_offset) || is_right(entry, scene)
+            } else if self.is_wrong(number, entry, place, scene) {
+                false
             } else {
-                let own = take_one(&mut hashes, entry.hash).then_some(place);
-                self.elsewhere(number, entry, own, scene);
+                break;
+            };
+            if self.leave_unsure(is_right, entry, place, scene) {
+                break;
+            }
+            if is_own {
+                self.judge_time(number, entry, record, scene);
+            }
+            match (is_right, is_own) {
+                (true, _) => {}
+                (false, true) => wrong.push((number, entry)),
+                (false, false) => {
+                    let own = take_one(&mut hashes, entry.hash).then_some(place);
+                    self.elsewhere(number, entry, own, scene);
+                }
             }
             self.take();
         }
@@ -199,13 +214,17 @@ impl Keys {
         true
     }
 
-    fn judge_passed(&self, number: u32, entry: IndexEntry, hashes: &mut Vec<u32>, place: u64, scene: &mut Scene) {
-        // What a start found twice is there twice.
-        if scene.is_excused(entry.log_offset) || is_right(entry, scene) {
-            return;
+    /// Where the log is not sure from `place` on, an entry of the newest file that is not right or does not continue the file
+    /// is what a power cut left there: whatever the header counts, a start makes it and those after it again.
+    fn leave_unsure(&mut self, is_right: bool, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
+        let Some(current) = self.current.as_mut().filter(|_| self.names.is_empty()) else { return false };
+        // An entry of zeroes seems to point at the first record of the log.
+        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.is_unsure(place) };
+        let is_left = is_unsure && !(is_right && current.is_continued_by(entry));
+        if is_left {
+            current.leave_rest();
         }
-        let own = take_one(hashes, entry.hash).then_some(place);
-        self.elsewhere(number, entry, own, scene);
+        is_left
     }
 
     fn judge_time(&self, number: u32, entry: IndexEntry, record: &Record<'_>, scene: &mut Scene) {
@@ -253,7 +272,11 @@ impl Keys {
     pub(crate) fn finish(&mut self, log_end: u64, scene: &mut Scene) {
         while let Some((number, entry)) = self.next(scene) {
             let is_behind = entry.log_offset >= log_end && scene.is_unsure(log_end);
-            if !is_behind && !scene.is_excused(entry.log_offset) && !is_right(entry, scene) {
+            let is_right = is_behind || scene.is_excused(entry.log_offset) || is_right(entry, scene);
+            if self.leave_unsure(is_right, entry, log_end, scene) {
+                break;
+            }
+            if !is_right {
                 self.elsewhere(number, entry, None, scene);
             }
             self.take();

@@ -25,6 +25,7 @@ pub(crate) struct LogFiles {
 impl LogFiles {
     /// Opens what is in `directory`; a segment has `usual` bytes if any has, or else what most have.
     pub(crate) fn open(
+        disk: &Disk,
         root: &Path,
         directory: &Path,
         usual: u64,
@@ -32,7 +33,7 @@ impl LogFiles {
     ) -> Result<Self, StorageError> {
         let shown = super::shown(root, directory);
         let mut log = Self { segments: Vec::new(), shown, gaps: Spans::default() };
-        for name in Disk::real().list(directory)? {
+        for name in disk.list(directory)? {
             let base = name.parse::<u64>().ok().filter(|base| name.len() == 20 && *base <= i64::MAX as u64);
             let file = log.file(&name);
             let Some(base) = base else {
@@ -40,7 +41,7 @@ impl LogFiles {
                 findings.add(kind, file, None, "no segment's name");
                 continue;
             };
-            match Segment::open_read_only(directory, base) {
+            match Segment::open_read_only(disk, directory, base) {
                 Ok(segment) if segment.end() == base => findings.add(Kind::SegmentEmpty, file, None, "0 bytes"),
                 Ok(segment) => log.segments.push(Arc::new(segment)),
                 Err(error) => findings.add(Kind::Unreadable, file, None, error.to_string()),

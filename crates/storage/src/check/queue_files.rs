@@ -30,6 +30,7 @@ pub(crate) struct QueueFolder {
 
 /// Every queue there is, or that the log speaks of.
 pub(crate) struct QueueFiles {
+    disk: Disk,
     root: PathBuf,
     /// Whether there is a folder of queues at all.
     pub(crate) is_there: bool,
@@ -45,10 +46,11 @@ pub(crate) struct QueueFiles {
 
 impl QueueFiles {
     /// Lists `consumequeue` of the data directory `root`.
-    pub(crate) fn open(root: &Path, usual_entries: u64, findings: &mut Findings) -> Self {
+    pub(crate) fn open(disk: &Disk, root: &Path, usual_entries: u64, findings: &mut Findings) -> Self {
         let mut files = Self {
+            disk: disk.clone(),
             root: root.join("consumequeue"),
-            is_there: Disk::real().exists(&root.join("consumequeue")),
+            is_there: disk.exists(&root.join("consumequeue")),
             file_size: 0,
             page_entries: 0,
             topics: Vec::new(),
@@ -58,9 +60,9 @@ impl QueueFiles {
             bad: Vec::new(),
         };
         let mut sizes = Vec::new();
-        for topic in list(&files.root, "consumequeue", findings) {
+        for topic in list(disk, &files.root, "consumequeue", findings) {
             let shown = format!("consumequeue/{topic}");
-            for name in list(&files.root.join(&topic), &shown, findings) {
+            for name in list(disk, &files.root.join(&topic), &shown, findings) {
                 match name.parse::<u32>() {
                     Ok(queue) if queue.to_string() == name => files.list_queue(&topic, queue, &mut sizes, findings),
                     _ => findings.add(Kind::UnknownFile, format!("{shown}/{name}"), None, "no queue's number"),
@@ -85,10 +87,10 @@ impl QueueFiles {
         }
         let shown = format!("consumequeue/{topic}/{queue}");
         let directory = self.root.join(topic).join(queue.to_string());
-        for name in list(&directory, &shown, findings) {
+        for name in list(&self.disk, &directory, &shown, findings) {
             let start = name.parse::<u64>().ok().filter(|start| name.len() == 20 && *start <= i64::MAX as u64);
             let file = format!("{shown}/{name}");
-            let size = Disk::real().open_read_only(&directory.join(&name)).and_then(|file| file.size());
+            let size = self.disk.open_read_only(&directory.join(&name)).and_then(|file| file.size());
             match (start, size) {
                 (None, _) => findings.add(Kind::UnknownFile, file, None, "no name of a queue's file"),
                 (_, Err(error)) => findings.add(Kind::Unreadable, file, None, error.to_string()),
@@ -243,7 +245,7 @@ impl QueueFiles {
 
     fn open_file(&self, queue: usize, start: u64) -> Option<DiskFile> {
         let (topic, number) = self.name(queue);
-        Disk::real().open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
+        self.disk.open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
     }
 
     /// Bytes of up to `count` entries of one file; fewer at its end. What cannot be read is told as missing entries.
@@ -297,8 +299,8 @@ impl QueueFiles {
     }
 }
 
-fn list(path: &Path, shown: &str, findings: &mut Findings) -> Vec<String> {
-    Disk::real().list(path).unwrap_or_else(|error| {
+fn list(disk: &Disk, path: &Path, shown: &str, findings: &mut Findings) -> Vec<String> {
+    disk.list(path).unwrap_or_else(|error| {
         findings.add(Kind::Unreadable, shown, None, error.to_string());
         Vec::new()
     })

@@ -242,7 +242,8 @@ impl Queues {
         if scene.is_unsure(place) {
             return self.count(queue, |progress| progress.behind += 1);
         }
-        let has = if position < self.next_of(queue) { "has the entry of another record" } else { "has no entry" };
+        let is_taken = self.files.entry_far(queue, position).is_some();
+        let has = if is_taken { "has the entry of another record" } else { "has no entry" };
         let what = format!("offset {position} {has}; the record at log offset {place} is not listed");
         self.found(queue, Kind::EntryMissing, position, what, scene);
     }

@@ -16,7 +16,7 @@ impl QueueIndex {
             let Ok(start) = name.parse::<u64>() else { continue };
             let path = self.directory.join(&name);
             let file_number = start / file_size;
-            if start >= end_at && start > 0 {
+            if start >= end_at {
                 self.remove_file(&path, file_number)?;
             } else if start + file_size > end_at {
                 let file = self.files.existing(&path)?;

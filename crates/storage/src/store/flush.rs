@@ -32,11 +32,16 @@ impl Store {
 
     /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
     pub fn checkpoint(&self) -> Result<(), StorageError> {
+        // Whoever takes files to be synced must be done before another says that they are.
+        let _one_at_a_time = self.flushing.lock();
+        self.checkpoint_while_flushing()
+    }
+
+    /// As `checkpoint`, for who holds `flushing`.
+    pub(super) fn checkpoint_while_flushing(&self) -> Result<(), StorageError> {
         // Entries of everything below `appended` are in their queues by the time it is advanced.
         let durable = self.watermarks().appended();
         self.index_staged()?;
-        // Whoever takes files to be synced must be done before another says that they are.
-        let _one_at_a_time = self.flushing.lock();
         self.flush_queues(0)?;
         let keys = self.key_index.as_ref().map_or(Ok(None), KeyIndex::flush)?;
         // What a failed sync leaves in the page cache only must never count as being on the disk.
@@ -46,7 +51,9 @@ impl Store {
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
         Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
-            .write(&self.options.disk, &self.options.directory)
+            .write(&self.options.disk, &self.options.directory)?;
+        self.checkpointed.store(durable.0, Ordering::Release);
+        Ok(())
     }
 
     /// Puts what was written into the files of queues on the disk: file by file, or if they are more than are open or not

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
@@ -61,6 +61,8 @@ impl Store {
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
+            checkpointed: AtomicU64::new(checkpoint.durable.map_or(0, |durable| durable.min(end).0)),
+            disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
             has_no_room: AtomicBool::new(false),
             metrics,
@@ -143,6 +145,7 @@ fn recover_indexes(
     let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
     let replay = Replay {
         segments,
+        start: entries_from.min(keys_from),
         durable,
         entries_from,
         keys_from,
@@ -153,7 +156,7 @@ fn recover_indexes(
         recovery,
         progress,
     };
-    let end = replay.run(entries_from.min(keys_from))?;
+    let end = replay.run()?;
     Ok(Recovered { queues, written_ends, key_index, end })
 }
 

@@ -8,8 +8,10 @@ use base::hash::key_hash;
 use base::metric::Metrics;
 use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use serde_json::json;
+use storage::check::{CheckOptions, Finding, Kind, check};
 use storage::disk::Disk;
-use storage::{AppendBatch, Entry, Options, ReadMode, StorageError, Store};
+use storage::{AppendBatch, Entry, Options, ReadMode, RetentionPolicy, StorageError, Store};
 
 /// Numbers that look random and follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -68,6 +70,9 @@ pub struct Model {
     /// Topics whose removal was begun and not acknowledged.
     going: BTreeSet<usize>,
     numbers: u64,
+    /// Retention took everything below, and was let take everything below the second.
+    first: u64,
+    may_go_below: u64,
     /// Acknowledged: survives a killed process.
     pub appended: u64,
     /// Acknowledged: survives a power cut.
@@ -78,17 +83,23 @@ pub struct Model {
 
 /// The options of a world, some of which follow from the seed.
 pub fn options(chance: &mut Chance, disk: Disk) -> Options {
+    let segment_size = chance.pick(&[1536, 4096, 4096, 16_384]);
+    let segments_kept = chance.pick(&[0, 1, 1, 2]);
     Options {
         disk,
         log_directory: chance.percent(20).then(|| PathBuf::from("/machine/log/commitlog")),
-        segment_size: chance.pick(&[1536, 4096, 4096, 16_384]),
-        queue_file_entries: chance.pick(&[8, 30, 120]),
+        segment_size,
+        queue_file_entries: chance.pick(&[4, 8, 30, 120]),
         gathered_entries: chance.pick(&[0, 5, 1 << 20]),
         open_queue_files: chance.pick(&[1, 2, 256]),
         key_index_slots: 16,
         key_index_entries: chance.pick(&[12, 40, 400]),
         recent_size: chance.pick(&[1, 1024]),
         delay_levels_ms: vec![1000],
+        retention: RetentionPolicy {
+            size: (segments_kept > 0).then_some(segments_kept * segment_size),
+            ..RetentionPolicy::default()
+        },
         ..Options::new(Path::new("/machine/data"))
     }
 }
@@ -111,9 +122,18 @@ impl World {
         assert!(end >= at_least, "the log ends at {end}, promised up to {at_least}");
         let mut model = model.clone();
         model.records.retain(|record| record.end <= end);
+        let first = store.log_first().0;
+        let may_go_below = model.may_go_below.max(model.first);
+        assert!(
+            (model.first..=may_go_below).contains(&first),
+            "begins at {first}, not {}..={may_go_below}",
+            model.first
+        );
+        model.first = first;
         let mut world = Self { store, model, options: options.clone() };
         world.settle()?;
         world.verify();
+        world.check();
         world.note_watermarks();
         Ok(world)
     }
@@ -144,7 +164,7 @@ impl World {
     pub fn append(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
         let mut batch = AppendBatch::default();
         let mut pushed = Vec::new();
-        for _ in 0..=chance.below(4) {
+        for _ in 0..chance.pick(&[1, 1, 2, 3, 4, 12]) {
             let (topic, queue) = (chance.below(TOPICS.len() as u64) as usize, chance.below(u64::from(QUEUES)) as u32);
             self.model.numbers += 1;
             let (number, size) = (self.model.numbers, chance.pick(&[0, 10, 100, 500]));
@@ -181,6 +201,25 @@ impl World {
         Ok(())
     }
 
+    /// To be called before `apply_retention`, so that a crash in between is judged right.
+    pub fn begin_retention(&mut self) {
+        let Options { retention, segment_size, .. } = &self.options;
+        if let Some(size) = retention.size {
+            // Whole segments, and the last one only if the log was above its size with it.
+            let end = self.store.watermarks().appended().0;
+            let may_go_below = (end + segment_size).saturating_sub(size + 1) / segment_size * segment_size;
+            self.model.may_go_below = self.model.may_go_below.max(may_go_below);
+        }
+    }
+
+    pub fn apply_retention(&mut self) -> Result<(), StorageError> {
+        self.store.apply_retention(Timestamp(0), 0)?;
+        let first = self.store.log_first().0;
+        assert!(first <= self.model.may_go_below.max(self.model.first), "the log begins at {first}");
+        self.model.first = first;
+        Ok(())
+    }
+
     /// To be called before `remove_topic`, so that a crash in between is judged right.
     pub fn begin_removal(&mut self, topic: usize) {
         self.model.going.insert(topic);
@@ -202,14 +241,17 @@ impl World {
     }
 
     pub fn write_document(&mut self, name: &'static str, version: u64) -> Result<(), StorageError> {
-        let text = format!("{{\"version\": {version}, \"fill\": \"{}\"}}", "-".repeat((version % 7 * 150) as usize));
-        self.store.write_document(name, &text)?;
+        let fill = "-".repeat((version % 7 * 150) as usize);
+        let topics: BTreeMap<_, _> = TOPICS.iter().map(|topic| (topic, json!({}))).collect();
+        let document = json!({ "version": version, "fill": fill, "topicConfigTable": topics });
+        self.store.write_document(name, &document.to_string())?;
         self.model.documents.insert(name, (Some(version), Vec::new()));
         Ok(())
     }
 
     pub fn close(&mut self) -> Result<(), StorageError> {
         self.store.close()?;
+        self.check();
         self.note_watermarks();
         Ok(())
     }
@@ -241,8 +283,10 @@ impl World {
         }
         self.verify_keys(end);
         for known in self.model.records.iter().filter(|known| known.end <= end) {
-            let bytes = self.store.record_at(LogOffset(known.place)).expect("reads").expect("a record at its place");
-            assert_is(&bytes, known);
+            match self.store.record_at(LogOffset(known.place)).expect("reads") {
+                Some(bytes) => assert_is(&bytes, known),
+                None => assert!(self.is_gone(known), "no record at {}", known.place),
+            }
         }
         for name in DOCUMENTS {
             let (acknowledged, tried) = self.model.documents.get(name).cloned().unwrap_or_default();
@@ -253,21 +297,71 @@ impl World {
         }
     }
 
+    /// What lies on the disk is as it should be: to be called when all that is known has been put there.
+    fn check(&self) {
+        let options = CheckOptions {
+            disk: self.options.disk.clone(),
+            directory: self.options.directory.clone(),
+            log_directory: self.options.log_directory.clone(),
+            segment_size: self.options.segment_size,
+            queue_file_entries: self.options.queue_file_entries,
+            key_index: self.options.key_index,
+            key_index_slots: self.options.key_index_slots,
+            key_index_entries: self.options.key_index_entries,
+            delay_levels_ms: self.options.delay_levels_ms.clone(),
+            live: false,
+        };
+        let report = check(&options, &mut |_| ()).expect("checks");
+        let wrong: Vec<_> = report.findings.iter().filter(|finding| !self.is_expected(finding)).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    /// Whether a finding tells of something that was done to the store.
+    fn is_expected(&self, finding: &Finding) -> bool {
+        let was_removed = |topic: usize| self.model.lives[topic] > 0;
+        match finding.kind {
+            Kind::NotStopped | Kind::TopicsEmpty => true,
+            // What is newer than the last checkpoint of an open store.
+            Kind::EntriesBehind | Kind::KeysBehind => true,
+            // What a power cut left of the log's end, and of a document that was being replaced.
+            Kind::SetAside => true,
+            Kind::UnknownFile => finding.file.starts_with("config/") && finding.file.ends_with(".tmp"),
+            Kind::TopicsMissing => self.model.documents.values().all(|(acknowledged, _)| acknowledged.is_none()),
+            Kind::EarlierLife | Kind::QueueUnlisted => {
+                (0..TOPICS.len()).any(|topic| was_removed(topic) && finding.file.contains(TOPICS[topic]))
+            }
+            _ => false,
+        }
+    }
+
     fn verify_queue(&self, topic: usize, queue: u32, end: u64) {
         let life = self.model.lives[topic];
         let of_queue = |known: &&Known| known.topic == topic && known.queue == queue && known.life == life;
-        let expected: Vec<_> = self.model.records.iter().filter(of_queue).filter(|known| known.end <= end).collect();
+        let all: Vec<_> = self.model.records.iter().filter(of_queue).filter(|known| known.end <= end).collect();
+        let gone = all.iter().filter(|known| self.is_gone(known)).count();
+        let expected = &all[gone..];
         let index = self.store.queue(&Self::name(topic), QueueId(queue));
         let bounds = (index.first().0, index.end().0);
         let what = format!("{}/{queue} in life {life}", TOPICS[topic]);
-        assert_eq!(bounds, (0, expected.len() as u64), "first and end of {what}, log to {end}");
+        assert_eq!(
+            bounds,
+            (gone as u64, all.len() as u64),
+            "first and end of {what}, log {} to {end}",
+            self.model.first
+        );
         let entries = self.entries(topic, queue);
         assert_eq!(entries.len(), expected.len(), "entries of {what}");
         let found = self.store.read(&entries, ReadMode::MayWait).expect("reads records");
         for (number, known) in expected.iter().enumerate() {
-            assert_eq!((known.offset, entries[number].log_offset.0), (number as u64, known.place), "{what}");
+            let offset = (gone + number) as u64;
+            assert_eq!((known.offset, entries[number].log_offset.0), (offset, known.place), "{what}");
             assert_is(found[number].as_ref().expect("a whole record"), known);
         }
+    }
+
+    /// Whether retention took the record.
+    fn is_gone(&self, known: &Known) -> bool {
+        known.place < self.store.log_first().0
     }
 
     fn entries(&self, topic: usize, queue: u32) -> Vec<Entry> {
@@ -294,7 +388,8 @@ impl World {
     }
 
     fn verify_keys(&self, end: u64) {
-        let written: Vec<_> = self.model.records.iter().filter(|known| known.end <= end).collect();
+        let is_there = |known: &&Known| known.end <= end && !self.is_gone(known);
+        let written: Vec<_> = self.model.records.iter().filter(is_there).collect();
         let mut expected: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for known in &written {
             for key in keys_of(known.number) {
@@ -305,8 +400,9 @@ impl World {
             let mut found = Vec::new();
             let all = (Timestamp(0), Timestamp(u64::MAX / 2));
             let accept = |place: LogOffset| {
-                found.push(place.0);
-                Ok(true)
+                let is_there = place >= self.store.log_first();
+                found.extend(is_there.then_some(place.0));
+                Ok(is_there)
             };
             self.store.find_by_key(hash, all, 1000, accept).expect("finds");
             assert_eq!(found, places, "places of key {hash}, log to {end}");

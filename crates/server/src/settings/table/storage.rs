@@ -79,8 +79,11 @@ section!(Retention, "retention", "How long messages are kept" {
         "Hours of the day, in UTC, in which old files are deleted",
         "the quiet part of the day",
         same("deleteWhen");
+    size: u64 = "0", Kind::Bytes { min: 0, max: 1 << 50 },
+        "Bytes of the log above which the oldest files are deleted at any hour, whatever their age; 0 for no limit",
+        "age and disk use decide, as in RocketMQ";
     check_interval: Duration = "10s", times_ms(100, 86_400_000),
-        "How often age and disk use are looked at",
+        "How often age, size and disk use are looked at",
         "as in RocketMQ; a disk does not fill much faster",
         milliseconds("cleanResourceInterval");
     disk_used_percent: u32 = "75", PERCENT,

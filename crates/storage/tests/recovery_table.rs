@@ -1,0 +1,284 @@
+//! The table at the head of `recover.rs`, row by row: every kind of damage at every record of a log of several segments, below
+//! and above what is known to be durable.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::record::{Draft, Record};
+use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use storage::disk::{Disk, MemoryDisk};
+use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, StorageError, Store};
+
+const SEGMENT_SIZE: u64 = 1536;
+const RECORDS: u64 = 15;
+
+/// How the last process ended, and so what is known to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Killed before any checkpoint: nothing is.
+    KilledAbove,
+    /// Killed after a checkpoint of everything; queues and keys are gone, so that the log is read again.
+    KilledBelow,
+    /// Stopped in good order; queues and keys are gone as well.
+    Orderly,
+}
+
+/// What is at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Whole,
+    Zeroes,
+    /// The record's body is not what was stored; its size leads to the next.
+    BodyDamaged,
+    /// Nothing leads from here to the next.
+    HeadDamaged,
+    /// The bodies of this record and the next, or the filler after it.
+    NextDamagedToo,
+    /// The filler after the record.
+    FillerDamaged,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Kept,
+    KeepsItsPlace,
+    EndsHere,
+    Refused,
+}
+
+/// The table.
+const fn expected(place: Place, stop: Stop) -> Outcome {
+    match (place, stop) {
+        (Place::Whole, _) => Outcome::Kept,
+        (Place::Zeroes, _) | (_, Stop::KilledAbove) => Outcome::EndsHere,
+        (Place::BodyDamaged, _) => Outcome::KeepsItsPlace,
+        (Place::HeadDamaged | Place::NextDamagedToo | Place::FillerDamaged, _) => Outcome::Refused,
+    }
+}
+
+fn options(memory: &MemoryDisk) -> Options {
+    Options {
+        disk: Disk::new(memory.clone()),
+        segment_size: SEGMENT_SIZE,
+        queue_file_entries: 8,
+        key_index_slots: 16,
+        key_index_entries: 40,
+        recent_size: 1,
+        ..Options::new(Path::new("/data"))
+    }
+}
+
+fn open(memory: &MemoryDisk) -> Result<(Store, Recovery), StorageError> {
+    Store::open(options(memory), Arc::default(), &mut |_| ())
+}
+
+fn queue(store: &Store) -> Arc<QueueIndex> {
+    store.queue(&TopicName::trusted("orders"), QueueId(0))
+}
+
+fn body_of(number: u64) -> Vec<u8> {
+    vec![b'a' + number as u8; 150 + 20 * (number as usize % 4)]
+}
+
+/// Appends record `number` and gives where it begins and ends.
+fn append(store: &Store, number: u64) -> (u64, u64) {
+    append_body(store, &body_of(number))
+}
+
+fn append_body(store: &Store, body: &[u8]) -> (u64, u64) {
+    let draft = Draft {
+        topic: "orders",
+        queue: QueueId(0),
+        flag: 0,
+        system_flag: 0,
+        born_timestamp: Timestamp(5),
+        born_host: "127.0.0.1:1".parse().expect("address"),
+        store_host: "127.0.0.1:2".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: &[],
+    };
+    let mut batch = AppendBatch::default();
+    batch.push(&queue(store), &draft, 0);
+    let size = batch.size() as u64;
+    let (appended, _) = store.append(batch, Timestamp(1000)).expect("appends");
+    store.write_staged().expect("writes");
+    let start = appended.records[0].log_offset.0;
+    (start, start + size)
+}
+
+/// A log and where its records are.
+fn build(stop: Stop) -> (MemoryDisk, Vec<(u64, u64)>) {
+    let memory = MemoryDisk::new();
+    let (store, _) = open(&memory).expect("opens");
+    let places = (0..RECORDS).map(|number| append(&store, number)).collect();
+    match stop {
+        Stop::KilledAbove => return (memory, places),
+        Stop::KilledBelow => store.checkpoint().expect("checkpoint"),
+        Stop::Orderly => store.close().expect("closes"),
+    }
+    drop(store);
+    for part in ["consumequeue", "index"] {
+        Disk::new(memory.clone()).remove_directory(&Path::new("/data").join(part)).expect("removes");
+    }
+    (memory, places)
+}
+
+fn segment_path(offset: u64) -> PathBuf {
+    PathBuf::from(format!("/data/commitlog/{:020}", offset / SEGMENT_SIZE * SEGMENT_SIZE))
+}
+
+fn flip(memory: &MemoryDisk, offset: u64) {
+    assert!(memory.flip_bit(&segment_path(offset), offset % SEGMENT_SIZE, 3));
+}
+
+/// Damages the log at record `number`; `None` if there can be no such damage there. Gives the place and its segment's path.
+fn damage(memory: &MemoryDisk, places: &[(u64, u64)], number: usize, place: Place) -> Option<u64> {
+    let (start, end) = places[number];
+    let next = places.get(number + 1).map(|(next, _)| *next);
+    let has_filler = next.is_some_and(|next| next != end);
+    match place {
+        Place::Whole => {}
+        Place::Zeroes => {
+            let file = Disk::new(memory.clone()).open(&segment_path(start)).expect("opens");
+            file.write_at(&vec![0; (end - start) as usize], start % SEGMENT_SIZE).expect("writes");
+        }
+        Place::BodyDamaged => flip(memory, end - 40),
+        Place::HeadDamaged => flip(memory, start + 5),
+        Place::NextDamagedToo => {
+            next?;
+            flip(memory, end - 40);
+            flip(memory, if has_filler { end + 5 } else { places[number + 1].1 - 40 });
+        }
+        Place::FillerDamaged if has_filler => {
+            flip(memory, end + 5);
+            return Some(end);
+        }
+        Place::FillerDamaged => return None,
+    }
+    Some(start)
+}
+
+/// Everything below `end` is served and right, but for `lost`.
+fn verify(store: &Store, end: u64, lost: Option<u64>) {
+    let index = queue(store);
+    assert_eq!((index.first(), index.end()), (QueueOffset(0), QueueOffset(end)));
+    for number in 0..end {
+        let entry = index.entry(QueueOffset(number)).expect("reads").expect("an entry");
+        let bytes = store.read(&[entry], ReadMode::MayWait).expect("reads").pop().flatten();
+        assert_eq!(bytes.is_none(), lost == Some(number), "record {number}");
+        if let Some(bytes) = bytes {
+            assert_eq!(Record::decode(&bytes).expect("decodes").body, body_of(number));
+        }
+    }
+}
+
+fn check(stop: Stop, number: usize, place: Place) -> Option<()> {
+    let (memory, places) = build(stop);
+    let at = damage(&memory, &places, number, place)?;
+    let opened = open(&memory);
+    let outcome = expected(place, stop);
+    let what = format!("{place:?} at record {number}, {stop:?}");
+    if outcome == Outcome::Refused {
+        let path = match opened {
+            Err(StorageError::Damaged { path, .. }) => path,
+            other => panic!("{what}: {other:?}"),
+        };
+        assert_eq!(path, segment_path(at), "{what}");
+        return Some(());
+    }
+    let (store, recovery) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (mut end, mut lost) = (RECORDS, None);
+    match outcome {
+        Outcome::KeepsItsPlace => lost = Some(number as u64),
+        Outcome::EndsHere => {
+            end = number as u64 + u64::from(place == Place::FillerDamaged);
+            assert_eq!(store.watermarks().appended(), LogOffset(at), "{what}");
+        }
+        _ => assert_eq!(recovery.cut_bytes, 0, "{what}"),
+    }
+    assert_eq!(recovery.damaged, lost.map(|_| LogOffset(at)).into_iter().collect::<Vec<_>>(), "{what}");
+    verify(&store, end, lost);
+    append(&store, end);
+    store.close().expect("closes");
+    drop(store);
+    let (store, _) = open(&memory).expect("opens again");
+    verify(&store, end + 1, lost);
+    Some(())
+}
+
+#[test]
+fn every_place_of_the_log_goes_by_the_table() {
+    let places = [
+        Place::Whole,
+        Place::Zeroes,
+        Place::BodyDamaged,
+        Place::HeadDamaged,
+        Place::NextDamagedToo,
+        Place::FillerDamaged,
+    ];
+    let (_, records) = build(Stop::Orderly);
+    let in_segment = |segment: u64| records.iter().filter(|(start, _)| start / SEGMENT_SIZE == segment).count();
+    let last = records[records.len() - 1].0 / SEGMENT_SIZE;
+    // Each segment, the last one too, has a first, a middle and a last record.
+    assert!(last >= 2 && (0..=last).all(|segment| in_segment(segment) >= 3));
+    for stop in [Stop::KilledAbove, Stop::KilledBelow, Stop::Orderly] {
+        for place in places {
+            let tried = (0..records.len()).filter_map(|number| check(stop, number, place)).count();
+            let fillers = last as usize;
+            let can_be = match place {
+                Place::NextDamagedToo => records.len() - 1,
+                Place::FillerDamaged => fillers,
+                _ => records.len(),
+            };
+            assert_eq!(tried, can_be, "{place:?}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_segment_stops_the_start_below_durable_and_ends_the_log_above() {
+    for stop in [Stop::KilledAbove, Stop::KilledBelow, Stop::Orderly] {
+        let (_, places) = build(stop);
+        let last = places[places.len() - 1].0 / SEGMENT_SIZE;
+        for missing in 1..last {
+            let (memory, places) = build(stop);
+            let base = missing * SEGMENT_SIZE;
+            Disk::new(memory.clone()).remove_file(&segment_path(base)).expect("removes");
+            let opened = open(&memory);
+            if stop == Stop::KilledAbove {
+                let (store, recovery) = opened.expect("opens");
+                assert_eq!(store.watermarks().appended(), LogOffset(base));
+                assert!(recovery.set_aside.len() as u64 >= last - missing);
+                let end = places.iter().filter(|(start, _)| *start < base).count() as u64;
+                verify(&store, end, None);
+                append(&store, end);
+                verify(&store, end + 1, None);
+            } else {
+                assert!(matches!(opened, Err(StorageError::Damaged { .. })), "{stop:?}, segment {missing}");
+            }
+        }
+    }
+}
+
+#[test]
+fn recovery_tells_how_far_it_is_within_a_segment_too() {
+    let memory = MemoryDisk::new();
+    let at = |memory: &MemoryDisk| Options { segment_size: 64 << 20, ..options(memory) };
+    let (store, _) = Store::open(at(&memory), Arc::default(), &mut |_| ()).expect("opens");
+    let body = vec![b'x'; 1 << 20];
+    for _ in 0..40 {
+        append_body(&store, &body);
+    }
+    let end = store.watermarks().appended().0;
+    drop(store);
+    let mut told = Vec::new();
+    Store::open(at(&memory), Arc::default(), &mut |progress| told.push((progress.done, progress.total)))
+        .expect("opens");
+    let done: Vec<_> = told.iter().map(|(done, _)| done >> 20).collect();
+    assert_eq!(done, [16, 32, 40]);
+    assert_eq!(told.last(), Some(&(end, 64 << 20)));
+}
