@@ -16,6 +16,8 @@ const NOTED_HEAD: &str =
     "# Instructions of each benchmark in benches/hot.rs; cargo xtask instructions --update writes this file.\n";
 /// Where the counts of a run are left.
 const COUNTS_FOLDER: &str = "target/gungraun/benches";
+/// What is missing, and the remedy.
+pub const NO_VALGRIND: &str = "valgrind is not installed, and counts the instructions: apt-get install valgrind";
 /// Percent more than noted that fails.
 const MORE_MAX: u64 = 5;
 
@@ -56,10 +58,15 @@ pub fn run(mode: Mode) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
+/// Whether instructions can be counted here.
+pub fn valgrind_is_installed() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok()
+}
+
 /// The program that starts callgrind for each benchmark; it has to be of the version that the benchmarks are built with.
 fn runner() -> Result<PathBuf, String> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return Err("valgrind is not installed, and counts the instructions: apt-get install valgrind".to_owned());
+    if !valgrind_is_installed() {
+        return Err(NO_VALGRIND.to_owned());
     }
     let lock = read("Cargo.lock")?;
     let version = version_of("gungraun", &lock).ok_or("gungraun is not in Cargo.lock: cargo update --workspace")?;

@@ -16,8 +16,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                         check the rules of the house and report the longest files and functions
-  test [--quick]               tidy, clippy, tests, fuzz replay, release build, conformance suites
-                               (--quick leaves out the last two)
+  test [--quick]               tidy, clippy, tests, fuzz replay, instructions, release build, conformance suites
+                               (--quick leaves out the last three)
   ci                           versions of the tools, then the same as test
   fuzz [TARGET] [--seconds N]  fuzz one target, or each after the other (60 seconds each)
   instructions [--update]      count the instructions of the hot functions; fail where one takes over 5 % more than noted

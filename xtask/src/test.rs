@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::instructions;
 use crate::repository::root;
 use crate::steps::{self, Action, Step};
 use crate::tidy;
@@ -17,10 +18,11 @@ pub enum Extent {
 
 /// Runs the steps.
 pub fn run(extent: Extent) -> Result<(), String> {
-    steps::run(plan(extent, root().join("conformance/Cargo.toml").exists()))
+    let has_valgrind = instructions::valgrind_is_installed();
+    steps::run(plan(extent, root().join("conformance/Cargo.toml").exists(), has_valgrind))
 }
 
-fn plan(extent: Extent, has_conformance: bool) -> Vec<Step> {
+fn plan(extent: Extent, has_conformance: bool, has_valgrind: bool) -> Vec<Step> {
     let mut steps = vec![
         Step { name: "tidy", action: Action::Call(tidy::run) },
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
@@ -28,6 +30,11 @@ fn plan(extent: Extent, has_conformance: bool) -> Vec<Step> {
         Step::cargo("fuzz replay", "test --manifest-path fuzz/Cargo.toml --package fuzz-targets"),
     ];
     if extent == Extent::Full {
+        steps.push(if has_valgrind {
+            Step { name: "instructions", action: Action::Call(|| instructions::run(instructions::Mode::Compare)) }
+        } else {
+            Step { name: "instructions", action: Action::Skip(instructions::NO_VALGRIND.to_owned()) }
+        });
         steps.push(Step::cargo("release build", "build --release --bin sluice"));
         steps.push(if has_conformance {
             Step::cargo("conformance", "test --release --package conformance")
@@ -80,16 +87,19 @@ fn version(tool: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn names(extent: Extent, has_conformance: bool) -> Vec<(&'static str, bool)> {
+    fn names(extent: Extent, has_tools: bool) -> Vec<(&'static str, bool)> {
         let is_skipped = |step: &Step| matches!(step.action, Action::Skip(_));
-        plan(extent, has_conformance).iter().map(|step| (step.name, is_skipped(step))).collect()
+        plan(extent, has_tools, has_tools).iter().map(|step| (step.name, is_skipped(step))).collect()
     }
 
     #[test]
     fn quick_leaves_out_what_needs_a_release_build() {
         let quick = [("tidy", false), ("clippy", false), ("tests", false), ("fuzz replay", false)];
         assert_eq!(names(Extent::Quick, true), quick);
-        let full = |is_skipped| [&quick[..], &[("release build", false), ("conformance", is_skipped)]].concat();
+        let full = |is_skipped| {
+            [&quick[..], &[("instructions", is_skipped), ("release build", false), ("conformance", is_skipped)]]
+                .concat()
+        };
         assert_eq!(names(Extent::Full, true), full(false));
         assert_eq!(names(Extent::Full, false), full(true));
     }

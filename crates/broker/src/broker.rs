@@ -70,8 +70,8 @@ pub struct Options {
 pub trait Host: Send + Sync + std::fmt::Debug {
     /// Something was staged: the log has to be written.
     fn log_changed(&self);
-    /// Someone waits for a sync.
-    fn sync_wanted(&self);
+    /// This many wait for a sync.
+    fn sync_wanted(&self, waiting: usize);
     /// Topics were made or changed: name servers have to hear of it, documents to be written.
     fn topics_changed(&self);
 }
@@ -242,9 +242,9 @@ impl Broker {
 
     /// Calls `bell` once `watermark` passes `offset`, or when the log accepts no more writes.
     pub fn when(&self, watermark: Watermark, offset: LogOffset, bell: Waker) {
-        self.store.when(watermark, offset, bell);
+        let waiting = self.store.when(watermark, offset, bell);
         if watermark == Watermark::Durable {
-            self.host.sync_wanted();
+            self.host.sync_wanted(waiting);
         }
     }
 

@@ -4,20 +4,23 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use broker::{Broker, Host};
-use storage::{DiskState, RetentionOutcome};
+use parking_lot::Mutex;
+use storage::{DiskState, RetentionOutcome, Store};
 use tokio::sync::Notify;
 
 use crate::clock;
+use crate::group_commit::GroupCommit;
 
 /// How long appended bytes gather before the kernel is asked to write them.
 const WRITE_BACK_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a sync waits for what is on its way to the writer.
+const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
 /// How long keys gather before they are indexed.
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the next segment is looked after.
@@ -52,11 +55,23 @@ pub(crate) struct Intervals {
     pub(crate) retention: Duration,
 }
 
+/// What the thread that appended it writes itself, bytes. A lone sender's time is mostly the way to the writer and back; more
+/// than this is better written by another thread while this one decodes what comes next.
+const WRITE_HERE_MAX: usize = 16 * 1024;
+/// A write that takes this long has waited for something: from then on the writer does the waiting.
+const SLOW_WRITE: Duration = Duration::from_millis(10);
+/// Until this long after a slow write.
+const SLOW_PERIOD: Duration = Duration::from_secs(1);
+
 /// The broker's way to its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
+    broker: OnceLock<Weak<Broker>>,
+    slow_until: Mutex<Option<Instant>>,
     writer: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
+    /// The syncer is rung for no fewer waiting senders than this.
+    syncer_expects: AtomicUsize,
     housekeeper: OnceLock<Thread>,
     /// Rung for whoever registers at name servers.
     pub(crate) topics: Notify,
@@ -66,17 +81,37 @@ pub(crate) struct Bells {
 
 impl Host for Bells {
     fn log_changed(&self) {
-        ring(&self.writer);
+        if !self.is_written_here() {
+            ring(&self.writer);
+        }
     }
 
-    fn sync_wanted(&self) {
-        ring(&self.syncer);
+    fn sync_wanted(&self, waiting: usize) {
+        if waiting >= self.syncer_expects.load(Ordering::Acquire) {
+            ring(&self.syncer);
+        }
     }
 
     fn topics_changed(&self) {
         self.topics_unsaved.store(true, Ordering::Release);
         ring(&self.housekeeper);
         self.topics.notify_waiters();
+    }
+}
+
+impl Bells {
+    /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
+    fn is_written_here(&self) -> bool {
+        let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return false };
+        let began = Instant::now();
+        if self.slow_until.lock().is_some_and(|until| began < until) {
+            return false;
+        }
+        let is_written = broker.store().write_if_little(WRITE_HERE_MAX).unwrap_or(false);
+        if began.elapsed() > SLOW_WRITE {
+            *self.slow_until.lock() = Some(began + SLOW_PERIOD);
+        }
+        is_written
     }
 }
 
@@ -96,6 +131,7 @@ impl Background {
     /// Starts all threads. Their log lines are marked with the span that is entered.
     pub(crate) fn start(broker: &Arc<Broker>, bells: &Arc<Bells>, intervals: Intervals) -> io::Result<Self> {
         let mut background = Self { bells: bells.clone(), threads: Vec::new() };
+        let _ = bells.broker.set(Arc::downgrade(broker));
         let writer = background.spawn("log-writer", broker, write_log)?;
         let _ = bells.writer.set(writer);
         let syncer =
@@ -144,6 +180,19 @@ impl Background {
 }
 
 impl Bells {
+    /// Parks the syncer until `count` senders wait for a sync, for `limit` at most.
+    fn wait_for_senders(&self, store: &Store, count: usize, limit: Duration) {
+        let began = Instant::now();
+        self.syncer_expects.store(count, Ordering::Release);
+        while store.waiting_for_sync() < count && !self.is_stopping() {
+            match limit.checked_sub(began.elapsed()) {
+                Some(rest) if !rest.is_zero() => thread::park_timeout(rest),
+                _ => break,
+            }
+        }
+        self.syncer_expects.store(usize::MAX, Ordering::Release);
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -163,24 +212,35 @@ fn write_log(broker: &Broker, bells: &Bells) {
     }
 }
 
-/// Syncs as soon as someone waits for it, and every so often if nobody does. While one sync runs, more gather for the next.
+/// Syncs when someone waits for it, and every so often if nobody does. While one sync runs, more gather for the next.
 fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
+    let store = broker.store();
+    let mut group_commit = GroupCommit::default();
     let mut last = Instant::now();
     while !bells.is_stopping() {
-        if !broker.store().sync_is_wanted() {
-            thread::park_timeout(interval.saturating_sub(last.elapsed()).max(Duration::from_millis(1)));
-            if !broker.store().sync_is_wanted() && last.elapsed() < interval {
+        let waiting = store.waiting_for_sync();
+        if waiting == 0 {
+            let rest = interval.saturating_sub(last.elapsed()).max(Duration::from_millis(1));
+            bells.wait_for_senders(store, 1, rest);
+            if last.elapsed() < interval {
                 continue;
             }
+        } else if let Some((expected, pause)) = group_commit.pause(waiting) {
+            bells.wait_for_senders(store, expected, pause);
         }
         last = Instant::now();
-        if let Err(error) = broker.store().sync() {
-            tracing::error!(%error, "the log cannot be synced; nothing more is accepted");
-            return;
-        }
-        if broker.store().sync_is_wanted() {
-            // What they wait for is not written yet: the writer will be here in a moment.
-            thread::park_timeout(Duration::from_micros(50));
+        let waiting = store.waiting_for_sync();
+        let durable = store.watermarks().durable();
+        match store.sync() {
+            Ok(reached) if reached == durable && waiting > 0 => {
+                // What they wait for is not written yet: the writer will be here in a moment.
+                thread::park_timeout(UNWRITTEN_PAUSE);
+            }
+            Ok(_) => group_commit.note(waiting, store.waiting_for_sync(), last.elapsed()),
+            Err(error) => {
+                tracing::error!(%error, "the log cannot be synced; nothing more is accepted");
+                return;
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
@@ -70,10 +70,10 @@ impl Drive {
     }
 
     /// Drives `session` over `socket` until one of them ends.
-    pub(crate) async fn run(mut self, socket: TcpStream, mut session: impl Session, bell: Arc<Bell>, peer: String) {
+    pub(crate) async fn run(mut self, mut socket: TcpStream, mut session: impl Session, bell: Arc<Bell>, peer: String) {
         self.traffic.connections.add(1);
         self.traffic.connections_accepted.add(1);
-        let end = self.exchange(&socket, &mut session, &bell).await;
+        let end = self.exchange(&mut socket, &mut session, &bell).await;
         session.closed(clock::now());
         self.traffic.connections.subtract(1);
         match end {
@@ -87,7 +87,7 @@ impl Drive {
         }
     }
 
-    async fn exchange(&mut self, socket: &TcpStream, session: &mut impl Session, bell: &Bell) -> End {
+    async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, bell: &Bell) -> End {
         let mut input = BytesMut::new();
         // Whether `input` has frames that the session had no room to answer.
         let mut is_held = false;
@@ -126,7 +126,7 @@ impl Drive {
                     match ready {
                         Ok(ready) if ready.is_readable() && session.wants_input() && !stopping => {
                             idle_since = tokio::time::Instant::now();
-                            match self.read(socket, session, &mut input) {
+                            match self.read(socket, session, &mut input).await {
                                 Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
                                 Ok(false) => return End::Quiet,
                                 Err(end) => { let _ = self.write(socket, session); return end; }
@@ -149,21 +149,33 @@ impl Drive {
     }
 
     /// Reads once and hands what came to the session. `false`: the peer closed.
-    fn read(&self, socket: &TcpStream, session: &mut impl Session, input: &mut BytesMut) -> Result<bool, End> {
+    async fn read(
+        &self,
+        socket: &mut TcpStream,
+        session: &mut impl Session,
+        input: &mut BytesMut,
+    ) -> Result<bool, End> {
         if input.is_empty() {
             *input = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         if input.capacity() - input.len() < READ_SIZE / 4 {
             input.reserve(READ_SIZE);
         }
-        let outcome = match socket.try_read_buf(input) {
-            Ok(0) => Ok(false),
-            Ok(count) => {
+        // Polled once. Unlike `try_read_buf` it takes a read that does not fill the buffer as the end of what is there: the next
+        // turn waits, and does not first ask the system once more.
+        let read = tokio::select! {
+            biased;
+            read = socket.read_buf(input) => Some(read),
+            () = std::future::ready(()) => None,
+        };
+        let outcome = match read {
+            Some(Ok(0)) => Ok(false),
+            Some(Ok(count)) => {
                 self.traffic.bytes_received.add(count as u64);
                 self.receive(session, input).map(|()| true)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(End::Io(error)),
+            Some(Err(error)) => Err(End::Io(error)),
+            None => Ok(true),
         };
         if input.is_empty() {
             // An idle connection keeps no buffer.

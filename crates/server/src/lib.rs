@@ -11,6 +11,7 @@ mod directories;
 pub mod doctor;
 mod drive;
 mod error;
+mod group_commit;
 pub mod logging;
 mod name_server_process;
 mod net;

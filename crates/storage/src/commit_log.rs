@@ -40,7 +40,7 @@ pub(crate) struct CommitLog {
     segments: RwLock<Vec<Arc<Segment>>>,
     tail: Mutex<Tail>,
     staged: Mutex<Vec<Staged>>,
-    /// Held while staged batches are written, so that they come in order.
+    /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
     staged_size: AtomicUsize,
     watermarks: Arc<Watermarks>,
@@ -234,13 +234,48 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index.
-    /// Returns whether there was anything.
+    /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index. Waits for whoever
+    /// else writes. Returns whether there was anything.
     pub(crate) fn write_staged(&self, mut written: impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
-        let _in_order = self.writing.lock();
+        let mut any = false;
+        loop {
+            let guard = self.writing.lock();
+            any |= self.write_taken(&mut written)?;
+            drop(guard);
+            if self.nothing_is_staged() {
+                return Ok(any);
+            }
+        }
+    }
+
+    /// The same if that is at most `limit` bytes and without waiting for another who writes. `false`: it is more, and still
+    /// to be written. `true`: all that was staged before the call is written or about to be.
+    pub(crate) fn write_if_little(
+        &self,
+        limit: usize,
+        mut written: impl FnMut(Arc<Appended>),
+    ) -> Result<bool, StorageError> {
+        while self.staged_size() <= limit {
+            // Whoever writes looks again once the lock is free, and so finds what could not be written here.
+            let Some(guard) = self.writing.try_lock() else { return Ok(true) };
+            self.write_taken(&mut written)?;
+            drop(guard);
+            if self.nothing_is_staged() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn nothing_is_staged(&self) -> bool {
+        self.staged.lock().is_empty()
+    }
+
+    /// Takes what is staged and writes it. The caller holds `writing`.
+    fn write_taken(&self, written: &mut impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
+        self.check_poison()?;
         let staged = std::mem::take(&mut *self.staged.lock());
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
-        self.check_poison()?;
         let end = last.batch.end;
         let start = first.pieces.first().map_or(end.0, |(offset, _)| *offset);
         if let Err(error) = self.write_pieces(&staged) {

@@ -191,7 +191,8 @@ impl Store {
         self.log.record_size_max()
     }
 
-    /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written (`write_staged`).
+    /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written
+    /// (`write_staged`, `write_if_little`).
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
@@ -211,11 +212,19 @@ impl Store {
 
     /// Writes what was appended and makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
-        self.log.write_staged(|batch| {
-            if self.key_index.is_some() {
-                self.unindexed.lock().push_back(batch);
-            }
-        })
+        self.log.write_staged(|batch| self.remember_keys(batch))
+    }
+
+    /// The same if it is at most `limit` bytes, without waiting for another who writes. `false`: it is more, and still to be
+    /// written.
+    pub fn write_if_little(&self, limit: usize) -> Result<bool, StorageError> {
+        self.log.write_if_little(limit, |batch| self.remember_keys(batch))
+    }
+
+    fn remember_keys(&self, batch: Arc<Appended>) {
+        if self.key_index.is_some() {
+            self.unindexed.lock().push_back(batch);
+        }
     }
 
     /// Indexes the keys of what was written. What fails is tried again next time; no checkpoint is made before it has
@@ -251,14 +260,14 @@ impl Store {
         self.log.start_write_back()
     }
 
-    /// Whether someone waits for a sync.
-    pub fn sync_is_wanted(&self) -> bool {
-        self.log.waiters().any_for_durable()
+    /// How many wait for a sync.
+    pub fn waiting_for_sync(&self) -> usize {
+        self.log.waiters().count(Watermark::Durable)
     }
 
-    /// Calls `waker` once `watermark` passes `offset`, or when the log is poisoned.
-    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) {
-        self.log.waiters().register(self.watermarks(), watermark, offset, waker);
+    /// Calls `waker` once `watermark` passes `offset`, or when the log is poisoned. Returns how many wait for that watermark.
+    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
+        self.log.waiters().register(self.watermarks(), watermark, offset, waker)
     }
 
     /// Why no more writes are accepted, if that is so.

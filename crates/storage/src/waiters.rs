@@ -22,15 +22,23 @@ impl Waiters {
         }
     }
 
-    /// Calls `waker` once `watermark` is at `offset` or beyond; at once if it already is.
-    pub(crate) fn register(&self, watermarks: &Watermarks, watermark: Watermark, offset: LogOffset, waker: Waker) {
+    /// Calls `waker` once `watermark` is at `offset` or beyond; at once if it already is. Returns how many wait then.
+    pub(crate) fn register(
+        &self,
+        watermarks: &Watermarks,
+        watermark: Watermark,
+        offset: LogOffset,
+        waker: Waker,
+    ) -> usize {
         let mut waiting = self.list(watermark).lock();
         if watermarks.get(watermark) >= offset {
+            let count = waiting.len();
             drop(waiting);
             waker.wake();
-            return;
+            return count;
         }
         waiting.push((offset, waker));
+        waiting.len()
     }
 
     /// Wakes those whose place `reached` has passed.
@@ -41,9 +49,9 @@ impl Waiters {
         }
     }
 
-    /// Whether anyone waits for a sync.
-    pub(crate) fn any_for_durable(&self) -> bool {
-        !self.durable.lock().is_empty()
+    /// How many wait for `watermark`.
+    pub(crate) fn count(&self, watermark: Watermark) -> usize {
+        self.list(watermark).lock().len()
     }
 
     /// Wakes everyone: the log is poisoned and nothing will be reached any more.

@@ -72,6 +72,44 @@ fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
     (appended.records[0].queue_offset, appended.records[0].log_offset)
 }
 
+/// Whoever finds another writing leaves its batch to that one, who must not miss it.
+#[test]
+fn whatever_several_threads_stage_is_written_by_one_of_them() {
+    const THREADS: u32 = 4;
+    const BATCHES: u64 = 2000;
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    std::thread::scope(|scope| {
+        for queue in 0..THREADS {
+            let store = &store;
+            scope.spawn(move || {
+                let index = store.queue(&topic(), QueueId(queue));
+                for number in 0..BATCHES {
+                    let mut batch = AppendBatch::default();
+                    batch.push(&index, &draft(&body_of(queue, number), queue), 0);
+                    store.append(batch, Timestamp(1000)).expect("appends");
+                    assert!(store.write_if_little(usize::MAX).expect("writes"));
+                }
+            });
+        }
+    });
+    assert_eq!(store.staged_size(), 0);
+    assert!((0..THREADS).all(|queue| verify_queue(&store, queue) == BATCHES));
+}
+
+#[test]
+fn what_is_not_little_is_left_to_the_writer() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let mut batch = AppendBatch::default();
+    batch.push(&store.queue(&topic(), QueueId(0)), &draft(&body_of(0, 0), 0), 0);
+    store.append(batch, Timestamp(1000)).expect("appends");
+    assert!(!store.write_if_little(10).expect("nothing fails"));
+    assert!(store.staged_size() > 0);
+    assert!(store.write_staged().expect("writes"));
+    assert_eq!(verify_queue(&store, 0), 1);
+}
+
 /// Every message of a queue is where it was put, whole; returns how many there are.
 fn verify_queue(store: &Store, queue: u32) -> u64 {
     let index = store.queue(&topic(), QueueId(queue));
@@ -456,7 +494,7 @@ fn watchers_and_waiters_are_woken_once_their_time_has_come() {
     assert_eq!(arrival.0.load(Ordering::SeqCst), 1);
     store.when(Watermark::Durable, store.watermarks().appended(), durable.clone().into());
     assert_eq!(durable.0.load(Ordering::SeqCst), 0);
-    assert!(store.sync_is_wanted());
+    assert_eq!(store.waiting_for_sync(), 1);
     store.sync().expect("syncs");
     assert_eq!(durable.0.load(Ordering::SeqCst), 1);
 }

@@ -17,7 +17,7 @@ struct NoHost;
 
 impl Host for NoHost {
     fn log_changed(&self) {}
-    fn sync_wanted(&self) {}
+    fn sync_wanted(&self, _waiting: usize) {}
     fn topics_changed(&self) {}
 }
 

@@ -156,9 +156,12 @@ impl RocketSession {
         match self.broker.append(gathered, now) {
             Ok(appended) => {
                 let deadline = now.plus_ms(self.options.flush_timeout_ms);
-                self.broker.when(watermark, appended.end, self.mailbox.bell());
+                let end = appended.end;
                 self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, received: now, deadline });
                 self.release_sends(now);
+                if self.waiting_sends.back().is_some_and(|last| last.appended.end == end) {
+                    self.broker.when(watermark, end, self.mailbox.bell());
+                }
             }
             Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
         }

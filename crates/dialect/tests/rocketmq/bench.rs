@@ -37,7 +37,7 @@ impl Host for Writer {
         }
     }
 
-    fn sync_wanted(&self) {
+    fn sync_wanted(&self, _waiting: usize) {
         if let Some(broker) = self.broker() {
             broker.store().sync().expect("syncs");
         }
