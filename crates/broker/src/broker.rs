@@ -111,8 +111,8 @@ impl Broker {
         now: Timestamp,
     ) -> Result<Self, StorageError> {
         let catalog = Catalog::open(&store, metrics.clone())?;
-        let offsets = Offsets::open(&store)?;
-        let delay = Delay::open(&store, options.delay_levels.clone())?;
+        let offsets = Offsets::open(&store, &catalog)?;
+        let delay = Delay::open(&store, &catalog, options.delay_levels.clone())?;
         let broker = Self {
             stamp: stamp(&options),
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),

@@ -1,7 +1,8 @@
 //! Delay levels: messages parked in one queue per level until they are due, then published where they belong.
 //!
 //! A level is strictly first in, first out, and its entries keep the due time. How far each level has been delivered is
-//! written to `delayOffset.json` in the background: after a crash some messages may be delivered again, none is lost.
+//! written to `delayOffset.json` in the background: after a crash some messages may be delivered again, none is lost. A power
+//! cut may take the end of a level, so what was delivered never counts beyond it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use storage::{Entry, QueueIndex, ReadMode, StorageError, Store};
 
 use crate::broker::{Broker, internal};
-use crate::catalog::Topic;
+use crate::catalog::{Catalog, Topic};
 use crate::publish::Message;
 
 /// Topic that holds parked messages.
@@ -67,12 +68,14 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    pub(crate) fn open(store: &Store, levels: DelayLevels) -> Result<Self, StorageError> {
+    pub(crate) fn open(store: &Store, catalog: &Catalog, levels: DelayLevels) -> Result<Self, StorageError> {
         let mut delivered = BTreeMap::new();
         if let Some(value) = store.read_document(FILE)? {
             for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
-                if let (Ok(level), Some(offset)) = (level.parse(), offset.as_u64()) {
-                    delivered.insert(level, offset);
+                if let (Ok(level), Some(offset)) = (level.parse::<usize>(), offset.as_u64()) {
+                    let queue = QueueId(level.saturating_sub(1) as u32);
+                    let end = catalog.end_of(DELAY_TOPIC, queue).unwrap_or_default();
+                    delivered.insert(level, offset.min(end.0));
                 }
             }
         }
