@@ -14,9 +14,13 @@ const LAYOUT: [&str; 4] =
     ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=20000", "maxHashSlotNum=1000", "maxIndexNum=4000"];
 const COUNT: usize = 3000;
 
-fn sluice(data: &Path) -> Setup {
-    LAYOUT
+/// Each record has a checksum over all of it, and the official broker's recovery asks for it.
+const CHECKSUMS: [&str; 2] = ["enabledAppendPropCRC=true", "forceVerifyPropCRC=true"];
+
+fn sluice(data: &Path, settings: &[&str]) -> Setup {
+    settings
         .iter()
+        .filter(|text| !text.starts_with("forceVerify"))
         .filter_map(|text| text.split_once('='))
         .fold(Setup::serve(data), |setup, (name, value)| setup.set(name, value))
 }
@@ -94,14 +98,15 @@ fn verify(address: &str, topic: &str) {
 }
 
 /// A directory goes from one broker to the other and back; each adds a topic, each serves all.
-fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
+fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) {
+    let settings = &[&LAYOUT[..], further].concat()[..];
     let scratch = tempfile::tempdir().expect("directory");
     let name_server = JavaNameServer::start(&scratch.path().join("names"));
     let home = scratch.path().join("java");
     // The official broker keeps its files in `store` below its own directory.
     let data = home.join("store");
 
-    let mut own = sluice(&data).start();
+    let mut own = sluice(&data, settings).start();
     fill(&own.broker, "first");
     if sluice_is_killed {
         // Offsets are written every second.
@@ -111,7 +116,7 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
         assert!(own.stop().success());
     }
 
-    let mut java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    let mut java = JavaBroker::start(&home, &name_server.address, settings);
     verify(&java.address, "first");
     fill(&java.address, "second");
     if java_is_killed {
@@ -122,13 +127,13 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
         java.stop();
     }
 
-    let mut own = sluice(&data).start();
+    let mut own = sluice(&data, settings).start();
     verify(&own.broker, "first");
     verify(&own.broker, "second");
     fill(&own.broker, "third");
     assert!(own.stop().success());
 
-    let java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    let java = JavaBroker::start(&home, &name_server.address, settings);
     for topic in ["first", "second", "third"] {
         verify(&java.address, topic);
     }
@@ -145,10 +150,15 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
 
 #[test]
 fn a_directory_goes_back_and_forth_after_orderly_stops() {
-    is_passed_on(false, false);
+    is_passed_on(false, false, &[]);
 }
 
 #[test]
 fn a_directory_goes_back_and_forth_after_kills() {
-    is_passed_on(true, true);
+    is_passed_on(true, true, &[]);
+}
+
+#[test]
+fn a_directory_with_checksums_goes_back_and_forth_after_kills() {
+    is_passed_on(true, true, &CHECKSUMS);
 }

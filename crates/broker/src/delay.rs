@@ -131,9 +131,10 @@ impl Broker {
         let (_, delay_ms) = self.delay.levels.clip(level);
         // A clock that was set back must not hold messages longer than their level says.
         let due_of = |entry: &Entry| Timestamp(entry.tag_code.max(0) as u64).min(now.plus_ms(delay_ms));
-        let due: Vec<_> = entries.iter().take_while(|entry| due_of(entry) <= now).copied().collect();
+        let places = (0..).map(|number| start.after(number));
+        let due: Vec<_> = places.zip(entries.iter().take_while(|entry| due_of(entry) <= now).copied()).collect();
         if !due.is_empty() {
-            self.publish_due(&due, now)?;
+            self.publish_due(queue, &due, now)?;
             self.delay.delivered.lock().insert(level, start.after(due.len() as u64).0);
             self.delay.unsaved.store(true, Ordering::Release);
         }
@@ -161,9 +162,9 @@ impl Broker {
         first
     }
 
-    fn publish_due(&self, due: &[Entry], now: Timestamp) -> Result<(), Refusal> {
+    fn publish_due(&self, queue: &QueueIndex, due: &[(QueueOffset, Entry)], now: Timestamp) -> Result<(), Refusal> {
         let mut turn = self.begin_turn(now);
-        for record in self.store().read(due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
+        for record in self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
             let Ok(record) = Record::decode(&record) else { continue };
             if let Err(refusal) = self.add_due(&mut turn, &record, now) {
                 // Its topic was removed meanwhile, say: it must not hold up those behind it.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use base::{LogOffset, QueueId, TopicName};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError};
-use support::world::{Chance, Model, QUEUES, TOPICS, World};
+use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -200,63 +200,13 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     }
     let world = World::open(&options, &model, model.appended).expect("opens");
     let index = world.store.queue(&TopicName::trusted(TOPICS[0]), QueueId(0));
-    let mut entries = Vec::new();
-    index.read(index.first(), 10, ReadMode::MayWait, &mut entries).expect("reads entries");
+    let entries = support::entries(&index);
     disk.fail(Failure::error(Operation::Read, EIO));
-    assert!(world.store.read(&entries, ReadMode::MayWait).is_err());
+    assert!(world.store.read(&index, &entries, ReadMode::MayWait).is_err());
     assert!(world.store.record_at(LogOffset(0)).is_err());
     assert!(world.store.poisoned().is_none(), "reading breaks no promise");
     disk.heal();
     world.verify();
-}
-
-#[test]
-fn a_flipped_bit_is_never_served_and_its_neighbours_are() {
-    let (disk, options, mut world, _) = world();
-    world.close().expect("closes");
-    let model = world.model.clone();
-    drop(world);
-    let path = PathBuf::from("/machine/data/commitlog/00000000000000000000");
-    let world = World::open(&options, &model, model.appended).expect("opens");
-    let mut all = Vec::new();
-    for topic in TOPICS {
-        for queue in (0..QUEUES).map(QueueId) {
-            let index = world.store.queue(&TopicName::trusted(topic), queue);
-            let mut entries = Vec::new();
-            index.read(index.first(), 100, ReadMode::MayWait, &mut entries).expect("reads entries");
-            all.extend(entries);
-        }
-    }
-    drop(world);
-    all.retain(|entry| entry.log_offset.0 + u64::from(entry.size) <= 4096);
-    all.sort_unstable_by_key(|entry| entry.log_offset);
-    let whole = disk.memory().copy();
-    let (store, _) = {
-        let options = options.clone().on(Disk::new(whole.copy()));
-        storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens")
-    };
-    let before = store.read(&all, ReadMode::MayWait).expect("reads");
-    drop(store);
-    for position in
-        (0..all.iter().map(|entry| entry.log_offset.0 + u64::from(entry.size)).max().expect("some")).step_by(13)
-    {
-        let memory = whole.copy();
-        let options = options.clone().on(Disk::new(memory.clone()));
-        let (store, _) = storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens");
-        assert!(memory.flip_bit(&path, position, (position % 8) as u8));
-        for (at, entry) in all.iter().enumerate() {
-            let found = store.read(&[*entry], ReadMode::MayWait).expect("reads").pop().flatten();
-            let start = entry.log_offset.0;
-            if (start..start + u64::from(entry.size)).contains(&position) {
-                // Fields that have no checksum may have changed; the body and the place may not.
-                let body = |bytes: &[u8]| base::record::Record::decode(bytes).map(|record| record.body.to_vec()).ok();
-                let is_served = found.as_deref().and_then(body);
-                assert!(is_served.is_none() || is_served == before[at].as_deref().and_then(body), "bit at {position}");
-            } else {
-                assert_eq!(found, before[at], "a neighbour of the bit at {position}");
-            }
-        }
-    }
 }
 
 #[test]
