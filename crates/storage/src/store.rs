@@ -235,9 +235,6 @@ impl Store {
         let mut batches = std::mem::take(&mut *self.unindexed.lock());
         while let Some(batch) = batches.pop_front() {
             if let Err(error) = index.add(&batch) {
-                if error.is_failed_sync() {
-                    self.log.poison(&error);
-                }
                 self.index_has_failed.store(true, Ordering::Relaxed);
                 batches.push_front(batch);
                 let mut unindexed = self.unindexed.lock();

@@ -6,7 +6,10 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::offset::Watermark;
 use base::{LogOffset, QueueId, TopicName};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError};
@@ -75,6 +78,43 @@ fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
         assert_eq!(world.store.poisoned(), None);
         world.live_on(&mut chance);
     }
+}
+
+/// Notes that it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
+    let (disk, _, mut world, mut chance) = world();
+    disk.hold_syncs();
+    let store = world.store.clone();
+    let syncing = std::thread::spawn(move || store.sync());
+    disk.wait_for_held_sync();
+    let (durable, asynchronous) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+    for _ in 0..20 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    let end = world.store.watermarks().appended();
+    world.store.when(Watermark::Appended, end, asynchronous.clone().into());
+    world.store.when(Watermark::Durable, end, durable.clone().into());
+    assert!(asynchronous.0.load(Ordering::SeqCst), "senders that do not wait for the disk are answered");
+    world.verify();
+    assert!(!syncing.is_finished() && !durable.0.load(Ordering::SeqCst), "who waits for the disk waits");
+    assert!(world.store.sync_is_wanted() && world.store.watermarks().durable() < end);
+    disk.release_syncs();
+    let first = syncing.join().expect("no panic").expect("syncs");
+    assert!(first < end, "a sync promises what was there when it began");
+    assert!(!durable.0.load(Ordering::SeqCst));
+    world.sync().expect("syncs");
+    assert!(durable.0.load(Ordering::SeqCst));
 }
 
 #[test]
@@ -192,7 +232,7 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     drop(world);
     for passes in 0..200 {
         disk.fail(Failure::error(Operation::Read, EIO).after(passes).times(1));
-        let opened = storage::Store::open(options.clone(), std::sync::Arc::default(), &mut |_| ());
+        let opened = storage::Store::open(options.clone(), Arc::default(), &mut |_| ());
         disk.heal();
         if let Ok((store, _)) = opened {
             store.close().expect("closes");

@@ -106,7 +106,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
 
 /// A store that is open, with its model.
 pub struct World {
-    pub store: Store,
+    pub store: Arc<Store>,
     pub model: Model,
     options: Options,
 }
@@ -130,7 +130,7 @@ impl World {
             model.first
         );
         model.first = first;
-        let mut world = Self { store, model, options: options.clone() };
+        let mut world = Self { store: Arc::new(store), model, options: options.clone() };
         world.settle()?;
         world.verify();
         world.check();
