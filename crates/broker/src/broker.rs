@@ -280,7 +280,7 @@ impl Broker {
     /// Why nothing more can be stored, if that is so.
     pub fn poisoned(&self) -> Option<Refusal> {
         let reason = self.store.poisoned()?;
-        Some(Refusal::Unavailable(format!("the log accepts no more writes since one failed: {reason}")))
+        Some(Refusal::Unavailable(StorageError::Poisoned(reason).to_string()))
     }
 
     /// Removes a topic with its queues and all offsets in it. Waits for the disk.
