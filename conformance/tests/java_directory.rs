@@ -1,7 +1,7 @@
 //! One data directory, two brokers: what Sluice wrote an official broker serves, and the other way round, at the same offsets.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::record::Record;
 use conformance::connection::Connection;
@@ -13,6 +13,9 @@ use wire::rocketmq::code::{request, response};
 const LAYOUT: [&str; 4] =
     ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=20000", "maxHashSlotNum=1000", "maxIndexNum=4000"];
 const COUNT: usize = 3000;
+
+/// An official broker writes them 10 s after its start for the first time.
+const OFFSETS_WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Each record has a checksum over all of it, and the official broker's recovery asks for it.
 const CHECKSUMS: [&str; 2] = ["enabledAppendPropCRC=true", "forceVerifyPropCRC=true"];
@@ -97,6 +100,16 @@ fn verify(address: &str, topic: &str) {
     assert_eq!(connection.call(request::QUERY_CONSUMER_OFFSET, &fields, &[]).field("offset"), "77");
 }
 
+/// Brokers keep committed offsets in memory for a while: waits until those in `topic` are in their file.
+fn wait_for_offsets(data: &Path, topic: &str) {
+    let file = data.join("config/consumerOffset.json");
+    let deadline = Instant::now() + OFFSETS_WRITTEN_WITHIN;
+    while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&format!("{topic}@readers"))) {
+        assert!(Instant::now() < deadline, "{} has no offsets in {topic}", file.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A directory goes from one broker to the other and back; each adds a topic, each serves all.
 fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) {
     let settings = &[&LAYOUT[..], further].concat()[..];
@@ -109,8 +122,7 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) 
     let mut own = sluice(&data, settings).start();
     fill(&own.broker, "first");
     if sluice_is_killed {
-        // Offsets are written every second.
-        std::thread::sleep(Duration::from_millis(1500));
+        wait_for_offsets(&data, "first");
         own.kill();
     } else {
         assert!(own.stop().success());
@@ -120,8 +132,7 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) 
     verify(&java.address, "first");
     fill(&java.address, "second");
     if java_is_killed {
-        // An official broker keeps offsets in memory for five seconds.
-        std::thread::sleep(Duration::from_secs(7));
+        wait_for_offsets(&data, "second");
         java.process.kill();
     } else {
         java.stop();
