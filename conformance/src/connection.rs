@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use base::record::Record;
 use bytes::BytesMut;
-use wire::rocketmq::code::request;
+use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
 
@@ -64,13 +65,18 @@ impl Connection {
 
     /// Sends one request and waits for its answer.
     pub fn call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.try_call(code, fields, body).expect("an answer")
+    }
+
+    /// Sends one request and waits for its answer; `None` when the peer is gone.
+    pub fn try_call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Option<Answer> {
         self.opaque += 1;
         let opaque = self.opaque;
-        self.send_raw(&request_frame(code, opaque, Form::Json, fields, body)).expect("sends");
+        self.send_raw(&request_frame(code, opaque, Form::Json, fields, body)).ok()?;
         loop {
-            let answer = self.receive().expect("an answer");
+            let answer = self.receive()?;
             if answer.opaque == opaque {
-                return answer;
+                return Some(answer);
             }
         }
     }
@@ -101,6 +107,11 @@ impl Connection {
 
     /// Sends one message; returns the answer.
     pub fn send_message(&mut self, topic: &str, queue: i32, properties: &str, body: &[u8]) -> Answer {
+        self.try_send_message(topic, queue, properties, body).expect("an answer")
+    }
+
+    /// Sends one message; returns the answer, or `None` when the peer is gone.
+    pub fn try_send_message(&mut self, topic: &str, queue: i32, properties: &str, body: &[u8]) -> Option<Answer> {
         let queue = queue.to_string();
         let fields = [
             ("a", "conformance"),
@@ -116,7 +127,69 @@ impl Connection {
             ("k", "false"),
             ("m", "false"),
         ];
-        self.call(request::SEND_MESSAGE_V2, &fields, body)
+        self.try_call(request::SEND_MESSAGE_V2, &fields, body)
+    }
+
+    /// Makes a topic, or changes how many queues it has.
+    pub fn make_topic(&mut self, topic: &str, queues: u32) {
+        let queues = queues.to_string();
+        let fields = [
+            ("topic", topic),
+            ("defaultTopic", "TBW102"),
+            ("readQueueNums", &*queues),
+            ("writeQueueNums", &*queues),
+            ("perm", "6"),
+            ("topicFilterType", "SINGLE_TAG"),
+            ("order", "false"),
+        ];
+        let answer = self.call(request::UPDATE_AND_CREATE_TOPIC, &fields, &[]);
+        assert_eq!(answer.code, response::SUCCESS, "{answer:?}");
+    }
+
+    /// Asks once for messages of a queue from `offset` on; `None` when the peer is gone.
+    pub fn pull(&mut self, topic: &str, queue: u32, offset: u64) -> Option<Answer> {
+        let (queue, offset) = (queue.to_string(), offset.to_string());
+        let fields = [
+            ("consumerGroup", "readers"),
+            ("topic", topic),
+            ("queueId", &*queue),
+            ("queueOffset", &*offset),
+            ("maxMsgNums", "1000"),
+            ("sysFlag", "4"),
+            ("commitOffset", "0"),
+            ("suspendTimeoutMillis", "0"),
+            ("subscription", "*"),
+            ("subVersion", "0"),
+        ];
+        self.try_call(request::PULL_MESSAGE, &fields, &[])
+    }
+
+    /// Reads a queue from `from` to its end, which is returned. Every message must be whole and in its place, and none missing.
+    pub fn read_queue(&mut self, topic: &str, queue: u32, from: u64, mut visit: impl FnMut(&Record<'_>)) -> u64 {
+        let mut offset = from;
+        loop {
+            let pulled = self.pull(topic, queue, offset).expect("an answer");
+            if pulled.code != response::SUCCESS {
+                assert_eq!(pulled.code, response::PULL_NOT_FOUND, "{topic} {queue} at {offset}: {}", pulled.remark);
+                return offset;
+            }
+            let mut rest = &pulled.body[..];
+            while !rest.is_empty() {
+                let record = Record::decode(rest).expect("a record");
+                assert_eq!((record.topic, record.queue.0, record.queue_offset.0), (topic, queue, offset));
+                assert!(record.body_is_intact(), "{topic} {queue} at {offset}");
+                visit(&record);
+                rest = &rest[record.size..];
+                offset += 1;
+            }
+        }
+    }
+
+    /// A queue's end: one past its last message.
+    pub fn queue_end(&mut self, topic: &str, queue: u32) -> u64 {
+        let queue = queue.to_string();
+        let answer = self.call(request::GET_MAX_OFFSET, &[("topic", topic), ("queueId", &queue)], &[]);
+        answer.field("offset").parse().unwrap_or_else(|error| panic!("{answer:?}: {error}"))
     }
 
     /// The name server's list of brokers, as text.

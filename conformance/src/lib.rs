@@ -5,6 +5,7 @@
 
 pub mod connection;
 pub mod java;
+pub mod loop_disk;
 pub mod process;
 pub mod sluice;
 
@@ -40,5 +41,25 @@ pub fn free_port() -> u16 {
 
 /// How many messages the large tests move: fewer in everyday runs, `SLUICE_CONFORMANCE_COUNT` in full ones.
 pub fn message_count(everyday: u64) -> u64 {
-    std::env::var("SLUICE_CONFORMANCE_COUNT").ok().and_then(|text| text.parse().ok()).unwrap_or(everyday)
+    number_in("SLUICE_CONFORMANCE_COUNT").unwrap_or(everyday)
+}
+
+/// How often the power is cut: a few times in everyday runs, `SLUICE_CONFORMANCE_CUTS` in full ones.
+pub fn cut_count(everyday: u64) -> u64 {
+    number_in("SLUICE_CONFORMANCE_CUTS").unwrap_or(everyday)
+}
+
+/// What chance follows from: another number each time, unless `SLUICE_CONFORMANCE_SEED` says which. It is printed.
+pub fn seed() -> u64 {
+    let seed = number_in("SLUICE_CONFORMANCE_SEED").unwrap_or_else(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_nanos() as u64)
+    });
+    println!("SLUICE_CONFORMANCE_SEED={seed}");
+    seed
+}
+
+fn number_in(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text} is no number: {error}")))
 }

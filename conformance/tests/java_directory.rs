@@ -1,7 +1,7 @@
 //! One data directory, two brokers: what Sluice wrote an official broker serves, and the other way round, at the same offsets.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::record::Record;
 use conformance::connection::Connection;
@@ -14,9 +14,16 @@ const LAYOUT: [&str; 4] =
     ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=20000", "maxHashSlotNum=1000", "maxIndexNum=4000"];
 const COUNT: usize = 3000;
 
-fn sluice(data: &Path) -> Setup {
-    LAYOUT
+/// An official broker writes them 10 s after its start for the first time.
+const OFFSETS_WRITTEN_WITHIN: Duration = Duration::from_secs(60);
+
+/// Each record has a checksum over all of it, and the official broker's recovery asks for it.
+const CHECKSUMS: [&str; 2] = ["enabledAppendPropCRC=true", "forceVerifyPropCRC=true"];
+
+fn sluice(data: &Path, settings: &[&str]) -> Setup {
+    settings
         .iter()
+        .filter(|text| !text.starts_with("forceVerify"))
         .filter_map(|text| text.split_once('='))
         .fold(Setup::serve(data), |setup, (name, value)| setup.set(name, value))
 }
@@ -93,42 +100,51 @@ fn verify(address: &str, topic: &str) {
     assert_eq!(connection.call(request::QUERY_CONSUMER_OFFSET, &fields, &[]).field("offset"), "77");
 }
 
+/// Brokers keep committed offsets in memory for a while: waits until those in `topic` are in their file.
+fn wait_for_offsets(data: &Path, topic: &str) {
+    let file = data.join("config/consumerOffset.json");
+    let deadline = Instant::now() + OFFSETS_WRITTEN_WITHIN;
+    while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&format!("{topic}@readers"))) {
+        assert!(Instant::now() < deadline, "{} has no offsets in {topic}", file.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A directory goes from one broker to the other and back; each adds a topic, each serves all.
-fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
+fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) {
+    let settings = &[&LAYOUT[..], further].concat()[..];
     let scratch = tempfile::tempdir().expect("directory");
     let name_server = JavaNameServer::start(&scratch.path().join("names"));
     let home = scratch.path().join("java");
     // The official broker keeps its files in `store` below its own directory.
     let data = home.join("store");
 
-    let mut own = sluice(&data).start();
+    let mut own = sluice(&data, settings).start();
     fill(&own.broker, "first");
     if sluice_is_killed {
-        // Offsets are written every second.
-        std::thread::sleep(Duration::from_millis(1500));
+        wait_for_offsets(&data, "first");
         own.kill();
     } else {
         assert!(own.stop().success());
     }
 
-    let mut java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    let mut java = JavaBroker::start(&home, &name_server.address, settings);
     verify(&java.address, "first");
     fill(&java.address, "second");
     if java_is_killed {
-        // An official broker keeps offsets in memory for five seconds.
-        std::thread::sleep(Duration::from_secs(7));
+        wait_for_offsets(&data, "second");
         java.process.kill();
     } else {
         java.stop();
     }
 
-    let mut own = sluice(&data).start();
+    let mut own = sluice(&data, settings).start();
     verify(&own.broker, "first");
     verify(&own.broker, "second");
     fill(&own.broker, "third");
     assert!(own.stop().success());
 
-    let java = JavaBroker::start(&home, &name_server.address, &LAYOUT);
+    let java = JavaBroker::start(&home, &name_server.address, settings);
     for topic in ["first", "second", "third"] {
         verify(&java.address, topic);
     }
@@ -145,10 +161,15 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool) {
 
 #[test]
 fn a_directory_goes_back_and_forth_after_orderly_stops() {
-    is_passed_on(false, false);
+    is_passed_on(false, false, &[]);
 }
 
 #[test]
 fn a_directory_goes_back_and_forth_after_kills() {
-    is_passed_on(true, true);
+    is_passed_on(true, true, &[]);
+}
+
+#[test]
+fn a_directory_with_checksums_goes_back_and_forth_after_kills() {
+    is_passed_on(true, true, &CHECKSUMS);
 }

@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use base::record::Record;
 use conformance::connection::Connection;
 use conformance::java::{result_of, start_program, verdict_of};
 use conformance::sluice::Setup;
 use rand::RngExt;
-use wire::rocketmq::code::{request, response};
 
 const KILLS: usize = 20;
 const COUNT: u64 = 40_000;
@@ -19,16 +17,7 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
     let setup = Setup::serve(&scratch.path().join("data")).set("storage.segment_size", "16MiB");
     let mut sluice = setup.start();
     let (name_server, broker) = (sluice.name_server.clone(), sluice.broker.clone());
-    let topic = [
-        ("topic", "killed"),
-        ("defaultTopic", "TBW102"),
-        ("readQueueNums", "4"),
-        ("writeQueueNums", "4"),
-        ("perm", "6"),
-        ("topicFilterType", "SINGLE_TAG"),
-        ("order", "false"),
-    ];
-    assert_eq!(Connection::open(&broker).call(request::UPDATE_AND_CREATE_TOPIC, &topic, &[]).code, response::SUCCESS);
+    Connection::open(&broker).make_topic("killed", 4);
     let acked_path = scratch.path().join("acked");
     let acked = acked_path.display().to_string();
     let count = COUNT.to_string();
@@ -78,38 +67,11 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
 fn read_all(broker: &str, topic: &str) -> HashMap<(u32, u64), String> {
     let mut connection = Connection::open(broker);
     let mut stored = HashMap::new();
-    for queue in 0..4_u32 {
-        let queue_text = queue.to_string();
-        let mut offset = 0;
-        loop {
-            let start = offset.to_string();
-            let fields = [
-                ("consumerGroup", "reader"),
-                ("topic", topic),
-                ("queueId", &*queue_text),
-                ("queueOffset", &*start),
-                ("maxMsgNums", "1000"),
-                ("sysFlag", "4"),
-                ("commitOffset", "0"),
-                ("suspendTimeoutMillis", "0"),
-                ("subscription", "*"),
-                ("subVersion", "0"),
-            ];
-            let pulled = connection.call(request::PULL_MESSAGE, &fields, &[]);
-            if pulled.code != response::SUCCESS {
-                assert_eq!(pulled.code, response::PULL_NOT_FOUND);
-                break;
-            }
-            let mut rest = &pulled.body[..];
-            while !rest.is_empty() {
-                let record = Record::decode(rest).expect("a record");
-                assert!(record.body_is_intact());
-                assert_eq!((record.queue.0, record.queue_offset.0), (queue, offset));
-                stored.insert((queue, offset), record.property("UNIQ_KEY").unwrap_or_default().to_owned());
-                rest = &rest[record.size..];
-                offset += 1;
-            }
-        }
+    for queue in 0..4 {
+        connection.read_queue(topic, queue, 0, |record| {
+            let unique_key = record.property("UNIQ_KEY").unwrap_or_default().to_owned();
+            stored.insert((queue, record.queue_offset.0), unique_key);
+        });
     }
     stored
 }

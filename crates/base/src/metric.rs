@@ -103,6 +103,7 @@ metrics! {
     log_writes Counter "sluice_log_writes" "Writes of the log, each with a batch of records.";
     log_syncs Counter "sluice_log_syncs" "Syncs of the log.";
     log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
+    records_damaged Counter "sluice_records_damaged" "Records found damaged: they are not served.";
     publish_milliseconds_max Gauge "sluice_publish_milliseconds_max" "Longest time from reading a send to its acknowledgement.";
     disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
     disk_state Gauge "sluice_disk_state" "0: roomy, 1: expired segments go at any hour, 2: the oldest go, 3: messages are refused.";

@@ -56,6 +56,10 @@ pub mod names {
     pub const MESSAGE_TYPE: &str = "MSG_TYPE";
     /// Client that waits for a reply.
     pub const REPLY_TO_CLIENT: &str = "REPLY_TO_CLIENT";
+    /// Checksum of the record, made by the broker; never accepted from a producer.
+    pub const CHECKSUM: &str = "__CRC32#";
+    /// Further queues a record is listed in, named by a Java broker.
+    pub const FURTHER_QUEUES: &str = "INNER_MULTI_DISPATCH";
     /// Number of messages in a batch stored as one.
     pub const INNER_COUNT: &str = "INNER_NUM";
 }

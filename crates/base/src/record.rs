@@ -18,10 +18,12 @@
 //!      ..    8  prepared transaction offset
 //!      ..  4+n  body length, body
 //!      ..  1+n  topic length, topic   (2+n under the second magic)
-//!      ..  2+n  properties length, properties
+//!      ..  2+n  properties length, properties (the last may be a checksum, see `record/checksum.rs`)
 //! ```
 //! All numbers are big-endian. Source: RocketMQ `CommitLog` / `MessageDecoder`. The layout stands here alone: `storage`
 //! writes it, `wire` and the load generator read it out of fetch replies.
+
+mod checksum;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -31,6 +33,8 @@ use crate::cursor::{DecodeError, Reader};
 use crate::limits::{PROPERTIES_SIZE_MAX, RECORD_SIZE_MAX};
 use crate::offset::{LogOffset, QueueId, QueueOffset};
 use crate::time::Timestamp;
+
+pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
 
 /// Record whose topic length takes one byte.
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;
@@ -222,6 +226,12 @@ pub fn seal(record: &mut [u8], queue_offset: QueueOffset, log_offset: LogOffset,
     record[store_timestamp_at..store_timestamp_at + 8].copy_from_slice(&store_timestamp.0.to_be_bytes());
 }
 
+/// Whether `bytes` begin with the size and magic of a record, whatever the size.
+pub fn has_record_magic(bytes: &[u8]) -> bool {
+    let magic = bytes.get(MAGIC_AT..BODY_CRC_AT).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    matches!(magic, Some(MAGIC_V1 | MAGIC_V2))
+}
+
 /// The log offset an encoded record says it is at.
 pub fn log_offset_of(record: &[u8]) -> Option<LogOffset> {
     let bytes = record.get(LOG_OFFSET_AT..SYSTEM_FLAG_AT)?;
@@ -236,6 +246,8 @@ pub fn store_timestamp_of(record: &[u8]) -> Option<Timestamp> {
     Some(Timestamp(u64::from_be_bytes(bytes.try_into().ok()?)))
 }
 
+/// Bytes from a record's front that hold its size, magic and log offset.
+pub const PLACE_WITHIN: usize = SYSTEM_FLAG_AT;
 /// Bytes from a record's front that are sure to hold its store timestamp.
 pub const STORE_TIMESTAMP_WITHIN: usize = BORN_HOST_AT + HOST_V6_SIZE + 8;
 
@@ -264,7 +276,6 @@ pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
     let size = reader.u32("record size")?;
     let magic = reader.u32("record magic")?;
     match (size, magic) {
-        (0, _) => Ok(Kind::End),
         (_, MAGIC_FILLER) => Ok(Kind::Filler),
         (size, MAGIC_V1 | MAGIC_V2) if (RECORD_SIZE_MIN..=RECORD_SIZE_MAX).contains(&(size as usize)) => {
             Ok(Kind::Record(size as usize))
@@ -272,6 +283,7 @@ pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
         (size, MAGIC_V1 | MAGIC_V2) => {
             Err(DecodeError::BadLength { what: "record size", found: i64::from(size), limit: RECORD_SIZE_MAX as i64 })
         }
+        (0, _) => Ok(Kind::End),
         (_, magic) => Err(DecodeError::BadValue { what: "record magic", found: format!("{magic:#010x}") }),
     }
 }

@@ -158,8 +158,7 @@ impl Broker {
 
     /// When the oldest message still kept was stored; `None` if there is none.
     pub fn earliest_in_log(&self) -> Option<Timestamp> {
-        let bytes = self.store().record_at(self.store().log_first()).ok().flatten()?;
-        base::record::store_timestamp_of(&bytes)
+        self.store().earliest_store_time().ok().flatten()
     }
 
     /// Total messages not yet consumed by each group: for `consumer lag` on the metrics page.

@@ -111,8 +111,8 @@ impl Broker {
         now: Timestamp,
     ) -> Result<Self, StorageError> {
         let catalog = Catalog::open(&store, metrics.clone())?;
-        let offsets = Offsets::open(&store)?;
-        let delay = Delay::open(&store, options.delay_levels.clone())?;
+        let offsets = Offsets::open(&store, &catalog)?;
+        let delay = Delay::open(&store, &catalog, options.delay_levels.clone())?;
         let broker = Self {
             stamp: stamp(&options),
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
@@ -280,7 +280,7 @@ impl Broker {
     /// Why nothing more can be stored, if that is so.
     pub fn poisoned(&self) -> Option<Refusal> {
         let reason = self.store.poisoned()?;
-        Some(Refusal::Unavailable(format!("the log accepts no more writes since one failed: {reason}")))
+        Some(Refusal::Unavailable(StorageError::Poisoned(reason).to_string()))
     }
 
     /// Removes a topic with its queues and all offsets in it. Waits for the disk.

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use base::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use base::limits::{QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
+use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use storage::{QueueIndex, StorageError, Store};
 
@@ -147,6 +147,11 @@ impl Catalog {
     /// A topic by name.
     pub fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         self.snapshot.load().topics.get(name).cloned()
+    }
+
+    /// One past the last message of a queue; `None` if there is no such queue.
+    pub(crate) fn end_of(&self, topic: &str, queue: QueueId) -> Option<QueueOffset> {
+        self.topic(topic)?.queue(queue).ok().map(|queue| queue.end())
     }
 
     /// Every topic, sorted by name.

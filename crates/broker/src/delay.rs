@@ -1,7 +1,8 @@
 //! Delay levels: messages parked in one queue per level until they are due, then published where they belong.
 //!
 //! A level is strictly first in, first out, and its entries keep the due time. How far each level has been delivered is
-//! written to `delayOffset.json` in the background: after a crash some messages may be delivered again, none is lost.
+//! written to `delayOffset.json` in the background: after a crash some messages may be delivered again, none is lost. A power
+//! cut may take the end of a level, so what was delivered never counts beyond it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use storage::{Entry, QueueIndex, ReadMode, StorageError, Store};
 
 use crate::broker::{Broker, internal};
-use crate::catalog::Topic;
+use crate::catalog::{Catalog, Topic};
 use crate::publish::Message;
 
 /// Topic that holds parked messages.
@@ -67,12 +68,14 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    pub(crate) fn open(store: &Store, levels: DelayLevels) -> Result<Self, StorageError> {
+    pub(crate) fn open(store: &Store, catalog: &Catalog, levels: DelayLevels) -> Result<Self, StorageError> {
         let mut delivered = BTreeMap::new();
         if let Some(value) = store.read_document(FILE)? {
             for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
-                if let (Ok(level), Some(offset)) = (level.parse(), offset.as_u64()) {
-                    delivered.insert(level, offset);
+                if let (Ok(level), Some(offset)) = (level.parse::<usize>(), offset.as_u64()) {
+                    let queue = QueueId(level.saturating_sub(1) as u32);
+                    let end = catalog.end_of(DELAY_TOPIC, queue).unwrap_or_default();
+                    delivered.insert(level, offset.min(end.0));
                 }
             }
         }
@@ -128,9 +131,10 @@ impl Broker {
         let (_, delay_ms) = self.delay.levels.clip(level);
         // A clock that was set back must not hold messages longer than their level says.
         let due_of = |entry: &Entry| Timestamp(entry.tag_code.max(0) as u64).min(now.plus_ms(delay_ms));
-        let due: Vec<_> = entries.iter().take_while(|entry| due_of(entry) <= now).copied().collect();
+        let places = (0..).map(|number| start.after(number));
+        let due: Vec<_> = places.zip(entries.iter().take_while(|entry| due_of(entry) <= now).copied()).collect();
         if !due.is_empty() {
-            self.publish_due(&due, now)?;
+            self.publish_due(queue, &due, now)?;
             self.delay.delivered.lock().insert(level, start.after(due.len() as u64).0);
             self.delay.unsaved.store(true, Ordering::Release);
         }
@@ -158,9 +162,9 @@ impl Broker {
         first
     }
 
-    fn publish_due(&self, due: &[Entry], now: Timestamp) -> Result<(), Refusal> {
+    fn publish_due(&self, queue: &QueueIndex, due: &[(QueueOffset, Entry)], now: Timestamp) -> Result<(), Refusal> {
         let mut turn = self.begin_turn(now);
-        for record in self.store().read(due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
+        for record in self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
             let Ok(record) = Record::decode(&record) else { continue };
             if let Err(refusal) = self.add_due(&mut turn, &record, now) {
                 // Its topic was removed meanwhile, say: it must not hold up those behind it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
-use storage::{Entry, ReadMode, StorageError};
+use storage::{Entry, QueueIndex, ReadMode, StorageError};
 
 use crate::RawOffset;
 use crate::broker::Broker;
@@ -127,7 +127,7 @@ impl Broker {
             if entries.is_empty() {
                 break;
             }
-            self.take_records(fetch, &entries, mode, &mut fetched)?;
+            self.take_records(fetch, queue, &entries, mode, &mut fetched)?;
         }
         if !fetched.records.is_empty() {
             fetched.status = FetchStatus::Found;
@@ -139,6 +139,7 @@ impl Broker {
     fn take_records(
         &self,
         fetch: &Fetch,
+        queue: &QueueIndex,
         entries: &[Entry],
         mode: ReadMode,
         fetched: &mut Fetched,
@@ -156,21 +157,14 @@ impl Broker {
                     break;
                 }
                 size += entry.size as usize;
-                chosen.push(*entry);
+                chosen.push((fetched.next.after(passed as u64), *entry));
             }
             passed += 1;
         }
-        for (entry, record) in chosen.iter().zip(self.store().read(&chosen, mode)?) {
-            match record {
-                Some(record) => {
-                    fetched.size += record.len();
-                    fetched.records.push(record);
-                }
-                None => tracing::error!(
-                    topic = %fetch.topic.name, queue = %fetch.queue, log_offset = %entry.log_offset,
-                    "a queue entry points at no whole record; it is passed over"
-                ),
-            }
+        // What is damaged is passed over; the store has told of it.
+        for record in self.store().read(queue, &chosen, mode)?.into_iter().flatten() {
+            fetched.size += record.len();
+            fetched.records.push(record);
         }
         fetched.is_full = passed < entries.len();
         fetched.next = fetched.next.after(passed as u64);

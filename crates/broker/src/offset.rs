@@ -1,7 +1,8 @@
 //! Committed offsets: how far each group has come in each queue, and where an administrator wants it to begin again.
 //!
 //! Kept in memory, written to `consumerOffset.json` whenever they changed. After a crash a commit may be lost that was made
-//! since: its messages are consumed again.
+//! since: its messages are consumed again. A power cut may take messages from a queue's end that are consumed already: the
+//! next ones get their offsets, so whoever was beyond the end goes on there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use storage::{QueueIndex, StorageError, Store};
 
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
+use crate::catalog::Catalog;
 
 const FILE: &str = "consumerOffset.json";
 
@@ -46,7 +48,7 @@ fn key(topic: &str, group: &str) -> String {
 }
 
 impl Offsets {
-    pub(crate) fn open(store: &Store) -> Result<Self, StorageError> {
+    pub(crate) fn open(store: &Store, catalog: &Catalog) -> Result<Self, StorageError> {
         let offsets = Self::default();
         if let Some(value) = store.read_document(FILE)? {
             let mut committed = offsets.committed.lock();
@@ -59,7 +61,22 @@ impl Offsets {
             offsets.version.store(counter.unwrap_or_default(), Ordering::Relaxed);
             drop(committed);
         }
+        offsets.draw_back_to_ends(catalog);
         Ok(offsets)
+    }
+
+    fn draw_back_to_ends(&self, catalog: &Catalog) {
+        for (key, queues) in &mut *self.committed.lock() {
+            let topic = key.split_once('@').map_or(&**key, |(topic, _)| topic);
+            for (queue, offset) in queues {
+                let end = catalog.end_of(topic, QueueId(*queue)).map(|end| end.0 as RawOffset);
+                if let Some(end) = end.filter(|end| end < offset) {
+                    tracing::warn!(%key, queue, offset, end, "a committed offset was beyond its queue's end; it is there now");
+                    *offset = end;
+                    self.unsaved.store(true, Ordering::Release);
+                }
+            }
+        }
     }
 
     pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {

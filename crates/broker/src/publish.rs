@@ -98,7 +98,11 @@ impl<'a> Noted<'a> {
                 names::UNIQUE_KEY => noted.unique_key = property.value,
                 names::DELAY => noted.delay_level = text().parse().unwrap_or(0),
                 names::WAIT => noted.waits = !text().eq_ignore_ascii_case("false"),
-                names::CLUSTER | names::MESSAGE_REGION | names::TRACE_SWITCH | names::POP_CHECK_POINT => {
+                names::CLUSTER
+                | names::MESSAGE_REGION
+                | names::TRACE_SWITCH
+                | names::POP_CHECK_POINT
+                | names::CHECKSUM => {
                     noted.must_clean = true;
                 }
                 names::TRANSACTION_PREPARED if text().eq_ignore_ascii_case("true") => {
@@ -119,7 +123,8 @@ impl<'a> Noted<'a> {
     }
 }
 
-const CLEANED: &[&str] = &[names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT];
+const CLEANED: &[&str] =
+    &[names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT, names::CHECKSUM];
 
 impl Broker {
     /// Begins a turn.
@@ -205,7 +210,7 @@ impl Broker {
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
             self.park(turn, topic, queue, message, (block, separator), &noted)?;
         } else {
-            let pieces = [block, separator, self.stamp()];
+            let pieces = [block, separator, self.stamp(), self.store().checksum_room()];
             self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)?;
         }
         Ok(queue)
@@ -226,7 +231,7 @@ impl Broker {
         let mut way_back = Vec::new();
         properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
         properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
-        let pieces = [block, separator, self.stamp(), &way_back];
+        let pieces = [block, separator, self.stamp(), &way_back, self.store().checksum_room()];
         let due = turn.now.plus_ms(delay_ms).0 as i64;
         self.push(turn, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
     }

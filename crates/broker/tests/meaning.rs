@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::path::Path;
+
 use base::document::{GroupDocument, TopicDocument};
 use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
 use broker::{FetchStatus, Filter, SendBack};
 use storage::RetentionPolicy;
-use storage::disk::{Disk, MemoryDisk};
+use storage::disk::{Disk, FaultyDisk, MemoryDisk};
 use support::{layout, message, open, open_on, open_with};
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -128,7 +130,7 @@ fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted(
             disk: Disk::new(memory.clone()),
             segment_size: 16 * 1024,
             retention,
-            ..layout(std::path::Path::new("/data"), vec![1000, 20_000])
+            ..layout(Path::new("/data"), vec![1000, 20_000])
         };
         memory.set_now(START.0);
         let mut bench = open_on(layout, START, |_| ());
@@ -154,6 +156,34 @@ fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted(
         pass(&mut bench, 1000);
         assert_eq!(bench.broker.metrics().delayed_expired.get(), expired, "told once");
     }
+}
+
+#[test]
+fn what_a_power_cut_takes_from_a_queue_was_not_consumed() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let open = |disk: Disk, now| {
+        let layout = storage::Options { disk, ..layout(Path::new("/data"), vec![1000]) };
+        open_on(layout, now, |_| ())
+    };
+    let mut bench = open(Disk::new(disk.clone()), START);
+    bench.publish("orders", &message(b"kept", b"")).expect("publishes");
+    bench.publish("orders", &message(b"parked", b"DELAY\x011\x02")).expect("publishes");
+    bench.advance(1000);
+    bench.broker.store().sync().expect("syncs");
+    bench.publish("orders", &message(b"lost", b"")).expect("publishes");
+    bench.publish("orders", &message(b"parked and lost", b"DELAY\x011\x02")).expect("publishes");
+    bench.advance(1000);
+    bench.broker.commit_offset("orders", "g", QueueId(0), 4).expect("commits");
+    // Documents are synced by themselves, and so may know of more than the log does after the cut.
+    bench.broker.save(bench.now).expect("saves");
+    bench.broker.save_delay_progress(bench.now).expect("saves");
+
+    let mut bench = open(Disk::new(disk.after_power_cut(disk.points(), || false)), bench.now);
+    assert_eq!(bench.bodies("orders", 0), ["kept", "parked"]);
+    assert_eq!(bench.broker.committed_offset("orders", "g", QueueId(0)), Some(2));
+    bench.publish("orders", &message(b"parked anew", b"DELAY\x011\x02")).expect("publishes");
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0), ["kept", "parked", "parked anew"]);
 }
 
 #[test]

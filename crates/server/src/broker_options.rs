@@ -50,6 +50,7 @@ pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> 
         key_index_slots: settings.storage.index_slots,
         key_index_entries: settings.storage.index_entries,
         recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
+        record_checksums: settings.storage.record_checksums,
         delay_levels_ms: delay_levels.delays_ms().to_vec(),
         retention: RetentionPolicy {
             age_ms: milliseconds(retention.age),

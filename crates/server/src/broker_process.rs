@@ -190,9 +190,6 @@ fn report(recovery: &Recovery, took: Duration) {
     if recovery.entries_made_again {
         tracing::info!(records = recovery.records, "all queue entries were made again from the log");
     }
-    for offset in &recovery.damaged {
-        tracing::error!(log_offset = %offset, "a record of the log is damaged and will not be served");
-    }
 }
 
 async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc<SessionOptions>, drive: Drive) {

@@ -21,11 +21,13 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, Appended};
 use crate::blocks::Blocks;
+use crate::damage::Damage;
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::queue_index::{Entry, QueueIndex};
 use crate::recent::Recent;
 use crate::segment::Segment;
+use crate::store::Options;
 use crate::waiters::Waiters;
 
 /// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
@@ -48,6 +50,8 @@ pub(crate) struct CommitLog {
     recent: Recent,
     blocks: Blocks,
     poison: Mutex<Option<String>>,
+    damage: Damage,
+    record_checksums: bool,
     /// Everything below this is in the segment files. Runs ahead of `appended` for as long as it takes to publish entries,
     /// so that whoever sees an entry can read its record.
     written: AtomicU64,
@@ -78,12 +82,10 @@ struct Staged {
 impl CommitLog {
     /// A log over recovered segments whose last record ends at `end`, on the disk up to `durable`.
     pub(crate) fn new(
-        disk: Disk,
+        options: &Options,
         directory: PathBuf,
-        segment_size: u64,
         segments: Vec<Arc<Segment>>,
         (durable, end): (LogOffset, LogOffset),
-        recent_size: usize,
         metrics: Arc<Metrics>,
     ) -> Self {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
@@ -92,9 +94,9 @@ impl CommitLog {
         let watermarks = Watermarks::starting_at(durable);
         watermarks.advance_appended(end);
         Self {
-            disk,
+            disk: options.disk.clone(),
             directory,
-            segment_size,
+            segment_size: options.segment_size,
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             staged: Mutex::default(),
@@ -102,9 +104,11 @@ impl CommitLog {
             staged_size: AtomicUsize::new(0),
             watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
-            recent: Recent::new(recent_size),
+            recent: Recent::new(options.recent_size),
             blocks: Blocks::new(),
             poison: Mutex::new(None),
+            damage: Damage::new(metrics.clone()),
+            record_checksums: options.record_checksums,
             written: AtomicU64::new(end.0),
             write_back_started: AtomicU64::new(end.0),
             metrics,
@@ -158,6 +162,9 @@ impl CommitLog {
             }
             let at = record.start as usize;
             record::seal(&mut bytes[at..], record.queue_offset, record.log_offset, store_timestamp);
+            if self.record_checksums {
+                record::seal_checksum(&mut bytes[at..at + record.size as usize]);
+            }
             offset += u64::from(record.size);
         }
         let start = tail.next;

@@ -44,19 +44,11 @@ pub enum StorageError {
     WouldBlock,
 }
 
-/// What is being done when a file is put on the disk.
-pub(crate) const SYNC: &str = "sync";
-
 impl StorageError {
     /// Wraps a system error with what was being done to which file.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
-    }
-
-    /// Whether a sync failed: what it should have put on the disk may be lost, and a second one would not say so.
-    pub fn is_failed_sync(&self) -> bool {
-        matches!(self, Self::Io { action: SYNC, .. })
     }
 
     /// Whether the cause is a disk without room.

@@ -157,6 +157,8 @@ pub(crate) struct KeyIndex {
 struct State {
     sealed: Vec<Sealed>,
     growing: Option<Growing>,
+    /// Full files not handed out for a sync yet.
+    unsynced: Vec<Arc<DiskFile>>,
 }
 
 impl KeyIndex {
@@ -218,11 +220,12 @@ impl KeyIndex {
         time: Timestamp,
     ) -> Result<(), StorageError> {
         if let Some(full) = state.growing.as_mut().filter(|growing| growing.is_full(self.shape)) {
-            // It stays the one that grows, and in which keys are found, until it is on the disk.
+            // It stays the one that grows, and in which keys are found, until all of it is written.
             full.flush(self.shape)?;
-            full.file.sync_data()?;
         }
         if let Some(Growing { file, header, .. }) = state.growing.take_if(|growing| growing.is_full(self.shape)) {
+            // Not here: look-ups wait for this lock, and must not wait for a sync.
+            state.unsynced.push(file.clone());
             state.sealed.push(Sealed { file, header });
         }
         let growing = match &mut state.growing {
@@ -232,13 +235,16 @@ impl KeyIndex {
         growing.add(hash, log_offset, time, self.shape)
     }
 
-    /// Writes what is only in memory. Returns the file to be synced, if any.
-    pub(crate) fn flush(&self) -> Result<Option<Arc<DiskFile>>, StorageError> {
+    /// Writes what is only in memory. Returns the files written to since the last call: whoever takes them syncs them.
+    pub(crate) fn flush(&self) -> Result<Vec<Arc<DiskFile>>, StorageError> {
         let mut state = self.state.lock();
-        match &mut state.growing {
-            Some(growing) => growing.flush(self.shape).map(|()| Some(growing.file.clone())),
-            None => Ok(None),
+        let mut written = Vec::new();
+        if let Some(growing) = &mut state.growing {
+            growing.flush(self.shape)?;
+            written.push(growing.file.clone());
         }
+        written.append(&mut state.unsynced);
+        Ok(written)
     }
 
     /// Log offsets of records that have a key of this hash and were stored within the times, newest first.

@@ -16,6 +16,7 @@ pub mod check;
 mod checkpoint;
 mod commit_log;
 mod cut;
+mod damage;
 pub mod disk;
 mod document;
 mod entry_file;

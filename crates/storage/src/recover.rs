@@ -8,7 +8,7 @@
 //! | whole record             | keep, restore its entry              | keep, restore its entry    |
 //! | filler                   | go on with the next segment          | the same                   |
 //! | zeroes                   | end of the log                       | end of the log             |
-//! | damaged, next one whole  | keep its place, say so               | cut the log here           |
+//! | damaged, next one whole  | keep its place, tell of it           | cut the log here           |
 //! | damaged, next one too    | refuse to open                       | cut the log here           |
 //!
 //! A segment that is missing, with later ones there, stops the start below durable, and cuts the log above it.
@@ -21,12 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::hash::{key_hash, tag_code};
-use base::limits::QUEUES_PER_TOPIC_MAX;
+use base::limits::{QUEUES_PER_TOPIC_MAX, RECORD_SIZE_MAX};
 use base::properties::{self, names};
 use base::record::{self, Kind, Record, system_flag};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 
 use crate::checkpoint::Checkpoint;
+use crate::damage::problem_of;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
@@ -85,6 +86,7 @@ pub(crate) fn sort(queues: &mut [Arc<QueueIndex>]) {
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayRules {
     pub(crate) delay_levels_ms: Vec<u64>,
+    pub(crate) record_checksums: bool,
 }
 
 /// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
@@ -267,25 +269,30 @@ impl Replay<'_> {
         Ok(match record::kind_at(bytes) {
             Ok(Kind::End) => Place::End,
             Ok(Kind::Filler) => Place::NextSegment,
-            Ok(Kind::Record(size)) if is_whole(window.at(offset, size)?, offset) => Place::Record(size),
+            Ok(Kind::Record(size)) if self.is_whole(window.at(offset, size)?, offset) => Place::Record(size),
             Ok(Kind::Record(_)) | Err(_) => Place::Damaged,
         })
     }
 
-    /// Steps over one damaged record whose size still leads to a whole one.
+    /// Whether `bytes` are a record that belongs at `offset`, all of it there.
+    fn is_whole(&self, bytes: &[u8], offset: u64) -> bool {
+        Record::decode(bytes).is_ok_and(|record| {
+            is_in_place(&record, offset)
+                && problem_of(bytes, &record, LogOffset(offset), self.rules.record_checksums).is_none()
+        })
+    }
+
+    /// Steps over one damaged record whose size, or whose parts, still lead to a whole one.
     fn pass_damage(&mut self, window: &mut Window<'_>, offset: u64) -> Result<u64, StorageError> {
         let path = window.segment.file().path().to_owned();
-        if let Ok(Kind::Record(size)) = record::kind_at(window.at(offset, record::FILLER_SIZE)?) {
-            let next = offset + size as u64;
-            if next < window.segment.end() && !matches!(self.examine(window, next)?, Place::Damaged) {
-                self.recovery.damaged.push(LogOffset(offset));
-                let bytes = window.at(offset, size)?;
-                if Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset)) {
-                    // Only its body is damaged: it keeps its place, and is never served.
-                    self.restore(bytes)?;
-                }
-                return Ok(next);
+        if let Some(next) = self.next_after_damaged(window, offset)? {
+            self.recovery.damaged.push(LogOffset(offset));
+            let bytes = window.at(offset, (next - offset) as usize)?;
+            if Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset) && !record.body_is_intact()) {
+                // Only its body is damaged: it keeps its place, and is never served.
+                self.restore(bytes)?;
             }
+            return Ok(next);
         }
         let known = if self.recovery.was_clean {
             "although the last process stopped in good order".to_owned()
@@ -298,6 +305,26 @@ impl Replay<'_> {
                 "no whole record at log offset {offset}, {known}. Restore the file from a copy or a replica"
             ),
         })
+    }
+
+    /// Where the log goes on after a damaged record: at the nearest whole record, or else at the log's end.
+    fn next_after_damaged(&self, window: &mut Window<'_>, offset: u64) -> Result<Option<u64>, StorageError> {
+        let mut end = None;
+        for size in record::sizes_of_damaged(window.at(offset, RECORD_SIZE_MAX)?).into_iter().flatten() {
+            let next = offset + size as u64;
+            if next == window.segment.end() {
+                // Only a filler reaches that far.
+                return Ok(Some(next));
+            }
+            if next < window.segment.end() {
+                match self.examine(window, next)? {
+                    Place::Record(_) | Place::NextSegment => return Ok(Some(next)),
+                    Place::End => end = end.or(Some(next)),
+                    Place::Damaged => {}
+                }
+            }
+        }
+        Ok(end)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -372,11 +399,6 @@ pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
     let unique = properties::find(block, names::UNIQUE_KEY);
     let words = properties::find(block, names::KEYS).unwrap_or_default();
     unique.into_iter().chain(words.split(' ')).filter(|key| !key.is_empty())
-}
-
-/// Whether `bytes` are a record that belongs at `offset`, all of it there. The CRC covers the body alone.
-fn is_whole(bytes: &[u8], offset: u64) -> bool {
-    Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset) && record.body_is_intact())
 }
 
 /// Whether everything but the body can be what was stored at `offset`.

@@ -12,13 +12,14 @@ use std::task::Waker;
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::record::Record;
-use base::{LogOffset, QueueId, Timestamp, TopicName};
+use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::batch::{AppendBatch, Appended};
 use crate::commit_log::CommitLog;
+use crate::damage::problem_of_listed;
 use crate::disk::{DirectoryLock, Disk};
 use crate::document;
 use crate::error::StorageError;
@@ -53,6 +54,8 @@ pub struct Options {
     pub key_index_entries: u32,
     /// Bytes of the log's end kept in memory for consumers that keep up.
     pub recent_size: usize,
+    /// Whether records get a checksum over all of them (see `Store::checksum_room`), and whether those there are must hold.
+    pub record_checksums: bool,
     /// Delay of each level, ms: needed to make the entries of parked messages again.
     pub delay_levels_ms: Vec<u64>,
     /// When old segments go.
@@ -74,6 +77,7 @@ impl Options {
             key_index_slots: 5_000_000,
             key_index_entries: 20_000_000,
             recent_size: 64 << 20,
+            record_checksums: false,
             delay_levels_ms: Vec::new(),
             retention: RetentionPolicy::default(),
         }
@@ -191,6 +195,11 @@ impl Store {
         self.log.record_size_max()
     }
 
+    /// What the property block of each record must end with: room for its checksum, or nothing.
+    pub const fn checksum_room(&self) -> &'static [u8] {
+        if self.options.record_checksums { base::record::CHECKSUM_BLANK } else { &[] }
+    }
+
     /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written
     /// (`write_staged`, `write_if_little`).
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
@@ -235,9 +244,6 @@ impl Store {
         let mut batches = std::mem::take(&mut *self.unindexed.lock());
         while let Some(batch) = batches.pop_front() {
             if let Err(error) = index.add(&batch) {
-                if error.is_failed_sync() {
-                    self.log.poison(&error);
-                }
                 self.index_has_failed.store(true, Ordering::Relaxed);
                 batches.push_front(batch);
                 let mut unindexed = self.unindexed.lock();
@@ -275,25 +281,38 @@ impl Store {
         self.log.poisoned()
     }
 
-    /// The records `entries` point at; `None` for a place that holds none or a damaged one.
-    pub fn read(&self, entries: &[Entry], mode: ReadMode) -> Result<Vec<Option<Bytes>>, StorageError> {
-        self.log.read(entries, mode)
+    /// The records that entries of `queue` point at; `None` for a place that holds none or a damaged one.
+    pub fn read(
+        &self,
+        queue: &QueueIndex,
+        entries: &[(QueueOffset, Entry)],
+        mode: ReadMode,
+    ) -> Result<Vec<Option<Bytes>>, StorageError> {
+        self.log.read(queue, entries, mode)
     }
 
-    /// The record at a place in the log, waiting for the disk if need be. `None` if none begins there or it is damaged.
-    pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
-        let end = self.watermarks().appended();
-        if offset < self.log.first() || offset.after(base::record::FILLER_SIZE as u64) > end {
-            return Ok(None);
-        }
-        let head = self.log.read_bytes(offset.0, base::record::FILLER_SIZE, ReadMode::MayWait)?;
-        let Ok(base::record::Kind::Record(size)) = base::record::kind_at(&head) else { return Ok(None) };
-        if offset.after(size as u64) > end {
-            return Ok(None);
-        }
-        let bytes = self.log.read_bytes(offset.0, size, ReadMode::MayWait)?;
-        let is_intact = |record: Record<'_>| record.log_offset == offset && record.body_is_intact();
-        Ok(Record::decode(&bytes).is_ok_and(is_intact).then_some(bytes))
+    /// The record at a place in the log, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
+    /// no queue lists is given as it is: its topic was removed, or else its header is damaged, which cannot be told.
+    pub fn record_at(&self, place: LogOffset) -> Result<Option<Bytes>, StorageError> {
+        let Some(bytes) = self.log.record_at(place)? else { return Ok(None) };
+        let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
+        let key = (TopicName::trusted(record.topic), record.queue);
+        let Some(queue) = self.queues.read().get(&key).cloned() else { return Ok(Some(bytes)) };
+        let problem = match queue.entry(record.queue_offset)? {
+            Some(entry) if entry.log_offset == place => {
+                problem_of_listed(&bytes, &queue, &(record.queue_offset, entry), false)
+            }
+            // A later record would be one of the topic's next life.
+            Some(entry) if entry.log_offset < place => Some("its queue has an earlier record at its offset"),
+            _ => None,
+        };
+        problem.iter().for_each(|problem| self.log.tell_damage(place, problem));
+        Ok(problem.is_none().then_some(bytes))
+    }
+
+    /// When the oldest record still kept was stored; `None` if there is none.
+    pub fn earliest_store_time(&self) -> Result<Option<Timestamp>, StorageError> {
+        self.log.segments().first().map_or(Ok(None), |oldest| recover::first_store_time(oldest))
     }
 
     /// When the record of `entry` was stored, waiting for the disk if need be.
@@ -408,6 +427,6 @@ impl Store {
 
 fn new_queue_at(options: &Options, files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
     let directory = options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string());
-    let zero = base::QueueOffset(0);
+    let zero = QueueOffset(0);
     QueueIndex::new(files.clone(), topic.clone(), queue, directory, options.queue_file_entries, (zero, zero))
 }

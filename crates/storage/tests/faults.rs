@@ -6,11 +6,14 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::offset::Watermark;
 use base::{LogOffset, QueueId, TopicName};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError};
-use support::world::{Chance, Model, QUEUES, TOPICS, World};
+use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -75,6 +78,43 @@ fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
         assert_eq!(world.store.poisoned(), None);
         world.live_on(&mut chance);
     }
+}
+
+/// Notes that it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
+    let (disk, _, mut world, mut chance) = world();
+    disk.hold_syncs();
+    let store = world.store.clone();
+    let syncing = std::thread::spawn(move || store.sync());
+    disk.wait_for_held_sync();
+    let (durable, asynchronous) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+    for _ in 0..20 {
+        world.append(&mut chance).expect("appends");
+        world.write().expect("writes");
+    }
+    let end = world.store.watermarks().appended();
+    world.store.when(Watermark::Appended, end, asynchronous.clone().into());
+    world.store.when(Watermark::Durable, end, durable.clone().into());
+    assert!(asynchronous.0.load(Ordering::SeqCst), "senders that do not wait for the disk are answered");
+    world.verify();
+    assert!(!syncing.is_finished() && !durable.0.load(Ordering::SeqCst), "who waits for the disk waits");
+    assert!(world.store.waiting_for_sync() == 1 && world.store.watermarks().durable() < end);
+    disk.release_syncs();
+    let first = syncing.join().expect("no panic").expect("syncs");
+    assert!(first < end, "a sync promises what was there when it began");
+    assert!(!durable.0.load(Ordering::SeqCst));
+    world.sync().expect("syncs");
+    assert!(durable.0.load(Ordering::SeqCst));
 }
 
 #[test]
@@ -192,7 +232,7 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     drop(world);
     for passes in 0..200 {
         disk.fail(Failure::error(Operation::Read, EIO).after(passes).times(1));
-        let opened = storage::Store::open(options.clone(), std::sync::Arc::default(), &mut |_| ());
+        let opened = storage::Store::open(options.clone(), Arc::default(), &mut |_| ());
         disk.heal();
         if let Ok((store, _)) = opened {
             store.close().expect("closes");
@@ -200,63 +240,13 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     }
     let world = World::open(&options, &model, model.appended).expect("opens");
     let index = world.store.queue(&TopicName::trusted(TOPICS[0]), QueueId(0));
-    let mut entries = Vec::new();
-    index.read(index.first(), 10, ReadMode::MayWait, &mut entries).expect("reads entries");
+    let entries = support::entries(&index);
     disk.fail(Failure::error(Operation::Read, EIO));
-    assert!(world.store.read(&entries, ReadMode::MayWait).is_err());
+    assert!(world.store.read(&index, &entries, ReadMode::MayWait).is_err());
     assert!(world.store.record_at(LogOffset(0)).is_err());
     assert!(world.store.poisoned().is_none(), "reading breaks no promise");
     disk.heal();
     world.verify();
-}
-
-#[test]
-fn a_flipped_bit_is_never_served_and_its_neighbours_are() {
-    let (disk, options, mut world, _) = world();
-    world.close().expect("closes");
-    let model = world.model.clone();
-    drop(world);
-    let path = PathBuf::from("/machine/data/commitlog/00000000000000000000");
-    let world = World::open(&options, &model, model.appended).expect("opens");
-    let mut all = Vec::new();
-    for topic in TOPICS {
-        for queue in (0..QUEUES).map(QueueId) {
-            let index = world.store.queue(&TopicName::trusted(topic), queue);
-            let mut entries = Vec::new();
-            index.read(index.first(), 100, ReadMode::MayWait, &mut entries).expect("reads entries");
-            all.extend(entries);
-        }
-    }
-    drop(world);
-    all.retain(|entry| entry.log_offset.0 + u64::from(entry.size) <= 4096);
-    all.sort_unstable_by_key(|entry| entry.log_offset);
-    let whole = disk.memory().copy();
-    let (store, _) = {
-        let options = options.clone().on(Disk::new(whole.copy()));
-        storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens")
-    };
-    let before = store.read(&all, ReadMode::MayWait).expect("reads");
-    drop(store);
-    for position in
-        (0..all.iter().map(|entry| entry.log_offset.0 + u64::from(entry.size)).max().expect("some")).step_by(13)
-    {
-        let memory = whole.copy();
-        let options = options.clone().on(Disk::new(memory.clone()));
-        let (store, _) = storage::Store::open(options, std::sync::Arc::default(), &mut |_| ()).expect("opens");
-        assert!(memory.flip_bit(&path, position, (position % 8) as u8));
-        for (at, entry) in all.iter().enumerate() {
-            let found = store.read(&[*entry], ReadMode::MayWait).expect("reads").pop().flatten();
-            let start = entry.log_offset.0;
-            if (start..start + u64::from(entry.size)).contains(&position) {
-                // Fields that have no checksum may have changed; the body and the place may not.
-                let body = |bytes: &[u8]| base::record::Record::decode(bytes).map(|record| record.body.to_vec()).ok();
-                let is_served = found.as_deref().and_then(body);
-                assert!(is_served.is_none() || is_served == before[at].as_deref().and_then(body), "bit at {position}");
-            } else {
-                assert_eq!(found, before[at], "a neighbour of the bit at {position}");
-            }
-        }
-    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,19 +115,14 @@ fn what_is_not_little_is_left_to_the_writer() {
 /// Every message of a queue is where it was put, whole; returns how many there are.
 fn verify_queue(store: &Store, queue: u32) -> u64 {
     let index = store.queue(&topic(), QueueId(queue));
-    let mut offset = index.first();
-    while offset < index.end() {
-        let mut entries = Vec::new();
-        index.read(offset, 5, ReadMode::MayWait, &mut entries).expect("reads entries");
-        assert!(!entries.is_empty());
-        for bytes in store.read(&entries, ReadMode::MayWait).expect("reads records") {
-            let bytes = bytes.expect("a record");
-            let record = Record::decode(&bytes).expect("decodes");
-            assert_eq!((record.queue, record.queue_offset), (QueueId(queue), offset));
-            assert_eq!(record.body, body_of(queue, offset.0));
-            assert!(record.body_is_intact());
-            offset = offset.after(1);
-        }
+    let entries = support::entries(&index);
+    let found = store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
+    for ((offset, _), bytes) in entries.into_iter().zip(found) {
+        let bytes = bytes.expect("a record");
+        let record = Record::decode(&bytes).expect("decodes");
+        assert_eq!((record.queue, record.queue_offset), (QueueId(queue), offset));
+        assert_eq!(record.body, body_of(queue, offset.0));
+        assert!(record.body_is_intact());
     }
     index.end().0
 }
@@ -434,7 +431,8 @@ fn an_entry_that_points_nowhere_reads_as_no_record() {
     append_to(&store, 0);
     for (log_offset, size) in [(0, 0), (0, u32::MAX), (u64::MAX, 0), (u64::MAX, 200)] {
         let entry = storage::Entry { log_offset: LogOffset(log_offset), size, tag_code: 0 };
-        assert_eq!(store.read(&[entry], ReadMode::MayWait).expect("reads"), vec![None]);
+        let queue = store.queue(&topic(), QueueId(0));
+        assert_eq!(store.read(&queue, &[(QueueOffset(0), entry)], ReadMode::MayWait).expect("reads"), vec![None]);
         let _ = store.store_time(&entry).expect("reads");
     }
 }

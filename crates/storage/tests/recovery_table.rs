@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,18 +33,25 @@ enum Place {
     Zeroes,
     /// The record's body is not what was stored; its size leads to the next.
     BodyDamaged,
+    /// The record is none; its size leads to the next.
+    MagicDamaged,
+    /// The record's size is not what was stored; its parts lead to the next.
+    SizeDamaged,
     /// Nothing leads from here to the next.
-    HeadDamaged,
+    SizeAndBodyDamaged,
     /// The bodies of this record and the next, or the filler after it.
     NextDamagedToo,
-    /// The filler after the record.
+    /// The filler after the record; its size leads to the next segment.
     FillerDamaged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Kept,
+    /// It is lost, and its place is kept.
     KeepsItsPlace,
+    /// Whose it was cannot be told: its place is kept if its queue goes on around it.
+    IsPassed,
     EndsHere,
     Refused,
 }
@@ -54,7 +62,9 @@ const fn expected(place: Place, stop: Stop) -> Outcome {
         (Place::Whole, _) => Outcome::Kept,
         (Place::Zeroes, _) | (_, Stop::KilledAbove) => Outcome::EndsHere,
         (Place::BodyDamaged, _) => Outcome::KeepsItsPlace,
-        (Place::HeadDamaged | Place::NextDamagedToo | Place::FillerDamaged, _) => Outcome::Refused,
+        (Place::MagicDamaged | Place::SizeDamaged, _) => Outcome::IsPassed,
+        (Place::FillerDamaged, _) => Outcome::Kept,
+        (Place::SizeAndBodyDamaged | Place::NextDamagedToo, _) => Outcome::Refused,
     }
 }
 
@@ -147,7 +157,12 @@ fn damage(memory: &MemoryDisk, places: &[(u64, u64)], number: usize, place: Plac
             file.write_at(&vec![0; (end - start) as usize], start % SEGMENT_SIZE).expect("writes");
         }
         Place::BodyDamaged => flip(memory, end - 40),
-        Place::HeadDamaged => flip(memory, start + 5),
+        Place::MagicDamaged => flip(memory, start + 5),
+        Place::SizeDamaged => flip(memory, start + 1),
+        Place::SizeAndBodyDamaged => {
+            flip(memory, start + 1);
+            flip(memory, end - 40);
+        }
         Place::NextDamagedToo => {
             next?;
             flip(memory, end - 40);
@@ -162,13 +177,14 @@ fn damage(memory: &MemoryDisk, places: &[(u64, u64)], number: usize, place: Plac
     Some(start)
 }
 
-/// Everything below `end` is served and right, but for `lost`.
-fn verify(store: &Store, end: u64, lost: Option<u64>) {
+/// Everything in `range` is served and right, but for `lost`.
+fn verify(store: &Store, range: Range<u64>, lost: Option<u64>) {
     let index = queue(store);
-    assert_eq!((index.first(), index.end()), (QueueOffset(0), QueueOffset(end)));
-    for number in 0..end {
+    assert_eq!((index.first(), index.end()), (QueueOffset(range.start), QueueOffset(range.end)));
+    for number in range {
         let entry = index.entry(QueueOffset(number)).expect("reads").expect("an entry");
-        let bytes = store.read(&[entry], ReadMode::MayWait).expect("reads").pop().flatten();
+        let bytes =
+            store.read(&index, &[(QueueOffset(number), entry)], ReadMode::MayWait).expect("reads").pop().flatten();
         assert_eq!(bytes.is_none(), lost == Some(number), "record {number}");
         if let Some(bytes) = bytes {
             assert_eq!(Record::decode(&bytes).expect("decodes").body, body_of(number));
@@ -191,22 +207,28 @@ fn check(stop: Stop, number: usize, place: Place) -> Option<()> {
         return Some(());
     }
     let (store, recovery) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let (mut end, mut lost) = (RECORDS, None);
+    let (mut first, mut end, mut lost) = (0, RECORDS, None);
     match outcome {
-        Outcome::KeepsItsPlace => lost = Some(number as u64),
+        Outcome::IsPassed if number == 0 => first = 1,
+        Outcome::IsPassed if at == places[places.len() - 1].0 => end -= 1,
+        Outcome::KeepsItsPlace | Outcome::IsPassed => lost = Some(number as u64),
         Outcome::EndsHere => {
             end = number as u64 + u64::from(place == Place::FillerDamaged);
             assert_eq!(store.watermarks().appended(), LogOffset(at), "{what}");
         }
         _ => assert_eq!(recovery.cut_bytes, 0, "{what}"),
     }
-    assert_eq!(recovery.damaged, lost.map(|_| LogOffset(at)).into_iter().collect::<Vec<_>>(), "{what}");
-    verify(&store, end, lost);
+    let is_told =
+        place != Place::Whole && matches!(outcome, Outcome::Kept | Outcome::KeepsItsPlace | Outcome::IsPassed);
+    assert_eq!(recovery.damaged, is_told.then_some(LogOffset(at)).into_iter().collect::<Vec<_>>(), "{what}");
+    verify(&store, first..end, lost);
     append(&store, end);
     store.close().expect("closes");
     drop(store);
     let (store, _) = open(&memory).expect("opens again");
-    verify(&store, end + 1, lost);
+    // The file of the queue holds its place.
+    let lost = lost.or((first > 0).then_some(0));
+    verify(&store, 0..end + 1, lost);
     Some(())
 }
 
@@ -216,7 +238,9 @@ fn every_place_of_the_log_goes_by_the_table() {
         Place::Whole,
         Place::Zeroes,
         Place::BodyDamaged,
-        Place::HeadDamaged,
+        Place::MagicDamaged,
+        Place::SizeDamaged,
+        Place::SizeAndBodyDamaged,
         Place::NextDamagedToo,
         Place::FillerDamaged,
     ];
@@ -254,9 +278,9 @@ fn a_missing_segment_stops_the_start_below_durable_and_ends_the_log_above() {
                 assert_eq!(store.watermarks().appended(), LogOffset(base));
                 assert!(recovery.set_aside.len() as u64 >= last - missing);
                 let end = places.iter().filter(|(start, _)| *start < base).count() as u64;
-                verify(&store, end, None);
+                verify(&store, 0..end, None);
                 append(&store, end);
-                verify(&store, end + 1, None);
+                verify(&store, 0..end + 1, None);
             } else {
                 assert!(matches!(opened, Err(StorageError::Damaged { .. })), "{stop:?}, segment {missing}");
             }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::LogOffset;
 use base::limits::RECORD_SIZE_MAX;
-use base::record::{self, Record};
+use base::record::{self, RECORD_SIZE_MIN, Record};
+use base::{LogOffset, QueueOffset};
 use bytes::Bytes;
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
+use crate::damage::{problem_of, problem_of_listed};
 use crate::error::StorageError;
-use crate::queue_index::Entry;
+use crate::queue_index::{Entry, QueueIndex};
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
@@ -19,28 +20,71 @@ use crate::store::ReadMode;
 const SPARSE_GAP: u64 = 16 * 1024;
 
 impl CommitLog {
-    /// The records `entries` point at, each as its own bytes; a place that holds no such record gives `None`.
-    pub(crate) fn read(&self, entries: &[Entry], mode: ReadMode) -> Result<Vec<Option<Bytes>>, StorageError> {
+    /// The records that entries of `queue` point at, each as its own bytes; a place that holds no such record gives `None`.
+    pub(crate) fn read(
+        &self,
+        queue: &QueueIndex,
+        entries: &[Listed],
+        mode: ReadMode,
+    ) -> Result<Vec<Option<Bytes>>, StorageError> {
         let mut found: Vec<Option<Bytes>> = Vec::with_capacity(entries.len());
         {
             let recent = self.recent.reader();
-            found.extend(entries.iter().map(|entry| {
+            found.extend(entries.iter().map(|(_, entry)| {
                 let bytes = recent.get(entry.log_offset.0, entry.size as usize)?;
                 is_place_of(&bytes, entry).then_some(bytes)
             }));
         }
         let span = match (entries.first(), entries.last()) {
-            (Some(first), Some(last)) => last.log_offset.0.saturating_sub(first.log_offset.0),
+            (Some((_, first)), Some((_, last))) => last.log_offset.0.saturating_sub(first.log_offset.0),
             _ => 0,
         };
         let is_dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
-        let cold = ColdReader { log: self, mode, first: self.first().0, written: self.written.load(Ordering::Acquire) };
+        let (first, written) = (self.first().0, self.written.load(Ordering::Acquire));
+        let cold = ColdReader { log: self, queue, mode, first, written };
         if is_dense {
             cold.read_dense(entries, &mut found)?;
         } else if found.contains(&None) {
             cold.read_sparse(entries, &mut found)?;
         }
         Ok(found)
+    }
+
+    /// The record that begins at `place`, waiting for the disk if need be; `None` if none does or it is damaged.
+    pub(crate) fn record_at(&self, place: LogOffset) -> Result<Option<Bytes>, StorageError> {
+        let end = self.watermarks.appended();
+        if place < self.first() || place.after(RECORD_SIZE_MIN as u64) > end {
+            return Ok(None);
+        }
+        let head = self.read_bytes(place.0, record::PLACE_WITHIN, ReadMode::MayWait)?;
+        let size = match record::kind_at(&head) {
+            Ok(record::Kind::Record(size)) if place.after(size as u64) <= end => size,
+            _ => {
+                // A flipped bit leaves one of the two; a place where no record begins has neither.
+                if record::has_record_magic(&head) || record::log_offset_of(&head) == Some(place) {
+                    self.tell_damage(place, "its size or magic cannot be");
+                }
+                return Ok(None);
+            }
+        };
+        let bytes = self.read_bytes(place.0, size, ReadMode::MayWait)?;
+        let problem = match Record::decode(&bytes) {
+            Ok(record) => problem_of(&bytes, &record, place, self.record_checksums),
+            Err(_) => Some("its lengths contradict each other"),
+        };
+        if let Some(problem) = problem {
+            self.tell_damage(place, problem);
+            return Ok(None);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Tells people of a damaged record, once.
+    pub(crate) fn tell_damage(&self, place: LogOffset, problem: &str) {
+        match self.segment_at(place.0) {
+            Ok(segment) => self.damage.tell(place, segment.file().path(), segment.position(place), problem),
+            Err(_) => self.damage.tell(place, &self.directory, place.0, problem),
+        }
     }
 
     /// Bytes of the log as they are in the file; the caller knows that they lie in one segment or in whole segments.
@@ -65,9 +109,13 @@ impl CommitLog {
     }
 }
 
+/// An entry with its place in the queue.
+pub(crate) type Listed = (QueueOffset, Entry);
+
 /// Reads the records of one fetch that are no longer in memory, into the slots that are still empty.
 struct ColdReader<'a> {
     log: &'a CommitLog,
+    queue: &'a QueueIndex,
     mode: ReadMode,
     first: u64,
     written: u64,
@@ -75,9 +123,10 @@ struct ColdReader<'a> {
 
 impl ColdReader<'_> {
     /// Entries that lie close together: most of each block is wanted, by this reader or by others of the same topic.
-    fn read_dense(&self, entries: &[Entry], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
+    fn read_dense(&self, entries: &[Listed], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
         let mut last_block: Option<(u64, Bytes)> = None;
-        for (entry, slot) in entries.iter().zip(found) {
+        for (listed, slot) in entries.iter().zip(found) {
+            let (_, entry) = listed;
             if slot.is_some() || !self.is_within(entry) {
                 continue;
             }
@@ -96,7 +145,7 @@ impl ColdReader<'_> {
             } else {
                 self.log.read_bytes(start, size, self.mode)?
             };
-            *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
+            *slot = self.checked(bytes, listed);
         }
         Ok(())
     }
@@ -111,15 +160,16 @@ impl ColdReader<'_> {
     }
 
     /// Entries that lie far apart: only their records are read, all into one buffer.
-    fn read_sparse(&self, entries: &[Entry], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
+    fn read_sparse(&self, entries: &[Listed], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
         let wanted = || {
-            entries.iter().zip(&*found).enumerate().filter(|(_, (entry, slot))| slot.is_none() && self.is_within(entry))
+            let pairs = entries.iter().zip(&*found).enumerate();
+            pairs.filter(|(_, ((_, entry), slot))| slot.is_none() && self.is_within(entry))
         };
-        let size: usize = wanted().map(|(_, (entry, _))| entry.size as usize).sum();
+        let size: usize = wanted().map(|(_, ((_, entry), _))| entry.size as usize).sum();
         let mut buffer = Vec::with_capacity(size.min(RECORD_SIZE_MAX));
         let mut places = Vec::with_capacity(entries.len());
         let mut segment = None;
-        for (number, (entry, _)) in wanted() {
+        for (number, ((_, entry), _)) in wanted() {
             let known = segment.take().filter(|known: &Arc<Segment>| known.contains(entry.log_offset.0));
             let known = match known {
                 Some(known) => known,
@@ -134,18 +184,28 @@ impl ColdReader<'_> {
         }
         let records = Bytes::from(buffer);
         for (number, start) in places {
-            let (Some(entry), Some(slot)) = (entries.get(number), found.get_mut(number)) else { continue };
-            let bytes = records.slice(start..start + entry.size as usize);
-            *slot = is_whole_record_of(&bytes, entry).then_some(bytes);
+            let (Some(listed), Some(slot)) = (entries.get(number), found.get_mut(number)) else { continue };
+            *slot = self.checked(records.slice(start..start + listed.1.size as usize), listed);
         }
         Ok(())
     }
 
-    /// Whether the log has such a place.
+    /// What comes from a disk is never served unchecked.
+    fn checked(&self, bytes: Bytes, listed: &Listed) -> Option<Bytes> {
+        match problem_of_listed(&bytes, self.queue, listed, self.log.record_checksums) {
+            None => Some(bytes),
+            Some(problem) => {
+                self.log.tell_damage(listed.1.log_offset, problem);
+                None
+            }
+        }
+    }
+
+    /// Whether the log has such a place. Recovery leaves smaller entries for what was lost, and has told of it.
     fn is_within(&self, entry: &Entry) -> bool {
         let (start, size) = (entry.log_offset.0, entry.size as usize);
         let end = start.saturating_add(size as u64);
-        size > 0 && size <= RECORD_SIZE_MAX && start >= self.first && end <= self.written
+        (RECORD_SIZE_MIN..=RECORD_SIZE_MAX).contains(&size) && start >= self.first && end <= self.written
     }
 }
 
@@ -153,11 +213,4 @@ impl ColdReader<'_> {
 fn is_place_of(bytes: &[u8], entry: &Entry) -> bool {
     record::kind_at(bytes) == Ok(record::Kind::Record(entry.size as usize))
         && record::log_offset_of(bytes) == Some(entry.log_offset)
-}
-
-/// Whether `bytes` are the record that `entry` means, as it was stored: what comes from a disk is never served unchecked.
-fn is_whole_record_of(bytes: &[u8], entry: &Entry) -> bool {
-    Record::decode(bytes).is_ok_and(|record| {
-        record.size == entry.size as usize && record.log_offset == entry.log_offset && record.body_is_intact()
-    })
 }

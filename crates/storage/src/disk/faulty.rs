@@ -1,7 +1,7 @@
 //! A disk in memory that fails when it is told to, and that a power cut can rob of what was not synced.
 //!
 //! Owns a `MemoryDisk`, which is what the page cache shows, and the history of what was done to it. **Always holds**: while no
-//! failure is set, it cannot be told from the memory disk. `after_power_cut` makes the disk of any moment of the
+//! failure is set and no sync held, it cannot be told from the memory disk. `after_power_cut` makes the disk of any moment of the
 //! history anew; `disk::history` says what may be lost. A killed process loses nothing: open the same disk again.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::history::{Change, History};
 use super::memory::{MemoryDisk, MemoryFile};
@@ -93,6 +93,30 @@ struct Shared {
     memory: MemoryDisk,
     /// Held through each operation, so that the history is in the order things happened.
     state: Mutex<State>,
+    gate: Gate,
+}
+
+/// Where syncs of files wait while they are held.
+#[derive(Default)]
+struct Gate {
+    held: Mutex<HeldSyncs>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct HeldSyncs {
+    are_held: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut held = self.held.lock();
+        held.waiting += 1;
+        self.changed.notify_all();
+        self.changed.wait_while(&mut held, |held| held.are_held);
+        held.waiting -= 1;
+    }
 }
 
 struct State {
@@ -110,7 +134,7 @@ impl FaultyDisk {
     /// A disk that holds what `memory` holds, all of it synced. `memory` is left alone from now on.
     pub fn over(memory: &MemoryDisk) -> Self {
         let state = State { history: History::starting_with(memory.copy()), failures: Vec::new() };
-        Self(Arc::new(Shared { memory: memory.copy(), state: Mutex::new(state) }))
+        Self(Arc::new(Shared { memory: memory.copy(), state: Mutex::new(state), gate: Gate::default() }))
     }
 
     /// Lets something fail from now on.
@@ -121,6 +145,22 @@ impl FaultyDisk {
     /// Nothing fails any more.
     pub fn heal(&self) {
         self.0.state.lock().failures.clear();
+    }
+
+    /// The disk is slow: no sync of a file comes back before `release_syncs`.
+    pub fn hold_syncs(&self) {
+        self.0.gate.held.lock().are_held = true;
+    }
+
+    /// Waits until a sync is being held.
+    pub fn wait_for_held_sync(&self) {
+        self.0.gate.changed.wait_while(&mut self.0.gate.held.lock(), |held| held.waiting == 0);
+    }
+
+    /// Lets all syncs go on.
+    pub fn release_syncs(&self) {
+        self.0.gate.held.lock().are_held = false;
+        self.0.gate.changed.notify_all();
     }
 
     /// The disk as programs see it, to look at and to damage behind the store's back.
@@ -373,6 +413,7 @@ impl FileHandle for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.0.gate.pass();
         self.disk.sync(&self.path, self.number())
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::{Disk, FileHandle};
-use crate::error::{SYNC, StorageError};
+use crate::error::StorageError;
 
 /// Slices a system takes in one vectored write.
 const VECTOR_SLICES_MAX: usize = 1024;
@@ -137,7 +137,7 @@ impl DiskFile {
 
     /// Puts what was written on the disk, and for a new file the names that lead to it.
     pub fn sync_data(&self) -> Result<(), StorageError> {
-        self.handle.sync().map_err(StorageError::io(SYNC, &self.path))?;
+        self.handle.sync().map_err(StorageError::io("sync", &self.path))?;
         let mut new_names = self.new_names.lock();
         if let Some(names) = &*new_names {
             let (disk, directories) = &**names;

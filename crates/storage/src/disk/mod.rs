@@ -25,7 +25,7 @@ pub use file::DiskFile;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
 
-use crate::error::{SYNC, StorageError};
+use crate::error::StorageError;
 
 /// Whether a file is made by opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,7 +291,7 @@ impl Disk {
 
     /// Puts the names in a directory on the disk.
     pub fn sync_directory(&self, path: &Path) -> Result<(), StorageError> {
-        self.0.sync_directory(path).map_err(StorageError::io(SYNC, path))
+        self.0.sync_directory(path).map_err(StorageError::io("sync", path))
     }
 
     /// Puts everything on the disk that was written to the disk of `path`, whoever wrote it.

@@ -43,9 +43,9 @@ impl Store {
         let durable = self.watermarks().appended();
         self.index_staged()?;
         self.flush_queues(0)?;
-        let keys = self.key_index.as_ref().map_or(Ok(None), KeyIndex::flush)?;
+        let keys = self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush)?;
         // What a failed sync leaves in the page cache only must never count as being on the disk.
-        let synced = keys.map_or(Ok(()), |keys| keys.sync_data()).and_then(|()| self.sync_queues());
+        let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
         self.log.sync()?;
         let last_time = self.last_store_time()?;

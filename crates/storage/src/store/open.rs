@@ -41,15 +41,8 @@ impl Store {
         let Recovered { queues, written_ends, key_index, end } =
             recover_indexes(&options, &files, &segments, sure, &mut recovery, progress)?;
         let segments = cut::cut_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
-        let log = CommitLog::new(
-            disk,
-            log_directory,
-            options.segment_size,
-            segments,
-            (sure.min(end), end),
-            options.recent_size,
-            metrics.clone(),
-        );
+        let log = CommitLog::new(&options, log_directory, segments, (sure.min(end), end), metrics.clone());
+        recovery.damaged.iter().for_each(|place| log.tell_damage(*place, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
             log,
@@ -149,7 +142,10 @@ fn recover_indexes(
         durable,
         entries_from,
         keys_from,
-        rules: &ReplayRules { delay_levels_ms: options.delay_levels_ms.clone() },
+        rules: &ReplayRules {
+            delay_levels_ms: options.delay_levels_ms.clone(),
+            record_checksums: options.record_checksums,
+        },
         key_index: key_index.as_ref(),
         queues: &mut queues,
         new_queue: &new_queue,

@@ -11,7 +11,7 @@ use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use serde_json::json;
 use storage::check::{CheckOptions, Finding, Kind, check};
 use storage::disk::Disk;
-use storage::{AppendBatch, Entry, Options, ReadMode, RetentionPolicy, StorageError, Store};
+use storage::{AppendBatch, Options, ReadMode, RetentionPolicy, StorageError, Store};
 
 /// Numbers that look random and follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
 
 /// A store that is open, with its model.
 pub struct World {
-    pub store: Store,
+    pub store: Arc<Store>,
     pub model: Model,
     options: Options,
 }
@@ -130,7 +130,7 @@ impl World {
             model.first
         );
         model.first = first;
-        let mut world = Self { store, model, options: options.clone() };
+        let mut world = Self { store: Arc::new(store), model, options: options.clone() };
         world.settle()?;
         world.verify();
         world.check();
@@ -349,12 +349,12 @@ impl World {
             "first and end of {what}, log {} to {end}",
             self.model.first
         );
-        let entries = self.entries(topic, queue);
+        let entries = super::entries(&index);
         assert_eq!(entries.len(), expected.len(), "entries of {what}");
-        let found = self.store.read(&entries, ReadMode::MayWait).expect("reads records");
+        let found = self.store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
         for (number, known) in expected.iter().enumerate() {
             let offset = (gone + number) as u64;
-            assert_eq!((known.offset, entries[number].log_offset.0), (offset, known.place), "{what}");
+            assert_eq!((known.offset, entries[number].1.log_offset.0), (offset, known.place), "{what}");
             assert_is(found[number].as_ref().expect("a whole record"), known);
         }
     }
@@ -364,23 +364,12 @@ impl World {
         known.place < self.store.log_first().0
     }
 
-    fn entries(&self, topic: usize, queue: u32) -> Vec<Entry> {
-        let index = self.store.queue(&Self::name(topic), QueueId(queue));
-        let mut entries = Vec::new();
-        while index.first().0 + (entries.len() as u64) < index.end().0 {
-            let (from, before) = (index.first().after(entries.len() as u64), entries.len());
-            index.read(from, 7, ReadMode::MayWait, &mut entries).expect("reads entries");
-            assert!(entries.len() > before, "no entries at {from}");
-        }
-        entries
-    }
-
     fn verify_remains(&self, topic: usize, queue: u32) {
         let index = self.store.queue(&Self::name(topic), QueueId(queue));
-        let entries = self.entries(topic, queue);
-        let found = self.store.read(&entries, ReadMode::MayWait).expect("reads records");
+        let entries = super::entries(&index);
+        let found = self.store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
         for (number, bytes) in found.into_iter().enumerate().filter_map(|(number, bytes)| Some((number, bytes?))) {
-            let (offset, place) = (index.first().0 + number as u64, entries[number].log_offset.0);
+            let (offset, place) = (entries[number].0.0, entries[number].1.log_offset.0);
             let known = self.model.records.iter().find(|known| known.place == place).expect("a known record");
             assert_eq!((known.topic, known.queue, known.offset), (topic, queue, offset));
             assert_is(&bytes, known);

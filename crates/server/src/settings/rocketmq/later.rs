@@ -190,12 +190,6 @@ pub(super) static KEYS: &[LaterKeys] = &[
         refuse: &[],
     },
     LaterKeys {
-        feature: "checksums in message properties",
-        tune: &["forceVerifyPropCRC"],
-        warn: &[("enabledAppendPropCRC", True)],
-        refuse: &[],
-    },
-    LaterKeys {
         feature: "finding name servers by address server or DNS",
         tune: &["rmqAddressServerDomain", "rmqAddressServerSubGroup"],
         warn: &[("fetchNameSrvAddrByDnsLookup", True), ("fetchNamesrvAddrByAddressServer", True)],

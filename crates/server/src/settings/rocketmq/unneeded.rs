@@ -119,8 +119,8 @@ pub(super) static KEYS: &[UnneededKeys] = &[
     UnneededKeys {
         reason: RECOVERY,
         keys: &[
-            "checkCRCOnRecover", "commitLogRecoverMaxNum", "enableAcceleratedRecovery", "maxRecoveryCommitlogFiles",
-            "messageIndexSafe", "recoverConcurrently", "recoverThreadPoolNums",
+            "checkCRCOnRecover", "commitLogRecoverMaxNum", "enableAcceleratedRecovery", "forceVerifyPropCRC",
+            "maxRecoveryCommitlogFiles", "messageIndexSafe", "recoverConcurrently", "recoverThreadPoolNums",
         ],
     },
     UnneededKeys { reason: INDEX, keys: &["indexFileReadEnable", "indexFileWriteEnable"] },

@@ -65,6 +65,10 @@ section!(Storage, "storage", "The log and the files around it" {
         "Keys in one index file, 20 bytes each",
         "RocketMQ's size, so that each can open the other's directory",
         same("maxIndexNum");
+    record_checksums: bool = "false", Kind::Boolean,
+        "Whether each record gets a checksum over all of it, and those there are must hold",
+        "as in RocketMQ; 20 bytes a message that catch damage to more than its body",
+        same("enabledAppendPropCRC");
     tail_cache_size: u64 = "64MiB", Kind::Bytes { min: 0, max: 1 << 40 },
         "Memory for the newest part of the log",
         "consumers that keep up are served without reading the disk";

@@ -1,0 +1,93 @@
+//! Tells whether bytes of the log are the record they should be, and tells people once of each that is not.
+//!
+//! The CRC of a record covers its body alone. What else can be told follows from where the record is: its place, and the entry
+//! that points at it. With `Options::record_checksums` a record has a checksum over all of it. **Always holds**: what is
+//! found damaged is not served. Nothing here survives a restart: damage is told again by each process that meets it.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::hash::tag_code;
+use base::metric::Metrics;
+use base::properties::names;
+use base::record::{self, Record};
+use base::{LogOffset, QueueOffset};
+use parking_lot::Mutex;
+
+use crate::queue_index::{Entry, QueueIndex};
+
+/// Damaged records told of at most; a disk with more has been reported.
+const TOLD_MAX: usize = 10_000;
+
+/// What was told already.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    told: Mutex<HashSet<LogOffset>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Damage {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { told: Mutex::default(), metrics }
+    }
+
+    /// Counts and logs the record at `place`, which lies at `position` of `file`, if that was not done before.
+    pub(crate) fn tell(&self, place: LogOffset, file: &Path, position: u64, problem: &str) {
+        let mut told = self.told.lock();
+        if told.len() < TOLD_MAX && told.insert(place) {
+            drop(told);
+            self.metrics.records_damaged.add(1);
+            tracing::error!(
+                log_offset = %place, file = %file.display(), position, problem,
+                "a record of the log is damaged and will not be served"
+            );
+        }
+    }
+}
+
+/// What keeps a whole record from being the one that belongs at `place`, if anything does.
+pub(crate) fn problem_of(
+    bytes: &[u8],
+    record: &Record<'_>,
+    place: LogOffset,
+    has_checksum: bool,
+) -> Option<&'static str> {
+    if record.log_offset != place {
+        Some("it says that it is elsewhere")
+    } else if !record.body_is_intact() {
+        Some("its body does not have its checksum")
+    } else if has_checksum && !record::checksum_holds(bytes) {
+        Some("it does not have its checksum")
+    } else {
+        None
+    }
+}
+
+/// What keeps `bytes` from being the record that the entry at `offset` of `queue` means, if anything does.
+pub(crate) fn problem_of_listed(
+    bytes: &[u8],
+    queue: &QueueIndex,
+    (offset, entry): &(QueueOffset, Entry),
+    has_checksum: bool,
+) -> Option<&'static str> {
+    let Ok(record) = Record::decode(bytes) else { return Some("it is no record") };
+    if record.size != entry.size as usize {
+        return Some("it has another size than its queue says");
+    }
+    let is_listed = || is_of_queue(&record, queue, *offset) && has_tag_of(&record, entry);
+    problem_of(bytes, &record, entry.log_offset, has_checksum)
+        .or_else(|| (!is_listed()).then_some("its topic, queue, queue offset or tag is not what its queue says"))
+}
+
+/// Whether a record belongs at `offset` of `queue`. Java brokers may list one in further queues, which it names.
+fn is_of_queue(record: &Record<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
+    (record.topic, record.queue, record.queue_offset) == (queue.topic().as_str(), queue.queue(), offset)
+        || record.property(names::FURTHER_QUEUES).is_some()
+}
+
+/// Whether the entry has the code of the record's tag, if it has one at all: due times and other uses of the field are no
+/// 32-bit numbers.
+fn has_tag_of(record: &Record<'_>, entry: &Entry) -> bool {
+    i32::try_from(entry.tag_code).is_err() || record.property(names::TAGS).map_or(0, tag_code) == entry.tag_code
+}
