@@ -375,6 +375,32 @@ fn damage_to_the_key_index_is_one_finding_each() {
 }
 
 #[test]
+fn keys_that_a_power_cut_took_are_behind_and_those_below_the_checkpoint_must_be_there() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, places) = fill(directory.path(), 60);
+    store.checkpoint().expect("checkpoint");
+    let later = append(&store, "orders", 0, b"later").0;
+    drop(store);
+    let index = fs::read_dir(directory.path().join("index")).expect("lists");
+    let newest = index.map(|entry| entry.expect("entry").path()).max().expect("a file");
+    let kept = fs::read(&newest).expect("reads");
+    // 39 of the 60 keys are in the file before.
+    let entry = |number: u64| 40 + 16 * 4 + number * 20;
+    let entry_of = |place: u64| [&7_u32.to_be_bytes()[..], &place.to_be_bytes(), &[0; 8]].concat();
+    assert_eq!(kept[36..40], 22_u32.to_be_bytes());
+    for left in [vec![0; 60], entry_of(later), entry_of(places[3]), entry_of(u64::MAX)] {
+        write_at(&newest, 36, &25_u32.to_be_bytes());
+        write_at(&newest, entry(22), &left);
+        let report = run(directory.path());
+        assert_eq!(kinds(&report), [Kind::NotStopped, Kind::EntriesBehind, Kind::KeysBehind], "{:#?}", report.findings);
+        assert_eq!(report.counts.keys, 60);
+        write_at(&newest, entry(21), &[0; 20]);
+        assert!(kinds(&run(directory.path())).contains(&Kind::KeysMissing), "a key below the checkpoint");
+        fs::write(&newest, &kept).expect("writes");
+    }
+}
+
+#[test]
 fn documents_are_judged() {
     let (directory, _) = whole();
     let root = directory.path();
