@@ -264,8 +264,8 @@ pub fn filler(size: usize) -> [u8; FILLER_SIZE] {
 pub enum Kind {
     /// A record of this many bytes.
     Record(usize),
-    /// A filler: the next record begins the next segment.
-    Filler,
+    /// A filler that says it takes up this many bytes: the next record begins the next segment.
+    Filler(usize),
     /// Zeroes: nothing was written here yet.
     End,
 }
@@ -276,7 +276,7 @@ pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
     let size = reader.u32("record size")?;
     let magic = reader.u32("record magic")?;
     match (size, magic) {
-        (_, MAGIC_FILLER) => Ok(Kind::Filler),
+        (size, MAGIC_FILLER) => Ok(Kind::Filler(size as usize)),
         (size, MAGIC_V1 | MAGIC_V2) if (RECORD_SIZE_MIN..=RECORD_SIZE_MAX).contains(&(size as usize)) => {
             Ok(Kind::Record(size as usize))
         }

@@ -216,8 +216,8 @@ fn read_log(
                 scene.broken.add(from, to);
             }
             Event::Filler { at, says, takes } => {
-                let (file, position) = scene.log.place(at);
-                scene.findings.add(Kind::FillerSize, file, position, format!("says {says} bytes, takes {takes}"));
+                let what = format!("the filler at log offset {at} says {says} bytes, takes {takes}");
+                broken(scene, Kind::FillerSize, at, what);
             }
             Event::Read { done } => progress(CheckProgress { done: done.saturating_sub(first), total }),
         }

@@ -7,6 +7,7 @@
 //! |--------------------------|--------------------------------------|----------------------------|
 //! | whole record             | keep, restore its entry              | keep, restore its entry    |
 //! | filler                   | go on with the next segment          | the same                   |
+//! | filler of a wrong size   | go on with the next segment          | cut the log here           |
 //! | zeroes                   | end of the log                       | end of the log             |
 //! | damaged, next one whole  | keep its place, tell of it           | cut the log here           |
 //! | damaged, next one too    | refuse to open                       | cut the log here           |
@@ -268,7 +269,11 @@ impl Replay<'_> {
         let bytes = window.at(offset, record::FILLER_SIZE)?;
         Ok(match record::kind_at(bytes) {
             Ok(Kind::End) => Place::End,
-            Ok(Kind::Filler) => Place::NextSegment,
+            // Half of it may be what a power cut left.
+            Ok(Kind::Filler(size)) if offset >= self.durable.0 && offset + size as u64 != window.segment.end() => {
+                Place::Damaged
+            }
+            Ok(Kind::Filler(_)) => Place::NextSegment,
             Ok(Kind::Record(size)) if self.is_whole(window.at(offset, size)?, offset) => Place::Record(size),
             Ok(Kind::Record(_)) | Err(_) => Place::Damaged,
         })

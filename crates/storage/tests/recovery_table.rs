@@ -43,6 +43,8 @@ enum Place {
     NextDamagedToo,
     /// The filler after the record; its size leads to the next segment.
     FillerDamaged,
+    /// The filler after the record has another size than the rest of the segment.
+    FillerSizeDamaged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ const fn expected(place: Place, stop: Stop) -> Outcome {
     match (place, stop) {
         (Place::Whole, _) => Outcome::Kept,
         (Place::Zeroes, _) | (_, Stop::KilledAbove) => Outcome::EndsHere,
+        (Place::FillerSizeDamaged, _) => Outcome::Kept,
         (Place::BodyDamaged, _) => Outcome::KeepsItsPlace,
         (Place::MagicDamaged | Place::SizeDamaged, _) => Outcome::IsPassed,
         (Place::FillerDamaged, _) => Outcome::Kept,
@@ -168,11 +171,11 @@ fn damage(memory: &MemoryDisk, places: &[(u64, u64)], number: usize, place: Plac
             flip(memory, end - 40);
             flip(memory, if has_filler { end + 5 } else { places[number + 1].1 - 40 });
         }
-        Place::FillerDamaged if has_filler => {
-            flip(memory, end + 5);
+        Place::FillerDamaged | Place::FillerSizeDamaged if has_filler => {
+            flip(memory, end + if place == Place::FillerDamaged { 5 } else { 2 });
             return Some(end);
         }
-        Place::FillerDamaged => return None,
+        Place::FillerDamaged | Place::FillerSizeDamaged => return None,
     }
     Some(start)
 }
@@ -213,13 +216,14 @@ fn check(stop: Stop, number: usize, place: Place) -> Option<()> {
         Outcome::IsPassed if at == places[places.len() - 1].0 => end -= 1,
         Outcome::KeepsItsPlace | Outcome::IsPassed => lost = Some(number as u64),
         Outcome::EndsHere => {
-            end = number as u64 + u64::from(place == Place::FillerDamaged);
+            end = number as u64 + u64::from(matches!(place, Place::FillerDamaged | Place::FillerSizeDamaged));
             assert_eq!(store.watermarks().appended(), LogOffset(at), "{what}");
         }
         _ => assert_eq!(recovery.cut_bytes, 0, "{what}"),
     }
-    let is_told =
-        place != Place::Whole && matches!(outcome, Outcome::Kept | Outcome::KeepsItsPlace | Outcome::IsPassed);
+    // A filler's mark says all that a start has to know.
+    let is_told = !matches!(place, Place::Whole | Place::FillerSizeDamaged)
+        && matches!(outcome, Outcome::Kept | Outcome::KeepsItsPlace | Outcome::IsPassed);
     assert_eq!(recovery.damaged, is_told.then_some(LogOffset(at)).into_iter().collect::<Vec<_>>(), "{what}");
     verify(&store, first..end, lost);
     append(&store, end);
@@ -243,6 +247,7 @@ fn every_place_of_the_log_goes_by_the_table() {
         Place::SizeAndBodyDamaged,
         Place::NextDamagedToo,
         Place::FillerDamaged,
+        Place::FillerSizeDamaged,
     ];
     let (_, records) = build(Stop::Orderly);
     let in_segment = |segment: u64| records.iter().filter(|(start, _)| start / SEGMENT_SIZE == segment).count();
@@ -255,7 +260,7 @@ fn every_place_of_the_log_goes_by_the_table() {
             let fillers = last as usize;
             let can_be = match place {
                 Place::NextDamagedToo => records.len() - 1,
-                Place::FillerDamaged => fillers,
+                Place::FillerDamaged | Place::FillerSizeDamaged => fillers,
                 _ => records.len(),
             };
             assert_eq!(tried, can_be, "{place:?}");

@@ -164,10 +164,7 @@ fn place(window: &mut Window<'_>, offset: u64) -> Place {
     };
     let why = match record::kind_at(head) {
         Ok(PlaceKind::End) => return Place::Nothing { is_zero: true, why: "zeroes".to_owned() },
-        Ok(PlaceKind::Filler) => {
-            let says = head.first_chunk().map_or(0, |size| u32::from_be_bytes(*size));
-            return Place::Filler(u64::from(says));
-        }
+        Ok(PlaceKind::Filler(says)) => return Place::Filler(says as u64),
         Ok(PlaceKind::Record(size)) if size as u64 > left => {
             format!("a record of {size} bytes where {left} are left")
         }
