@@ -231,6 +231,23 @@ fn zeroes_in_the_log_break_it() {
 }
 
 #[test]
+fn a_filler_of_a_wrong_size_is_passed_over_but_where_it_ends_the_log() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, places) = fill(directory.path(), 100);
+    let last = places.iter().rposition(|place| *place < SEGMENT_SIZE).expect("a record");
+    let (path, position) = segment(directory.path(), places[last]);
+    let size = fs::read(&path).expect("reads")[position as usize..][..4].try_into().expect("four bytes");
+    write_at(&path, position + u64::from(u32::from_be_bytes(size)) + 2, &[0xff]);
+    drop(store);
+    fs::remove_file(directory.path().join("checkpoint")).expect("removes");
+    assert!(kinds(&run(directory.path())).contains(&Kind::LogBroken));
+    let (directory, _) = whole();
+    let (path, _) = segment(directory.path(), places[last]);
+    write_at(&path, position + u64::from(u32::from_be_bytes(size)) + 2, &[0xff]);
+    assert_eq!(only(directory.path()).0, Kind::FillerSize);
+}
+
+#[test]
 fn a_missing_and_a_cut_segment_are_one_finding_each() {
     let (directory, places) = whole();
     let (path, _) = segment(directory.path(), places[50]);
