@@ -89,7 +89,7 @@ impl Host for InlineHost {
         }
     }
 
-    fn sync_wanted(&self) {}
+    fn sync_wanted(&self, _waiting: usize) {}
 
     fn topics_changed(&self) {}
 }

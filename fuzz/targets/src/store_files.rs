@@ -150,7 +150,8 @@ fn read_everything(store: &Store) {
                     break;
                 }
                 assert!(!entries.is_empty(), "entries end before the queue does");
-                let found = store.read(&entries, ReadMode::MayWait).unwrap_or_default();
+                let listed: Vec<_> = (0..).map(|ahead| from.after(ahead)).zip(entries.iter().copied()).collect();
+                let found = store.read(&index, &listed, ReadMode::MayWait).unwrap_or_default();
                 for (bytes, entry) in
                     found.iter().zip(&entries).filter_map(|(bytes, entry)| Some((bytes.as_ref()?, entry)))
                 {
