@@ -44,6 +44,8 @@ pub(crate) struct CommitLog {
     staged: Mutex<Vec<Staged>>,
     /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
+    /// Held through a sync: the system tells of lost bytes once, and a second sync beside a failing one would go well.
+    syncing: Mutex<()>,
     staged_size: AtomicUsize,
     watermarks: Arc<Watermarks>,
     waiters: Waiters,
@@ -101,6 +103,7 @@ impl CommitLog {
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             staged: Mutex::default(),
             writing: Mutex::default(),
+            syncing: Mutex::default(),
             staged_size: AtomicUsize::new(0),
             watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
@@ -327,6 +330,7 @@ impl CommitLog {
 
     /// Puts everything below `appended` on the disk. Returns the new `durable`.
     pub(crate) fn sync(&self) -> Result<LogOffset, StorageError> {
+        let _one_at_a_time = self.syncing.lock();
         self.check_poison()?;
         let target = self.watermarks.appended();
         let from = self.watermarks.durable();

@@ -118,6 +118,27 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
 }
 
 #[test]
+fn a_sync_beside_a_failing_one_promises_nothing() {
+    let (disk, options, world, mut chance) = world();
+    let before = world.store.watermarks().durable();
+    disk.hold_syncs();
+    // A system tells of lost bytes once: whoever syncs next hears that all is well.
+    disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
+    let sync = || {
+        let store = world.store.clone();
+        std::thread::spawn(move || store.sync())
+    };
+    let both = [sync(), sync()];
+    disk.wait_for_held_sync();
+    // Time enough for the other one to get as far, if it can.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    disk.release_syncs();
+    assert!(both.into_iter().all(|syncing| syncing.join().expect("no panic").is_err()));
+    assert_eq!(world.store.watermarks().durable(), before);
+    survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+#[test]
 fn a_failed_sync_of_entries_or_keys_never_counts_as_done() {
     for part in ["consumequeue", "index"] {
         let (disk, options, mut world, mut chance) = world();
