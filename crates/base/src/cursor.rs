@@ -53,6 +53,7 @@ pub struct Reader<'a> {
 macro_rules! number {
     ($name:ident, $type:ty) => {
         /// The next number, big-endian.
+        #[inline]
         pub fn $name(&mut self, what: &'static str) -> Result<$type, DecodeError> {
             let (head, rest) = self.bytes.split_first_chunk().ok_or(DecodeError::Truncated {
                 what,
@@ -67,16 +68,19 @@ macro_rules! number {
 
 impl<'a> Reader<'a> {
     /// A reader over all of `bytes`.
+    #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// Bytes not yet read.
+    #[inline]
     pub const fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether everything was read.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -90,6 +94,7 @@ impl<'a> Reader<'a> {
     number!(u64, u64);
 
     /// The next `count` bytes.
+    #[inline]
     pub fn slice(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let (head, rest) = self.bytes.split_at_checked(count).ok_or(DecodeError::Truncated {
             what,
@@ -110,18 +115,21 @@ impl<'a> Reader<'a> {
     }
 
     /// A signed 32-bit length within `0..=limit`.
+    #[inline]
     pub fn length_i32(&mut self, limit: usize, what: &'static str) -> Result<usize, DecodeError> {
         let found = self.i32(what)?;
         within(i64::from(found), limit, what)
     }
 
     /// A signed 16-bit length within `0..=limit`.
+    #[inline]
     pub fn length_i16(&mut self, limit: usize, what: &'static str) -> Result<usize, DecodeError> {
         let found = self.i16(what)?;
         within(i64::from(found), limit, what)
     }
 }
 
+#[inline]
 fn within(found: i64, limit: usize, what: &'static str) -> Result<usize, DecodeError> {
     match usize::try_from(found) {
         Ok(length) if length <= limit => Ok(length),

@@ -1,7 +1,6 @@
 //! Extension fields: every value travels as text, whatever its type.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use base::cursor::{DecodeError, Reader, preview};
 use base::limits::HEADER_FIELD_COUNT_MAX;
@@ -33,6 +32,7 @@ impl<'a> Fields<'a> {
                 }
             }
             Self::Binary(bytes) => {
+                let texts = Texts::new(bytes);
                 let mut reader = Reader::new(bytes);
                 let mut count = 0;
                 while !reader.is_empty() {
@@ -41,9 +41,9 @@ impl<'a> Fields<'a> {
                         return Err(too_many_fields(count));
                     }
                     let key_len = reader.length_i16(bytes.len(), "field name")?;
-                    let key = reader.text(key_len, "field name")?;
+                    let key = texts.take(&mut reader, key_len, "field name")?;
                     let value_len = reader.length_i32(bytes.len(), "field value")?;
-                    let value = reader.text(value_len, "field value")?;
+                    let value = texts.take(&mut reader, value_len, "field value")?;
                     visit(key, Cow::Borrowed(value));
                 }
             }
@@ -67,6 +67,28 @@ impl<'a> Fields<'a> {
             }
         });
         visited.ok().and(found)
+    }
+}
+
+/// The texts between the lengths of the binary form.
+struct Texts<'a> {
+    /// All the bytes, if they are text as they are. Mostly so: lengths below 128 are. Then one check serves for every field.
+    whole: Option<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { whole: std::str::from_utf8(bytes).ok() }
+    }
+
+    /// The next `size` bytes of `reader`, which is somewhere in those bytes.
+    #[inline]
+    fn take(&self, reader: &mut Reader<'a>, size: usize, what: &'static str) -> Result<&'a str, DecodeError> {
+        let rest = self.whole.and_then(|whole| whole.get(whole.len() - reader.remaining()..));
+        match rest.and_then(|rest| rest.get(..size)) {
+            Some(text) => reader.slice(size, what).map(|_| text),
+            None => reader.text(size, what),
+        }
     }
 }
 
@@ -115,36 +137,12 @@ impl<'a> FieldSink<'a> {
 
     /// A numeric field.
     pub fn number(&mut self, name: &str, value: i64) {
-        let mut text = NumberText::default();
-        // Writing an i64 into 20 bytes cannot fail.
-        let _ = write!(text, "{value}");
-        self.text(name, text.as_str());
+        self.text(name, itoa::Buffer::new().format(value));
     }
 
     /// A boolean field.
     pub fn boolean(&mut self, name: &str, value: bool) {
         self.text(name, if value { "true" } else { "false" });
-    }
-}
-
-#[derive(Default)]
-struct NumberText {
-    bytes: [u8; 20],
-    size: usize,
-}
-
-impl NumberText {
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(self.bytes.get(..self.size).unwrap_or_default()).unwrap_or_default()
-    }
-}
-
-impl std::fmt::Write for NumberText {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let end = self.size + text.len();
-        self.bytes.get_mut(self.size..end).ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.size = end;
-        Ok(())
     }
 }
 

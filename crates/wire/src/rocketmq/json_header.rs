@@ -70,9 +70,7 @@ pub(super) fn encode(out: &mut BytesMut, header: &Header<'_>, fields: impl FnOnc
 }
 
 fn put_integer(out: &mut BytesMut, value: i32) {
-    use std::fmt::Write as _;
-    // `BytesMut` grows: writing to it cannot fail.
-    let _ = write!(out, "{value}");
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends `text` as a JSON string.
