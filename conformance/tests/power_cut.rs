@@ -113,7 +113,7 @@ fn load_until_cut(
         let consumer = scope.spawn(move || consume_until_cut(broker));
         std::thread::sleep(moment);
         std::fs::write(disk.seen_through(sluice.id()).join("witness"), witness()).expect("writes");
-        let moment = Instant::now();
+        let cut_began = Instant::now();
         disk.cut_power(sluice.id());
         // A process may live on for a while when its disk is gone.
         std::thread::sleep(agony);
@@ -122,7 +122,7 @@ fn load_until_cut(
         disk.wait_until_free();
         consumer.join().expect("consumes");
         let acknowledged = senders.into_iter().flat_map(|sender| sender.join().expect("sends"));
-        acknowledged.filter(|(_, _, time)| *time < moment).map(|(place, name, _)| (place, name)).collect()
+        acknowledged.filter(|(_, _, time)| *time < cut_began).map(|(place, name, _)| (place, name)).collect()
     })
 }
 
