@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
 use conformance::sluice::Setup;
+use rustix::process::{Pid, Signal, kill_process};
 use wire::rocketmq::code::response;
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -92,8 +93,8 @@ impl FailingSyncs {
 impl Drop for FailingSyncs {
     fn drop(&mut self) {
         // Asked to stop, it lets the process go.
-        let asked = Command::new("kill").arg(self.0.id().to_string()).status();
-        assert!(asked.is_ok_and(|status| status.success()) || std::thread::panicking(), "strace cannot be signalled");
+        let asked = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        assert!(asked.is_ok() || std::thread::panicking(), "strace cannot be signalled: {asked:?}");
         let _ = self.0.wait();
     }
 }

@@ -51,37 +51,13 @@ fn fill(address: &str, topic: &str) {
 fn verify(address: &str, topic: &str) {
     let mut connection = Connection::open(address);
     for queue in 0..2 {
-        let queue_text = queue.to_string();
-        let place = [("topic", topic), ("queueId", &*queue_text)];
-        assert_eq!(connection.call(request::GET_MAX_OFFSET, &place, &[]).field("offset"), (COUNT / 2).to_string());
-        let mut offset = 0;
-        while offset < COUNT / 2 {
-            let start = offset.to_string();
-            let fields = [
-                ("consumerGroup", "readers"),
-                ("topic", topic),
-                ("queueId", &*queue_text),
-                ("queueOffset", &*start),
-                ("maxMsgNums", "32"),
-                ("sysFlag", "4"),
-                ("commitOffset", "0"),
-                ("suspendTimeoutMillis", "0"),
-                ("subscription", "*"),
-                ("subVersion", "0"),
-            ];
-            let pulled = connection.call(request::PULL_MESSAGE, &fields, &[]);
-            assert_eq!(pulled.code, response::SUCCESS, "at {queue}/{offset}: {}", pulled.remark);
-            let mut rest = &pulled.body[..];
-            while !rest.is_empty() {
-                let record = Record::decode(rest).expect("a record");
-                let number = offset * 2 + queue as usize;
-                assert_eq!(record.queue_offset.0, offset as u64);
-                assert_eq!(record.body, body_of(number).as_bytes());
-                assert_eq!(record.property("KEYS"), Some(&*format!("key{number}")));
-                rest = &rest[record.size..];
-                offset += 1;
-            }
-        }
+        assert_eq!(connection.queue_end(topic, queue), COUNT as u64 / 2);
+        let end = connection.read_queue(topic, queue, 0, |record| {
+            let number = record.queue_offset.0 as usize * 2 + queue as usize;
+            assert_eq!(record.body, body_of(number).as_bytes());
+            assert_eq!(record.property("KEYS"), Some(&*format!("key{number}")));
+        });
+        assert_eq!(end, COUNT as u64 / 2);
     }
     for number in [0, 1234, COUNT - 1] {
         let key = format!("key{number}");

@@ -30,6 +30,14 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of log after which a checkpoint is due, whatever the time.
 const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
 
+/// What the thread that appended it writes itself, bytes. A lone sender's time is mostly the way to the writer and back; more
+/// than this is better written by another thread while this one decodes what comes next.
+const WRITE_HERE_MAX: usize = 16 * 1024;
+/// A write that takes this long has waited for something: from then on the writer does the waiting.
+const SLOW_WRITE: Duration = Duration::from_millis(10);
+/// Until this long after a slow write.
+const SLOW_PERIOD: Duration = Duration::from_secs(1);
+
 /// Threads that someone's answer waits for; the others give way to them and to the network threads.
 const URGENT: [&str; 2] = ["log-writer", "log-sync"];
 
@@ -54,14 +62,6 @@ pub(crate) struct Intervals {
     pub(crate) checkpoint: Duration,
     pub(crate) retention: Duration,
 }
-
-/// What the thread that appended it writes itself, bytes. A lone sender's time is mostly the way to the writer and back; more
-/// than this is better written by another thread while this one decodes what comes next.
-const WRITE_HERE_MAX: usize = 16 * 1024;
-/// A write that takes this long has waited for something: from then on the writer does the waiting.
-const SLOW_WRITE: Duration = Duration::from_millis(10);
-/// Until this long after a slow write.
-const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// The broker's way to its threads.
 #[derive(Debug, Default)]
@@ -96,22 +96,6 @@ impl Host for Bells {
         self.topics_unsaved.store(true, Ordering::Release);
         ring(&self.housekeeper);
         self.topics.notify_waiters();
-    }
-}
-
-impl Bells {
-    /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
-    fn is_written_here(&self) -> bool {
-        let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return false };
-        let began = Instant::now();
-        if self.slow_until.lock().is_some_and(|until| began < until) {
-            return false;
-        }
-        let is_written = broker.store().write_if_little(WRITE_HERE_MAX).unwrap_or(false);
-        if began.elapsed() > SLOW_WRITE {
-            *self.slow_until.lock() = Some(began + SLOW_PERIOD);
-        }
-        is_written
     }
 }
 
@@ -180,6 +164,20 @@ impl Background {
 }
 
 impl Bells {
+    /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
+    fn is_written_here(&self) -> bool {
+        let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return false };
+        let began = Instant::now();
+        if self.slow_until.lock().is_some_and(|until| began < until) {
+            return false;
+        }
+        let is_written = broker.store().write_if_little(WRITE_HERE_MAX).unwrap_or(false);
+        if began.elapsed() > SLOW_WRITE {
+            *self.slow_until.lock() = Some(began + SLOW_PERIOD);
+        }
+        is_written
+    }
+
     /// Parks the syncer until `count` senders wait for a sync, for `limit` at most.
     fn wait_for_senders(&self, store: &Store, count: usize, limit: Duration) {
         let began = Instant::now();

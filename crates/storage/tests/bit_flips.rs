@@ -45,17 +45,11 @@ fn append(store: &Store, number: u64) -> LogOffset {
     let body = vec![b'a' + (number % 26) as u8; (number % 7 * 9) as usize];
     let properties = format!("TAGS\u{1}t{}\u{2}KEYS\u{1}{}\u{2}", number % 3, key_of(number));
     let draft = Draft {
-        topic,
-        queue,
         flag: 3,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
         born_host: "10.0.0.1:1000".parse().expect("address"),
         store_host: "10.0.0.2:2000".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
         properties: &[properties.as_bytes(), store.checksum_room()],
+        ..support::draft(topic, queue, &body)
     };
     let mut batch = AppendBatch::default();
     batch.push(&store.queue(&TopicName::trusted(topic), queue), &draft, tag_code(&format!("t{}", number % 3)));

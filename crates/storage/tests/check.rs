@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -55,19 +57,8 @@ fn append(store: &Store, topic: &str, queue: u32, body: &[u8]) -> LogOffset {
     let index = store.queue(&TopicName::trusted(topic), QueueId(queue));
     let key = format!("k{queue}-{}", index.end().0);
     let properties = format!("KEYS\u{1}{key}\u{2}TAGS\u{1}TagA\u{2}DELAY\u{1}1\u{2}");
-    let draft = Draft {
-        topic,
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[properties.as_bytes()],
-    };
+    let properties: &[&[u8]] = &[properties.as_bytes()];
+    let draft = Draft { properties, ..support::draft(topic, QueueId(queue), body) };
     let mut batch = AppendBatch::default();
     let code = if topic == DELAY_TOPIC { NOW as i64 + 1000 } else { tag_code("TagA") };
     batch.push(&index, &draft, code);

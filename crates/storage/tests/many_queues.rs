@@ -2,10 +2,11 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::record::Draft;
 use base::{QueueId, QueueOffset, Timestamp, TopicName};
 use storage::{AppendBatch, Options, Store};
 
@@ -18,20 +19,7 @@ fn append_to_all(store: &Store) {
     let topic = TopicName::trusted("many");
     let mut batch = AppendBatch::default();
     for queue in (0..QUEUES).map(QueueId) {
-        let draft = Draft {
-            topic: topic.as_str(),
-            queue,
-            flag: 0,
-            system_flag: 0,
-            born_timestamp: Timestamp(5),
-            born_host: "127.0.0.1:1".parse().expect("an address"),
-            store_host: "127.0.0.1:2".parse().expect("an address"),
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: b"body",
-            properties: &[],
-        };
-        batch.push(&store.queue(&topic, queue), &draft, 0);
+        batch.push(&store.queue(&topic, queue), &support::draft(topic.as_str(), queue, b"body"), 0);
     }
     store.append(batch, Timestamp(1_700_000_000_000)).expect("appends");
     store.write_staged().expect("writes");

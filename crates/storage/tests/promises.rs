@@ -44,19 +44,7 @@ fn body_of(queue: u32, offset: u64) -> Vec<u8> {
 }
 
 fn draft(body: &[u8], queue: u32) -> Draft<'_> {
-    Draft {
-        topic: "orders",
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[],
-    }
+    support::draft("orders", QueueId(queue), body)
 }
 
 /// Appends one message to `queue` with a body that follows from its place.
@@ -451,21 +439,8 @@ fn a_record_larger_than_a_segment_is_refused_and_nothing_is_stored() {
     let (store, _) = open(directory.path());
     let index = store.queue(&topic(), QueueId(0));
     let body = vec![1; SEGMENT_SIZE as usize];
-    let draft = Draft {
-        topic: "orders",
-        queue: QueueId(0),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
-        properties: &[],
-    };
     let mut batch = AppendBatch::default();
-    batch.push(&index, &draft, 0);
+    batch.push(&index, &draft(&body, 0), 0);
     assert!(matches!(store.append(batch, Timestamp(1)), Err(StorageError::RecordTooLarge { .. })));
     assert_eq!(append_to(&store, 0).0, QueueOffset(0));
 }

@@ -3,11 +3,13 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::record::{Draft, Record};
+use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use storage::disk::{Disk, MemoryDisk};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, StorageError, Store};
@@ -101,21 +103,8 @@ fn append(store: &Store, number: u64) -> (u64, u64) {
 }
 
 fn append_body(store: &Store, body: &[u8]) -> (u64, u64) {
-    let draft = Draft {
-        topic: "orders",
-        queue: QueueId(0),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[],
-    };
     let mut batch = AppendBatch::default();
-    batch.push(&queue(store), &draft, 0);
+    batch.push(&queue(store), &support::draft("orders", QueueId(0), body), 0);
     let size = batch.size() as u64;
     let (appended, _) = store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");

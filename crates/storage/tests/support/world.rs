@@ -412,19 +412,8 @@ fn body_of(number: u64, size: usize) -> Vec<u8> {
 fn push(store: &Store, batch: &mut AppendBatch, topic: usize, queue: u32, number: u64, size: usize) {
     let body = body_of(number, size);
     let property = format!("KEYS\u{1}{}\u{2}", keys_of(number).join(" "));
-    let draft = Draft {
-        topic: TOPICS[topic],
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
-        properties: &[property.as_bytes()],
-    };
+    let properties: &[&[u8]] = &[property.as_bytes()];
+    let draft = Draft { properties, ..super::draft(TOPICS[topic], QueueId(queue), &body) };
     batch.push(&store.queue(&World::name(topic), QueueId(queue)), &draft, 0);
     for key in keys_of(number) {
         batch.add_key(key_hash(TOPICS[topic], &key));
