@@ -5,11 +5,13 @@
 //! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call says so.
 
 mod read;
+mod segments;
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
@@ -126,8 +128,9 @@ impl CommitLog {
         &self.watermarks
     }
 
-    pub(crate) const fn waiters(&self) -> &Waiters {
-        &self.waiters
+    /// How many wait for `watermark`.
+    pub(crate) fn waiting(&self, watermark: Watermark) -> usize {
+        self.waiters.count(watermark)
     }
 
     /// First byte still kept.
@@ -175,7 +178,7 @@ impl CommitLog {
         let whole = bytes.split().freeze();
         let appended =
             Arc::new(Appended { bytes: whole, queues, keys, records, store_timestamp, end: LogOffset(offset) });
-        let pieces = pieces(&appended, start, &plan);
+        let pieces = segments::pieces(&appended, start, &plan);
         self.staged_size.fetch_add(appended.bytes.len(), Ordering::Relaxed);
         self.staged.lock().push(Staged { batch: appended.clone(), pieces });
         drop(tail);
@@ -191,57 +194,6 @@ impl CommitLog {
     /// Bytes of the largest record a segment takes.
     pub(crate) fn record_size_max(&self) -> usize {
         usize::try_from(self.segment_size).unwrap_or(usize::MAX).saturating_sub(FILLER_SIZE).min(RECORD_SIZE_MAX)
-    }
-
-    /// Which records begin a new segment, as (record number, base offset), making those segments.
-    fn plan(&self, tail: &mut Tail, records: &[crate::BatchRecord]) -> Result<Vec<(usize, u64)>, StorageError> {
-        let mut plan = Vec::new();
-        let mut offset = tail.next;
-        for (number, record) in records.iter().enumerate() {
-            let size = u64::from(record.size);
-            let limit = self.record_size_max();
-            if record.size as usize > limit {
-                return Err(StorageError::RecordTooLarge { size: record.size as usize, limit });
-            }
-            let segment_end = (offset / self.segment_size + 1) * self.segment_size;
-            if offset + size + FILLER_SIZE as u64 > segment_end {
-                offset = segment_end;
-                plan.push((number, segment_end));
-            }
-            while tail.prepared_until < offset + size {
-                self.add_segment(tail)?;
-            }
-            offset += size;
-        }
-        Ok(plan)
-    }
-
-    fn add_segment(&self, tail: &mut Tail) -> Result<(), StorageError> {
-        let segment = Segment::open(&self.disk, &self.directory, tail.prepared_until, self.segment_size)?;
-        tail.prepared_until = segment.end();
-        self.segments.write().push(Arc::new(segment));
-        Ok(())
-    }
-
-    /// Makes the next segment if the current one is more than half full, so that no append has to wait for it.
-    pub(crate) fn prepare_next_segment(&self) -> Result<(), StorageError> {
-        let (next, until) = {
-            let tail = self.tail.lock();
-            (tail.next, tail.prepared_until)
-        };
-        if next + self.segment_size / 2 < until {
-            return Ok(());
-        }
-        // Made outside the append lock; `open` is idempotent should an append have made it meanwhile.
-        let segment = Segment::open(&self.disk, &self.directory, until, self.segment_size)?;
-        // Its names too, so that the first sync of what is in it has less to do.
-        segment.file().sync_data()?;
-        let mut tail = self.tail.lock();
-        if tail.prepared_until == until {
-            tail.prepared_until = segment.end();
-            self.segments.write().push(Arc::new(segment));
-        }
-        Ok(())
     }
 
     /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index. Waits for whoever
@@ -366,6 +318,17 @@ impl CommitLog {
         Ok(true)
     }
 
+    /// Calls `waker` once `watermark` is at `offset` or beyond, or the log poisoned; at once if that is so already. Returns how
+    /// many wait for that watermark.
+    pub(crate) fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
+        let waiting = self.waiters.register(&self.watermarks, watermark, offset, waker);
+        // Looked at after registering, as `poison` wakes after it has noted the reason: one of both sees the other.
+        if self.poisoned().is_some() {
+            self.waiters.wake_all();
+        }
+        waiting
+    }
+
     pub(crate) fn poison(&self, error: &StorageError) {
         self.poison.lock().get_or_insert_with(|| error.to_string());
         self.metrics.log_poisoned.set(1);
@@ -380,60 +343,6 @@ impl CommitLog {
     fn check_poison(&self) -> Result<(), StorageError> {
         self.poisoned().map_or(Ok(()), |reason| Err(StorageError::Poisoned(reason)))
     }
-
-    fn segment_at(&self, offset: u64) -> Result<Arc<Segment>, StorageError> {
-        let segments = self.segments.read();
-        let after = segments.partition_point(|segment| segment.base() <= offset);
-        let found = after.checked_sub(1).and_then(|at| segments.get(at)).filter(|segment| segment.contains(offset));
-        found.cloned().ok_or_else(|| StorageError::Damaged {
-            path: self.directory.clone(),
-            problem: format!("no segment holds log offset {offset}"),
-        })
-    }
-
-    /// Segments with their base offsets and paths, oldest first; the one being written is the last with data.
-    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
-        self.segments.read().clone()
-    }
-
-    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns whether it did.
-    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<bool, StorageError> {
-        let oldest = {
-            let mut segments = self.segments.write();
-            match segments.first() {
-                Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
-                _ => return Ok(false),
-            }
-        };
-        self.disk.remove_file(oldest.file().path())?;
-        // Gone for good before the next one goes: a segment that came back would stand before a hole.
-        self.disk.sync_directory(&self.directory)?;
-        self.metrics.segments_deleted.add(1);
-        self.metrics.log_first_bytes.set(self.first().0);
-        Ok(true)
-    }
-}
-
-/// Cuts a batch where it crosses into new segments, with fillers before them.
-fn pieces(batch: &Appended, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
-    let mut pieces = Vec::with_capacity(1 + 2 * plan.len());
-    let mut from = 0_usize;
-    let mut offset = start;
-    for (number, base) in plan {
-        let to = batch.records.get(*number).map_or(batch.bytes.len(), |record| record.start as usize);
-        if to > from {
-            pieces.push((offset, batch.bytes.slice(from..to)));
-        }
-        let filler_at = offset + (to - from) as u64;
-        if filler_at < *base {
-            let filler = record::filler((base - filler_at) as usize);
-            pieces.push((filler_at, Bytes::copy_from_slice(&filler)));
-        }
-        from = to;
-        offset = *base;
-    }
-    pieces.push((offset, batch.bytes.slice(from..)));
-    pieces
 }
 
 /// Makes a written batch visible: its entries go to their queues, whose watchers are woken once each.

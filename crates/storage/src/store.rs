@@ -268,12 +268,12 @@ impl Store {
 
     /// How many wait for a sync.
     pub fn waiting_for_sync(&self) -> usize {
-        self.log.waiters().count(Watermark::Durable)
+        self.log.waiting(Watermark::Durable)
     }
 
-    /// Calls `waker` once `watermark` passes `offset`, or when the log is poisoned. Returns how many wait for that watermark.
+    /// Has `waker` called once; see `CommitLog::when`.
     pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
-        self.log.waiters().register(self.watermarks(), watermark, offset, waker)
+        self.log.when(watermark, offset, waker)
     }
 
     /// Why no more writes are accepted, if that is so.

@@ -71,6 +71,10 @@ fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
         assert!(matches!(world.append(&mut chance), Err(StorageError::Poisoned(_))));
         assert!(matches!(world.sync(), Err(StorageError::Poisoned(_))));
         assert!(world.checkpoint().is_err() && world.close().is_err());
+        let late = Arc::new(Woken::default());
+        let beyond = world.store.watermarks().appended().after(1);
+        world.store.when(Watermark::Durable, beyond, late.clone().into());
+        assert!(late.0.load(Ordering::SeqCst), "nobody waits for what will never be, however late they come");
         let model = world.model.clone();
         survives_a_power_cut(&disk, &options, &model, &mut chance);
         drop(world);

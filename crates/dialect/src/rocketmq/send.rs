@@ -159,6 +159,7 @@ impl RocketSession {
                 let end = appended.end;
                 self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, received: now, deadline });
                 self.release_sends(now);
+                // Most are answered here and now: whoever waits for no sync, with nobody before it.
                 if self.waiting_sends.back().is_some_and(|last| last.appended.end == end) {
                     self.broker.when(watermark, end, self.mailbox.bell());
                 }

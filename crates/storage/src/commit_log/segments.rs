@@ -1,0 +1,119 @@
+//! Segments of the log: which records go into which, made ahead of time, found by a place, removed from the front.
+
+use std::sync::Arc;
+
+use base::LogOffset;
+use base::record::{self, FILLER_SIZE};
+use bytes::Bytes;
+
+use super::{CommitLog, Tail};
+use crate::batch::{Appended, BatchRecord};
+use crate::error::StorageError;
+use crate::segment::Segment;
+
+impl CommitLog {
+    /// Which records begin a new segment, as (record number, base offset), making those segments.
+    pub(super) fn plan(&self, tail: &mut Tail, records: &[BatchRecord]) -> Result<Vec<(usize, u64)>, StorageError> {
+        let mut plan = Vec::new();
+        let mut offset = tail.next;
+        for (number, record) in records.iter().enumerate() {
+            let size = u64::from(record.size);
+            let limit = self.record_size_max();
+            if record.size as usize > limit {
+                return Err(StorageError::RecordTooLarge { size: record.size as usize, limit });
+            }
+            let segment_end = (offset / self.segment_size + 1) * self.segment_size;
+            if offset + size + FILLER_SIZE as u64 > segment_end {
+                offset = segment_end;
+                plan.push((number, segment_end));
+            }
+            while tail.prepared_until < offset + size {
+                self.add_segment(tail)?;
+            }
+            offset += size;
+        }
+        Ok(plan)
+    }
+
+    fn add_segment(&self, tail: &mut Tail) -> Result<(), StorageError> {
+        let segment = Segment::open(&self.disk, &self.directory, tail.prepared_until, self.segment_size)?;
+        tail.prepared_until = segment.end();
+        self.segments.write().push(Arc::new(segment));
+        Ok(())
+    }
+
+    /// Makes the next segment if the current one is more than half full, so that no append has to wait for it.
+    pub(crate) fn prepare_next_segment(&self) -> Result<(), StorageError> {
+        let (next, until) = {
+            let tail = self.tail.lock();
+            (tail.next, tail.prepared_until)
+        };
+        if next + self.segment_size / 2 < until {
+            return Ok(());
+        }
+        // Made outside the append lock; `open` is idempotent should an append have made it meanwhile.
+        let segment = Segment::open(&self.disk, &self.directory, until, self.segment_size)?;
+        // Its names too, so that the first sync of what is in it has less to do.
+        segment.file().sync_data()?;
+        let mut tail = self.tail.lock();
+        if tail.prepared_until == until {
+            tail.prepared_until = segment.end();
+            self.segments.write().push(Arc::new(segment));
+        }
+        Ok(())
+    }
+
+    pub(super) fn segment_at(&self, offset: u64) -> Result<Arc<Segment>, StorageError> {
+        let segments = self.segments.read();
+        let after = segments.partition_point(|segment| segment.base() <= offset);
+        let found = after.checked_sub(1).and_then(|at| segments.get(at)).filter(|segment| segment.contains(offset));
+        found.cloned().ok_or_else(|| StorageError::Damaged {
+            path: self.directory.clone(),
+            problem: format!("no segment holds log offset {offset}"),
+        })
+    }
+
+    /// Segments with their base offsets and paths, oldest first; the one being written is the last with data.
+    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.read().clone()
+    }
+
+    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns whether it did.
+    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<bool, StorageError> {
+        let oldest = {
+            let mut segments = self.segments.write();
+            match segments.first() {
+                Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
+                _ => return Ok(false),
+            }
+        };
+        self.disk.remove_file(oldest.file().path())?;
+        // Gone for good before the next one goes: a segment that came back would stand before a hole.
+        self.disk.sync_directory(&self.directory)?;
+        self.metrics.segments_deleted.add(1);
+        self.metrics.log_first_bytes.set(self.first().0);
+        Ok(true)
+    }
+}
+
+/// Cuts a batch where it crosses into new segments, with fillers before them.
+pub(super) fn pieces(batch: &Appended, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
+    let mut pieces = Vec::with_capacity(1 + 2 * plan.len());
+    let mut from = 0_usize;
+    let mut offset = start;
+    for (number, base) in plan {
+        let to = batch.records.get(*number).map_or(batch.bytes.len(), |record| record.start as usize);
+        if to > from {
+            pieces.push((offset, batch.bytes.slice(from..to)));
+        }
+        let filler_at = offset + (to - from) as u64;
+        if filler_at < *base {
+            let filler = record::filler((base - filler_at) as usize);
+            pieces.push((filler_at, Bytes::copy_from_slice(&filler)));
+        }
+        from = to;
+        offset = *base;
+    }
+    pieces.push((offset, batch.bytes.slice(from..)));
+    pieces
+}
