@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::group_commit::GroupCommit;
 
-/// How long appended bytes gather before the kernel is asked to write them.
-const WRITE_BACK_INTERVAL: Duration = Duration::from_millis(10);
+/// How long appended bytes gather before the kernel is asked to write them, and to make pages for as many more.
+const PAGES_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a sync waits for what is on its way to the writer.
 const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
 /// How long keys gather before they are indexed.
@@ -121,7 +121,7 @@ impl Background {
         let syncer =
             background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
         let _ = bells.syncer.set(syncer);
-        background.spawn("write-back", broker, write_back)?;
+        background.spawn("log-pages", broker, keep_pages)?;
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
         let housekeeper =
@@ -243,12 +243,17 @@ fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
     }
 }
 
-/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up.
-fn write_back(broker: &Broker, bells: &Bells) {
+/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up. And
+/// has pages ready for what comes next.
+fn keep_pages(broker: &Broker, bells: &Bells) {
+    let store = broker.store();
     while !bells.is_stopping() {
-        match broker.store().start_write_back() {
-            Ok(true) => {}
-            Ok(false) => thread::park_timeout(WRITE_BACK_INTERVAL),
+        match store.start_write_back() {
+            Ok(has_begun) => {
+                if !store.prepare_pages() && !has_begun {
+                    thread::park_timeout(PAGES_INTERVAL);
+                }
+            }
             Err(error) => {
                 // Nothing was promised; the sync will tell whether the disk has failed.
                 tracing::warn!(%error, "write-back cannot be begun early");

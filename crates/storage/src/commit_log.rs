@@ -35,6 +35,13 @@ use crate::waiters::Waiters;
 /// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
 
+/// How far ahead of the writes pages are prepared at most: a quarter of a second of a fast log.
+const PAGES_AHEAD_MAX: u64 = 64 * 1024 * 1024;
+/// Nearer than this the next write may already be at work, and would wait for whoever prepares the page it wants.
+const PAGES_AHEAD_MIN: u64 = 8 * 1024 * 1024;
+/// Bytes prepared with one call.
+const PAGES_SIZE: u64 = 256 * 1024;
+
 #[derive(Debug)]
 pub(crate) struct CommitLog {
     disk: Disk,
@@ -61,6 +68,10 @@ pub(crate) struct CommitLog {
     written: AtomicU64,
     /// The kernel was asked to write everything below this.
     write_back_started: AtomicU64,
+    /// Where the log ended when it was opened.
+    opened_at: u64,
+    /// Pages below this were prepared, as far as anyone was in time for it.
+    pages_prepared: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
@@ -116,6 +127,8 @@ impl CommitLog {
             record_checksums: options.record_checksums,
             written: AtomicU64::new(end.0),
             write_back_started: AtomicU64::new(end.0),
+            opened_at: end.0,
+            pages_prepared: AtomicU64::new(end.0),
             metrics,
         }
     }
@@ -316,6 +329,25 @@ impl CommitLog {
         }
         self.write_back_started.store(end, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Has the kernel make pages for what comes next in its cache, as far ahead as was written since the log was opened, so that
+    /// a write finds them and only copies. Returns whether there may be more to do.
+    ///
+    /// A page that is made while it is written costs three times as much as the copy into one that is there (measured: 0.6 ms
+    /// a MiB against 0.2), and far more where the memory itself has to be got from a host.
+    pub(crate) fn prepare_pages(&self) -> bool {
+        let written = self.written.load(Ordering::Acquire);
+        let ahead = (written - self.opened_at).min(PAGES_AHEAD_MAX);
+        let from = self.pages_prepared.load(Ordering::Relaxed).max(written + PAGES_AHEAD_MIN);
+        let from = from.next_multiple_of(PAGES_SIZE);
+        if from + PAGES_SIZE > written + ahead {
+            return false;
+        }
+        let Ok(segment) = self.segment_at(from) else { return false };
+        segment.file().will_need(segment.position(LogOffset(from)), PAGES_SIZE);
+        self.pages_prepared.store(from + PAGES_SIZE, Ordering::Relaxed);
+        true
     }
 
     /// Calls `waker` once `watermark` is at `offset` or beyond, or the log poisoned; at once if that is so already. Returns how

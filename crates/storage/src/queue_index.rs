@@ -1,17 +1,13 @@
-//! A queue: entries in order, each pointing at a record. On disk, RocketMQ's ConsumeQueue format.
+//! A queue: entries in order, each pointing at a record.
 //!
-//! ```text
-//! offset  size  field                      file: consumequeue/<topic>/<queue>/<20 digits: first byte's number>
-//!      0     8  log offset of the record
-//!      8     4  size of the record         (0: no entry here yet)
-//!     12     8  tag code, or due time of a delayed message
-//! ```
 //! `next` is given out under the append lock and runs ahead; `visible` follows once the record is written. Entries are kept in
 //! memory until `flush` has put them into files. After a crash they are made again from the log.
 
 mod cut;
+mod entry;
+mod recent;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,53 +21,15 @@ use crate::open_files::OpenFiles;
 use crate::segment::file_name;
 use crate::store::ReadMode;
 
-/// Bytes of one entry.
-pub(crate) const ENTRY_SIZE: usize = 20;
+pub use entry::Entry;
+pub(crate) use entry::{ENTRY_SIZE, GAP};
+use recent::RecentEntries;
 
 /// Places kept for records lost to damage; a longer gap is a queue that was begun anew.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
 
-/// One entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where the record is.
-    pub log_offset: LogOffset,
-    /// Bytes of the record.
-    pub size: u32,
-    /// Code of its tag, or the time it is due.
-    pub tag_code: i64,
-}
-
-impl Entry {
-    fn encode(&self) -> [u8; ENTRY_SIZE] {
-        let mut bytes = [0; ENTRY_SIZE];
-        bytes[..8].copy_from_slice(&self.log_offset.0.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.size.to_be_bytes());
-        bytes[12..].copy_from_slice(&self.tag_code.to_be_bytes());
-        bytes
-    }
-
-    /// Whether it stands for no record at all.
-    pub(crate) fn is_gap(&self) -> bool {
-        *self == GAP
-    }
-
-    /// Reads an entry; `None` where there is none.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (log_offset, rest) = bytes.split_first_chunk()?;
-        let (size, rest) = rest.split_first_chunk()?;
-        let (tag_code, _) = rest.split_first_chunk()?;
-        let entry = Self {
-            log_offset: LogOffset(u64::from_be_bytes(*log_offset)),
-            size: u32::from_be_bytes(*size),
-            tag_code: i64::from_be_bytes(*tag_code),
-        };
-        (entry.size > 0).then_some(entry)
-    }
-}
-
-/// Stands where there is no record any more (RocketMQ `fillPreBlank`).
-pub(crate) const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };
+/// Entries that are written with one call at most: 160 KB.
+const FLUSHED_AT_ONCE: u64 = 16 * recent::PIECE_SIZE as u64;
 
 /// One queue's entries.
 #[derive(Debug)]
@@ -97,7 +55,7 @@ pub struct QueueIndex {
 #[derive(Debug, Default)]
 struct State {
     /// The newest entries, ending at `visible`.
-    recent: VecDeque<Entry>,
+    recent: RecentEntries,
     /// Entries below this are in files.
     flushed: u64,
     /// Numbers of the files that were written to since the last sync.
@@ -219,7 +177,7 @@ impl QueueIndex {
         }
         {
             let mut state = self.state.lock();
-            state.recent.clear();
+            state.recent = RecentEntries::default();
             state.flushed = offset.0;
         }
         self.next.store(offset.0, Ordering::Release);
@@ -274,7 +232,7 @@ impl QueueIndex {
         let recent_start = end - state.recent.len() as u64;
         if from.0 >= recent_start {
             let skipped = (from.0 - recent_start) as usize;
-            entries.extend(state.recent.iter().skip(skipped).take(count));
+            state.recent.copy(skipped, count, entries);
             return Ok(());
         }
         drop(state);
@@ -307,34 +265,40 @@ impl QueueIndex {
     }
 
     /// Writes entries that are only in memory into files (the page cache). The last `kept_count` stay in memory too, for
-    /// consumers that keep up.
+    /// consumers that keep up. One thread at a time.
     pub(crate) fn flush(&self, kept_count: usize) -> Result<(), StorageError> {
+        let mut entries = Vec::new();
         loop {
-            // Copied out, so that the file is not written under the lock appends take.
-            let (from, bytes) = {
-                let state = self.state.lock();
-                let end = self.visible.load(Ordering::Acquire);
-                let from = state.flushed;
-                let in_file = (self.entries_per_file - from % self.entries_per_file).min(end - from);
-                let skipped = state.recent.len() - (end - from) as usize;
-                let entries = state.recent.iter().skip(skipped).take(in_file as usize);
-                (from, entries.flat_map(Entry::encode).collect::<Vec<u8>>())
-            };
-            if bytes.is_empty() {
+            let (from, count) = self.next_to_flush();
+            if count == 0 {
                 return Ok(());
             }
+            // Copied out, a piece at a time, so that nothing is written and not much is done under the lock appends take.
+            entries.reserve_exact(count);
+            while entries.len() < count {
+                let wanted = (count - entries.len()).min(recent::PIECE_SIZE);
+                let state = self.state.lock();
+                let recent_start = self.visible.load(Ordering::Acquire) - state.recent.len() as u64;
+                let at = (from - recent_start) as usize + entries.len();
+                state.recent.copy(at, wanted, &mut entries);
+            }
+            let bytes: Vec<u8> = entries.drain(..).flat_map(|entry| entry.encode()).collect();
             self.write_bytes(from, &bytes)?;
             let mut state = self.state.lock();
-            state.flushed = from + (bytes.len() / ENTRY_SIZE) as u64;
-            let end = self.visible.load(Ordering::Acquire);
-            let unflushed = (end - state.flushed) as usize;
-            let kept = unflushed.max(kept_count);
-            let surplus = state.recent.len().saturating_sub(kept);
-            state.recent.drain(..surplus);
-            if state.recent.capacity() > 4 * (kept + kept_count) {
-                state.recent.shrink_to(2 * kept);
-            }
+            state.flushed = from + count as u64;
+            let unflushed = (self.visible.load(Ordering::Acquire) - state.flushed) as usize;
+            let surplus = state.recent.len().saturating_sub(unflushed.max(kept_count));
+            let freed = state.recent.drop_oldest(surplus);
+            drop(state);
+            drop(freed);
         }
+    }
+
+    /// The first entry that is in no file, and how many from there on to write at once: those of one file, some pieces at most.
+    fn next_to_flush(&self) -> (u64, usize) {
+        let from = self.state.lock().flushed;
+        let rest = self.visible.load(Ordering::Acquire) - from;
+        (from, rest.min(self.entries_per_file - from % self.entries_per_file).min(FLUSHED_AT_ONCE) as usize)
     }
 
     /// Writes encoded entries that lie in one file.

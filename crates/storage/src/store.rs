@@ -266,6 +266,11 @@ impl Store {
         self.log.start_write_back()
     }
 
+    /// Has the kernel make pages for what comes next; see `CommitLog::prepare_pages`.
+    pub fn prepare_pages(&self) -> bool {
+        self.log.prepare_pages()
+    }
+
     /// How many wait for a sync.
     pub fn waiting_for_sync(&self) -> usize {
         self.log.waiting(Watermark::Durable)
