@@ -27,7 +27,7 @@ use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::fs::{FallocateFlags, fallocate};
-use storage::{AppendBatch, QueueIndex, StorageError, Store};
+use storage::{QueueIndex, StorageError, Store};
 
 /// As in the binary.
 #[global_allocator]
@@ -304,20 +304,19 @@ struct Appender<'a> {
     next_queue: usize,
     keys: bool,
     key: u32,
-    buffer: BytesMut,
 }
 
 impl<'a> Appender<'a> {
     fn new(store: &'a Store, load: &'a Load, keys: bool) -> Self {
         let topic = TopicName::trusted(TOPIC);
         let queues = (0..QUEUES).map(|queue| store.queue(&topic, QueueId(queue))).collect();
-        Self { store, load, topic, queues, next_queue: 0, keys, key: 0, buffer: BytesMut::new() }
+        Self { store, load, topic, queues, next_queue: 0, keys, key: 0 }
     }
 
     fn append(&mut self) -> Result<(), Failure> {
         let at = self.next_queue;
         self.next_queue = (at + 1) % self.queues.len();
-        let mut batch = AppendBatch::with_buffer(std::mem::take(&mut self.buffer));
+        let mut batch = self.store.begin_batch(self.load.batch as usize * self.load.body.len() * 9 / 8);
         for _ in 0..self.load.batch {
             batch.push(&self.queues[at], &draft(&self.load.body, at as u32), 0);
             if self.keys {
@@ -325,8 +324,7 @@ impl<'a> Appender<'a> {
                 batch.add_key(key_hash(self.topic.as_str(), &self.key.to_string()));
             }
         }
-        let (_, buffer) = self.store.append(batch, NOW)?;
-        self.buffer = buffer;
+        self.store.append(batch, NOW)?;
         Ok(())
     }
 }

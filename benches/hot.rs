@@ -16,7 +16,7 @@ use base::{GroupName, QueueId, Timestamp, TopicName};
 use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Host, Message, ReadMode};
 use bytes::BytesMut;
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use storage::{AppendBatch, Appended, QueueIndex, Store};
+use storage::{Appended, QueueIndex, Store};
 use tempfile::TempDir;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
@@ -163,22 +163,20 @@ fn layout(directory: &Path) -> storage::Options {
     }
 }
 
-/// A store in a scratch directory, and room for a batch.
+/// A store in a scratch directory.
 struct Appending {
     store: Store,
     queue: Arc<QueueIndex>,
-    buffer: BytesMut,
     _directory: TempDir,
 }
 
 impl Appending {
     fn append(&mut self) -> Arc<Appended> {
-        let mut batch = AppendBatch::with_buffer(std::mem::take(&mut self.buffer));
+        let mut batch = self.store.begin_batch(2 * BATCH * BODY.len());
         for _ in 0..BATCH {
             batch.push(&self.queue, &draft(&[PROPERTIES]), 0);
         }
-        let (appended, buffer) = self.store.append(batch, NOW).expect("appends");
-        self.buffer = buffer;
+        let appended = self.store.append(batch, NOW).expect("appends");
         self.store.write_staged().expect("writes");
         appended
     }
@@ -188,7 +186,7 @@ fn warm_store() -> Appending {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = Store::open(layout(directory.path()), Arc::default(), &mut |_| ()).expect("opens");
     let queue = store.queue(&TopicName::trusted(TOPIC), QueueId(1));
-    let mut appending = Appending { store, queue, buffer: BytesMut::with_capacity(1 << 20), _directory: directory };
+    let mut appending = Appending { store, queue, _directory: directory };
     appending.append();
     appending
 }
@@ -263,7 +261,7 @@ fn warm_broker() -> Fetching {
         reconsume_times: 0,
     };
     for _ in 0..2 {
-        let mut turn = broker.begin_turn(NOW);
+        let mut turn = broker.begin_turn(2 * PULL * BODY.len(), NOW);
         for _ in 0..PULL {
             broker.add(&mut turn, &topic, &message).expect("added");
         }

@@ -10,7 +10,6 @@ use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::Watermark;
 use base::{LogOffset, Refusal, Timestamp, TopicName};
-use bytes::BytesMut;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Appended, StorageError, Store};
@@ -92,8 +91,6 @@ pub struct Broker {
     pub(crate) groups: Groups,
     pub(crate) locks: Locks,
     pub(crate) delay: Delay,
-    /// Encoding buffers between turns.
-    pub(crate) buffers: Mutex<Vec<BytesMut>>,
     started: Timestamp,
     pub(crate) rates: Mutex<Rates>,
     put_times: PutTimes,
@@ -122,7 +119,6 @@ impl Broker {
             delay,
             groups: Groups::default(),
             locks: Locks::default(),
-            buffers: Mutex::default(),
             started: now,
             rates: Mutex::default(),
             put_times: PutTimes::default(),

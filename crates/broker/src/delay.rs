@@ -163,7 +163,8 @@ impl Broker {
     }
 
     fn publish_due(&self, queue: &QueueIndex, due: &[(QueueOffset, Entry)], now: Timestamp) -> Result<(), Refusal> {
-        let mut turn = self.begin_turn(now);
+        let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
+        let mut turn = self.begin_turn(size, now);
         for record in self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
             let Ok(record) = Record::decode(&record) else { continue };
             if let Err(refusal) = self.add_due(&mut turn, &record, now) {

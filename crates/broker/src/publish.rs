@@ -127,10 +127,9 @@ const CLEANED: &[&str] =
     &[names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT, names::CHECKSUM];
 
 impl Broker {
-    /// Begins a turn.
-    pub fn begin_turn(&self, now: Timestamp) -> Turn {
-        let buffer = self.buffers.lock().pop().unwrap_or_default();
-        Turn { batch: AppendBatch::with_buffer(buffer), now, needs_durable: false }
+    /// Begins a turn of messages of about `size` bytes in all.
+    pub fn begin_turn(&self, size: usize, now: Timestamp) -> Turn {
+        Turn { batch: self.store().begin_batch(size), now, needs_durable: false }
     }
 
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
@@ -326,11 +325,7 @@ impl Broker {
     pub fn append(&self, turn: Turn, now: Timestamp) -> Result<Arc<Appended>, Refusal> {
         let count = turn.batch.len() as u64;
         match self.store().append(turn.batch, now) {
-            Ok((appended, buffer)) => {
-                // Only what is worth keeping: a nearly used-up buffer goes with the records in it.
-                if buffer.capacity() >= BUFFER_WORTH_KEEPING {
-                    self.buffers.lock().push(buffer);
-                }
+            Ok(appended) => {
                 self.log_changed();
                 Ok(appended)
             }
@@ -341,9 +336,6 @@ impl Broker {
         }
     }
 }
-
-/// Spare bytes that make a buffer worth keeping for the next turn.
-const BUFFER_WORTH_KEEPING: usize = 16 * 1024;
 
 fn refusal_of(error: StorageError) -> Refusal {
     match error {

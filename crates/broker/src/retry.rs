@@ -72,7 +72,7 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times.saturating_add(1),
         };
-        let mut turn = self.begin_turn(now);
+        let mut turn = self.begin_turn(2 * message.body.len(), now);
         self.add(&mut turn, &topic, &message)?;
         self.append(turn, now).map(Some)
     }

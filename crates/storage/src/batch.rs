@@ -56,8 +56,8 @@ pub struct Appended {
 }
 
 impl AppendBatch {
-    /// An empty batch that encodes into `buffer`, whose spare capacity is used up before more is allocated.
-    pub fn with_buffer(buffer: BytesMut) -> Self {
+    /// An empty batch that encodes into `buffer`.
+    pub(crate) fn with_buffer(buffer: BytesMut) -> Self {
         Self { bytes: buffer, ..Self::default() }
     }
 

@@ -18,11 +18,12 @@ use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::record::{self, FILLER_SIZE};
 use base::{LogOffset, QueueOffset, Timestamp};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, Appended};
 use crate::blocks::Blocks;
+use crate::buffers::Buffers;
 use crate::damage::Damage;
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -59,6 +60,7 @@ pub(crate) struct CommitLog {
     watermarks: Arc<Watermarks>,
     waiters: Waiters,
     recent: Recent,
+    buffers: Buffers,
     blocks: Blocks,
     poison: Mutex<Option<String>>,
     damage: Damage,
@@ -121,6 +123,7 @@ impl CommitLog {
             watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
             recent: Recent::new(options.recent_size),
+            buffers: Buffers::new(options.recent_size),
             blocks: Blocks::new(),
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
@@ -151,6 +154,11 @@ impl CommitLog {
         LogOffset(self.segments.read().first().map_or_else(|| self.watermarks.appended().0, |first| first.base()))
     }
 
+    /// An empty batch with memory for about `size` bytes of records.
+    pub(crate) fn begin_batch(&self, size: usize) -> AppendBatch {
+        AppendBatch::with_buffer(self.buffers.take(size))
+    }
+
     pub(crate) fn staged_size(&self) -> usize {
         self.staged_size.load(Ordering::Relaxed)
     }
@@ -158,8 +166,8 @@ impl CommitLog {
     /// Gives every record of `batch` its place, and stages the bytes for `write_staged`.
     ///
     /// Fails without a trace if the next segment cannot be made, or a topic was removed meanwhile; then nothing of the batch
-    /// is stored. Returns the buffer's spare capacity for the next batch.
-    pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
+    /// is stored.
+    pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<Appended>, StorageError> {
         let AppendBatch { mut bytes, mut records, queues, keys } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
@@ -195,7 +203,8 @@ impl CommitLog {
         self.staged_size.fetch_add(appended.bytes.len(), Ordering::Relaxed);
         self.staged.lock().push(Staged { batch: appended.clone(), pieces });
         drop(tail);
-        Ok((appended, bytes))
+        self.buffers.give_back(bytes);
+        Ok(appended)
     }
 
     /// No record takes a place in these queues any more. Those that have one may still be staged.

@@ -11,6 +11,7 @@
 
 pub mod batch;
 mod blocks;
+mod buffers;
 mod calendar;
 pub mod check;
 mod checkpoint;

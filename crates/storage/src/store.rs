@@ -13,7 +13,7 @@ use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
@@ -200,9 +200,14 @@ impl Store {
         if self.options.record_checksums { base::record::CHECKSUM_BLANK } else { &[] }
     }
 
+    /// An empty batch with memory for about `size` bytes of records; it grows if they are more.
+    pub fn begin_batch(&self, size: usize) -> AppendBatch {
+        self.log.begin_batch(size)
+    }
+
     /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written
     /// (`write_staged`, `write_if_little`).
-    pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<(Arc<Appended>, BytesMut), StorageError> {
+    pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<Appended>, StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
                 "the disk of {} is more than {} % full (retention.disk_refuse_percent): no more messages are taken until there is room",

@@ -54,7 +54,7 @@ fn append(store: &Store, number: u64) -> LogOffset {
     let mut batch = AppendBatch::default();
     batch.push(&store.queue(&TopicName::trusted(topic), queue), &draft, tag_code(&format!("t{}", number % 3)));
     batch.add_key(key_hash(topic, &key_of(number)));
-    let (appended, _) = store.append(batch, Timestamp(1000)).expect("appends");
+    let appended = store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");
     appended.records[0].log_offset
 }

@@ -63,7 +63,7 @@ fn append(store: &Store, topic: &str, queue: u32, body: &[u8]) -> LogOffset {
     let code = if topic == DELAY_TOPIC { NOW as i64 + 1000 } else { tag_code("TagA") };
     batch.push(&index, &draft, code);
     batch.add_key(key_hash(topic, &key));
-    let (appended, _) = store.append(batch, Timestamp(NOW)).expect("appends");
+    let appended = store.append(batch, Timestamp(NOW)).expect("appends");
     assert!(store.write_staged().expect("writes"));
     appended.records[0].log_offset
 }

@@ -57,7 +57,7 @@ fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
     let mut batch = AppendBatch::default();
     batch.push(&index, &draft, 0);
     batch.add_key(key_hash("orders", &format!("k{queue}-{}", index.end().0)));
-    let (appended, _) = store.append(batch, Timestamp(1000)).expect("appends");
+    let appended = store.append(batch, Timestamp(1000)).expect("appends");
     assert!(store.write_staged().expect("writes"));
     (appended.records[0].queue_offset, appended.records[0].log_offset)
 }

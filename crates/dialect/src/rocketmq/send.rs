@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::batch_body;
+use base::limits::TURN_BATCH_SIZE_MAX;
 use base::offset::Watermark;
 use base::properties::{self, names};
 use base::record::{OffsetMessageId, offset_message_id};
@@ -23,9 +24,17 @@ use super::session::RocketSession;
 pub(super) struct SendTurn {
     turn: Option<Turn>,
     sends: Vec<StagedSend>,
+    /// Bytes its records will take, roughly.
+    expected_size: usize,
 }
 
 impl SendTurn {
+    /// A turn over `size` bytes of frames.
+    pub(super) fn over(size: usize) -> Self {
+        // A record takes about as much as the frame it came in.
+        Self { expected_size: size.min(TURN_BATCH_SIZE_MAX) * 9 / 8, ..Self::default() }
+    }
+
     pub(super) fn size(&self) -> usize {
         self.turn.as_ref().map_or(0, Turn::size)
     }
@@ -105,7 +114,7 @@ impl RocketSession {
             None => topic,
         };
         let broker = &self.broker;
-        let open = turn.turn.get_or_insert_with(|| broker.begin_turn(now));
+        let open = turn.turn.get_or_insert_with(|| broker.begin_turn(turn.expected_size, now));
         let first = open.len();
         let queue =
             if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };

@@ -278,7 +278,7 @@ const fn slow_handler(code: i32) -> Option<SlowHandler> {
 
 impl Session for RocketSession {
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
-        let mut turn = SendTurn::default();
+        let mut turn = SendTurn::over(input.len());
         let mut consumed = 0;
         let ended = loop {
             if !self.has_room_for_answers() {

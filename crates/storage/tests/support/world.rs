@@ -172,7 +172,7 @@ impl World {
             push(&self.store, &mut batch, topic, queue, number, size);
             pushed.push((topic, queue, number, (batch.size() - before) as u64));
         }
-        let (appended, _) = self.store.append(batch, Timestamp(self.model.numbers))?;
+        let appended = self.store.append(batch, Timestamp(self.model.numbers))?;
         for ((topic, queue, number, size), record) in pushed.into_iter().zip(&appended.records) {
             let (offset, place) = (record.queue_offset.0, record.log_offset.0);
             let end = place + size;

@@ -1,0 +1,126 @@
+//! Memory that records are encoded into: blocks that are used again once nobody needs the records in them.
+//!
+//! A block is filled batch by batch, and kept alive by the records in it: mostly by the end of the log that is kept in memory.
+//! Once that has moved on, the block is taken again: under load nothing is allocated, and no page is asked of the system.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use parking_lot::Mutex;
+
+/// Bytes of a block: some turns of many messages.
+const BLOCK_SIZE: usize = 1 << 20;
+/// Blocks with less spare room than this are done with.
+const WORTH_KEEPING: usize = 16 * 1024;
+/// Blocks that are being filled: as many as there are connections at work at one time, on a machine of some size.
+const OPEN_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    state: Mutex<State>,
+    spent_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Blocks with spare room; the one used last is at the end.
+    open: Vec<BytesMut>,
+    /// Blocks without, oldest first.
+    spent: VecDeque<BytesMut>,
+}
+
+impl Buffers {
+    /// Buffers of a log whose last `recent_size` bytes are kept in memory.
+    pub(crate) fn new(recent_size: usize) -> Self {
+        Self { state: Mutex::default(), spent_max: recent_size / BLOCK_SIZE + OPEN_MAX }
+    }
+
+    /// An empty buffer with room for `size` bytes before it has to grow.
+    pub(crate) fn take(&self, size: usize) -> BytesMut {
+        let mut state = self.state.lock();
+        if let Some(at) = state.open.iter().rposition(|block| block.capacity() >= size) {
+            return state.open.remove(at);
+        }
+        if size <= BLOCK_SIZE
+            && let Some(mut oldest) = state.spent.pop_front()
+        {
+            if oldest.try_reclaim(BLOCK_SIZE) {
+                return oldest;
+            }
+            state.spent.push_front(oldest);
+        }
+        drop(state);
+        BytesMut::with_capacity(size.max(BLOCK_SIZE))
+    }
+
+    /// Takes back what is left of a buffer.
+    pub(crate) fn give_back(&self, rest: BytesMut) {
+        let mut state = self.state.lock();
+        if rest.capacity() >= WORTH_KEEPING {
+            state.open.push(rest);
+        } else {
+            state.spent.push_back(rest);
+        }
+        // The one that was not used for longest had too little room for most.
+        let unused = if state.open.len() > OPEN_MAX { Some(state.open.remove(0)) } else { None };
+        state.spent.extend(unused);
+        if state.spent.len() > self.spent_max {
+            state.spent.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// A batch of `size` bytes, as the log keeps it.
+    fn fill(buffers: &Buffers, size: usize) -> Bytes {
+        let mut buffer = buffers.take(size);
+        buffer.resize(size, 7);
+        let batch = buffer.split().freeze();
+        buffers.give_back(buffer);
+        batch
+    }
+
+    #[test]
+    fn batches_share_a_block() {
+        let buffers = Buffers::new(4 * BLOCK_SIZE);
+        let (first, second) = (fill(&buffers, 1000), fill(&buffers, 2000));
+        assert_eq!(first.as_ptr_range().end, second.as_ptr_range().start);
+    }
+
+    #[test]
+    fn what_nobody_needs_any_more_is_used_again_and_what_is_needed_stays_as_it_is() {
+        let buffers = Buffers::new(4 * BLOCK_SIZE);
+        let mut log = VecDeque::new();
+        let mut places = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            let batch = fill(&buffers, BLOCK_SIZE - 100);
+            places.insert(batch.as_ptr());
+            log.push_back(batch);
+            if log.len() > 4 {
+                log.pop_front();
+            }
+            assert!(log.iter().all(|batch| batch.iter().all(|&byte| byte == 7)));
+        }
+        assert!(places.len() <= 6, "{}", places.len());
+    }
+
+    #[test]
+    fn a_large_batch_gets_the_room_it_wants() {
+        let buffers = Buffers::new(0);
+        assert!(buffers.take(3 * BLOCK_SIZE).capacity() >= 3 * BLOCK_SIZE);
+        assert_eq!(fill(&buffers, 2 * BLOCK_SIZE).len(), 2 * BLOCK_SIZE);
+    }
+
+    #[test]
+    fn blocks_that_are_held_for_long_do_not_pile_up() {
+        let buffers = Buffers::new(0);
+        let held: Vec<_> = (0..10 * OPEN_MAX).map(|_| fill(&buffers, BLOCK_SIZE)).collect();
+        assert!(buffers.state.lock().spent.len() <= OPEN_MAX);
+        drop(held);
+    }
+}
