@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use base::record::Record;
+use base::record::{Listing, Record};
+use base::{QueueId, QueueOffset};
 use bytes::BytesMut;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
@@ -176,7 +177,8 @@ impl Connection {
             let mut rest = &pulled.body[..];
             while !rest.is_empty() {
                 let record = Record::decode(rest).expect("a record");
-                assert_eq!((record.topic, record.queue.0, record.queue_offset.0), (topic, queue, offset));
+                let place = Listing { topic, queue: QueueId(queue), offset: QueueOffset(offset) };
+                assert!(record.listings().any(|listing| listing == place), "{topic} {queue} has no record of {offset}");
                 assert!(record.body_is_intact(), "{topic} {queue} at {offset}");
                 visit(&record);
                 rest = &rest[record.size..];

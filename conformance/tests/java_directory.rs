@@ -1,18 +1,22 @@
 //! One data directory, two brokers: what Sluice wrote an official broker serves, and the other way round, at the same offsets.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base::record::Record;
 use conformance::connection::Connection;
 use conformance::java::{JavaBroker, JavaNameServer, run_program};
-use conformance::sluice::Setup;
+use conformance::sluice::{Setup, binary};
 use wire::rocketmq::code::{request, response};
 
 /// Small files, so that many of them are crossed; Java's names.
 const LAYOUT: [&str; 4] =
     ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=20000", "maxHashSlotNum=1000", "maxIndexNum=4000"];
 const COUNT: usize = 3000;
+/// Bytes of an entry of a queue.
+const ENTRY_SIZE: usize = 20;
 
 /// An official broker writes them 10 s after its start for the first time.
 const OFFSETS_WRITTEN_WITHIN: Duration = Duration::from_secs(60);
@@ -132,6 +136,61 @@ fn is_passed_on(java_is_killed: bool, sluice_is_killed: bool, further: &[&str]) 
         &[("topic", "fourth"), ("count", "100"), ("size", "100"), ("threads", "1"), ("mode", "sync")],
     );
     assert_eq!(produced["ok"], 100);
+    java.stop();
+}
+
+/// What is in the files of a queue, by name, up to the last entry.
+fn queue_files(data: &Path, queue: &str) -> BTreeMap<String, Vec<u8>> {
+    let files = std::fs::read_dir(data.join("consumequeue").join(queue)).expect("a folder of entries");
+    let used = |path: &Path| {
+        let mut bytes = std::fs::read(path).expect("a file of entries");
+        bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last / ENTRY_SIZE + 1) * ENTRY_SIZE);
+        bytes
+    };
+    let files = files.map(|file| file.expect("a file").path());
+    files
+        .map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), used(&path)))
+        .filter(|(_, bytes)| !bytes.is_empty())
+        .collect()
+}
+
+/// RocketMQ's light topics: a record is listed in further queues, at offsets it names.
+#[test]
+fn further_queues_in_which_an_official_broker_lists_a_record_are_made_again_alike() {
+    const LIGHT: [&str; 2] = ["%LMQ%one", "%LMQ%two"];
+    let settings = &[&LAYOUT[..], &["enableLmq=true", "enableMultiDispatch=true"]].concat()[..];
+    let scratch = tempfile::tempdir().expect("directory");
+    let name_server = JavaNameServer::start(&scratch.path().join("names"));
+    let home = scratch.path().join("java");
+    let data = home.join("store");
+    let java = JavaBroker::start(&home, &name_server.address, settings);
+    let mut connection = Connection::open(&java.address);
+    for number in 0..COUNT {
+        let topics = if number % 2 == 0 { LIGHT[0].to_owned() } else { LIGHT.join(",") };
+        let properties = format!("TAGS\u{1}t{}\u{2}INNER_MULTI_DISPATCH\u{1}{topics}\u{2}", number % 3);
+        let answer = connection.send_message("own", (number % 2) as i32, &properties, body_of(number).as_bytes());
+        assert_eq!(answer.code, response::SUCCESS, "{answer:?}");
+    }
+    drop(connection);
+    java.stop();
+    let queues = ["own/0", "own/1", "%LMQ%one/0", "%LMQ%two/0"];
+    let made_by_java = queues.map(|queue| queue_files(&data, queue));
+    let counts = made_by_java.each_ref().map(|files| files.values().map(Vec::len).sum::<usize>() / ENTRY_SIZE);
+    assert_eq!(counts, [COUNT / 2, COUNT / 2, COUNT, COUNT / 2]);
+    std::fs::remove_dir_all(data.join("consumequeue")).expect("removes");
+    assert!(sluice(&data, &LAYOUT).start().stop().success());
+    assert_eq!(queues.map(|queue| queue_files(&data, queue)), made_by_java);
+    let check = Command::new(binary()).args(["store", "check"]).arg(&data).output().expect("runs");
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    // And it serves them.
+    let java = JavaBroker::start(&home, &name_server.address, settings);
+    let mut connection = Connection::open(&java.address);
+    let mut number = 0;
+    let end = connection.read_queue(LIGHT[0], 0, 0, |record| {
+        assert_eq!(record.body, body_of(number).as_bytes());
+        number += 1;
+    });
+    assert_eq!(end, COUNT as u64);
     java.stop();
 }
 

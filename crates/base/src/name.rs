@@ -11,6 +11,8 @@ use crate::refusal::Refusal;
 pub const RETRY_PREFIX: &str = "%RETRY%";
 /// Prefix of the topic that holds a group's dead letters.
 pub const DEAD_LETTER_PREFIX: &str = "%DLQ%";
+/// Before the name of a light topic.
+pub const LIGHT_PREFIX: &str = "%LMQ%";
 
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident) => {
@@ -90,6 +92,11 @@ impl TopicName {
     /// Whether this topic holds some group's dead letters.
     pub fn holds_dead_letters(&self) -> bool {
         self.0.starts_with(DEAD_LETTER_PREFIX)
+    }
+
+    /// Whether it has one queue that lists records of other topics, and no settings of its own (RocketMQ `LMQ`).
+    pub fn is_light(&self) -> bool {
+        self.0.starts_with(LIGHT_PREFIX)
     }
 }
 

@@ -58,8 +58,10 @@ pub mod names {
     pub const REPLY_TO_CLIENT: &str = "REPLY_TO_CLIENT";
     /// Checksum of the record, made by the broker; never accepted from a producer.
     pub const CHECKSUM: &str = "__CRC32#";
-    /// Further queues a record is listed in, named by a Java broker.
+    /// Topics of the further queues a record is listed in.
     pub const FURTHER_QUEUES: &str = "INNER_MULTI_DISPATCH";
+    /// Its offsets in those, filled in by the broker; never accepted from a producer.
+    pub const FURTHER_OFFSETS: &str = "INNER_MULTI_QUEUE_OFFSET";
     /// Number of messages in a batch stored as one.
     pub const INNER_COUNT: &str = "INNER_NUM";
 }

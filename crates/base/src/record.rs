@@ -24,6 +24,7 @@
 //! writes it, `wire` and the load generator read it out of fetch replies.
 
 mod checksum;
+mod listing;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -35,6 +36,7 @@ use crate::offset::{LogOffset, QueueId, QueueOffset};
 use crate::time::Timestamp;
 
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
+pub use listing::{Listing, further_queue_id, further_queues, seal_listings};
 
 /// Record whose topic length takes one byte.
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;

@@ -113,7 +113,7 @@ impl Catalog {
         }
         let mut found = false;
         for (name, queues) in store.topics() {
-            if !snapshot.topics.contains_key(&name) {
+            if !snapshot.topics.contains_key(&name) && !name.is_light() {
                 let settings = TopicDocument {
                     topic_name: name.as_str().to_owned(),
                     read_queue_nums: queues,

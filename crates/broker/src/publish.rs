@@ -102,6 +102,7 @@ impl<'a> Noted<'a> {
                 | names::MESSAGE_REGION
                 | names::TRACE_SWITCH
                 | names::POP_CHECK_POINT
+                | names::FURTHER_OFFSETS
                 | names::CHECKSUM => {
                     noted.must_clean = true;
                 }
@@ -123,8 +124,14 @@ impl<'a> Noted<'a> {
     }
 }
 
-const CLEANED: &[&str] =
-    &[names::CLUSTER, names::MESSAGE_REGION, names::TRACE_SWITCH, names::POP_CHECK_POINT, names::CHECKSUM];
+const CLEANED: &[&str] = &[
+    names::CLUSTER,
+    names::MESSAGE_REGION,
+    names::TRACE_SWITCH,
+    names::POP_CHECK_POINT,
+    names::FURTHER_OFFSETS,
+    names::CHECKSUM,
+];
 
 impl Broker {
     /// Begins a turn of messages of about `size` bytes in all.

@@ -6,7 +6,7 @@ use base::record::Draft;
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::queue_index::QueueIndex;
+use crate::queue_index::{Entry, QueueIndex};
 
 /// One record of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +17,21 @@ pub struct BatchRecord {
     pub(crate) size: u32,
     /// Which of the batch's queues it goes to.
     pub(crate) queue_slot: u32,
+    /// How many further ones list it.
+    pub(crate) further_count: u32,
     /// What its queue entry keeps: the tag's code, or a due time.
     pub(crate) tag_code: i64,
     /// Its place in the queue, once appended.
     pub queue_offset: QueueOffset,
     /// Its place in the log, once appended.
     pub log_offset: LogOffset,
+}
+
+impl BatchRecord {
+    /// What lists it in a queue.
+    pub(crate) const fn entry(&self) -> Entry {
+        Entry { log_offset: self.log_offset, size: self.size, tag_code: self.tag_code }
+    }
 }
 
 /// A key to be found by later.
@@ -38,6 +47,8 @@ pub struct AppendBatch {
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
+    /// Which of the queues list records besides their own, one record's after the other's.
+    pub(crate) further: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
 }
 
@@ -46,6 +57,7 @@ pub struct AppendBatch {
 pub struct Appended {
     pub(crate) bytes: Bytes,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
+    pub(crate) further: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
     /// Each record's place, in the order they were added.
     pub records: Vec<BatchRecord>,
@@ -70,11 +82,24 @@ impl AppendBatch {
             start: start as u32,
             size: (self.bytes.len() - start) as u32,
             queue_slot,
+            further_count: 0,
             tag_code,
             queue_offset: QueueOffset::default(),
             log_offset: LogOffset::default(),
         });
         self.records.len() - 1
+    }
+
+    /// Lists the last record in `queues` too: its draft's properties end with `record::further_queues` of their topics, in this
+    /// order, and their numbers are those that `record::further_queue_id` gives.
+    pub fn list_in(&mut self, queues: &[Arc<QueueIndex>]) {
+        for queue in queues {
+            let slot = self.slot_of(queue);
+            self.further.push(slot);
+        }
+        if let Some(last) = self.records.last_mut() {
+            last.further_count += queues.len() as u32;
+        }
     }
 
     /// Lets the last record be found by a key of this hash (see `base::hash::key_hash`).
@@ -97,6 +122,8 @@ impl AppendBatch {
     pub fn truncate(&mut self, count: usize) {
         if let Some(first_dropped) = self.records.get(count) {
             self.bytes.truncate(first_dropped.start as usize);
+            let dropped: u32 = self.records.iter().skip(count).map(|record| record.further_count).sum();
+            self.further.truncate(self.further.len() - dropped as usize);
             self.records.truncate(count);
             self.keys.retain(|key| (key.record as usize) < count);
         }

@@ -202,7 +202,7 @@ fn read_log(
                     );
                     broken(scene, Kind::BodyDamaged, place, what);
                 }
-                queues.record(record, scene);
+                record.listings().for_each(|listing| queues.record(&record.listed_at(listing), scene));
                 keys.record(record, scene);
             }
             Event::Broken { from, to, is_zero, why } => {

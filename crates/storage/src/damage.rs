@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::hash::tag_code;
 use base::metric::Metrics;
 use base::properties::names;
-use base::record::{self, Record};
+use base::record::{self, Listing, Record};
 use base::{LogOffset, QueueOffset};
 use parking_lot::Mutex;
 
@@ -80,10 +80,11 @@ pub(crate) fn problem_of_listed(
         .or_else(|| (!is_listed()).then_some("its topic, queue, queue offset or tag is not what its queue says"))
 }
 
-/// Whether a record belongs at `offset` of `queue`. Java brokers may list one in further queues, which it names.
+/// Whether a record belongs at `offset` of `queue`.
 fn is_of_queue(record: &Record<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
-    (record.topic, record.queue, record.queue_offset) == (queue.topic().as_str(), queue.queue(), offset)
-        || record.property(names::FURTHER_QUEUES).is_some()
+    let wanted = Listing { topic: queue.topic().as_str(), queue: queue.queue(), offset };
+    let own = Listing { topic: record.topic, queue: record.queue, offset: record.queue_offset };
+    own == wanted || record.listings().any(|listing| listing == wanted)
 }
 
 /// Whether the entry has the code of the record's tag, if it has one at all: due times and other uses of the field are no

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::record::Record;
+use base::record::{Listing, Record};
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 
 use crate::entry_file::EntryFile;
@@ -49,13 +49,13 @@ pub(crate) fn open_queues(
     let look = Look { options, sure, log_first, segments };
     let mut found = Found::default();
     for topic in options.disk.list(root)? {
-        let topic_directory = root.join(&topic);
+        let (topic_directory, topic) = (root.join(&topic), TopicName::trusted(&topic));
         for name in options.disk.list(&topic_directory)? {
             let Ok(number) = name.parse::<u32>() else { continue };
-            let (directory, topic, queue) = (topic_directory.join(&name), TopicName::trusted(&topic), QueueId(number));
-            let seen = match look.at(&directory, queue)? {
+            let (directory, queue) = (topic_directory.join(&name), QueueId(number));
+            let seen = match look.at(&directory, &topic, queue)? {
                 Some(seen) => seen,
-                None => look.after_tidying(&directory, queue, &mut found.unusable)?,
+                None => look.after_tidying(&directory, &topic, queue, &mut found.unusable)?,
             };
             if let Some(written_end) = seen.written_end {
                 found.written_ends.insert((topic.clone(), queue), QueueOffset(written_end));
@@ -68,7 +68,7 @@ pub(crate) fn open_queues(
                 options.queue_file_entries,
                 (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1)),
             );
-            found.queues.insert((topic, queue), Arc::new(index));
+            found.queues.insert((topic.clone(), queue), Arc::new(index));
         }
     }
     Ok(found)
@@ -93,7 +93,7 @@ struct Seen {
 
 impl Look<'_> {
     /// Bounds of one queue; nothing if one of its files is not as it should be.
-    fn at(&self, directory: &Path, queue: QueueId) -> Result<Option<Seen>, StorageError> {
+    fn at(&self, directory: &Path, topic: &TopicName, queue: QueueId) -> Result<Option<Seen>, StorageError> {
         let disk = &self.options.disk;
         let mut starts = Vec::new();
         for name in disk.list(directory)? {
@@ -113,7 +113,7 @@ impl Look<'_> {
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
-            let count = self.count(&file, queue)?;
+            let count = self.count(&file, topic, queue)?;
             if count == 0 {
                 continue;
             }
@@ -139,6 +139,7 @@ impl Look<'_> {
     fn after_tidying(
         &self,
         directory: &Path,
+        topic: &TopicName,
         queue: QueueId,
         unusable: &mut Vec<PathBuf>,
     ) -> Result<Seen, StorageError> {
@@ -155,16 +156,17 @@ impl Look<'_> {
                 unusable.push(disk.set_aside(&self.options.directory, &path)?);
             }
         }
-        Ok(self.at(directory, queue)?.unwrap_or_default())
+        Ok(self.at(directory, topic, queue)?.unwrap_or_default())
     }
 
     /// Entries of one file that are sure.
-    fn count(&self, file: &EntryFile, queue: QueueId) -> Result<u64, StorageError> {
+    fn count(&self, file: &EntryFile, topic: &TopicName, queue: QueueId) -> Result<u64, StorageError> {
         let mut count = file.end_before(self.sure, self.options.queue_file_entries)?;
         while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            if is_whole || self.has_record(file.entry(last)?, queue, QueueOffset(file.first() + last))? {
+            let listing = Listing { topic: topic.as_str(), queue, offset: QueueOffset(file.first() + last) };
+            if is_whole || self.has_record(file.entry(last)?, listing)? {
                 break;
             }
             count = file.end_before(self.sure, last)?;
@@ -173,7 +175,7 @@ impl Look<'_> {
     }
 
     /// Whether the log has the record of `entry`, as far as it can be asked.
-    fn has_record(&self, entry: Option<Entry>, queue: QueueId, offset: QueueOffset) -> Result<bool, StorageError> {
+    fn has_record(&self, entry: Option<Entry>, listing: Listing<'_>) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
         if entry.is_gap() || !self.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
             return Ok(true);
@@ -181,8 +183,8 @@ impl Look<'_> {
         let bytes = recover::bytes_at(self.segments, entry.log_offset)?;
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
-            record.size == entry.size as usize
-                && (record.log_offset, record.queue, record.queue_offset) == (entry.log_offset, queue, offset)
+            (record.size, record.log_offset) == (entry.size as usize, entry.log_offset)
+                && record.listings().any(|at| at == listing)
         }))
     }
 }

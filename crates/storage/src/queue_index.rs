@@ -391,8 +391,10 @@ impl QueueIndex {
         failure.map_or(Ok(QueueOffset(found)), Err)
     }
 
-    /// Removes the queue's files; it must not be used any more.
+    /// Removes the queue's files, oldest first, so that a power cut leaves no hole among them; it must not be used any more.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
+        let newest = (self.end().0.saturating_sub(1)) / self.entries_per_file;
+        self.remove_files_before(newest)?;
         let disk = self.files.disk();
         disk.list(&self.directory)?.iter().for_each(|name| self.files.forget(&self.directory.join(name)));
         disk.remove_directory(&self.directory)

@@ -337,10 +337,12 @@ impl Replay<'_> {
         self.recovery.records += 1;
         if is_listed(&record) && record.log_offset >= self.entries_from {
             let tag_code = self.tag_code_of(&record);
-            let key = (TopicName::trusted(record.topic), record.queue);
-            let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
-            queue.restore(record.queue_offset, entry)?;
+            for listing in record.listings().filter(|listing| listing.offset.0 < QUEUE_OFFSET_MAX) {
+                let key = (TopicName::trusted(listing.topic), listing.queue);
+                let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
+                queue.restore(listing.offset, entry)?;
+            }
         }
         if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from && has_keys(&record)) {
             for key in keys_of(record.properties) {

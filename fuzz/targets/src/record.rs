@@ -1,6 +1,8 @@
 //! The record of the commit log.
 
-use base::record::{Draft, Kind, Record, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of};
+use base::record::{
+    Draft, Kind, Listing, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
+};
 use bytes::BytesMut;
 
 /// A record that decodes says the same through every way of reading it, and comes back the same after it was written.
@@ -14,6 +16,10 @@ pub fn run(data: &[u8]) {
     for cut in [record.size - 1, record.size / 2, 8] {
         assert!(Record::decode(&data[..cut]).is_err());
     }
+    let mut listings = record.listings();
+    let own = Listing { topic: record.topic, queue: record.queue, offset: record.queue_offset };
+    assert_eq!(listings.next(), Some(own));
+    assert!(listings.all(|further| !further.topic.contains(['/', ','])));
     let id = offset_message_id(record.store_host, record.log_offset);
     assert_eq!(id.as_str().len(), if record.store_host.is_ipv6() { 56 } else { 32 });
     let half = record.properties.len() / 2;
@@ -64,7 +70,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 reconsume_times: 2,
                 prepared_transaction_offset: 99,
                 body: b"body",
-                properties: &[b"TAGS\x01A\x02"],
+                properties: &[b"TAGS\x01A\x02", &further_queues(&["bills", "%LMQ%one"])],
             };
             let mut bytes = BytesMut::new();
             draft.encode(&mut bytes);

@@ -48,7 +48,7 @@ fn append(store: &Store, topic: &TopicName, queue: u32, body: &[u8]) -> LogOffse
     let mut batch = AppendBatch::default();
     batch.push(&index, &draft, 0);
     batch.add_key(key_hash(topic.as_str(), "k"));
-    let (appended, _) = store.append(batch, Timestamp(1_700_000_000_000)).expect("an append");
+    let appended = store.append(batch, Timestamp(1_700_000_000_000)).expect("an append");
     store.write_staged().expect("a write");
     appended.records[0].log_offset
 }

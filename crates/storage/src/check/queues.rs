@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use base::hash::tag_code;
 use base::properties::names;
-use base::record::Record;
+use base::record::{Listing, Record};
+use base::{QueueId, QueueOffset};
 
 use super::finding::Kind;
 use super::queue_files::QueueFiles;
@@ -20,9 +21,6 @@ const DUE_TIME_SLACK_MS: u64 = 5_000;
 
 /// Codes at and below this are addresses in another file (RocketMQ `ConsumeQueueExt`).
 const EXTENDED_CODE_MAX: i64 = i32::MIN as i64 - 1;
-
-/// Queues of light topics, whose entries point at records of other topics (RocketMQ `LMQ`).
-const LIGHT_PREFIX: &str = "%LMQ%";
 
 /// Findings of one kind in a row.
 #[derive(Debug)]
@@ -163,7 +161,8 @@ impl Queues {
         }
         let (topic, number) = self.files.name(queue);
         let is_right = scene.log.look(entry.log_offset.0, |record| {
-            record.topic == topic && record.queue.0 == number && record.queue_offset.0 == position
+            let own = Listing { topic, queue: QueueId(number), offset: QueueOffset(position) };
+            record.listings().any(|listing| listing == own)
         });
         if is_right == Some(true) {
             self.count(queue, |progress| progress.life_from = entry.log_offset.0);
@@ -212,7 +211,7 @@ impl Queues {
         }
         if entry.log_offset.0 < scene.log.first() {
             self.gone += 1;
-        } else if !scene.is_excused(entry.log_offset.0) && !self.files.name(queue).0.starts_with(LIGHT_PREFIX) {
+        } else if !scene.is_excused(entry.log_offset.0) {
             self.elsewhere(queue, at, entry, None, scene);
         }
     }

@@ -1,0 +1,155 @@
+//! Where a record is listed: in the queue of its own topic, and in further ones it names (fan-out stores a body once).
+//!
+//! Two properties name the further queues: `INNER_MULTI_DISPATCH` their topics, `INNER_MULTI_QUEUE_OFFSET` the record's offset in
+//! each, both with commas between. The number of such a queue is that of the record's own, or 0 for a light topic (`%LMQ%...`).
+//! The offsets are known only when the record gets its place: until then as many zeroes stand for each as the largest
+//! takes. Source: RocketMQ `MultiDispatchUtils`, `ConsumeQueue.multiDispatchLmqQueue`.
+
+use super::Record;
+use super::checksum::CHECKSUM_BLANK;
+use crate::name::LIGHT_PREFIX;
+use crate::offset::{QueueId, QueueOffset};
+use crate::properties::{self, names};
+
+const SEPARATOR: char = ',';
+/// Digits of the largest offset.
+const OFFSET_SIZE: usize = 20;
+const OFFSET_BLANK: &str = "00000000000000000000";
+
+/// One place in a queue that lists a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Topic of the queue.
+    pub topic: &'a str,
+    /// Number of the queue.
+    pub queue: QueueId,
+    /// Place in the queue.
+    pub offset: QueueOffset,
+}
+
+/// What the property block of a record must end with that goes to queues of `topics` too; only the room for a checksum may
+/// follow. `seal_listings` fills the offsets in.
+pub fn further_queues(topics: &[&str]) -> Vec<u8> {
+    let mut block = Vec::new();
+    let separator = SEPARATOR.to_string();
+    properties::append(&mut block, names::FURTHER_QUEUES, &topics.join(&separator));
+    properties::append(&mut block, names::FURTHER_OFFSETS, &vec![OFFSET_BLANK; topics.len()].join(&separator));
+    block
+}
+
+/// The number of the queue of `topic` that a record of queue `own` goes to besides.
+pub fn further_queue_id(topic: &str, own: QueueId) -> QueueId {
+    if topic.starts_with(LIGHT_PREFIX) { QueueId(0) } else { own }
+}
+
+/// Fills in the offsets of a whole record whose properties end with `further_queues` of as many topics. To be called before
+/// `seal_checksum`.
+pub fn seal_listings(record: &mut [u8], offsets: impl ExactSizeIterator<Item = QueueOffset>) {
+    let after = if record.ends_with(CHECKSUM_BLANK) { CHECKSUM_BLANK.len() } else { 0 };
+    // Before the end of the value.
+    let end = record.len().saturating_sub(after + 1);
+    let mut at = end.saturating_sub(offsets.len() * (OFFSET_SIZE + 1) - 1);
+    for offset in offsets {
+        let mut rest = offset.0;
+        for digit in record.get_mut(at..at + OFFSET_SIZE).into_iter().flatten().rev() {
+            debug_assert_eq!(*digit, b'0', "there is room for offsets");
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        at += OFFSET_SIZE + 1;
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Every place the record is listed at, its own first. Names that can be no topic's are passed over.
+    pub fn listings(&self) -> impl Iterator<Item = Listing<'a>> {
+        let own = Listing { topic: self.topic, queue: self.queue, offset: self.queue_offset };
+        let topics = self.property(names::FURTHER_QUEUES);
+        let offsets = topics.and_then(|_| self.property(names::FURTHER_OFFSETS));
+        let pair = topics.zip(offsets).filter(|(topics, offsets)| {
+            // As a Java broker does: it is not known which belongs to which.
+            topics.split(SEPARATOR).count() == offsets.split(SEPARATOR).count()
+        });
+        let further =
+            pair.into_iter().flat_map(|(topics, offsets)| topics.split(SEPARATOR).zip(offsets.split(SEPARATOR)));
+        std::iter::once(own).chain(further.filter_map(move |(topic, offset)| {
+            let offset = offset.trim().parse().ok().map(QueueOffset)?;
+            let is_name = !topic.contains(['/', '\0']) && !matches!(topic, "" | "." | "..");
+            is_name.then(|| Listing { topic, queue: further_queue_id(topic, own.queue), offset })
+        }))
+    }
+
+    /// The record as the queue of `listing` has it.
+    pub fn listed_at(&self, listing: Listing<'a>) -> Self {
+        Self { topic: listing.topic, queue: listing.queue, queue_offset: listing.offset, ..*self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::record::{Draft, checksum_holds, seal, seal_checksum};
+    use crate::{LogOffset, Timestamp};
+
+    fn draft<'a>(properties: &'a [&'a [u8]]) -> Draft<'a> {
+        Draft {
+            topic: "orders",
+            queue: QueueId(3),
+            flag: 0,
+            system_flag: 0,
+            born_timestamp: Timestamp(1),
+            born_host: "10.0.0.9:40000".parse().expect("an address"),
+            store_host: "127.0.0.1:10911".parse().expect("an address"),
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: b"body",
+            properties,
+        }
+    }
+
+    fn listings_of(bytes: &[u8]) -> Vec<(String, u32, u64)> {
+        let record = Record::decode(bytes).expect("decodes");
+        record.listings().map(|listing| (listing.topic.to_owned(), listing.queue.0, listing.offset.0)).collect()
+    }
+
+    #[test]
+    fn what_is_filled_in_is_found_again_with_and_without_a_checksum() {
+        let further = further_queues(&["bills", "%LMQ%one", "stock"]);
+        let own = ("orders".to_owned(), 3, 7);
+        for room in [&b""[..], CHECKSUM_BLANK] {
+            let mut bytes = BytesMut::new();
+            draft(&[b"TAGS\x01A\x02", &further, room]).encode(&mut bytes);
+            seal(&mut bytes, QueueOffset(7), LogOffset(0), Timestamp(2));
+            seal_listings(&mut bytes, [12, 0, u64::MAX].map(QueueOffset).into_iter());
+            seal_checksum(&mut bytes);
+            let wanted = [
+                own.clone(),
+                ("bills".to_owned(), 3, 12),
+                ("%LMQ%one".to_owned(), 0, 0),
+                ("stock".to_owned(), 3, u64::MAX),
+            ];
+            assert_eq!(listings_of(&bytes), wanted);
+            assert!(checksum_holds(&bytes));
+        }
+    }
+
+    #[test]
+    fn what_a_java_broker_writes_is_read_and_what_makes_no_sense_is_passed_over() {
+        let own = ("orders".to_owned(), 3, 0);
+        let of = |block: &[u8]| {
+            let mut bytes = BytesMut::new();
+            draft(&[block]).encode(&mut bytes);
+            listings_of(&bytes)
+        };
+        assert_eq!(of(b""), std::slice::from_ref(&own));
+        assert_eq!(of(b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"), std::slice::from_ref(&own), "not dispatched");
+        let java = of(b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x015,123\x02");
+        assert_eq!(java, [own.clone(), ("%LMQ%a".to_owned(), 0, 5), ("%LMQ%b".to_owned(), 0, 123)]);
+        let uneven = of(b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x015\x02");
+        assert_eq!(uneven, std::slice::from_ref(&own));
+        let odd = of(b"INNER_MULTI_DISPATCH\x01../a,..,,b,c\x02INNER_MULTI_QUEUE_OFFSET\x011,2,3,4,-5\x02");
+        assert_eq!(odd, [own, ("b".to_owned(), 3, 4)]);
+    }
+}
