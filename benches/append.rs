@@ -42,6 +42,8 @@ const QUEUES: u32 = 4;
 const SEGMENT_SIZE: u64 = 1 << 30;
 /// As the server has it.
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
+/// As the server has it.
+const PAGES_INTERVAL: Duration = Duration::from_millis(10);
 const MEGABYTE: f64 = 1e6;
 
 /// Appends to a store and plain writes of as many bytes, in turns.
@@ -74,9 +76,9 @@ enum Way {
     Write,
     /// Encode, append and write by one thread.
     Append,
-    /// The same, written by a thread of its own, as in the server.
+    /// The same, written by a thread of its own into pages that another makes ahead of it, as in the server.
     AppendAside,
-    /// The same, with keys indexed by a third thread, as in the server.
+    /// The same, with keys indexed by one more thread, as in the server.
     AppendKeys,
 }
 
@@ -268,6 +270,13 @@ fn append_beside_a_writer(store: &Store, appender: &mut Appender<'_>, load: &Loa
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) && store.index_staged().is_ok() {
                 thread::park_timeout(INDEX_INTERVAL);
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                if !store.prepare_pages() {
+                    thread::park_timeout(PAGES_INTERVAL);
+                }
             }
         });
         let began = Instant::now();
