@@ -5,8 +5,10 @@
 //! So the last entry below the checkpoint counts if it lies within one sector, or if the log has its record.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
 use base::record::{Listing, Record};
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
@@ -21,6 +23,12 @@ use crate::store::Options;
 
 /// The least that any disk writes whole.
 const SECTOR_SIZE: u64 = 512;
+
+/// Threads that look at queues at a time: as many reads as a disk does well at once.
+const LOOKERS: usize = 16;
+
+/// Topics that are worth a thread.
+const TOPICS_AT_LEAST: usize = 16;
 
 /// Ends of queues by their names.
 pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
@@ -45,33 +53,31 @@ pub(crate) fn open_queues(
     log_first: LogOffset,
     segments: &[Arc<Segment>],
 ) -> Result<Found, StorageError> {
-    let root = &options.directory.join("consumequeue");
     let look = Look { options, sure, log_first, segments };
     let mut found = Found::default();
-    for topic in options.disk.list(root)? {
-        let (topic_directory, topic) = (root.join(&topic), TopicName::trusted(&topic));
-        for name in options.disk.list(&topic_directory)? {
-            let Ok(number) = name.parse::<u32>() else { continue };
-            let (directory, queue) = (topic_directory.join(&name), QueueId(number));
-            let seen = match look.at(&directory, &topic, queue)? {
-                Some(seen) => seen,
-                None => look.after_tidying(&directory, &topic, queue, &mut found.unusable)?,
-            };
-            if let Some(written_end) = seen.written_end {
-                found.written_ends.insert((topic.clone(), queue), QueueOffset(written_end));
-            }
-            let index = QueueIndex::new(
-                files.clone(),
-                topic.clone(),
-                queue,
-                directory,
-                options.queue_file_entries,
-                (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1)),
-            );
-            found.queues.insert((topic.clone(), queue), Arc::new(index));
+    for (place, seen) in look.at_all()? {
+        let seen = match seen {
+            Some(seen) => seen,
+            None => look.after_tidying(&place, &mut found.unusable)?,
+        };
+        let key = (place.topic.clone(), place.queue);
+        if let Some(written_end) = seen.written_end {
+            found.written_ends.insert(key.clone(), QueueOffset(written_end));
         }
+        let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
+        let Place { topic, queue, directory } = place;
+        let entries = options.queue_file_entries;
+        let index = QueueIndex::new(files.clone(), topic, queue, directory, entries, bounds);
+        found.queues.insert(key, Arc::new(index));
     }
     Ok(found)
+}
+
+/// A queue's files.
+struct Place {
+    topic: TopicName,
+    queue: QueueId,
+    directory: PathBuf,
 }
 
 /// How queues are looked at.
@@ -92,9 +98,39 @@ struct Seen {
 }
 
 impl Look<'_> {
+    /// Looks at every queue that has a folder, in the order of their names: by several threads where topics are many, since each
+    /// look waits for the disk some times.
+    fn at_all(&self) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {
+        let topics = self.options.disk.list(&self.options.directory.join("consumequeue"))?;
+        let look = |topics: &[String]| topics.iter().map(|topic| self.at_topic(topic)).collect::<Result<Vec<_>, _>>();
+        let share = topics.len().div_ceil(LOOKERS).max(TOPICS_AT_LEAST);
+        let seen: Result<Vec<_>, _> = if topics.len() <= share {
+            look(&topics)
+        } else {
+            thread::scope(|scope| {
+                let lookers: Vec<_> = topics.chunks(share).map(|topics| scope.spawn(move || look(topics))).collect();
+                let seen = lookers.into_iter().map(|looker| looker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                seen.collect::<Result<Vec<_>, _>>().map(|seen| seen.into_iter().flatten().collect())
+            })
+        };
+        Ok(seen?.into_iter().flatten().collect())
+    }
+
+    fn at_topic(&self, topic: &str) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {
+        let (directory, topic) = (self.options.directory.join("consumequeue").join(topic), TopicName::trusted(topic));
+        let mut seen = Vec::new();
+        for name in self.options.disk.list(&directory)? {
+            let Ok(number) = name.parse::<u32>() else { continue };
+            let place = Place { topic: topic.clone(), queue: QueueId(number), directory: directory.join(&name) };
+            let bounds = self.at(&place)?;
+            seen.push((place, bounds));
+        }
+        Ok(seen)
+    }
+
     /// Bounds of one queue; nothing if one of its files is not as it should be.
-    fn at(&self, directory: &Path, topic: &TopicName, queue: QueueId) -> Result<Option<Seen>, StorageError> {
-        let disk = &self.options.disk;
+    fn at(&self, place: &Place) -> Result<Option<Seen>, StorageError> {
+        let (disk, directory) = (&self.options.disk, &place.directory);
         let mut starts = Vec::new();
         for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
@@ -113,7 +149,7 @@ impl Look<'_> {
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
-            let count = self.count(&file, topic, queue)?;
+            let count = self.count(&file, place)?;
             if count == 0 {
                 continue;
             }
@@ -136,14 +172,8 @@ impl Look<'_> {
     }
 
     /// Puts the files of one queue in order, and looks again.
-    fn after_tidying(
-        &self,
-        directory: &Path,
-        topic: &TopicName,
-        queue: QueueId,
-        unusable: &mut Vec<PathBuf>,
-    ) -> Result<Seen, StorageError> {
-        let disk = &self.options.disk;
+    fn after_tidying(&self, place: &Place, unusable: &mut Vec<PathBuf>) -> Result<Seen, StorageError> {
+        let (disk, directory) = (&self.options.disk, &place.directory);
         for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
             let path = directory.join(&name);
@@ -156,16 +186,17 @@ impl Look<'_> {
                 unusable.push(disk.set_aside(&self.options.directory, &path)?);
             }
         }
-        Ok(self.at(directory, topic, queue)?.unwrap_or_default())
+        Ok(self.at(place)?.unwrap_or_default())
     }
 
     /// Entries of one file that are sure.
-    fn count(&self, file: &EntryFile, topic: &TopicName, queue: QueueId) -> Result<u64, StorageError> {
+    fn count(&self, file: &EntryFile, place: &Place) -> Result<u64, StorageError> {
         let mut count = file.end_before(self.sure, self.options.queue_file_entries)?;
         while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            let listing = Listing { topic: topic.as_str(), queue, offset: QueueOffset(file.first() + last) };
+            let listing =
+                Listing { topic: place.topic.as_str(), queue: place.queue, offset: QueueOffset(file.first() + last) };
             if is_whole || self.has_record(file.entry(last)?, listing)? {
                 break;
             }

@@ -268,6 +268,7 @@ fn what_is_set_aside_lies_where_no_broker_takes_it_for_its_own() {
     assert!(
         recovery.set_aside.iter().all(|path| path.starts_with(directory.path().join("set-aside")) && path.exists())
     );
+    store.close().expect("closes");
     drop(store);
     let file = directory.path().join("consumequeue/orders/0/00000000000000000000");
     for _ in 0..2 {
@@ -276,6 +277,7 @@ fn what_is_set_aside_lies_where_no_broker_takes_it_for_its_own() {
         assert_eq!(recovery.unusable.len(), 1);
         assert!(recovery.unusable[0].starts_with(directory.path().join("set-aside")));
         assert_eq!(verify_queue(&store, 0), 2);
+        store.close().expect("closes");
     }
     let names: Vec<_> = std::fs::read_dir(directory.path().join("set-aside")).expect("lists").collect();
     assert_eq!(names.len(), recovery.set_aside.len() + 2, "nothing set aside is overwritten");
