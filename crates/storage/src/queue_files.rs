@@ -5,14 +5,13 @@
 //! So the last entry below the checkpoint counts if it lies within one sector, or if the log has its record.
 
 use std::collections::HashMap;
-use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 use base::record::{Listing, Record};
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 
+use crate::disk::Job;
 use crate::entry_file::EntryFile;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
@@ -24,11 +23,8 @@ use crate::store::Options;
 /// The least that any disk writes whole.
 const SECTOR_SIZE: u64 = 512;
 
-/// Threads that look at queues at a time: as many reads as a disk does well at once.
-const LOOKERS: usize = 16;
-
-/// Topics that are worth a thread.
-const TOPICS_AT_LEAST: usize = 16;
+/// Topics that are worth a job of their own.
+const TOPICS_AT_ONCE: usize = 16;
 
 /// Ends of queues by their names.
 pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
@@ -98,22 +94,20 @@ struct Seen {
 }
 
 impl Look<'_> {
-    /// Looks at every queue that has a folder, in the order of their names: by several threads where topics are many, since each
-    /// look waits for the disk some times.
+    /// Looks at every queue that has a folder, in the order of their names. Each look waits for the disk some times: as many are
+    /// made at once as it does well.
     fn at_all(&self) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {
         let topics = self.options.disk.list(&self.options.directory.join("consumequeue"))?;
         let look = |topics: &[String]| topics.iter().map(|topic| self.at_topic(topic)).collect::<Result<Vec<_>, _>>();
-        let share = topics.len().div_ceil(LOOKERS).max(TOPICS_AT_LEAST);
-        let seen: Result<Vec<_>, _> = if topics.len() <= share {
-            look(&topics)
-        } else {
-            thread::scope(|scope| {
-                let lookers: Vec<_> = topics.chunks(share).map(|topics| scope.spawn(move || look(topics))).collect();
-                let seen = lookers.into_iter().map(|looker| looker.join().unwrap_or_else(|panic| resume_unwind(panic)));
-                seen.collect::<Result<Vec<_>, _>>().map(|seen| seen.into_iter().flatten().collect())
-            })
-        };
-        Ok(seen?.into_iter().flatten().collect())
+        let shares: Vec<_> = topics.chunks(TOPICS_AT_ONCE).collect();
+        let mut seen: Vec<_> = shares.iter().map(|_| Ok(Vec::new())).collect();
+        let mut jobs: Vec<Job<'_>> = Vec::new();
+        for (topics, seen) in shares.into_iter().zip(&mut seen) {
+            jobs.push(Box::new(move || *seen = look(topics)));
+        }
+        self.options.disk.run_all(jobs);
+        let seen = seen.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(seen.into_iter().flatten().flatten().collect())
     }
 
     fn at_topic(&self, topic: &str) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {

@@ -47,6 +47,9 @@ pub struct FileState {
     pub modified_ms: u64,
 }
 
+/// Work that mostly waits for a disk.
+pub type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
+
 /// What a disk can do. Every method is one step: a crash falls between two of them, or leaves one half done.
 pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Opens a file, for reading and writing unless told otherwise.
@@ -71,6 +74,10 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn sync_everything(&self, path: &Path) -> io::Result<()>;
     /// Bytes used on the disk of `path`, and bytes there are for this user (used and free).
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)>;
+    /// Runs `jobs` to their ends: one after the other, or as many at a time as the disk does well.
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        jobs.into_iter().for_each(|job| job());
+    }
 }
 
 /// What an open file can do.
@@ -297,6 +304,11 @@ impl Disk {
     /// Puts everything on the disk that was written to the disk of `path`, whoever wrote it.
     pub fn sync_everything(&self, path: &Path) -> Result<(), StorageError> {
         self.0.sync_everything(path).map_err(StorageError::io("sync the disk of", path))
+    }
+
+    /// Runs `jobs`, which read this disk, to their ends, in any order.
+    pub fn run_all(&self, jobs: Vec<Job<'_>>) {
+        self.0.run_all(jobs);
     }
 
     /// Takes the data directory for one store. The lock is the one a Java broker takes on the same file.

@@ -5,11 +5,16 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::thread;
 
+use parking_lot::Mutex;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::ReadWriteFlags;
 
-use super::{FileHandle, FileState, FileSystem, Opening};
+use super::{FileHandle, FileState, FileSystem, Job, Opening};
+
+/// Reads a disk does well at once.
+const READS_AT_ONCE: usize = 16;
 
 /// Files as Linux has them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +43,25 @@ impl FileSystem for RealDisk {
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        let threads = jobs.len().min(READS_AT_ONCE);
+        if threads <= 1 {
+            return jobs.into_iter().for_each(|job| job());
+        }
+        let jobs = Mutex::new(jobs.into_iter());
+        let next = || jobs.lock().next();
+        // A job that panics does so here, once the others have ended.
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(job) = next() {
+                        job();
+                    }
+                });
+            }
+        });
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
