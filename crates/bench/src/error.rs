@@ -23,6 +23,25 @@ pub enum BenchError {
         /// What is wrong with it.
         problem: String,
     },
+    /// There is no such scenario.
+    UnknownScenario {
+        /// What was given.
+        name: String,
+        /// Names like it.
+        near: Vec<String>,
+    },
+    /// A broker of a comparison could not be started.
+    NotStarted {
+        /// Which.
+        name: String,
+        /// What happened, and its last words.
+        problem: String,
+    },
+    /// A broker of a comparison ended.
+    Died {
+        /// Which.
+        name: String,
+    },
     /// No connection.
     Unreachable {
         /// `name server` or `broker`.
@@ -71,6 +90,13 @@ pub enum BenchError {
         /// What the system said.
         source: io::Error,
     },
+    /// A chart could not be drawn.
+    Chart {
+        /// Its title.
+        title: String,
+        /// What the library said.
+        problem: String,
+    },
     /// The report could not be written.
     Report {
         /// Path of the file.
@@ -89,6 +115,13 @@ impl fmt::Display for BenchError {
                  rocketmq-broker://HOST:PORT for a broker"
             ),
             Self::WrongOption { name, problem } => write!(f, "the option {name} cannot be used: {problem}"),
+            Self::UnknownScenario { name, near } => write!(
+                f,
+                "there is no scenario {name:?}; the nearest are {} (sluice bench list tells all)",
+                near.join(", ")
+            ),
+            Self::NotStarted { name, problem } => write!(f, "{name} could not be started: {problem}"),
+            Self::Died { name } => write!(f, "{name} ended during the run; its log may say why"),
             Self::Unreachable { role, address, source } => write!(
                 f,
                 "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it \
@@ -118,6 +151,7 @@ impl fmt::Display for BenchError {
                 f,
                 "a file in {directory} could not be used: {source}; choose a directory on the disk to be measured with --data"
             ),
+            Self::Chart { title, problem } => write!(f, "the chart {title:?} could not be drawn: {problem}"),
             Self::Report { path, source } => write!(f, "the report could not be written to {path}: {source}"),
         }
     }

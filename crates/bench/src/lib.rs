@@ -1,4 +1,4 @@
-//! Load generator and report: the engine behind `sluice bench send`, `consume`, `visible` and `limit`.
+//! Load generator and report: the engine behind `sluice bench`.
 //!
 //! It speaks `wire` as a client and knows no broker's inside, so it measures any broker of RocketMQ's protocol.
 //! It usually shares the machine with the broker it measures and is built to be the cheaper of the two:
@@ -11,18 +11,29 @@
 //! `run_limit` asks no broker: it measures what the machine itself can do, so that a broker's figures can be read as shares
 //! of that.
 //!
+//! Above single runs: `scenario` holds what the field notes measured as steps, `peer` starts the brokers to be compared, `compare`
+//! takes them through the steps in turn, `comparison` is what came of it, `page` shows it. They ask a `driver` for load and know no
+//! protocol.
+//!
 //! A run in order: `route` finds brokers and queues, `sender` or `puller` threads make the load, `supervisor` watches
 //! them second by second, `report` is what comes out.
 
 mod answer_times;
 mod clock;
+mod compare;
+mod comparison;
 mod control;
+mod driver;
 mod error;
 mod latency;
 mod link;
 mod live;
 mod machine;
+mod markdown;
+mod measured;
 mod options;
+mod page;
+mod peer;
 mod process;
 mod progress;
 mod pull_lane;
@@ -31,12 +42,16 @@ mod reply;
 mod report;
 mod route;
 mod run_consume;
+mod run_generator;
 mod run_limit;
 mod run_send;
 mod run_visible;
+mod scenario;
 mod schedule;
 mod scratch;
 mod sender;
+mod sink;
+mod stage;
 mod supervisor;
 mod table;
 mod tally;
@@ -45,17 +60,29 @@ mod template;
 mod unique_key;
 mod window;
 
+pub use compare::{CompareOptions, CompareSink, compare};
+pub use comparison::{Comparison, PeerResult, Ratio, ScenarioResult, StepResult};
+pub use driver::{Driver, driver_of};
 pub use error::BenchError;
 pub use latency::LatencySummary;
 pub use machine::Machine;
+pub use markdown::markdown;
+pub use measured::Measured;
 pub use options::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, VisibleOptions};
+pub use page::page;
+pub use peer::{Cluster, Peer, PeerKind, PeerSetup};
 pub use process::BrokerUsage;
 pub use progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use report::{
     ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, SendReport, SendTotals,
 };
 pub use run_consume::consume;
+pub use run_generator::generator;
 pub use run_limit::limit;
 pub use run_send::send;
 pub use run_visible::{VisibleReport, visible};
+pub use scenario::{
+    ALL as SCENARIOS, BrokerNeeds, FieldFigures, Flush, Load, Scale, Scenario, Step, find as find_scenario,
+};
+pub use stage::Stage;
 pub use target::Target;

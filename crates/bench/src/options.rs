@@ -72,8 +72,8 @@ pub struct SendOptions {
     pub window: usize,
     /// Generator threads; each serves its share of the connections.
     pub threads: usize,
-    /// Bytes of a body.
-    pub message_size: usize,
+    /// Bytes of a body; several are sent in turn.
+    pub message_sizes: Vec<usize>,
     /// Messages in one request; more than 1 sends batches.
     pub batch: usize,
     /// Ends after this many messages (warm-up not counted).
@@ -98,8 +98,8 @@ pub struct SendOptions {
     pub one_way: bool,
     /// A send without an answer for this long is given up and counted as unanswered.
     pub answer_timeout_seconds: f64,
-    /// Process whose memory and CPU are recorded.
-    pub broker_pid: Option<u32>,
+    /// Processes whose memory and CPU are recorded.
+    pub broker_pids: Vec<u32>,
 }
 
 /// A measurement of the machine itself.
@@ -145,6 +145,13 @@ impl LimitOptions {
     }
 }
 
+impl SendOptions {
+    /// Bytes of a body on average.
+    pub fn message_size_mean(&self) -> f64 {
+        self.message_sizes.iter().sum::<usize>() as f64 / self.message_sizes.len().max(1) as f64
+    }
+}
+
 impl Default for SendOptions {
     fn default() -> Self {
         Self {
@@ -155,7 +162,7 @@ impl Default for SendOptions {
             connections: 4,
             window: 256,
             threads: 1,
-            message_size: 1024,
+            message_sizes: vec![1024],
             batch: 1,
             count: None,
             seconds: Some(10.0),
@@ -168,7 +175,7 @@ impl Default for SendOptions {
             properties: Vec::new(),
             one_way: false,
             answer_timeout_seconds: 10.0,
-            broker_pid: None,
+            broker_pids: Vec::new(),
         }
     }
 }
@@ -217,8 +224,8 @@ pub struct ConsumeOptions {
     pub suspend_ms: u64,
     /// Header form.
     pub form: HeaderForm,
-    /// Process whose memory and CPU are recorded.
-    pub broker_pid: Option<u32>,
+    /// Processes whose memory and CPU are recorded.
+    pub broker_pids: Vec<u32>,
 }
 
 impl Default for ConsumeOptions {
@@ -244,7 +251,7 @@ impl Default for ConsumeOptions {
             verify: false,
             suspend_ms: 15_000,
             form: HeaderForm::Binary,
-            broker_pid: None,
+            broker_pids: Vec::new(),
         }
     }
 }
@@ -257,8 +264,11 @@ impl SendOptions {
         check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
         check_range("window", self.window, 1, WINDOW_MAX)?;
         check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
-        check_range("message size", self.message_size, 1, BODY_SIZE_MAX)?;
-        check_range("batch", self.batch, 1, BODY_SIZE_MAX / self.message_size)?;
+        self.message_sizes.iter().try_for_each(|&size| check_range("message size", size, 1, BODY_SIZE_MAX))?;
+        let Some(largest) = self.message_sizes.iter().max() else {
+            return Err(wrong("message size", "at least one is needed"));
+        };
+        check_range("batch", self.batch, 1, BODY_SIZE_MAX / largest)?;
         check_seconds("seconds", self.seconds)?;
         check_seconds("warm-up seconds", Some(self.warm_up_seconds))?;
         check_seconds("answer timeout", Some(self.answer_timeout_seconds))?;
@@ -360,12 +370,13 @@ mod tests {
     fn defaults_pass_and_each_bound_is_held() {
         assert!(SendOptions::default().check().is_ok());
         assert!(ConsumeOptions::default().check().is_ok());
-        let wrong: [fn(&mut SendOptions); 9] = [
+        let wrong: [fn(&mut SendOptions); 10] = [
             |options| options.topic = "a b".into(),
             |options| options.queues = Some(0),
             |options| options.connections = 0,
             |options| options.window = WINDOW_MAX + 1,
-            |options| options.message_size = 0,
+            |options| options.message_sizes = vec![1024, 0],
+            |options| options.message_sizes = Vec::new(),
             |options| options.batch = 5000,
             |options| options.seconds = None,
             |options| options.warm_up_seconds = f64::NAN,

@@ -23,7 +23,7 @@ pub struct ProcessSample {
 /// What the broker's process used during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BrokerUsage {
-    /// Its process id.
+    /// Its process id; of several, the first.
     pub pid: u32,
     /// CPU time used during the measurement.
     pub cpu_seconds: f64,
@@ -48,6 +48,24 @@ impl ProcessSample {
             resident_max_mib: line_number(&status, "VmHWM:").unwrap_or(0.0) / KIB_PER_MIB,
             written_mib: written.map(|bytes| bytes / KIB_PER_MIB / KIB_PER_MIB),
         })
+    }
+}
+
+impl ProcessSample {
+    /// Looks at several processes and adds up what it sees; `None` if one is missing, or there are none to look at.
+    pub fn take_all(pids: &[u32]) -> Option<Self> {
+        let mut samples = pids.iter().map(|&pid| Self::take(pid));
+        let first = samples.next()??;
+        samples.try_fold(first, |sum, sample| sample.map(|sample| sum.plus(&sample)))
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            cpu_seconds: self.cpu_seconds + other.cpu_seconds,
+            resident_mib: self.resident_mib + other.resident_mib,
+            resident_max_mib: self.resident_max_mib + other.resident_max_mib,
+            written_mib: self.written_mib.zip(other.written_mib).map(|(one, other)| one + other),
+        }
     }
 }
 

@@ -262,7 +262,7 @@ impl SendReport {
             success_percent: success,
             seconds,
             messages_per_second,
-            megabytes_per_second: messages_per_second * options.message_size as f64 / MEGABYTE,
+            megabytes_per_second: messages_per_second * options.message_size_mean() / MEGABYTE,
             socket_megabytes_per_second: rate(tally.sent_bytes, seconds) / MEGABYTE,
             lag_max_ms: (options.pace > 0).then(|| ns_to_ms(tally.lag_max_ns)),
         };

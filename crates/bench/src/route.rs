@@ -211,12 +211,24 @@ fn address_of(broker: &BrokerData, access: Access) -> Option<String> {
 }
 
 fn master_addresses(name_server: &mut Control, topic: &str) -> Result<Vec<String>, BenchError> {
+    let masters = masters(name_server)?;
+    if masters.is_empty() { Err(no_route(name_server, topic)) } else { Ok(masters) }
+}
+
+fn masters(name_server: &mut Control) -> Result<Vec<String>, BenchError> {
     let answer = name_server.demand(request::GET_BROKER_CLUSTER_INFO, &NoFields)?;
     let cluster = ClusterInfo::decode(&answer.body)
         .map_err(|source| BenchError::NotRocketmq { address: name_server.address().to_owned(), source })?;
-    let brokers = cluster.broker_addr_table.values();
-    let masters: Vec<_> = brokers.filter_map(|broker| address_of(broker, Access::Write)).collect();
-    if masters.is_empty() { Err(no_route(name_server, topic)) } else { Ok(masters) }
+    Ok(cluster.broker_addr_table.values().filter_map(|broker| address_of(broker, Access::Write)).collect())
+}
+
+/// How many masters the name server at `address` serves topics from.
+pub fn registered_brokers(address: &str) -> Result<usize, BenchError> {
+    let mut name_server = Control::open("name server", address)?;
+    let masters = masters(&mut name_server)?.len();
+    // A broker is known some seconds before its topics are.
+    let served = route(&mut name_server, TEMPLATE_TOPIC)?.map_or(0, |route| brokers_of(&route, Access::Write).len());
+    Ok(masters.min(served))
 }
 
 fn no_route(name_server: &Control, topic: &str) -> BenchError {

@@ -26,7 +26,7 @@ use crate::tally::PullTally;
 /// Consumes as `options` say and blocks until the run is over.
 pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
     options.check()?;
-    check_broker(options.broker_pid)?;
+    check_broker(&options.broker_pids)?;
     let machine = Machine::describe();
     let brokers = topics_of(&options, sink)?;
     let lanes = open_lanes(&options, &brokers, sink)?;
@@ -40,7 +40,7 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
     let threads = pullers.len();
     let workers = pullers.into_iter().map(|puller| move || puller.run()).collect();
     let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &options.broker_pids, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

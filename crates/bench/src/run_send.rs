@@ -22,7 +22,7 @@ use crate::unique_key::prefix;
 /// Sends as `options` say and blocks until every send is answered or given up.
 pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
     options.check()?;
-    check_broker(options.broker_pid)?;
+    check_broker(&options.broker_pids)?;
     let machine = Machine::describe();
     let brokers = topics_of(&options, sink)?;
     let lanes_by_thread = open_lanes(&options, &brokers)?;
@@ -36,7 +36,7 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     let clock = Clock::start();
     let senders = senders(&options, clock, &live, lanes_by_thread, None);
     let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: options.broker_pid, measure_from_ns };
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &options.broker_pids, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

@@ -56,7 +56,7 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
     (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
     (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
-    check_broker(send.broker_pid)?;
+    check_broker(&send.broker_pids)?;
     let machine = Machine::describe();
     let written_to = run_send::topics_of(&send, sink)?;
     let read_from = run_consume::topics_of(&consume, sink)?;
@@ -81,7 +81,7 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     }
     let send_threads = workers.len() - pull_threads;
     let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pid: send.broker_pid, measure_from_ns };
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &send.broker_pids, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

@@ -32,13 +32,14 @@ pub struct SendLane {
     link: Link,
     window: Window,
     template: Arc<Template>,
-    next_queue: usize,
+    /// Number of the next send.
+    next: usize,
 }
 
 impl SendLane {
-    /// A lane whose first send goes to queue `first_queue` (modulo their number).
-    pub fn new(link: Link, window: usize, template: Arc<Template>, first_queue: usize) -> Self {
-        Self { link, window: Window::new(window), template, next_queue: first_queue }
+    /// A lane whose first send has the number `first`: it says to which queue it goes.
+    pub fn new(link: Link, window: usize, template: Arc<Template>, first: usize) -> Self {
+        Self { link, window: Window::new(window), template, next: first }
     }
 
     /// Puts one send into the buffer; returns its bytes, or `None` if the window is full.
@@ -46,8 +47,8 @@ impl SendLane {
         let counter = stamp.next_numbers().counter;
         let opaque = if one_way { crate::window::OPAQUE_BASE } else { self.window.take(due_ns, now_ns, counter)? };
         let before = self.link.out().len();
-        self.template.append(self.link.out(), self.next_queue % self.template.queue_count(), opaque, stamp);
-        self.next_queue = self.next_queue.wrapping_add(1);
+        self.template.append(self.link.out(), self.next, opaque, stamp);
+        self.next = self.next.wrapping_add(1);
         Some((self.link.out().len() - before) as u64)
     }
 

@@ -19,8 +19,8 @@ pub struct Supervisor<'a> {
     pub live: &'a Live,
     /// Who watches.
     pub sink: &'a dyn ProgressSink,
-    /// The broker's process.
-    pub broker_pid: Option<u32>,
+    /// The broker's processes.
+    pub broker_pids: &'a [u32],
     /// When the warm-up ends.
     pub measure_from_ns: u64,
 }
@@ -35,13 +35,11 @@ pub struct Watched<T> {
     pub broker: Option<BrokerUsage>,
 }
 
-/// Fails early if the broker's process is not there to be looked at.
-pub fn check_broker(pid: Option<u32>) -> Result<(), BenchError> {
-    match pid {
-        Some(pid) if ProcessSample::take(pid).is_none() => {
-            Err(BenchError::WrongOption { name: "broker pid", problem: format!("there is no process {pid}") })
-        }
-        _ => Ok(()),
+/// Fails early if one of the broker's processes is not there to be looked at.
+pub fn check_broker(pids: &[u32]) -> Result<(), BenchError> {
+    match pids.iter().find(|&&pid| ProcessSample::take(pid).is_none()) {
+        Some(pid) => Err(BenchError::WrongOption { name: "broker pid", problem: format!("there is no process {pid}") }),
+        None => Ok(()),
     }
 }
 
@@ -57,7 +55,7 @@ impl Supervisor<'_> {
                 thread::sleep(LOOK_INTERVAL);
                 let now_ns = self.clock.now_ns();
                 if first.is_none() && now_ns >= self.measure_from_ns {
-                    first = self.broker_pid.and_then(ProcessSample::take);
+                    first = ProcessSample::take_all(self.broker_pids);
                 }
                 if self.sink.stop_requested() {
                     self.live.request_stop();
@@ -65,9 +63,9 @@ impl Supervisor<'_> {
                 series.extend(ticker.tick(now_ns, false));
             }
             series.extend(ticker.tick(self.clock.now_ns(), true));
-            let last = self.broker_pid.and_then(ProcessSample::take);
-            let broker = first.zip(last).zip(self.broker_pid);
-            let broker = broker.map(|((first, last), pid)| BrokerUsage::between(pid, &first, &last));
+            let last = ProcessSample::take_all(self.broker_pids);
+            let broker = first.zip(last).zip(self.broker_pids.first());
+            let broker = broker.map(|((first, last), &pid)| BrokerUsage::between(pid, &first, &last));
             // A thread that panicked has nothing to tell; the panic itself was printed.
             let parts = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
             Watched { parts, series, broker }
@@ -85,7 +83,7 @@ struct Ticker<'a> {
 
 impl<'a> Ticker<'a> {
     fn new(supervisor: &'a Supervisor<'a>) -> Self {
-        let broker = supervisor.broker_pid.and_then(ProcessSample::take);
+        let broker = ProcessSample::take_all(supervisor.broker_pids);
         Self { supervisor, begin_ns: supervisor.clock.now_ns(), messages: 0, broker }
     }
 
@@ -97,7 +95,7 @@ impl<'a> Ticker<'a> {
         }
         let taken = self.supervisor.live.take();
         let length = ns_to_seconds(length_ns);
-        let broker = self.supervisor.broker_pid.and_then(ProcessSample::take);
+        let broker = ProcessSample::take_all(self.supervisor.broker_pids);
         let cpu = broker.zip(self.broker).map(|(now, before)| (now.cpu_seconds - before.cpu_seconds) / length * 100.0);
         let second = Second {
             at_seconds: ns_to_seconds(now_ns),

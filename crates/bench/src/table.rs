@@ -169,7 +169,7 @@ fn success(percent: f64, all: bool) -> String {
 }
 
 /// A whole number in groups of three digits.
-fn grouped(number: f64) -> String {
+pub fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! Sends encoded once: a header for each queue and one body, in which a few fixed-width numbers are patched in place.
+//! Sends encoded once: a body of each size, and a header for each queue and size, in which a few fixed-width numbers are patched in place.
 //!
 //! A send is then two copies (header, body) and three or four short ones over them (opaque, born timestamp, the
 //! changing end of each UNIQ_KEY). The places are found by encoding with marks that stand nowhere else.
@@ -46,8 +46,9 @@ struct Head {
 /// Everything one broker's sends are made of.
 #[derive(Debug)]
 pub struct Template {
+    /// For each size those of all queues.
     heads: Vec<Head>,
-    body: Part,
+    bodies: Vec<Part>,
     form: Form,
     /// Places each message's id stands at: 1, or 2 with KEYS.
     tails_per_message: usize,
@@ -58,42 +59,27 @@ impl Template {
     pub fn new(options: &SendOptions, topics: &[TopicQueues], prefix: &str) -> Self {
         let id = format!("{prefix}{TAIL_MARK}");
         let properties = property_block(options, &id);
-        let payload: Vec<u8> = (b'a'..=b'z').cycle().take(options.message_size).collect();
         let batched = options.batch > 1;
-        let body = if batched {
-            let mut body = BytesMut::new();
-            for _ in 0..options.batch {
-                BatchItem { flag: 0, body: &payload, properties: &properties }.encode(&mut body);
-            }
-            body.to_vec()
-        } else {
-            payload
-        };
+        let bodies: Vec<_> =
+            options.message_sizes.iter().map(|&size| Part::new(body_of(options, size, &properties), &id)).collect();
         let mut wait = Vec::new();
         append(&mut wait, names::WAIT, "true");
         let head_properties = String::from_utf8_lossy(if batched { &wait } else { &properties });
         let form = options.form.wire();
-        let places = topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
-        let heads = places.map(|place| encode_queue_head(options, place, &head_properties, &id, body.len()));
-        Self {
-            heads: heads.collect(),
-            body: Part::new(body, &id),
-            form,
-            tails_per_message: 1 + usize::from(options.keys),
-        }
+        let places = || topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
+        let head = |place, body: &Part| encode_queue_head(options, place, &head_properties, &id, body.bytes.len());
+        let heads = bodies.iter().flat_map(|body| places().map(move |place| head(place, body))).collect();
+        Self { heads, bodies, form, tails_per_message: 1 + usize::from(options.keys) }
     }
 
-    /// Number of queues, of all topics.
-    pub const fn queue_count(&self) -> usize {
-        self.heads.len()
-    }
-
-    /// Appends one send to queue number `queue` of all to `out`.
-    pub fn append(&self, out: &mut Vec<u8>, queue: usize, opaque: u32, stamp: &mut Stamp) {
-        let Some(head) = self.heads.get(queue) else { return };
+    /// Appends send number `number` to `out`: sends go to all queues in turn, and once round to each with the next size.
+    pub fn append(&self, out: &mut Vec<u8>, number: usize, opaque: u32, stamp: &mut Stamp) {
+        let at = number % self.heads.len().max(1);
+        let body = self.bodies.get(at * self.bodies.len() / self.heads.len().max(1));
+        let (Some(head), Some(body)) = (self.heads.get(at), body) else { return };
         let start = out.len();
         out.extend_from_slice(&head.part.bytes);
-        out.extend_from_slice(&self.body.bytes);
+        out.extend_from_slice(&body.bytes);
         let (head_bytes, body_bytes) = out[start..].split_at_mut(head.part.bytes.len());
         match self.form {
             Form::Binary => head_bytes[head.opaque_at..head.opaque_at + 4].copy_from_slice(&opaque.to_be_bytes()),
@@ -101,7 +87,7 @@ impl Template {
         }
         head_bytes[head.born_at..head.born_at + TIMESTAMP_SIZE].copy_from_slice(stamp.born());
         patch_tails(head_bytes, &head.part.tails_at, self.tails_per_message, stamp);
-        patch_tails(body_bytes, &self.body.tails_at, self.tails_per_message, stamp);
+        patch_tails(body_bytes, &body.tails_at, self.tails_per_message, stamp);
     }
 }
 
@@ -119,6 +105,19 @@ fn patch_tails(bytes: &mut [u8], places: &[usize], per_message: usize, stamp: &m
             bytes[at..at + TAIL_SIZE].copy_from_slice(tail);
         }
     }
+}
+
+/// A body of `size` bytes, or a batch of them.
+fn body_of(options: &SendOptions, size: usize, properties: &[u8]) -> Vec<u8> {
+    let payload: Vec<u8> = (b'a'..=b'z').cycle().take(size).collect();
+    if options.batch == 1 {
+        return payload;
+    }
+    let mut body = BytesMut::new();
+    for _ in 0..options.batch {
+        BatchItem { flag: 0, body: &payload, properties }.encode(&mut body);
+    }
+    body.to_vec()
 }
 
 /// The properties as an official client orders its own: id, WAIT, KEYS, TAGS, then the user's.
@@ -211,7 +210,7 @@ mod tests {
         let mut stamp = Stamp::new(1_700_000_000_123);
         let append_one = |number: usize| {
             let mut out = b"before".to_vec();
-            template.append(&mut out, number % 12, OPAQUE_BASE + number as u32, &mut stamp);
+            template.append(&mut out, number, OPAQUE_BASE + number as u32, &mut stamp);
             out.split_off(6)
         };
         (0..count).map(append_one).collect()
@@ -225,7 +224,7 @@ mod tests {
                 keys: true,
                 tag: Some("A".into()),
                 properties: vec![("colour".into(), "dark \"blue\"".into())],
-                message_size: 100,
+                message_sizes: vec![100, 30],
                 ..SendOptions::default()
             };
             let mut ids = Vec::new();
@@ -237,7 +236,7 @@ mod tests {
                 let request = SendRequest::decode(&command.fields).expect("header");
                 assert_eq!((request.queue_id, request.born_timestamp), ((number % 6) as i32, 1_700_000_000_123));
                 let topic = if number % 12 < 6 { "first" } else { "second" };
-                assert_eq!((&*request.topic, command.body.len()), (topic, 100));
+                assert_eq!((&*request.topic, command.body.len()), (topic, if number < 12 { 100 } else { 30 }));
                 let properties = request.properties.expect("properties").into_owned();
                 let property = |name| find(properties.as_bytes(), name).map(str::to_owned);
                 assert_eq!(property(names::TAGS).as_deref(), Some("A"));
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn batches_carry_their_items_each_with_its_id() {
-        let options = SendOptions { batch: 7, one_way: true, message_size: 9, ..SendOptions::default() };
+        let options = SendOptions { batch: 7, one_way: true, message_sizes: vec![9], ..SendOptions::default() };
         let mut ids = Vec::new();
         for bytes in &frames(&options, 3) {
             let command = Command::decode(bytes).expect("decodes");

@@ -13,7 +13,7 @@ fn options(broker: &FakeBroker) -> SendOptions {
         topic: "t".into(),
         connections: 3,
         window: 16,
-        message_size: 100,
+        message_sizes: vec![100],
         count: Some(2_000),
         seconds: None,
         ..SendOptions::default()
@@ -167,14 +167,15 @@ fn what_cannot_be_is_said_in_words() {
         SendOptions { topic: "forbidden".into(), queues: Some(1), target: broker.broker(), ..options(&broker) };
     let error = send(forbidden, &Quiet).expect_err("refused").to_string();
     assert!(error.contains("UPDATE_AND_CREATE_TOPIC") && error.contains("NO_PERMISSION): not this one"), "{error}");
-    let nobody = SendOptions { broker_pid: Some(u32::MAX), ..options(&broker) };
+    let nobody = SendOptions { broker_pids: vec![u32::MAX], ..options(&broker) };
     assert!(send(nobody, &Quiet).expect_err("no process").to_string().contains("no process"));
 }
 
 #[test]
 fn the_json_has_options_machine_results_and_series() {
     let broker = FakeBroker::start(with_topic(Manners::default()));
-    let run = SendOptions { seconds: Some(1.2), count: None, broker_pid: Some(std::process::id()), ..options(&broker) };
+    let run =
+        SendOptions { seconds: Some(1.2), count: None, broker_pids: vec![std::process::id()], ..options(&broker) };
     let report = send(run, &Quiet).expect("runs");
     let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
     assert_eq!(json["options"]["target"], format!("rocketmq://{}", broker.address));

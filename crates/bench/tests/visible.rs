@@ -15,7 +15,7 @@ fn options(broker: &FakeBroker) -> VisibleOptions {
         queues: Some(2),
         connections: 2,
         window: 8,
-        message_size: 100,
+        message_sizes: vec![100],
         pace: 2_000,
         seconds: Some(0.5),
         ..SendOptions::default()

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use base::record::{Draft, seal};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp};
@@ -45,11 +46,29 @@ pub struct Manners {
     pub stored: u64,
     /// Whether what is sent is kept and given to consumers, instead of `stored` messages; no pull is held then.
     pub keeps: bool,
+    /// Whether the last message of each queue is forgotten.
+    pub forgets: bool,
+    /// Whether the first message of each pull comes twice.
+    pub doubles: bool,
+    /// Whether messages of a pull come in reverse.
+    pub reorders: bool,
+    /// How long every answer to sends waits.
+    pub delay_ms: u64,
 }
 
 impl Default for Manners {
     fn default() -> Self {
-        Self { topics: BTreeMap::new(), fate: |_| Fate::Stored, reversed: false, stored: 0, keeps: false }
+        Self {
+            topics: BTreeMap::new(),
+            fate: |_| Fate::Stored,
+            reversed: false,
+            stored: 0,
+            keeps: false,
+            forgets: false,
+            doubles: false,
+            reorders: false,
+            delay_ms: 0,
+        }
     }
 }
 
@@ -111,12 +130,16 @@ impl Peer {
         let mut chunk = vec![0; 64 * 1024];
         loop {
             let mut replies: Vec<BytesMut> = Vec::new();
+            let sends = self.sends;
             while let Some(size) = frame_len(&input).expect("frame") {
                 let frame = input.split_to(size);
                 match self.answer(&Command::decode(&frame).expect("command")) {
                     Ok(reply) => replies.extend(reply),
                     Err(()) => return,
                 }
+            }
+            if self.sends > sends {
+                thread::sleep(Duration::from_millis(self.manners.delay_ms));
             }
             if self.manners.reversed {
                 replies.reverse();
@@ -174,9 +197,17 @@ impl Peer {
             seen.kept.get(&(header.topic.to_string(), header.queue_id)).cloned().unwrap_or_default()
         };
         let stored = if self.manners.keeps { kept.len() as i64 } else { self.manners.stored as i64 };
+        let stored = stored - i64::from(self.manners.forgets && stored > 0);
         let end = stored.min(header.queue_offset + i64::from(header.max_message_count));
         let mut body = BytesMut::new();
-        for offset in header.queue_offset..end {
+        let mut offsets: Vec<i64> = (header.queue_offset..end).collect();
+        if self.manners.reorders {
+            offsets.reverse();
+        }
+        if self.manners.doubles {
+            offsets.extend(offsets.first().copied());
+        }
+        for offset in offsets {
             let start = body.len();
             let queue = QueueId(header.queue_id as u32);
             let properties = kept.get(offset as usize).map_or("", String::as_str);

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use bench::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, Target, VisibleOptions, progress_sink};
 use clap::ValueEnum;
+use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
 use super::Outcome;
+
+mod compare;
 
 /// Arguments of `sluice bench`.
 #[derive(clap::Args, Debug)]
@@ -24,6 +27,20 @@ enum Scenario {
     Visible(Box<Visible>),
     /// Measures this machine without a broker: what no broker on it can exceed.
     Limit(Limit),
+    /// Measures the load generator itself, against a broker that only reads and answers.
+    Generator {
+        /// Seconds for each size of bodies.
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+    },
+    /// Lists the scenarios of `compare`.
+    List,
+    /// Takes Sluice and other brokers through scenarios, in turn.
+    Compare(Box<compare::Compare>),
+    /// Replays every field note that the protocols spoken so far allow.
+    FieldNotes(Box<compare::FieldNotes>),
+    /// Starts a broker to be compared with, by itself.
+    Peers(compare::Peers),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -104,9 +121,9 @@ struct Send {
     /// Sends in flight on each connection.
     #[arg(long, default_value_t = 256)]
     window: usize,
-    /// Bytes of a body.
-    #[arg(long, default_value_t = 1024)]
-    size: usize,
+    /// Bytes of a body; several, as in 256,1024, are sent in turn.
+    #[arg(long, default_value = "1024", value_delimiter = ',')]
+    size: Vec<usize>,
     /// Messages in one request.
     #[arg(long, default_value_t = 1)]
     batch: usize,
@@ -193,9 +210,9 @@ struct Visible {
     /// Sends in flight on each connection.
     #[arg(long, default_value_t = 256)]
     window: usize,
-    /// Bytes of a body.
-    #[arg(long, default_value_t = 1024)]
-    size: usize,
+    /// Bytes of a body; several, as in 256,1024, are sent in turn.
+    #[arg(long, default_value = "1024", value_delimiter = ',')]
+    size: Vec<usize>,
     /// Messages a second in total; 0 is as fast as the windows allow.
     #[arg(long, default_value_t = 0)]
     pace: u64,
@@ -229,6 +246,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Scenario::Consume(consume) => run_consume(consume),
         Scenario::Visible(visible) => run_visible(visible),
         Scenario::Limit(limit) => run_limit(limit),
+        Scenario::Generator { seconds } => run_generator(*seconds),
+        Scenario::List => compare::list(),
+        Scenario::Compare(arguments) => compare::run_compare(arguments),
+        Scenario::FieldNotes(arguments) => compare::run_field_notes(arguments),
+        Scenario::Peers(arguments) => compare::run_peers(arguments),
     }
 }
 
@@ -250,7 +272,7 @@ fn run_send(send: &Send) -> Outcome {
         connections: common.connections,
         window: send.window,
         threads: common.threads,
-        message_size: send.size,
+        message_sizes: send.size.clone(),
         batch: send.batch,
         count: common.count,
         seconds: common.seconds(false),
@@ -263,7 +285,7 @@ fn run_send(send: &Send) -> Outcome {
         properties,
         one_way: send.one_way,
         answer_timeout_seconds: send.answer_timeout,
-        broker_pid: common.broker_pid,
+        broker_pids: common.broker_pid.into_iter().collect(),
     };
     let report =
         bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
@@ -298,7 +320,7 @@ fn run_consume(consume: &Consume) -> Outcome {
         verify: consume.verify,
         suspend_ms: consume.suspend_ms,
         form: common.header.into(),
-        broker_pid: common.broker_pid,
+        broker_pids: common.broker_pid.into_iter().collect(),
     };
     let report =
         bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
@@ -320,13 +342,13 @@ fn run_visible(visible: &Visible) -> Outcome {
         queues: common.queues,
         connections: common.connections,
         window: visible.window,
-        message_size: visible.size,
+        message_sizes: visible.size.clone(),
         count: common.count,
         seconds,
         warm_up_seconds: common.warm_up,
         pace: visible.pace,
         form: common.header.into(),
-        broker_pid: common.broker_pid,
+        broker_pids: common.broker_pid.into_iter().collect(),
         ..SendOptions::default()
     };
     let consume = ConsumeOptions {
@@ -337,7 +359,7 @@ fn run_visible(visible: &Visible) -> Outcome {
         batch: visible.batch,
         commit: true,
         form: common.header.into(),
-        broker_pid: common.broker_pid,
+        broker_pids: common.broker_pid.into_iter().collect(),
         ..ConsumeOptions::default()
     };
     let sink = progress_sink(common.reports_to_stdout());
@@ -351,6 +373,32 @@ fn run_limit(limit: &Limit) -> Outcome {
     let report = bench::limit(options).map_err(|error| error.to_string())?;
     let write = |path: &Path| report.write_json(&path.to_string_lossy());
     publish(limit.json.as_deref(), || report.table(), || report.json(), write)
+}
+
+fn run_generator(seconds: f64) -> Outcome {
+    let reports = bench::generator(seconds).map_err(|error| error.to_string())?;
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header([
+        "body",
+        "messages/s",
+        "MB/s",
+        "CPU ns a message",
+        "of one core",
+    ]);
+    for report in reports {
+        let (totals, usage) = (&report.totals, &report.generator);
+        let busy = usage.cpu_seconds / (totals.seconds + report.options.warm_up_seconds) * 100.0;
+        table.add_row([
+            format!("{} B", report.options.message_size_mean()),
+            format!("{:.0}", totals.messages_per_second),
+            format!("{:.1}", totals.megabytes_per_second),
+            format!("{:.0}", usage.cpu_ns_per_message),
+            format!("{busy:.0} %"),
+        ]);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+    Ok(())
 }
 
 fn is_stdout(path: Option<&Path>) -> bool {

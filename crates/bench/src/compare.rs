@@ -1,0 +1,155 @@
+//! Takes several brokers through the steps of scenarios in turn: A B A B, so that what others do to the machine hits all alike.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::comparison::{Comparison, ScenarioResult, StepResult};
+use crate::error::BenchError;
+use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::options::LimitOptions;
+use crate::peer::{Cluster, Peer, PeerSetup};
+use crate::progress::ProgressSink;
+use crate::report::LimitReport;
+use crate::run_limit;
+use crate::scenario::{BrokerNeeds, Scale, Scenario, Step};
+use crate::stage::Stage;
+
+/// What shall be compared.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// What is measured.
+    pub scenarios: Vec<&'static Scenario>,
+    /// The brokers; the first is the one the others are held against.
+    pub peers: Vec<Peer>,
+    /// How thorough it is.
+    pub scale: Scale,
+    /// Rounds of each step.
+    pub rounds: usize,
+    /// How brokers are started.
+    pub setup: PeerSetup,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// What is told while it goes on.
+pub trait CompareSink: ProgressSink {
+    /// Brokers are being started.
+    fn starting(&self, peer: &Peer);
+    /// One round of one step begins: the `done`th of `all`.
+    fn round(&self, what: &str, done: usize, all: usize);
+}
+
+/// After a round, before the next: the disk has time to take what was written.
+const REST: Duration = Duration::from_millis(500);
+/// Seconds of each measurement of the machine's own limit.
+const LIMIT_SECONDS: f64 = 1.0;
+
+/// Compares; what was asked to stop gives what it has.
+pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Comparison, BenchError> {
+    let machine = Machine::describe();
+    let limit = measure_limit(&options.setup)?;
+    let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
+    let all = all * options.rounds * options.peers.len();
+    let mut run = Run { options, sink, done: 0, all, stages: Vec::new(), needs: None, commands: Vec::new() };
+    let mut results = Vec::new();
+    for scenario in &options.scenarios {
+        if sink.stop_requested() {
+            break;
+        }
+        results.push(run.scenario(scenario)?);
+    }
+    let Run { commands, .. } = run;
+    Ok(Comparison::new(options, machine, limit, commands, results))
+}
+
+fn measure_limit(setup: &PeerSetup) -> Result<LimitReport, BenchError> {
+    let data = setup.work.clone().unwrap_or_else(|| "/var/tmp".into());
+    run_limit::limit(LimitOptions { data, seconds: LIMIT_SECONDS })
+}
+
+/// A comparison under way.
+struct Run<'a> {
+    options: &'a CompareOptions,
+    sink: &'a dyn CompareSink,
+    done: usize,
+    all: usize,
+    /// One for each broker, all of the same needs.
+    stages: Vec<(Cluster, Stage)>,
+    needs: Option<BrokerNeeds>,
+    commands: Vec<String>,
+}
+
+impl Run<'_> {
+    fn scenario(&mut self, scenario: &'static Scenario) -> Result<ScenarioResult, BenchError> {
+        let mut steps = Vec::new();
+        // Which brokers have left the scenario.
+        let mut has_given_up = vec![false; self.options.peers.len()];
+        for step in scenario.steps(self.options.scale) {
+            if self.sink.stop_requested() || has_given_up.iter().all(|gave_up| *gave_up) {
+                break;
+            }
+            self.prepare(step.needs)?;
+            let rounds = self.step(scenario, &step, &has_given_up)?;
+            if let Some(limit_ms) = step.gives_up_above_ms {
+                for (gave_up, rounds) in has_given_up.iter_mut().zip(&rounds) {
+                    *gave_up |= !rounds.iter().any(|round| is_within(round, limit_ms));
+                }
+            }
+            steps.push(StepResult::new(&step, &self.options.peers, rounds));
+        }
+        Ok(ScenarioResult { name: scenario.name, sentence: scenario.sentence, source: scenario.source, steps })
+    }
+
+    /// Has brokers of those needs running, with empty directories if they were not.
+    fn prepare(&mut self, needs: BrokerNeeds) -> Result<(), BenchError> {
+        if self.needs == Some(needs) {
+            return Ok(());
+        }
+        self.stages.clear();
+        for peer in &self.options.peers {
+            self.sink.starting(peer);
+            let cluster = peer.start(needs, &self.options.setup)?;
+            self.commands.extend(cluster.commands());
+            let stage = Stage::new(cluster.target.clone(), cluster.broker_pids());
+            self.stages.push((cluster, stage));
+        }
+        self.needs = Some(needs);
+        Ok(())
+    }
+
+    /// All rounds of a step, by broker.
+    fn step(
+        &mut self,
+        scenario: &Scenario,
+        step: &Step,
+        has_given_up: &[bool],
+    ) -> Result<Vec<Vec<Measured>>, BenchError> {
+        let mut rounds = vec![Vec::new(); self.stages.len()];
+        for round in 0..self.options.rounds {
+            for (at, (cluster, stage)) in self.stages.iter_mut().enumerate() {
+                self.done += 1;
+                if has_given_up.get(at) == Some(&true) || self.sink.stop_requested() {
+                    continue;
+                }
+                let what = format!("{}, {}, {}", scenario.name, step.label, cluster.peer);
+                let number = if self.options.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
+                self.sink.round(&(what + &number), self.done, self.all);
+                rustix::fs::sync();
+                thread::sleep(REST);
+                let measured = stage.perform(scenario.name, step, self.sink);
+                if !cluster.is_running() {
+                    return Err(BenchError::Died { name: cluster.peer.to_string() });
+                }
+                let measured = measured?;
+                rounds.get_mut(at).into_iter().for_each(|of_peer| of_peer.push(measured.clone()));
+            }
+        }
+        Ok(rounds)
+    }
+}
+
+fn is_within(measured: &Measured, limit_ms: f64) -> bool {
+    let pace_is_held = measured.problems.is_empty();
+    pace_is_held && measured.latency_ms.as_ref().is_some_and(|latency| latency.p99 <= limit_ms)
+}

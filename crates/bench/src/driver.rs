@@ -1,0 +1,50 @@
+//! What a protocol's load generator can do. A target's kind says which; scenarios know no protocol.
+
+use crate::error::BenchError;
+use crate::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::progress::ProgressSink;
+use crate::report::{ConsumeReport, SendReport};
+use crate::run_visible::VisibleReport;
+use crate::target::Target;
+use crate::{run_consume, run_send, run_visible};
+
+/// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
+pub trait Driver: Sync {
+    /// The protocol.
+    fn protocol(&self) -> &'static str;
+    /// Sends.
+    fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
+    /// Consumes.
+    fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError>;
+    /// Sends and consumes at once.
+    fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError>;
+}
+
+/// RocketMQ's remoting protocol.
+#[derive(Debug)]
+struct RocketMq;
+
+impl Driver for RocketMq {
+    fn protocol(&self) -> &'static str {
+        "RocketMQ"
+    }
+
+    fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        run_send::send(options, sink)
+    }
+
+    fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+        run_consume::consume(options, sink)
+    }
+
+    fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+        run_visible::visible(options, sink)
+    }
+}
+
+/// The driver of a target.
+pub fn driver_of(target: &Target) -> &'static dyn Driver {
+    match target {
+        Target::NameServer(_) | Target::Broker(_) => &RocketMq,
+    }
+}

@@ -1,0 +1,179 @@
+//! Brokers that are started for a comparison: Sluice itself, and the originals from the public package registries.
+//!
+//! **Owns** the processes of a cluster on loopback, with everything they write in one folder. **Always holds**: they are stopped
+//! by process id, and the folder is removed, when the cluster is dropped. A process that is killed leaves both behind: the
+//! next run uses other ports and another folder.
+
+mod process;
+mod rocketmq;
+mod scripts;
+mod sluice;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::scenario::BrokerNeeds;
+use crate::target::Target;
+
+use process::Process;
+
+/// A broker that can be started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerKind {
+    /// This very binary.
+    Sluice,
+    /// Apache RocketMQ.
+    RocketMq,
+}
+
+/// A kind and its version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// What.
+    pub kind: PeerKind,
+    /// Which.
+    pub version: String,
+}
+
+/// How processes of a comparison are started.
+#[derive(Clone, Debug, Default)]
+pub struct PeerSetup {
+    /// Folder that everything is written below; one in `/var/tmp` if none is given.
+    pub work: Option<PathBuf>,
+    /// Folder that downloaded programs are kept in.
+    pub cache: Option<PathBuf>,
+    /// Processors the brokers may use, as `taskset` has them.
+    pub cpus: Option<String>,
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+pub struct Cluster {
+    /// What it consists of.
+    pub peer: Peer,
+    /// Where its name server listens.
+    pub target: Target,
+    /// Its brokers; name servers of their own come after them.
+    processes: Vec<Process>,
+    brokers: usize,
+    _directory: Directory,
+}
+
+/// Removed when dropped.
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl PeerKind {
+    /// Those that can be started.
+    pub const ALL: [Self; 2] = [Self::Sluice, Self::RocketMq];
+
+    /// Its name as people write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Sluice => "Sluice",
+            Self::RocketMq => "RocketMQ",
+        }
+    }
+
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sluice => "sluice",
+            Self::RocketMq => "rocketmq",
+        }
+    }
+}
+
+impl FromStr for Peer {
+    type Err = BenchError;
+
+    /// `NAME` or `NAME:VERSION`.
+    fn from_str(text: &str) -> Result<Self, BenchError> {
+        let (name, version) = text.split_once(':').map_or((text, None), |(name, version)| (name, Some(version)));
+        let Some(kind) = PeerKind::ALL.into_iter().find(|kind| kind.name() == name) else {
+            let known = PeerKind::ALL.map(PeerKind::name).join(", ");
+            return Err(BenchError::WrongOption { name: "peer", problem: format!("{name:?} is not one of {known}") });
+        };
+        let versions: &[&str] = match kind {
+            PeerKind::Sluice => &[env!("CARGO_PKG_VERSION")],
+            PeerKind::RocketMq => &rocketmq::VERSIONS,
+        };
+        let version = version.or(versions.first().copied()).unwrap_or_default();
+        if !versions.contains(&version) {
+            let problem = format!("there is no {name} {version} here; there is {}", versions.join(", "));
+            return Err(BenchError::WrongOption { name: "peer", problem });
+        }
+        Ok(Self { kind, version: version.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.version)
+    }
+}
+
+impl Peer {
+    /// Fetches what it needs and starts a cluster with empty directories, ready for load.
+    pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
+        let work = setup.work.clone().unwrap_or_else(|| PathBuf::from("/var/tmp"));
+        let name = format!("sluice-bench-{}-{}", std::process::id(), self.kind.name());
+        let directory = (0..).map(|number| work.join(format!("{name}-{number}"))).find(|path| !path.exists());
+        let directory = Directory(directory.unwrap_or_else(|| work.join(&name)));
+        std::fs::create_dir_all(&directory.0)
+            .map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
+        let (target, processes) = match self.kind {
+            PeerKind::Sluice => sluice::start(needs, setup, &directory.0)?,
+            PeerKind::RocketMq => rocketmq::start(&self.version, needs, setup, &directory.0)?,
+        };
+        let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
+        Ok(Cluster { peer: self.clone(), target, processes, brokers, _directory: directory })
+    }
+}
+
+impl Cluster {
+    /// Processes of its brokers.
+    pub fn broker_pids(&self) -> Vec<u32> {
+        self.processes.iter().take(self.brokers).map(Process::id).collect()
+    }
+
+    /// Whether all its processes run.
+    pub fn is_running(&mut self) -> bool {
+        self.processes.iter_mut().all(Process::is_running)
+    }
+
+    /// The command lines it was started with.
+    pub fn commands(&self) -> Vec<String> {
+        self.processes.iter().map(|process| process.command().to_owned()).collect()
+    }
+}
+
+/// A port nobody listens on at the moment, `spare` above it free too.
+fn free_port(spare: u16) -> Result<u16, BenchError> {
+    let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
+    loop {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if (1..=spare)
+            .all(|step| port.checked_sub(step).is_some_and(is_free) && port.checked_add(step).is_some_and(is_free))
+        {
+            return Ok(port);
+        }
+    }
+}
+
+/// A folder below `directory` for one process.
+fn folder(directory: &Path, name: &str) -> PathBuf {
+    directory.join(name)
+}

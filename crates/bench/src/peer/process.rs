@@ -1,0 +1,132 @@
+//! One process of a cluster: started, waited for until it is ready, stopped by its id.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::BenchError;
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// A broker may take a while to write down what it has.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// What of its last words an error quotes.
+const LAST_WORDS: u64 = 1500;
+
+#[derive(Debug)]
+pub(super) struct Process {
+    name: String,
+    command: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`, which may be bound to processors, with what it prints in `log`.
+    pub(super) fn start(name: &str, command: &Command, cpus: Option<&str>, log: &Path) -> Result<Self, BenchError> {
+        let mut bound = match cpus {
+            Some(cpus) => {
+                let mut bound = Command::new("taskset");
+                bound.args(["--cpu-list", cpus]).arg(command.get_program()).args(command.get_args());
+                bound
+            }
+            None => {
+                let mut bound = Command::new(command.get_program());
+                bound.args(command.get_args());
+                bound
+            }
+        };
+        for (key, value) in command.get_envs() {
+            value.map(|value| bound.env(key, value));
+        }
+        let words: Vec<_> =
+            std::iter::once(bound.get_program()).chain(bound.get_args()).map(|word| word.to_string_lossy()).collect();
+        let text = words.join(" ");
+        let failed = |source| BenchError::NotStarted { name: name.to_owned(), problem: format!("{text}: {source}") };
+        let output = File::create(log).map_err(failed)?;
+        let errors = output.try_clone().map_err(failed)?;
+        // In a group of its own: who stops the run with Ctrl-C does not stop its brokers before it is done with them.
+        bound.process_group(0).stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = bound.spawn().map_err(failed)?;
+        Ok(Self { name: name.to_owned(), command: text.clone(), child, log: log.to_owned() })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn command(&self) -> &str {
+        &self.command
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until `is_ready` gives something, but no longer than the process runs.
+    pub(super) fn wait_until<T>(
+        &mut self,
+        limit: Duration,
+        mut is_ready: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, BenchError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(ready) = is_ready(self) {
+                return Ok(ready);
+            }
+            let problem = if !self.is_running() {
+                "it ended"
+            } else if Instant::now() > deadline {
+                "it was not ready in time"
+            } else {
+                thread::sleep(LOOK_INTERVAL);
+                continue;
+            };
+            let problem = format!("{problem}: {}\n{}", self.command, self.last_words());
+            return Err(BenchError::NotStarted { name: self.name.clone(), problem });
+        }
+    }
+
+    /// Waits until it listens.
+    pub(super) fn wait_for_port(&mut self, port: u16, limit: Duration) -> Result<(), BenchError> {
+        self.wait_until(limit, |_| TcpStream::connect(("127.0.0.1", port)).ok().map(drop))
+    }
+
+    /// What it has printed.
+    pub(super) fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn last_words(&self) -> String {
+        let mut text = Vec::new();
+        if let Ok(mut log) = File::open(&self.log) {
+            let size = log.metadata().map_or(0, |metadata| metadata.len());
+            let _ = log.seek(SeekFrom::Start(size.saturating_sub(LAST_WORDS)));
+            let _ = log.read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Drop for Process {
+    /// Asks it to stop, and makes it if it does not.
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+            && self.is_running()
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while self.is_running() && Instant::now() < deadline {
+            thread::sleep(LOOK_INTERVAL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

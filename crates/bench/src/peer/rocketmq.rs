@@ -1,0 +1,66 @@
+//! Apache RocketMQ, as the script in `bench/peers/rocketmq` fetches and runs it: a name server, and a broker for each group.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::{PeerSetup, folder, free_port, scripts};
+use crate::error::BenchError;
+use crate::route::registered_brokers;
+use crate::scenario::{BrokerNeeds, Flush};
+use crate::target::Target;
+
+/// Versions whose artifacts are complete, the usual one first.
+pub(super) const VERSIONS: [&str; 2] = ["5.4.0", "4.9.7"];
+
+/// A JVM takes some seconds; the first time the jars are downloaded too.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+/// Brokers register some seconds after they listen.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// A broker takes its port, two below (the fast one) and one above (replication).
+const SPARE_PORTS: u16 = 2;
+
+pub(super) fn start(
+    version: &str,
+    needs: BrokerNeeds,
+    setup: &PeerSetup,
+    directory: &Path,
+) -> Result<(Target, Vec<Process>), BenchError> {
+    let script = scripts::rocketmq(setup.cache.as_deref())?;
+    let run = |name: &str, arguments: &[&str], port: u16| {
+        let mut command = Command::new(&script);
+        command.args(arguments);
+        let log = directory.join(format!("{name}.log"));
+        let mut process = Process::start(name, &command, setup.cpus.as_deref(), &log)?;
+        process.wait_for_port(port, READY_WITHIN).map(|()| process)
+    };
+    let (names, port) = (folder(directory, "names"), free_port(0)?);
+    let names = names.display().to_string();
+    let name_server = run("namesrv", &["namesrv", version, &names, &port.to_string()], port)?;
+    let address = format!("127.0.0.1:{port}");
+    let flush = match needs.flush {
+        Flush::Async => "flushDiskType=ASYNC_FLUSH",
+        Flush::Sync => "flushDiskType=SYNC_FLUSH",
+    };
+    let mut processes = Vec::new();
+    for number in 0..needs.groups {
+        let name = format!("broker-{number}");
+        let (home, port) = (folder(directory, &name).display().to_string(), free_port(SPARE_PORTS)?);
+        let named = format!("brokerName={name}");
+        let arguments = ["broker", version, &home, &address, &port.to_string(), &named, flush];
+        processes.push(run(&name, &arguments, port)?);
+    }
+    let deadline = Instant::now() + REGISTERED_WITHIN;
+    while registered_brokers(&address).unwrap_or_default() < needs.groups as usize {
+        if Instant::now() > deadline {
+            let problem = format!("the brokers did not register at {address}");
+            return Err(BenchError::NotStarted { name: "rocketmq".to_owned(), problem });
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    processes.push(name_server);
+    Ok((Target::NameServer(vec![address]), processes))
+}

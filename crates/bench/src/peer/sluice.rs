@@ -1,0 +1,74 @@
+//! Sluice: this very binary, everything in one process, or one process a broker group.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::Process;
+use super::{PeerSetup, folder};
+use crate::error::BenchError;
+use crate::scenario::{BrokerNeeds, Flush};
+use crate::target::Target;
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+pub(super) fn start(
+    needs: BrokerNeeds,
+    setup: &PeerSetup,
+    directory: &Path,
+) -> Result<(Target, Vec<Process>), BenchError> {
+    let flush = match needs.flush {
+        Flush::Async => "async",
+        Flush::Sync => "sync",
+    };
+    let data = |number: u32| folder(directory, &format!("data-{number}"));
+    if needs.groups == 1 {
+        let arguments = ["serve".to_owned(), "--data".to_owned(), data(0).display().to_string()];
+        let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &format!("storage.flush={flush}")];
+        let (process, name_server) = run(setup, directory, "sluice", &arguments, &settings)?;
+        return Ok((name_server.parse()?, vec![process]));
+    }
+    let names = format!("storage.directory={}", folder(directory, "names").display());
+    let (name_server, address) =
+        run(setup, directory, "namesrv", &["namesrv".to_owned()], &["nameserver.port=0", "console.port=0", &names])?;
+    let host = address.trim_start_matches("rocketmq://").to_owned();
+    let mut processes = Vec::new();
+    for number in 0..needs.groups {
+        let arguments = ["broker".to_owned(), "-n".to_owned(), host.clone()];
+        let settings = [
+            "rocketmq.port=0",
+            "console.port=0",
+            &format!("broker.name=broker-{number}"),
+            &format!("storage.directory={}", data(number).display()),
+            &format!("storage.flush={flush}"),
+        ];
+        processes.push(run(setup, directory, &format!("broker-{number}"), &arguments, &settings)?.0);
+    }
+    processes.push(name_server);
+    Ok((address.parse()?, processes))
+}
+
+/// Starts one process; gives it with the target of the name server it names when it is ready.
+fn run(
+    setup: &PeerSetup,
+    directory: &Path,
+    name: &str,
+    arguments: &[String],
+    settings: &[&str],
+) -> Result<(Process, String), BenchError> {
+    let binary = std::env::current_exe()
+        .map_err(|source| BenchError::NotStarted { name: name.to_owned(), problem: source.to_string() })?;
+    let mut command = Command::new(binary);
+    command.args(arguments);
+    for setting in settings {
+        command.args(["--set", setting]);
+    }
+    let log = directory.join(format!("{name}.log"));
+    let mut process = Process::start(name, &command, setup.cpus.as_deref(), &log)?;
+    let line = process.wait_until(READY_WITHIN, |process| {
+        process.output().lines().find(|line| line.contains(" ready in ")).map(str::to_owned)
+    })?;
+    let rest = line.split("name server ").nth(1).unwrap_or_default();
+    let address = rest.split([',', ' ']).next().unwrap_or_default();
+    Ok((process, format!("rocketmq://{address}")))
+}

@@ -1,0 +1,283 @@
+//! What is measured: the tables of the field notes, each as steps that any broker can be taken through.
+//!
+//! **Owns** the list of scenarios. A scenario is a sentence, where it comes from, and its steps; a step is a load, what it asks of
+//! the broker, and what the field note measured. Steps are values: who runs them stands in `stage.rs` and `compare.rs`.
+//! To add one: a file here, a line in `ALL`.
+
+mod async_send;
+mod big_messages;
+mod broker_groups;
+mod consume_by_queues;
+mod consume_while_producing;
+mod flush;
+mod many_queues;
+mod many_topics;
+mod price_list;
+mod sync_send;
+mod thread_sweep;
+mod two_consumers;
+
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::options::{ConsumeOptions, SendOptions, VisibleOptions};
+
+/// How thorough a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Seconds a step: all field notes in some minutes.
+    Quick,
+    /// Long enough for figures to be quoted.
+    #[default]
+    Full,
+}
+
+impl Scale {
+    /// Length of a step.
+    pub const fn seconds(self) -> f64 {
+        match self {
+            Self::Quick => 2.5,
+            Self::Full => 20.0,
+        }
+    }
+
+    /// Load before a step is measured.
+    pub const fn warm_up_seconds(self) -> f64 {
+        match self {
+            Self::Quick => 1.0,
+            Self::Full => 3.0,
+        }
+    }
+
+    /// Messages of a backlog that the field note made `full` of.
+    pub const fn backlog(self, full: u64) -> u64 {
+        match self {
+            Self::Quick => full / 10,
+            Self::Full => full,
+        }
+    }
+}
+
+/// Whether a broker answers before or after its disk has the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flush {
+    /// Before.
+    #[default]
+    Async,
+    /// After.
+    Sync,
+}
+
+/// What a step asks of the brokers it is run against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct BrokerNeeds {
+    /// When it answers.
+    pub flush: Flush,
+    /// Broker groups (masters) of the cluster.
+    pub groups: u32,
+}
+
+impl Default for BrokerNeeds {
+    fn default() -> Self {
+        Self { flush: Flush::Async, groups: 1 }
+    }
+}
+
+/// What people measured, as far as they wrote it down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FieldFigures {
+    /// Messages a second.
+    pub messages_per_second: f64,
+    /// Sends that went well.
+    pub success_percent: Option<f64>,
+    /// Mean round trip.
+    pub mean_ms: Option<f64>,
+    /// Longest.
+    pub max_ms: Option<f64>,
+}
+
+impl FieldFigures {
+    const fn rate(messages_per_second: f64) -> Self {
+        Self { messages_per_second, success_percent: None, mean_ms: None, max_ms: None }
+    }
+
+    const fn success(self, percent: f64) -> Self {
+        Self { success_percent: Some(percent), ..self }
+    }
+
+    const fn round_trips(self, mean_ms: f64, max_ms: f64) -> Self {
+        Self { mean_ms: Some(mean_ms), max_ms: Some(max_ms), ..self }
+    }
+}
+
+/// What a step does. Target, topic and process are filled in by who runs it.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// Sends.
+    Send(SendOptions),
+    /// Reads a backlog that is made once, before the first round.
+    Consume {
+        /// How it is made.
+        fill: SendOptions,
+        /// How it is read, from its beginning each time.
+        read: ConsumeOptions,
+    },
+    /// Sends and reads at once.
+    Visible(VisibleOptions),
+}
+
+/// One line of a scenario's table.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What is different here.
+    pub label: String,
+    /// What the field note says.
+    pub field: Option<FieldFigures>,
+    /// What it asks of the broker.
+    pub needs: BrokerNeeds,
+    /// What is done.
+    pub load: Load,
+    /// How it differs from the field note's set-up.
+    pub remark: Option<&'static str>,
+    /// A broker whose 99th percentile is above this many milliseconds is not taken through the scenario's later steps.
+    pub gives_up_above_ms: Option<f64>,
+}
+
+impl Step {
+    fn new(label: impl Into<String>, load: Load) -> Self {
+        Self {
+            label: label.into(),
+            field: None,
+            needs: BrokerNeeds::default(),
+            load,
+            remark: None,
+            gives_up_above_ms: None,
+        }
+    }
+
+    fn field(mut self, figures: FieldFigures) -> Self {
+        self.field = Some(figures);
+        self
+    }
+
+    fn needs(mut self, flush: Flush, groups: u32) -> Self {
+        self.needs = BrokerNeeds { flush, groups };
+        self
+    }
+
+    fn remark(mut self, remark: &'static str) -> Self {
+        self.remark = Some(remark);
+        self
+    }
+}
+
+/// Something to be measured.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub sentence: &'static str,
+    /// The field note it replays.
+    pub source: &'static str,
+    steps: fn(Scale) -> Vec<Step>,
+}
+
+impl Scenario {
+    /// Its lines.
+    pub fn steps(&self, scale: Scale) -> Vec<Step> {
+        (self.steps)(scale)
+    }
+}
+
+/// All of them, in the order of the field notes.
+pub static ALL: [Scenario; 12] = [
+    sync_send::SCENARIO,
+    async_send::SCENARIO,
+    consume_by_queues::SCENARIO,
+    two_consumers::SCENARIO,
+    broker_groups::SCENARIO,
+    thread_sweep::SCENARIO,
+    flush::SCENARIO,
+    consume_while_producing::SCENARIO,
+    price_list::SCENARIO,
+    many_topics::SCENARIO,
+    many_queues::SCENARIO,
+    big_messages::SCENARIO,
+];
+
+/// The scenario of that name.
+pub fn find(name: &str) -> Result<&'static Scenario, BenchError> {
+    ALL.iter().find(|scenario| scenario.name == name).ok_or_else(|| {
+        let mut near: Vec<_> =
+            ALL.iter().map(|scenario| (strsim::jaro_winkler(name, scenario.name), scenario.name)).collect();
+        near.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let near = near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect();
+        BenchError::UnknownScenario { name: name.to_owned(), near }
+    })
+}
+
+/// Sends as the official client does that most field notes used: every thread of the program on one connection, each with one
+/// send in flight.
+fn threads_of_one_client(scale: Scale, threads: usize, message_size: usize) -> SendOptions {
+    SendOptions { connections: 1, window: threads, ..sends(scale, message_size) }
+}
+
+/// Sends of the usual shape.
+fn sends(scale: Scale, message_size: usize) -> SendOptions {
+    SendOptions {
+        message_sizes: vec![message_size],
+        queues: Some(4),
+        seconds: Some(scale.seconds()),
+        warm_up_seconds: scale.warm_up_seconds(),
+        ..SendOptions::default()
+    }
+}
+
+/// Makes a backlog as fast as it goes.
+fn fill(message_size: usize, queues: u32, count: u64) -> SendOptions {
+    SendOptions {
+        message_sizes: vec![message_size],
+        queues: Some(queues),
+        seconds: None,
+        count: Some(count),
+        ..SendOptions::default()
+    }
+}
+
+/// Reads what is there to its end, on `connections` connections with a thread each.
+fn reads(connections: usize) -> ConsumeOptions {
+    ConsumeOptions { connections, threads: connections, until_empty: true, seconds: None, ..ConsumeOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_a_run_that_can_be_made() {
+        for scenario in &ALL {
+            for scale in [Scale::Quick, Scale::Full] {
+                let steps = scenario.steps(scale);
+                assert!(!steps.is_empty(), "{}", scenario.name);
+                for step in steps {
+                    let checked = match &step.load {
+                        Load::Send(send) => send.check(),
+                        Load::Consume { fill, read } => fill.check().and_then(|()| read.check()),
+                        Load::Visible(visible) => visible.check(),
+                    };
+                    checked.unwrap_or_else(|error| panic!("{}, {}: {error}", scenario.name, step.label));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_found_and_near_ones_are_given() {
+        assert!(ALL.iter().all(|scenario| find(scenario.name).is_ok_and(|found| found.name == scenario.name)));
+        let error = find("thread-swep").expect_err("no such scenario").to_string();
+        assert!(error.contains("thread-sweep"), "{error}");
+    }
+}

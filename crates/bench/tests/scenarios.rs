@@ -1,0 +1,93 @@
+//! What a broker must not do is caught and named, whichever scenario meets it.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod fake_broker;
+
+use std::collections::BTreeMap;
+
+use bench::{Load, Measured, Quiet, SCENARIOS, Scale, Scenario, Stage, Step};
+use fake_broker::{FakeBroker, Fate, Manners};
+
+/// A step made short, for a broker that is a thread of this test.
+fn shortened(mut step: Step) -> Step {
+    let shorten = |send: &mut bench::SendOptions| {
+        (send.seconds, send.warm_up_seconds, send.answer_timeout_seconds) = (Some(0.2), 0.0, 0.3);
+        (send.topics, send.window) = (send.topics.min(2), send.window.min(64));
+        send.message_sizes.iter_mut().for_each(|size| *size = (*size).min(4096));
+    };
+    match &mut step.load {
+        Load::Send(send) => shorten(send),
+        Load::Consume { fill, .. } => fill.count = Some(500),
+        Load::Visible(visible) => {
+            shorten(&mut visible.send);
+            visible.consume.groups = visible.consume.groups.min(2);
+        }
+    }
+    step
+}
+
+fn first_round(scenario: &Scenario, manners: Manners) -> Measured {
+    let broker = FakeBroker::start(manners);
+    let step = shortened(scenario.steps(Scale::Quick).into_iter().next().expect("a step"));
+    let mut stage = Stage::new(broker.name_server(), Vec::new());
+    stage.perform(scenario.name, &step, &Quiet).expect("runs")
+}
+
+fn keeping() -> Manners {
+    Manners { topics: BTreeMap::from([("TBW102".to_owned(), 4)]), keeps: true, ..Manners::default() }
+}
+
+fn is_reading(scenario: &Scenario) -> bool {
+    !matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))
+}
+
+#[test]
+fn a_broker_that_does_everything_right_has_no_problems() {
+    for scenario in &SCENARIOS {
+        let measured = first_round(scenario, keeping());
+        assert_eq!(measured.problems, Vec::<String>::new(), "{}", scenario.name);
+        assert!(measured.messages > 0 && measured.messages_per_second > 0.0, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn refused_and_unanswered_sends_are_named_with_their_number() {
+    for scenario in SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))) {
+        let refuses = Manners { fate: |number| if number == 3 { Fate::Refused(2) } else { Fate::Stored }, ..keeping() };
+        let problems = first_round(scenario, refuses).problems.join("; ");
+        assert!(
+            problems.contains("refused with code 2") && problems.contains("no, thank you"),
+            "{}: {problems}",
+            scenario.name
+        );
+        let drops = Manners { fate: |number| if number == 0 { Fate::Dropped } else { Fate::Stored }, ..keeping() };
+        let problems = first_round(scenario, drops).problems.join("; ");
+        assert!(problems.contains("sends were never answered"), "{}: {problems}", scenario.name);
+    }
+}
+
+#[test]
+fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
+    for scenario in
+        SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Consume { .. }))
+    {
+        let loses = first_round(scenario, Manners { forgets: true, ..keeping() }).problems.join("; ");
+        assert!(loses.contains("of 500 messages were lost"), "{}: {loses}", scenario.name);
+        let doubles = first_round(scenario, Manners { doubles: true, ..keeping() }).problems.join("; ");
+        assert!(doubles.contains("messages more came than were sent"), "{}: {doubles}", scenario.name);
+    }
+    for scenario in SCENARIOS.iter().filter(|scenario| is_reading(scenario)) {
+        let reorders = first_round(scenario, Manners { reorders: true, ..keeping() }).problems.join("; ");
+        assert!(reorders.contains("out of their queue's order"), "{}: {reorders}", scenario.name);
+    }
+}
+
+#[test]
+fn a_broker_that_delays_shows_it_in_the_time_from_when_a_message_was_due() {
+    for scenario in SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))) {
+        let measured = first_round(scenario, Manners { delay_ms: 60, ..keeping() });
+        let latency = measured.latency_ms.expect("measured");
+        assert!(latency.max >= 60.0 && latency.p50 >= 60.0, "{}: {latency:?}", scenario.name);
+    }
+}

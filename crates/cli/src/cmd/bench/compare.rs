@@ -1,0 +1,291 @@
+//! `sluice bench compare`, `field-notes`, `list` and `peers`: scenarios, the brokers they are run against, and the reports.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench::{
+    BrokerNeeds, CompareOptions, CompareSink, Comparison, Flush, Peer, PeerSetup, ProgressSink, SCENARIOS, Scale,
+    Scenario, Second, find_scenario,
+};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cmd::Outcome;
+
+/// Field notes whose scenarios the protocols spoken so far can replay.
+const NOTES: [&str; 3] = ["N0", "N2", "N4"];
+
+/// How brokers are started.
+#[derive(clap::Args, Debug)]
+struct Brokers {
+    /// Folder everything is written below.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Folder that downloaded brokers are kept in.
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// Processors of the brokers, as in 0-1; the generator has the others if you start it with taskset.
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+}
+
+impl Brokers {
+    fn setup(&self) -> PeerSetup {
+        PeerSetup { work: self.work.clone(), cache: self.cache.clone(), cpus: self.cpus.clone() }
+    }
+}
+
+/// What comparisons share.
+#[derive(clap::Args, Debug)]
+struct Common {
+    #[command(flatten)]
+    brokers: Brokers,
+    /// Brokers beside Sluice: rocketmq, or rocketmq:4.9.7.
+    #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
+    with: Vec<String>,
+    /// Rounds of each step, taken in turn.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Some seconds a step instead of twenty.
+    #[arg(long)]
+    quick: bool,
+    /// Writes a page to look at.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Writes everything as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes a line for each round as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Writes tables for documents.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+/// Arguments of `sluice bench compare`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Compare {
+    /// Scenarios, by name.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `sluice bench field-notes`.
+#[derive(clap::Args, Debug)]
+pub(super) struct FieldNotes {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `sluice bench peers`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Peers {
+    #[command(subcommand)]
+    action: PeersAction,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum PeersAction {
+    /// Fetches a broker, starts it on loopback, and stops it at Ctrl-C.
+    Up {
+        /// sluice, rocketmq, or rocketmq:4.9.7.
+        peer: String,
+        /// Has it answer after its disk has the message.
+        #[arg(long)]
+        sync_flush: bool,
+        /// Broker groups.
+        #[arg(long, default_value_t = 1)]
+        groups: u32,
+        #[command(flatten)]
+        brokers: Brokers,
+    },
+}
+
+pub(super) fn list() -> Outcome {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["scenario", "source", "what it does"]);
+    for scenario in &SCENARIOS {
+        table.add_row([scenario.name, scenario.source, scenario.sentence]);
+    }
+    println!("{table}");
+    println!("sluice bench compare SCENARIO --with rocketmq takes Sluice and others through one of them in turn;");
+    println!("sluice bench field-notes --html page.html through all.");
+    Ok(())
+}
+
+pub(super) fn run_compare(compare: &Compare) -> Outcome {
+    let scenarios = compare
+        .scenarios
+        .iter()
+        .map(|name| find_scenario(name))
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())?;
+    run(scenarios, &compare.common)
+}
+
+pub(super) fn run_field_notes(notes: &FieldNotes) -> Outcome {
+    run(SCENARIOS.iter().filter(|scenario| NOTES.contains(&scenario.source)).collect(), &notes.common)
+}
+
+pub(super) fn run_peers(peers: &Peers) -> Outcome {
+    let PeersAction::Up { peer, sync_flush, groups, brokers } = &peers.action;
+    let peer: Peer = peer.parse().map_err(|error: bench::BenchError| error.to_string())?;
+    let needs = BrokerNeeds { flush: if *sync_flush { Flush::Sync } else { Flush::Async }, groups: *groups };
+    watch_for_ctrl_c()?;
+    let mut cluster = peer.start(needs, &brokers.setup()).map_err(|error| error.to_string())?;
+    println!("{peer} ready: {} (broker processes: {:?}); Ctrl-C stops it", cluster.target, cluster.broker_pids());
+    while !STOP.load(Ordering::Relaxed) {
+        if !cluster.is_running() {
+            return Err(format!("{peer} ended by itself"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+fn run(scenarios: Vec<&'static Scenario>, common: &Common) -> Outcome {
+    // Noticed before the run, not after it.
+    [&common.html, &common.json, &common.csv, &common.markdown]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| check_writable(path))?;
+    if common.rounds == 0 {
+        return Err("--rounds 0 measures nothing; 1 is the least".to_owned());
+    }
+    let mut peers = vec!["sluice".parse::<Peer>().map_err(|error| error.to_string())?];
+    for name in &common.with {
+        peers.push(name.parse().map_err(|error: bench::BenchError| error.to_string())?);
+    }
+    let options = CompareOptions {
+        scenarios,
+        peers,
+        scale: if common.quick { Scale::Quick } else { Scale::Full },
+        rounds: common.rounds,
+        setup: common.brokers.setup(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    };
+    watch_for_ctrl_c()?;
+    let sink = Sink::new();
+    let comparison = bench::compare(&options, &sink);
+    sink.bar.finish_and_clear();
+    let comparison = comparison.map_err(|error| error.to_string())?;
+    println!("{}", table(&comparison));
+    if let Some(path) = &common.json {
+        comparison.write_json(&path.to_string_lossy()).map_err(|error| error.to_string())?;
+    }
+    if let Some(path) = &common.csv {
+        let text = comparison.csv().map_err(|error| format!("no CSV can be made: {error}"))?;
+        write(path, &text)?;
+    }
+    if let Some(path) = &common.markdown {
+        write(path, &bench::markdown(&comparison))?;
+    }
+    if let Some(path) = &common.html {
+        let page = bench::page(&comparison).map_err(|error| error.to_string())?;
+        write(path, &page)?;
+        println!("the page: {}", path.display());
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    std::fs::write(path, text).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+fn check_writable(path: &Path) -> Outcome {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+/// One line a step, for the terminal.
+fn table(comparison: &Comparison) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    let mut header = vec!["scenario".to_owned(), "step".to_owned()];
+    for (at, peer) in comparison.peers.iter().enumerate() {
+        header.push(format!("{peer}, messages/s"));
+        header.push("p99.9, max ms".to_owned());
+        if at > 0 {
+            header.push("ratio (min to max)".to_owned());
+        }
+    }
+    table.set_header(header);
+    for (scenario, step) in comparison.scenarios.iter().flat_map(|one| one.steps.iter().map(move |step| (one, step))) {
+        let mut row = vec![scenario.name.to_owned(), step.label.clone()];
+        for (at, peer) in step.peers.iter().enumerate() {
+            let typical = peer.typical();
+            row.push(typical.map_or("-".to_owned(), |one| format!("{:.0}", one.messages_per_second)));
+            let latency = typical.and_then(|one| one.latency_ms.as_ref());
+            row.push(latency.map_or(String::new(), |latency| format!("{:.2}, {:.1}", latency.p99_9, latency.max)));
+            if at > 0 {
+                let ratio =
+                    peer.ratio.map(|ratio| format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.min, ratio.max));
+                row.push(ratio.unwrap_or_default());
+            }
+        }
+        table.add_row(row);
+        for peer in &step.peers {
+            for problem in peer.problems() {
+                table.add_row([String::new(), format!("{}: {problem}", peer.peer)]);
+            }
+        }
+    }
+    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// The first Ctrl-C lets the run drain and report; the second ends it.
+fn watch_for_ctrl_c() -> Outcome {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping; once more to give up at once");
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be watched for: {error}"))
+}
+
+/// A bar over all rounds, on stderr.
+struct Sink {
+    bar: ProgressBar,
+}
+
+impl Sink {
+    fn new() -> Self {
+        let bar = ProgressBar::new(1);
+        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar }
+    }
+}
+
+impl ProgressSink for Sink {
+    fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
+    fn second(&self, _: &Second, _: u64) {}
+    fn end(&self) {}
+    fn stop_requested(&self) -> bool {
+        STOP.load(Ordering::Relaxed)
+    }
+}
+
+impl CompareSink for Sink {
+    fn starting(&self, peer: &Peer) {
+        self.bar.set_message(format!("starting {peer}"));
+    }
+
+    fn round(&self, what: &str, done: usize, all: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64 - 1);
+        self.bar.set_message(what.to_owned());
+    }
+}
