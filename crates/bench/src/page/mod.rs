@@ -166,7 +166,7 @@ fn step_rows(step: &StepResult, most: f64) -> Markup {
 
 fn figures(peer: &PeerResult, at: usize, most: f64) -> Markup {
     let Some(measured) = peer.typical() else {
-        return html! { td.rate colspan="10" { "not taken so far: its 99th percentile had left the limit" } };
+        return html! { td.rate colspan="10" { "not measured: it had left the limit before, or the run was stopped" } };
     };
     let latency = measured.latency_ms.as_ref();
     // The figure stands behind its bar.

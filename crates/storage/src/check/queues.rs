@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use base::hash::tag_code;
 use base::properties::names;
 use base::record::{Listing, Record};
-use base::{QueueId, QueueOffset};
+use base::{QueueId, QueueOffset, TopicName};
 
 use super::finding::Kind;
 use super::queue_files::QueueFiles;
@@ -321,7 +321,8 @@ impl Queues {
             if removed > 0 && !has_folder {
                 scene.findings.add(Kind::TopicRemoved, scene.log.shown.clone(), None, format!("{removed} of {topic}"));
             }
-            if *has_folder && listed.is_some_and(|listed| !listed.contains(topic)) {
+            let has_settings = !TopicName::trusted(topic).is_light();
+            if *has_folder && has_settings && listed.is_some_and(|listed| !listed.contains(topic)) {
                 scene.findings.add(Kind::TopicUnknown, "config/topics.json", None, format!("{topic} is not in it"));
             }
         }

@@ -242,7 +242,7 @@ fn table(comparison: &Comparison) -> Table {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The first Ctrl-C lets the run drain and report; the second ends it.
+/// The first Ctrl-C (or termination) lets the run drain and report; the second ends it.
 fn watch_for_ctrl_c() -> Outcome {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {

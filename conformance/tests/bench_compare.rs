@@ -1,0 +1,108 @@
+//! `sluice bench compare`: brokers are started, taken through scenarios in turn, and gone afterwards; reports say what was measured.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use conformance::process::Process;
+use conformance::sluice::binary;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn bench(arguments: &[&str], work: &Path) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(arguments).arg("--work").arg(work).stdin(Stdio::null());
+    command
+}
+
+/// Sluice beside itself: both are there on every machine, and equal.
+const COMPARE: [&str; 8] = ["compare", "sync-send", "--with", "sluice", "--quick", "--rounds", "1", "--json"];
+
+fn run(mut command: Command) -> Output {
+    command.output().expect("the binary is built: cargo build --release --bin sluice")
+}
+
+fn report(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("a report")).expect("JSON")
+}
+
+/// Everything brokers wrote, and they themselves, are gone.
+fn is_tidy(work: &Path) -> bool {
+    std::fs::read_dir(work).expect("lists").next().is_none()
+}
+
+#[test]
+fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
+    let (html, csv) = (scratch.path().join("page.html"), scratch.path().join("rounds.csv"));
+    std::fs::create_dir(&work).expect("directory");
+    let mut command = bench(&COMPARE, &work);
+    command.arg(&json).arg("--html").arg(&html).arg("--csv").arg(&csv);
+    let output = run(command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = report(&json);
+    assert_eq!(report["schema"], "sluice-bench-comparison/1");
+    let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
+    assert_eq!(steps.len(), 2);
+    for peer in steps.iter().flat_map(|step| step["peers"].as_array().expect("peers")) {
+        let round = &peer["rounds"][0];
+        assert_eq!((&round["success_percent"], &round["problems"]), (&Value::from(100.0), &Value::Array(Vec::new())));
+        assert!(round["messages_per_second"].as_f64().expect("a rate") > 0.0);
+        assert!(round["broker_resident_max_mib"].as_f64().expect("memory") > 1.0);
+    }
+    let page = std::fs::read_to_string(&html).expect("a page");
+    assert!(page.contains("sync-send") && page.contains("<svg") && !page.contains("src="), "it needs nothing else");
+    assert_eq!(std::fs::read_to_string(&csv).expect("lines").lines().count(), 1 + 2 * 2);
+    assert!(is_tidy(&work));
+}
+
+#[test]
+fn ctrl_c_ends_the_step_under_way_and_reports_what_there_is() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
+    std::fs::create_dir(&work).expect("directory");
+    let mut command = bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1", "--json"], &work);
+    command.arg(&json);
+    let mut process = Process::start("sluice bench", &mut command);
+    std::thread::sleep(Duration::from_secs(14));
+    let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, Signal::INT).expect("sends Ctrl-C");
+    assert!(process.wait(Duration::from_secs(30)).success());
+    let report = report(&json);
+    let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
+    assert!((1..6).contains(&steps.len()), "{} steps", steps.len());
+    assert!(steps[0]["peers"][0]["rounds"][0]["messages"].as_u64().expect("messages") > 0);
+    assert!(is_tidy(&work));
+}
+
+#[test]
+fn what_cannot_be_run_is_told_before_anything_is_started() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let said = |arguments: &[&str]| {
+        let output = run(bench(arguments, scratch.path()));
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(said(&["compare", "sinc-send"]).contains("the nearest are sync-send"));
+    assert!(said(&["compare", "sync-send", "--with", "rabbit"]).contains("not one of sluice, rocketmq"));
+    assert!(said(&["compare", "sync-send", "--with", "rocketmq:1.0"]).contains("there is no rocketmq 1.0 here"));
+    assert!(
+        said(&["compare", "sync-send", "--html", "/nowhere/page.html"])
+            .contains("/nowhere/page.html cannot be written")
+    );
+    assert!(said(&["compare", "sync-send", "--rounds", "0"]).contains("measures nothing"));
+    assert!(is_tidy(scratch.path()));
+}
+
+#[test]
+fn a_peer_is_up_until_it_is_stopped_and_its_end_is_told() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let mut command = bench(&["peers", "up", "sluice"], scratch.path());
+    let mut process = Process::start("sluice bench peers", command.stderr(Stdio::null()));
+    let line = process.wait_for_line(Duration::from_secs(30), |line| line.contains(" ready: "));
+    let pid = line.split('[').nth(1).and_then(|rest| rest.split(']').next()).and_then(|pid| pid.parse().ok());
+    kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL).expect("kills the broker");
+    assert!(!process.wait(Duration::from_secs(30)).success());
+    assert!(is_tidy(scratch.path()));
+}
