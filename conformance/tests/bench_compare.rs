@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conformance::process::Process;
 use conformance::sluice::binary;
@@ -16,7 +16,7 @@ fn bench(arguments: &[&str], work: &Path) -> Command {
 }
 
 /// Sluice beside itself: both are there on every machine, and equal.
-const COMPARE: [&str; 8] = ["compare", "sync-send", "--with", "sluice", "--quick", "--rounds", "1", "--json"];
+const COMPARE: [&str; 7] = ["compare", "sync-send", "--with", "sluice", "--quick", "--rounds", "1"];
 
 fn run(mut command: Command) -> Output {
     command.output().expect("the binary is built: cargo build --release --bin sluice")
@@ -38,7 +38,7 @@ fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() 
     let (html, csv) = (scratch.path().join("page.html"), scratch.path().join("rounds.csv"));
     std::fs::create_dir(&work).expect("directory");
     let mut command = bench(&COMPARE, &work);
-    command.arg(&json).arg("--html").arg(&html).arg("--csv").arg(&csv);
+    command.arg("--json").arg(&json).arg("--html").arg(&html).arg("--csv").arg(&csv);
     let output = run(command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
@@ -62,10 +62,17 @@ fn ctrl_c_ends_the_step_under_way_and_reports_what_there_is() {
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
-    let mut command = bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1", "--json"], &work);
-    command.arg(&json);
+    let mut command = bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1"], &work);
+    let told = scratch.path().join("told");
+    command.arg("--json").arg(&json).stderr(std::fs::File::create(&told).expect("a file"));
     let mut process = Process::start("sluice bench", &mut command);
-    std::thread::sleep(Duration::from_secs(14));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&told).is_ok_and(|text| text.contains("[1/12] thread-sweep, 1 thread")) {
+        assert!(Instant::now() < deadline, "no round was begun");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Beyond the warm-up, which is not counted.
+    std::thread::sleep(Duration::from_secs(6));
     let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(pid, Signal::INT).expect("sends Ctrl-C");
     assert!(process.wait(Duration::from_secs(30)).success());

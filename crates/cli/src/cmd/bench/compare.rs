@@ -281,11 +281,18 @@ impl ProgressSink for Sink {
 impl CompareSink for Sink {
     fn starting(&self, peer: &Peer) {
         self.bar.set_message(format!("starting {peer}"));
+        if self.bar.is_hidden() {
+            eprintln!("starting {peer}");
+        }
     }
 
     fn round(&self, what: &str, done: usize, all: usize) {
         self.bar.set_length(all as u64);
         self.bar.set_position(done as u64 - 1);
         self.bar.set_message(what.to_owned());
+        // Where nobody sees a bar, a line tells how far it is.
+        if self.bar.is_hidden() {
+            eprintln!("[{done}/{all}] {what}");
+        }
     }
 }
