@@ -146,7 +146,6 @@ fn recover_indexes(
             delay_levels_ms: options.delay_levels_ms.clone(),
             record_checksums: options.record_checksums,
         },
-        gathered_entries: options.gathered_entries,
         key_index: key_index.as_ref(),
         queues: &mut queues,
         new_queue: &new_queue,
