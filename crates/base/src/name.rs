@@ -62,6 +62,11 @@ name!(
 );
 
 impl TopicName {
+    /// Whether `name`, found in a record that may be damaged, can be that of a folder, and one below its parent.
+    pub fn is_folder(name: &str) -> bool {
+        !name.contains(['\0', '/']) && !matches!(name, "" | "." | "..")
+    }
+
     /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes
     /// (255 for retry and dead-letter topics).
     pub fn checked(name: &str) -> Result<Self, Refusal> {

@@ -64,8 +64,7 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
 }
 
 fn measure_limit(setup: &PeerSetup) -> Result<LimitReport, BenchError> {
-    let data = setup.work.clone().unwrap_or_else(|| "/var/tmp".into());
-    run_limit::limit(LimitOptions { data, seconds: LIMIT_SECONDS })
+    run_limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS })
 }
 
 /// A comparison under way.

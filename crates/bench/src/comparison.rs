@@ -1,14 +1,15 @@
 //! What a comparison found: a value that JSON, CSV, the table and the page are made of.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::clock::wall_ms;
 use crate::compare::CompareOptions;
-use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peer::Peer;
-use crate::report::{LimitReport, to_json, write};
+use crate::report::{LimitReport, to_json};
 use crate::scenario::{BrokerNeeds, FieldFigures, Scale, Step};
 
 /// Version of the JSON: it changes whenever a field changes its meaning or goes. What each field means stands in
@@ -104,6 +105,12 @@ impl Ratio {
             *sorted.get(middle)?
         };
         Some(Self { min: *sorted.first()?, median, max: *sorted.last()? })
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.min, self.max)
     }
 }
 
@@ -233,11 +240,6 @@ impl Comparison {
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Writes everything as JSON to `path`.
-    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
-        write(path, self.json())
     }
 }
 

@@ -63,8 +63,7 @@ fn row(step: &StepResult) -> String {
         ];
         figures.iter().for_each(|figure| row.push_str(&format!(" {figure} |")));
         if at > 0 {
-            let ratio = peer.ratio.map(|ratio| format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.min, ratio.max));
-            let _ = write!(row, " {} |", figure(ratio));
+            let _ = write!(row, " {} |", figure(peer.ratio.map(|ratio| ratio.to_string())));
         }
     }
     row + "\n"

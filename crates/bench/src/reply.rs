@@ -6,10 +6,14 @@
 use base::cursor::DecodeError;
 use wire::rocketmq::frame::{Command, FLAG_RESPONSE, PREFIX_SIZE};
 
-const FORM_AT: usize = 4;
-const BINARY: u8 = 1;
-const CODE_AT: usize = PREFIX_SIZE;
-const OPAQUE_AT: usize = CODE_AT + 2 + 1 + 2;
+/// Where a frame has the form of its header, and what stands there for a binary one, whose fields have fixed places.
+pub const FORM_AT: usize = 4;
+/// See `FORM_AT`.
+pub const BINARY: u8 = 1;
+/// Two bytes of a binary header: its code.
+pub const CODE_AT: usize = PREFIX_SIZE;
+/// Four bytes of a binary header: the number of its request.
+pub const OPAQUE_AT: usize = CODE_AT + 2 + 1 + 2;
 const FLAG_AT: usize = OPAQUE_AT + 4;
 
 /// What a frame answers, and how.

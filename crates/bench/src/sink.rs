@@ -9,11 +9,11 @@ use std::thread;
 use bytes::BytesMut;
 use wire::rocketmq::code::request::SEND_MESSAGE_V2;
 use wire::rocketmq::field::FieldSink;
-use wire::rocketmq::frame::{Command, FLAG_RESPONSE, Form, Header, Language, PREFIX_SIZE, encode, frame_len};
+use wire::rocketmq::frame::{Command, FLAG_RESPONSE, Form, Header, Language, encode, frame_len};
+
+use crate::reply::{BINARY, CODE_AT, FORM_AT, OPAQUE_AT};
 
 const READ_SIZE: usize = 256 * 1024;
-/// Where a binary header has its request's number.
-const OPAQUE_AT: usize = PREFIX_SIZE + 5;
 
 /// Listens on a port of the system's choice; its threads end with the connections, the first with the process.
 pub fn start() -> io::Result<SocketAddr> {
@@ -53,8 +53,8 @@ fn serve(mut stream: TcpStream) -> Option<()> {
 
 /// Answers one frame; `None` if it is none.
 fn answer(frame: &[u8], stored: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let is_send =
-        frame.get(4) == Some(&1) && frame.get(PREFIX_SIZE..PREFIX_SIZE + 2)? == (SEND_MESSAGE_V2 as i16).to_be_bytes();
+    let is_send = frame.get(FORM_AT) == Some(&BINARY)
+        && frame.get(CODE_AT..CODE_AT + 2)? == (SEND_MESSAGE_V2 as i16).to_be_bytes();
     if is_send {
         let at = out.len();
         out.extend_from_slice(stored);

@@ -10,16 +10,16 @@ use base::properties::{append, names};
 use bytes::BytesMut;
 use wire::rocketmq::code::request::{SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
 use wire::rocketmq::field::TypedHeader as _;
-use wire::rocketmq::frame::{FLAG_ONE_WAY, Form, Header, Language, PREFIX_SIZE, encode_head};
+use wire::rocketmq::frame::{FLAG_ONE_WAY, Form, Header, Language, encode_head};
 use wire::rocketmq::header::SendRequest;
 
 use crate::control::CLIENT_VERSION;
 use crate::options::SendOptions;
+use crate::reply::OPAQUE_AT;
 use crate::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC, TopicQueues};
 use crate::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE};
 
 const PRODUCER_GROUP: &str = "sluice_bench_producer";
-const BINARY_OPAQUE_AT: usize = PREFIX_SIZE + 5;
 const JSON_OPAQUE_NAME: &str = "\"opaque\":";
 const OPAQUE_DIGITS: usize = 10;
 
@@ -172,7 +172,7 @@ fn encode_queue_head(
     let mut bytes = BytesMut::new();
     encode_head(&mut bytes, form, &header, |sink| fields.encode(sink), body_len);
     let opaque_at = match form {
-        Form::Binary => BINARY_OPAQUE_AT,
+        Form::Binary => OPAQUE_AT,
         Form::Json => {
             let mark = format!("{JSON_OPAQUE_NAME}{OPAQUE_MARK}");
             find_all(&bytes, mark.as_bytes()).last().unwrap_or_default() + JSON_OPAQUE_NAME.len()

@@ -83,8 +83,8 @@ pub(crate) fn problem_of_listed(
 /// Whether a record belongs at `offset` of `queue`.
 fn is_of_queue(record: &Record<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
     let wanted = Listing { topic: queue.topic().as_str(), queue: queue.queue(), offset };
-    let own = Listing { topic: record.topic, queue: record.queue, offset: record.queue_offset };
-    own == wanted || record.listings().any(|listing| listing == wanted)
+    // Nearly always: without a look at its properties.
+    record.own_listing() == wanted || record.listings().any(|listing| listing == wanted)
 }
 
 /// Whether the entry has the code of the record's tag, if it has one at all: due times and other uses of the field are no

@@ -416,8 +416,7 @@ pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
 /// file that can be.
 pub(crate) fn is_in_place(record: &Record<'_>, offset: u64) -> bool {
     record.log_offset.0 == offset
-        && !record.topic.contains(['\0', '/'])
-        && !matches!(record.topic, "" | "." | "..")
+        && TopicName::is_folder(record.topic)
         && record.queue.0 < QUEUES_PER_TOPIC_MAX
         && record.queue_offset.0 < QUEUE_OFFSET_MAX
         && record.properties.last() != Some(&0)

@@ -1,7 +1,7 @@
 //! The record of the commit log.
 
 use base::record::{
-    Draft, Kind, Listing, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
+    Draft, Kind, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
 };
 use bytes::BytesMut;
 
@@ -17,8 +17,7 @@ pub fn run(data: &[u8]) {
         assert!(Record::decode(&data[..cut]).is_err());
     }
     let mut listings = record.listings();
-    let own = Listing { topic: record.topic, queue: record.queue, offset: record.queue_offset };
-    assert_eq!(listings.next(), Some(own));
+    assert_eq!(listings.next(), Some(record.own_listing()));
     assert!(listings.all(|further| !further.topic.contains(['/', ','])));
     let id = offset_message_id(record.store_host, record.log_offset);
     assert_eq!(id.as_str().len(), if record.store_host.is_ipv6() { 56 } else { 32 });

@@ -7,7 +7,7 @@
 
 use super::Record;
 use super::checksum::CHECKSUM_BLANK;
-use crate::name::LIGHT_PREFIX;
+use crate::name::{LIGHT_PREFIX, TopicName};
 use crate::offset::{QueueId, QueueOffset};
 use crate::properties::{self, names};
 
@@ -61,9 +61,14 @@ pub fn seal_listings(record: &mut [u8], offsets: impl ExactSizeIterator<Item = Q
 }
 
 impl<'a> Record<'a> {
+    /// Its place in the queue of its own topic.
+    pub const fn own_listing(&self) -> Listing<'a> {
+        Listing { topic: self.topic, queue: self.queue, offset: self.queue_offset }
+    }
+
     /// Every place the record is listed at, its own first. Names that can be no topic's are passed over.
     pub fn listings(&self) -> impl Iterator<Item = Listing<'a>> {
-        let own = Listing { topic: self.topic, queue: self.queue, offset: self.queue_offset };
+        let own = self.own_listing();
         let topics = self.property(names::FURTHER_QUEUES);
         let offsets = topics.and_then(|_| self.property(names::FURTHER_OFFSETS));
         let pair = topics.zip(offsets).filter(|(topics, offsets)| {
@@ -74,8 +79,7 @@ impl<'a> Record<'a> {
             pair.into_iter().flat_map(|(topics, offsets)| topics.split(SEPARATOR).zip(offsets.split(SEPARATOR)));
         std::iter::once(own).chain(further.filter_map(move |(topic, offset)| {
             let offset = offset.trim().parse().ok().map(QueueOffset)?;
-            let is_name = !topic.contains(['/', '\0']) && !matches!(topic, "" | "." | "..");
-            is_name.then(|| Listing { topic, queue: further_queue_id(topic, own.queue), offset })
+            TopicName::is_folder(topic).then(|| Listing { topic, queue: further_queue_id(topic, own.queue), offset })
         }))
     }
 

@@ -4,11 +4,12 @@ mod chart;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::comparison::{Comparison, PeerResult, ScenarioResult, StepResult};
+use crate::comparison::{Comparison, PeerResult, Ratio, ScenarioResult, StepResult};
 use crate::error::BenchError;
 use crate::measured::Measured;
 use crate::peer::Peer;
 use crate::progress::Second;
+use crate::table::grouped;
 
 use chart::{LINE_COLOURS, Line, over_time, short};
 
@@ -76,13 +77,12 @@ fn summary(comparison: &Comparison) -> Markup {
 
 /// The least and the largest of the steps' ratios.
 fn span_of_ratios(scenario: &ScenarioResult, at: usize) -> String {
-    let ratios = scenario.steps.iter().filter_map(|step| step.peers.get(at)?.ratio);
-    let mut medians: Vec<f64> = ratios.map(|ratio| ratio.median).collect();
-    medians.sort_by(f64::total_cmp);
-    match (medians.first(), medians.last()) {
-        (Some(least), Some(most)) if medians.len() > 1 => format!("{least:.1} to {most:.1}"),
-        (Some(only), _) => format!("{only:.1}"),
-        _ => "\u{2013}".to_owned(),
+    let medians: Vec<f64> =
+        scenario.steps.iter().filter_map(|step| step.peers.get(at)?.ratio).map(|ratio| ratio.median).collect();
+    match Ratio::of(&medians) {
+        Some(span) if medians.len() > 1 => format!("{:.1} to {:.1}", span.min, span.max),
+        Some(only) => format!("{:.1}", only.median),
+        None => "\u{2013}".to_owned(),
     }
 }
 
@@ -252,9 +252,4 @@ fn milliseconds(value: f64) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
-}
-
-/// A whole number in groups of three digits.
-fn grouped(value: f64) -> String {
-    crate::table::grouped(value)
 }

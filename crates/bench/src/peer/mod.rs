@@ -50,6 +50,13 @@ pub struct PeerSetup {
     pub cpus: Option<String>,
 }
 
+impl PeerSetup {
+    /// The folder that everything is written below.
+    pub(crate) fn work_folder(&self) -> &Path {
+        self.work.as_deref().unwrap_or(Path::new("/var/tmp"))
+    }
+}
+
 /// A cluster that runs.
 #[derive(Debug)]
 pub struct Cluster {
@@ -126,7 +133,7 @@ impl std::fmt::Display for Peer {
 impl Peer {
     /// Fetches what it needs and starts a cluster with empty directories, ready for load.
     pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
-        let work = setup.work.clone().unwrap_or_else(|| PathBuf::from("/var/tmp"));
+        let work = setup.work_folder();
         let name = format!("sluice-bench-{}-{}", std::process::id(), self.kind.name());
         let directory = (0..).map(|number| work.join(format!("{name}-{number}"))).find(|path| !path.exists());
         let directory = Directory(directory.unwrap_or_else(|| work.join(&name)));
@@ -158,7 +165,7 @@ impl Cluster {
     }
 }
 
-/// A port nobody listens on at the moment, `spare` above it free too.
+/// A port nobody listens on at the moment, `spare` below and above it free too.
 fn free_port(spare: u16) -> Result<u16, BenchError> {
     let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
     loop {
@@ -171,9 +178,4 @@ fn free_port(spare: u16) -> Result<u16, BenchError> {
             return Ok(port);
         }
     }
-}
-
-/// A folder below `directory` for one process.
-fn folder(directory: &Path, name: &str) -> PathBuf {
-    directory.join(name)
 }

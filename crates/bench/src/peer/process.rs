@@ -1,7 +1,6 @@
 //! One process of a cluster: started, waited for until it is ready, stopped by its id.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A broker may take a while to write down what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// What of its last words an error quotes.
-const LAST_WORDS: u64 = 1500;
+const LAST_WORDS: usize = 1500;
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -28,33 +27,32 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, which may be bound to processors, with what it prints in `log`.
-    pub(super) fn start(name: &str, command: &Command, cpus: Option<&str>, log: &Path) -> Result<Self, BenchError> {
-        let mut bound = match cpus {
+    /// Starts `program`, which may be bound to processors, with what it prints in `log`.
+    pub(super) fn start(
+        name: &str,
+        program: &Path,
+        arguments: &[&str],
+        cpus: Option<&str>,
+        log: &Path,
+    ) -> Result<Self, BenchError> {
+        let mut command = match cpus {
             Some(cpus) => {
                 let mut bound = Command::new("taskset");
-                bound.args(["--cpu-list", cpus]).arg(command.get_program()).args(command.get_args());
+                bound.args(["--cpu-list", cpus]).arg(program);
                 bound
             }
-            None => {
-                let mut bound = Command::new(command.get_program());
-                bound.args(command.get_args());
-                bound
-            }
+            None => Command::new(program),
         };
-        for (key, value) in command.get_envs() {
-            value.map(|value| bound.env(key, value));
-        }
-        let words: Vec<_> =
-            std::iter::once(bound.get_program()).chain(bound.get_args()).map(|word| word.to_string_lossy()).collect();
-        let text = words.join(" ");
+        command.args(arguments);
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let failed = |source| BenchError::NotStarted { name: name.to_owned(), problem: format!("{text}: {source}") };
         let output = File::create(log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
         // In a group of its own: who stops the run with Ctrl-C does not stop its brokers before it is done with them.
-        bound.process_group(0).stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = bound.spawn().map_err(failed)?;
-        Ok(Self { name: name.to_owned(), command: text.clone(), child, log: log.to_owned() })
+        command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().map_err(failed)?;
+        Ok(Self { name: name.to_owned(), command: text, child, log: log.to_owned() })
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -100,27 +98,21 @@ impl Process {
 
     /// What it has printed.
     pub(super) fn output(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
     fn last_words(&self) -> String {
-        let mut text = Vec::new();
-        if let Ok(mut log) = File::open(&self.log) {
-            let size = log.metadata().map_or(0, |metadata| metadata.len());
-            let _ = log.seek(SeekFrom::Start(size.saturating_sub(LAST_WORDS)));
-            let _ = log.read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text).into_owned()
+        let output = self.output();
+        let from = output.ceil_char_boundary(output.len().saturating_sub(LAST_WORDS));
+        output.get(from..).unwrap_or_default().to_owned()
     }
 }
 
 impl Drop for Process {
     /// Asks it to stop, and makes it if it does not.
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-            && self.is_running()
-        {
-            let _ = kill_process(pid, Signal::TERM);
+        if self.is_running() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.is_running() && Instant::now() < deadline {

@@ -1,12 +1,11 @@
 //! Apache RocketMQ, as the script in `bench/peers/rocketmq` fetches and runs it: a name server, and a broker for each group.
 
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
-use super::{PeerSetup, folder, free_port, scripts};
+use super::{PeerSetup, free_port, scripts};
 use crate::error::BenchError;
 use crate::route::registered_brokers;
 use crate::scenario::{BrokerNeeds, Flush};
@@ -31,13 +30,11 @@ pub(super) fn start(
 ) -> Result<(Target, Vec<Process>), BenchError> {
     let script = scripts::rocketmq(setup.cache.as_deref())?;
     let run = |name: &str, arguments: &[&str], port: u16| {
-        let mut command = Command::new(&script);
-        command.args(arguments);
         let log = directory.join(format!("{name}.log"));
-        let mut process = Process::start(name, &command, setup.cpus.as_deref(), &log)?;
+        let mut process = Process::start(name, &script, arguments, setup.cpus.as_deref(), &log)?;
         process.wait_for_port(port, READY_WITHIN).map(|()| process)
     };
-    let (names, port) = (folder(directory, "names"), free_port(0)?);
+    let (names, port) = (directory.join("names"), free_port(0)?);
     let names = names.display().to_string();
     let name_server = run("namesrv", &["namesrv", version, &names, &port.to_string()], port)?;
     let address = format!("127.0.0.1:{port}");
@@ -48,7 +45,7 @@ pub(super) fn start(
     let mut processes = Vec::new();
     for number in 0..needs.groups {
         let name = format!("broker-{number}");
-        let (home, port) = (folder(directory, &name).display().to_string(), free_port(SPARE_PORTS)?);
+        let (home, port) = (directory.join(&name).display().to_string(), free_port(SPARE_PORTS)?);
         let named = format!("brokerName={name}");
         let arguments = ["broker", version, &home, &address, &port.to_string(), &named, flush];
         processes.push(run(&name, &arguments, port)?);

@@ -1,11 +1,10 @@
 //! Sluice: this very binary, everything in one process, or one process a broker group.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
+use super::PeerSetup;
 use super::process::Process;
-use super::{PeerSetup, folder};
 use crate::error::BenchError;
 use crate::scenario::{BrokerNeeds, Flush};
 use crate::target::Target;
@@ -21,14 +20,14 @@ pub(super) fn start(
         Flush::Async => "async",
         Flush::Sync => "sync",
     };
-    let data = |number: u32| folder(directory, &format!("data-{number}"));
+    let data = |number: u32| directory.join(format!("data-{number}"));
     if needs.groups == 1 {
         let arguments = ["serve".to_owned(), "--data".to_owned(), data(0).display().to_string()];
         let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &format!("storage.flush={flush}")];
         let (process, name_server) = run(setup, directory, "sluice", &arguments, &settings)?;
         return Ok((name_server.parse()?, vec![process]));
     }
-    let names = format!("storage.directory={}", folder(directory, "names").display());
+    let names = format!("storage.directory={}", directory.join("names").display());
     let (name_server, address) =
         run(setup, directory, "namesrv", &["namesrv".to_owned()], &["nameserver.port=0", "console.port=0", &names])?;
     let host = address.trim_start_matches("rocketmq://").to_owned();
@@ -58,13 +57,10 @@ fn run(
 ) -> Result<(Process, String), BenchError> {
     let binary = std::env::current_exe()
         .map_err(|source| BenchError::NotStarted { name: name.to_owned(), problem: source.to_string() })?;
-    let mut command = Command::new(binary);
-    command.args(arguments);
-    for setting in settings {
-        command.args(["--set", setting]);
-    }
+    let settings = settings.iter().flat_map(|&setting| ["--set", setting]);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).chain(settings).collect();
     let log = directory.join(format!("{name}.log"));
-    let mut process = Process::start(name, &command, setup.cpus.as_deref(), &log)?;
+    let mut process = Process::start(name, &binary, &arguments, setup.cpus.as_deref(), &log)?;
     let line = process.wait_until(READY_WITHIN, |process| {
         process.output().lines().find(|line| line.contains(" ready in ")).map(str::to_owned)
     })?;

@@ -177,7 +177,7 @@ fn run(scenarios: Vec<&'static Scenario>, common: &Common) -> Outcome {
     let comparison = comparison.map_err(|error| error.to_string())?;
     println!("{}", table(&comparison));
     if let Some(path) = &common.json {
-        comparison.write_json(&path.to_string_lossy()).map_err(|error| error.to_string())?;
+        write(path, &(comparison.json() + "\n"))?;
     }
     if let Some(path) = &common.csv {
         let text = comparison.csv().map_err(|error| format!("no CSV can be made: {error}"))?;
@@ -224,9 +224,7 @@ fn table(comparison: &Comparison) -> Table {
             let latency = typical.and_then(|one| one.latency_ms.as_ref());
             row.push(latency.map_or(String::new(), |latency| format!("{:.2}, {:.1}", latency.p99_9, latency.max)));
             if at > 0 {
-                let ratio =
-                    peer.ratio.map(|ratio| format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.min, ratio.max));
-                row.push(ratio.unwrap_or_default());
+                row.push(peer.ratio.map(|ratio| ratio.to_string()).unwrap_or_default());
             }
         }
         table.add_row(row);
