@@ -26,6 +26,7 @@ use serde::Serialize;
 pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
 pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
 
+use crate::begun::{self, Begun};
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::key_index::Shape;
@@ -140,9 +141,9 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     }
     // Documents first: what is added to queues meanwhile can only make their offsets right.
     let documents = Documents::read(disk, root, &mut findings);
-    let was_clean = !disk.exists(&root.join("abort"));
+    let was_clean = Begun::read(disk, root)?.is_none();
     if !was_clean && !options.live {
-        findings.add(Kind::NotStopped, "abort", None, "it is there");
+        findings.add(Kind::NotStopped, begun::NAME, None, "it is there");
     }
     let log_directory = log_directory(root, options.log_directory.as_deref());
     must_exist(disk, &log_directory)?;

@@ -10,6 +10,7 @@
 //! staged list, queue state, recent chunks.
 
 pub mod batch;
+mod begun;
 mod blocks;
 mod buffers;
 mod calendar;

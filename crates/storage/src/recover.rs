@@ -74,6 +74,8 @@ pub struct Recovery {
     pub entries_made_again: bool,
     /// Whether the last process stopped in good order.
     pub was_clean: bool,
+    /// Whether the machine has run on since the last process began: all it wrote is there, synced or not.
+    pub runs_on: bool,
 }
 
 pub(crate) type Queues = HashMap<(TopicName, QueueId), Arc<QueueIndex>>;
@@ -198,6 +200,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
     pub(crate) rules: &'a ReplayRules,
+    /// Entries of all queues that may stay in memory: what lies in their files in place of them must do no harm.
+    pub(crate) gathered_entries: u64,
     pub(crate) key_index: Option<&'a KeyIndex>,
     pub(crate) queues: &'a mut Queues,
     pub(crate) new_queue: &'a dyn Fn(&TopicName, QueueId) -> Arc<QueueIndex>,
@@ -223,18 +227,23 @@ impl Replay<'_> {
             let from = segment.base().max(self.start.0);
             let (reached, is_full) = self.run_segment(segment, from)?;
             end = LogOffset(reached);
-            // Entries of one segment at a time are kept in memory. At the end none is: a power cut may have left a later file of a
-            // queue and not the one before it.
-            let mut queues: Vec<_> =
-                self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
-            sort(&mut queues);
-            queues.iter().try_for_each(|queue| queue.flush(0))?;
+            self.flush_if_many()?;
             self.tell(reached);
             if !is_full {
                 break;
             }
         }
         Ok(end)
+    }
+
+    /// Writes entries into files where more have gathered than are to be kept in memory.
+    fn flush_if_many(&self) -> Result<(), StorageError> {
+        let mut queues: Vec<_> = self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
+        if queues.iter().map(|queue| queue.unflushed_count()).sum::<u64>() <= self.gathered_entries {
+            return Ok(());
+        }
+        sort(&mut queues);
+        queues.iter().try_for_each(|queue| queue.flush(0))
     }
 
     /// Says that everything below `reached` was read.

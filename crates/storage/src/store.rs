@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::batch::{AppendBatch, Appended};
+use crate::begun::Begun;
 use crate::commit_log::CommitLog;
 use crate::damage::problem_of_listed;
 use crate::disk::{DirectoryLock, Disk};
@@ -431,7 +432,7 @@ impl Store {
     pub fn close(&self) -> Result<(), StorageError> {
         self.write_staged()?;
         self.checkpoint()?;
-        self.options.disk.remove_file(&self.options.directory.join("abort"))
+        Begun::remove(&self.options.disk, &self.options.directory)
     }
 }
 

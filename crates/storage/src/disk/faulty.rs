@@ -338,6 +338,10 @@ impl FileSystem for FaultyDisk {
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
         self.0.memory.usage(path)
     }
+
+    fn boot(&self) -> io::Result<String> {
+        self.0.memory.boot()
+    }
 }
 
 #[derive(Debug)]

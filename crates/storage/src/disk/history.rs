@@ -233,6 +233,6 @@ impl Image {
                 names.insert(path, node);
             }
         }
-        before.with_names(names)
+        before.after_power_cut(names)
     }
 }

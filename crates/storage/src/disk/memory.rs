@@ -25,11 +25,13 @@ struct Tree {
     files_made: u64,
     now_ms: u64,
     capacity: u64,
+    /// Power cuts before this run.
+    boots: u64,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { names: BTreeMap::new(), files_made: 0, now_ms: 0, capacity: 1 << 40 }
+        Self { names: BTreeMap::new(), files_made: 0, now_ms: 0, capacity: 1 << 40, boots: 0 }
     }
 }
 
@@ -102,11 +104,12 @@ impl MemoryDisk {
         self.0.lock().names.clone()
     }
 
-    /// Another disk with other files, but of the same time and size.
-    pub(super) fn with_names(&self, names: BTreeMap<PathBuf, Node>) -> Self {
+    /// Another disk of the same time and size, with what a power cut left.
+    pub(super) fn after_power_cut(&self, names: BTreeMap<PathBuf, Node>) -> Self {
+        let tree = self.0.lock();
         let numbers = names.values().map(|node| if let Node::File(contents) = node { contents.number } else { 0 });
         let files_made = numbers.max().unwrap_or_default();
-        Self(Arc::new(Mutex::new(Tree { names, files_made, ..*self.0.lock() })))
+        Self(Arc::new(Mutex::new(Tree { names, files_made, boots: tree.boots + 1, ..*tree })))
     }
 
     /// Opens a file. Also tells whether it was made.
@@ -257,6 +260,10 @@ impl FileSystem for MemoryDisk {
         let tree = self.0.lock();
         let used = tree.used();
         Ok((used, tree.capacity.max(used)))
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        Ok(self.0.lock().boots.to_string())
     }
 }
 

@@ -74,6 +74,8 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn sync_everything(&self, path: &Path) -> io::Result<()>;
     /// Bytes used on the disk of `path`, and bytes there are for this user (used and free).
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)>;
+    /// Names the machine's run: for as long as it lasts, what was written can be read, synced or not.
+    fn boot(&self) -> io::Result<String>;
     /// Runs `jobs` to their ends: one after the other, or as many at a time as the disk does well.
     fn run_all(&self, jobs: Vec<Job<'_>>) {
         jobs.into_iter().for_each(|job| job());
@@ -304,6 +306,12 @@ impl Disk {
     /// Puts everything on the disk that was written to the disk of `path`, whoever wrote it.
     pub fn sync_everything(&self, path: &Path) -> Result<(), StorageError> {
         self.0.sync_everything(path).map_err(StorageError::io("sync the disk of", path))
+    }
+
+    /// Names the machine's run: for as long as it lasts, what was written can be read, synced or not. `None` if that cannot be
+    /// told.
+    pub fn boot(&self) -> Option<String> {
+        self.0.boot().ok().filter(|boot| !boot.is_empty())
     }
 
     /// Runs `jobs`, which read this disk, to their ends, in any order.

@@ -13,6 +13,9 @@ use rustix::io::ReadWriteFlags;
 
 use super::{FileHandle, FileState, FileSystem, Job, Opening};
 
+/// Where Linux names its run: other after every start of the machine.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
 /// Reads a disk does well at once.
 const READS_AT_ONCE: usize = 16;
 
@@ -93,6 +96,10 @@ impl FileSystem for RealDisk {
         let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
         let free = figures.f_bavail.saturating_mul(figures.f_frsize);
         Ok((used, used.saturating_add(free)))
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        Ok(fs::read_to_string(BOOT)?.trim().to_owned())
     }
 }
 

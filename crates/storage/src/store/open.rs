@@ -9,6 +9,7 @@ use base::{LogOffset, QueueId, TopicName};
 use parking_lot::{Mutex, RwLock};
 
 use super::{Options, Store, new_queue_at};
+use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
 use crate::cut;
@@ -30,7 +31,12 @@ impl Store {
         let root = options.directory.clone();
         let disk = options.disk.clone();
         let lock = disk.lock_directory(&root)?;
-        let mut recovery = Recovery { was_clean: !disk.exists(&root.join("abort")), ..Recovery::default() };
+        let begun = Begun::read(&disk, &root)?;
+        let mut recovery = Recovery {
+            was_clean: begun.is_none(),
+            runs_on: begun.is_some_and(|begun| begun.runs_on(&disk)),
+            ..Recovery::default()
+        };
         let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
         disk.create_directory(&log_directory)?;
         let checkpoint = Checkpoint::read(&disk, &root)?;
@@ -77,8 +83,7 @@ impl Store {
         }
         // Without room for more it still serves what there is.
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
-        disk.replace_file(&root.join("abort"), format!("{}\n", std::process::id()).as_bytes())?;
-        disk.remove_file(&root.join("abort.bak"))?;
+        Begun::write(disk, root)?;
         if checkpoint.durable.is_none() {
             // From the first moment on, what is found after a crash is to be compared with something.
             self.checkpoint()?;
@@ -146,6 +151,8 @@ fn recover_indexes(
             delay_levels_ms: options.delay_levels_ms.clone(),
             record_checksums: options.record_checksums,
         },
+        // A power cut may have left, in the files, other entries in their place, or a later file and not the one before it.
+        gathered_entries: if recovery.runs_on { options.gathered_entries } else { 0 },
         key_index: key_index.as_ref(),
         queues: &mut queues,
         new_queue: &new_queue,

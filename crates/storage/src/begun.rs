@@ -1,0 +1,46 @@
+//! The file `abort`: there from the moment a store is opened until it was closed in good order.
+//!
+//! Its name is RocketMQ's, whose brokers look whether it is there, and write the number of their process into it. Below that,
+//! Sluice names the machine's run: whoever finds the same after a crash knows that the process was killed and no power cut.
+
+use std::path::Path;
+
+use crate::disk::Disk;
+use crate::error::StorageError;
+
+pub(crate) const NAME: &str = "abort";
+
+/// What a process that did not stop in good order left.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The machine's run, if it was named.
+    boot: Option<String>,
+}
+
+impl Begun {
+    /// What there is in `root`; nothing after an orderly stop.
+    pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Option<Self>, StorageError> {
+        let found = disk.read_file(&root.join(NAME))?;
+        Ok(found.map(|bytes| {
+            let boot = bytes.split(|&byte| byte == b'\n').nth(1).filter(|line| !line.is_empty());
+            Self { boot: boot.map(|line| String::from_utf8_lossy(line).into_owned()) }
+        }))
+    }
+
+    /// Whether the machine has run on since: all that was written is there, synced or not.
+    pub(crate) fn runs_on(&self, disk: &Disk) -> bool {
+        self.boot.is_some() && self.boot == disk.boot()
+    }
+
+    /// From here on an unclean stop leaves its sign.
+    pub(crate) fn write(disk: &Disk, root: &Path) -> Result<(), StorageError> {
+        let text = format!("{}\n{}\n", std::process::id(), disk.boot().unwrap_or_default());
+        disk.replace_file(&root.join(NAME), text.as_bytes())?;
+        disk.remove_file(&root.join(format!("{NAME}.bak")))
+    }
+
+    /// The store was closed in good order.
+    pub(crate) fn remove(disk: &Disk, root: &Path) -> Result<(), StorageError> {
+        disk.remove_file(&root.join(NAME))
+    }
+}
