@@ -1,11 +1,12 @@
 //! `sluice bench compare`: brokers are started, taken through scenarios in turn, and gone afterwards; reports say what was measured.
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use conformance::process::Process;
-use conformance::sluice::binary;
+use conformance::sluice::{Setup, binary};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ fn bench(arguments: &[&str], work: &Path) -> Command {
 /// Sluice beside itself: both are there on every machine, and equal.
 const COMPARE: [&str; 7] = ["compare", "sync-send", "--with", "sluice", "--quick", "--rounds", "1"];
 
-fn run(mut command: Command) -> Output {
+fn run(command: &mut Command) -> Output {
     command.output().expect("the binary is built: cargo build --release --bin sluice")
 }
 
@@ -39,7 +40,7 @@ fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() 
     std::fs::create_dir(&work).expect("directory");
     let mut command = bench(&COMPARE, &work);
     command.arg("--json").arg(&json).arg("--html").arg(&html).arg("--csv").arg(&csv);
-    let output = run(command);
+    let output = run(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
     assert_eq!(report["schema"], "sluice-bench-comparison/1");
@@ -87,19 +88,41 @@ fn ctrl_c_ends_the_step_under_way_and_reports_what_there_is() {
 fn what_cannot_be_run_is_told_before_anything_is_started() {
     let scratch = tempfile::tempdir().expect("directory");
     let said = |arguments: &[&str]| {
-        let output = run(bench(arguments, scratch.path()));
+        let output = run(&mut bench(arguments, scratch.path()));
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert!(said(&["compare", "sinc-send"]).contains("the nearest are sync-send"));
     assert!(said(&["compare", "sync-send", "--with", "rabbit"]).contains("not one of sluice, rocketmq"));
     assert!(said(&["compare", "sync-send", "--with", "rocketmq:1.0"]).contains("there is no rocketmq 1.0 here"));
+    assert!(said(&["compare", "sync-send", "--with", "kafka"]).contains("no load can be made for kafka yet"));
     assert!(
         said(&["compare", "sync-send", "--html", "/nowhere/page.html"])
             .contains("/nowhere/page.html cannot be written")
     );
     assert!(said(&["compare", "sync-send", "--rounds", "0"]).contains("measures nothing"));
+    assert!(said(&["compare", "sync-send", "--duration", "10"]).contains("as in 90s, 15m or 10h"));
+    assert!(said(&["compare", "sync-send", "--cpus", "0-1023"]).contains("leaves no processor"));
+    assert!(said(&["run", "sync-send", "--target", "rocketmq"]).contains("there is no KIND:// in front"));
+    assert!(said(&["run", "sync-send", "--target", "rocketmq://127.0.0.1:1"]).contains("is it running there"));
     assert!(is_tidy(scratch.path()));
+}
+
+#[test]
+fn a_broker_that_runs_already_is_taken_through_a_scenario_and_left_running() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
+    std::fs::create_dir(&work).expect("directory");
+    let broker = Setup::serve(&scratch.path().join("data")).start();
+    let target = format!("rocketmq://{}", broker.name_server);
+    let mut command = bench(&["run", "connection-storm", "--target", &target, "--quick", "--rounds", "1"], &work);
+    let output = run(command.arg("--json").arg(&json));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = report(&json);
+    let opened = |step: &Value| step["peers"][0]["rounds"][0]["messages"].as_u64().expect("connections");
+    let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
+    assert_eq!(steps.iter().map(opened).collect::<Vec<_>>(), [100, 1_000, 5_000]);
+    assert!(TcpStream::connect(&broker.broker).is_ok());
 }
 
 #[test]

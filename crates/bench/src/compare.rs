@@ -47,6 +47,7 @@ const LIMIT_SECONDS: f64 = 1.0;
 
 /// Compares; what was asked to stop gives what it has.
 pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Comparison, BenchError> {
+    options.peers.iter().try_for_each(Peer::check)?;
     let machine = Machine::describe();
     let limit = measure_limit(&options.setup)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
@@ -110,7 +111,7 @@ impl Run<'_> {
             self.sink.starting(peer);
             let cluster = peer.start(needs, &self.options.setup)?;
             self.commands.extend(cluster.commands());
-            let stage = Stage::new(cluster.target.clone(), cluster.broker_pids());
+            let stage = Stage::new(cluster.target()?, cluster.broker_pids());
             self.stages.push((cluster, stage));
         }
         self.needs = Some(needs);

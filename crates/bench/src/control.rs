@@ -77,13 +77,34 @@ impl Control {
         &self.address
     }
 
+    /// Waits no longer than this for what is asked from here on.
+    pub fn answer_within(&self, limit: Duration) -> Result<(), BenchError> {
+        let unreachable = |source| BenchError::Unreachable { role: "broker", address: self.address.clone(), source };
+        self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1)))).map_err(unreachable)
+    }
+
+    /// The connection by itself.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Asks, and waits for the answer whatever its code.
     pub fn ask<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, BenchError> {
+        self.ask_with(code, header, &[])
+    }
+
+    /// As `ask`, with a body.
+    pub fn ask_with<'h>(
+        &mut self,
+        code: i32,
+        header: &impl TypedHeader<'h>,
+        body: &[u8],
+    ) -> Result<Answer, BenchError> {
         let opaque = self.next_opaque;
         self.next_opaque += 1;
         let mut out = BytesMut::new();
         let head = Header { code, language: Language::RUST, version: CLIENT_VERSION, opaque, flag: 0, remark: None };
-        encode(&mut out, Form::Json, &head, |sink| header.encode(sink), &[]);
+        encode(&mut out, Form::Json, &head, |sink| header.encode(sink), body);
         self.stream.write_all(&out).map_err(|error| self.lost(&error))?;
         loop {
             while let Some(size) = frame_len(&self.input).map_err(|source| self.not_rocketmq(source))? {
@@ -123,7 +144,7 @@ impl Control {
 
     fn lost(&self, error: &io::Error) -> BenchError {
         let problem = match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
             ErrorKind::UnexpectedEof => "it was closed at the other end".to_owned(),
             _ => error.to_string(),
         };

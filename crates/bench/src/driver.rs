@@ -1,12 +1,18 @@
 //! What a protocol's load generator can do. A target's kind says which; scenarios know no protocol.
 
+use std::net::TcpStream;
+
 use crate::error::BenchError;
 use crate::options::{ConsumeOptions, SendOptions, VisibleOptions};
 use crate::progress::ProgressSink;
 use crate::report::{ConsumeReport, SendReport};
 use crate::run_visible::VisibleReport;
 use crate::target::Target;
-use crate::{run_consume, run_send, run_visible};
+use crate::{run_connect, run_consume, run_send, run_visible};
+
+/// Connections that are open until this is dropped.
+#[derive(Debug, Default)]
+pub struct Held(pub(crate) Vec<TcpStream>);
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
 pub trait Driver: Sync {
@@ -18,6 +24,10 @@ pub trait Driver: Sync {
     fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError>;
     /// Sends and consumes at once.
     fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError>;
+    /// Opens `connections`, `threads` at a time, with a first send on each.
+    fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
+    /// The same, to keep them.
+    fn hold(&self, options: &SendOptions) -> Result<Held, BenchError>;
 }
 
 /// RocketMQ's remoting protocol.
@@ -39,6 +49,14 @@ impl Driver for RocketMq {
 
     fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
         run_visible::visible(options, sink)
+    }
+
+    fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        run_connect::connect(options, sink)
+    }
+
+    fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
+        run_connect::hold(options)
     }
 }
 

@@ -37,6 +37,11 @@ pub enum BenchError {
         /// What happened, and its last words.
         problem: String,
     },
+    /// The load generator does not speak a broker's protocol.
+    NotSpoken {
+        /// Which broker.
+        peer: &'static str,
+    },
     /// A broker of a comparison ended.
     Died {
         /// Which.
@@ -121,6 +126,11 @@ impl fmt::Display for BenchError {
                 near.join(", ")
             ),
             Self::NotStarted { name, problem } => write!(f, "{name} could not be started: {problem}"),
+            Self::NotSpoken { peer } => write!(
+                f,
+                "no load can be made for {peer} yet: sluice bench speaks RocketMQ's protocol alone; sluice bench peers up \
+                 {peer} starts one for other tools"
+            ),
             Self::Died { name } => write!(f, "{name} ended during the run; its log may say why"),
             Self::Unreachable { role, address, source } => write!(
                 f,

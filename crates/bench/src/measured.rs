@@ -3,13 +3,15 @@
 use serde::Serialize;
 
 use crate::latency::LatencySummary;
-use crate::process::BrokerUsage;
 use crate::progress::Second;
 use crate::report::{ConsumeReport, GeneratorUsage, SendReport};
 use crate::run_visible::VisibleReport;
+use crate::supervisor::Observed;
 
-/// A generator thread that is at work for more than this share of the time may be what limited the rate.
-const BUSY_PERCENT: f64 = 90.0;
+/// A rate over fewer seconds says nothing of how it goes on.
+const DRIFT_SECONDS_MIN: usize = 6;
+/// A rate that changes by more than this from the first to the second half is not that of a steady state.
+const DRIFT_PERCENT: f64 = 15.0;
 const MILLION: f64 = 1e6;
 
 /// Figures of one round.
@@ -23,6 +25,8 @@ pub struct Measured {
     pub messages_per_second: f64,
     /// Sends that went well; nothing where nothing was sent.
     pub success_percent: Option<f64>,
+    /// Most the machine was late to wake a thread that wanted nothing else: latencies of that length say nothing of the broker.
+    pub machine_pause_max_ms: Option<f64>,
     /// What `latency_ms` is the time of.
     pub latency_of: &'static str,
     /// Latencies in milliseconds.
@@ -35,6 +39,8 @@ pub struct Measured {
     pub broker_written_mib: Option<f64>,
     /// How busy the generator's threads were, 100 being all the time.
     pub generator_percent: f64,
+    /// How much faster the second half was than the first, in percent; nothing for runs of a few seconds.
+    pub drift_percent: Option<f64>,
     /// Whether the generator may have been what limited the rate.
     pub generator_was_limit: bool,
     /// What the broker did that no broker may do, and what went wrong otherwise.
@@ -58,7 +64,6 @@ impl Measured {
         if totals.unsent > 0 {
             problems.push(format!("{} sends were due and found no room", totals.unsent));
         }
-        let load_seconds = totals.seconds + report.options.warm_up_seconds;
         Self {
             messages: totals.ok,
             seconds: totals.seconds,
@@ -67,9 +72,18 @@ impl Measured {
             latency_of: "round trip",
             latency_ms: report.round_trip_ms,
             problems,
-            series: report.series,
-            ..Self::used(report.broker.as_ref(), &report.generator, load_seconds, totals.ok)
+            ..Self::used(report.observed, &report.generator, totals.ok)
         }
+    }
+
+    /// Of opening connections: each counts as a message.
+    pub(crate) fn of_connect(report: SendReport) -> Self {
+        Self { latency_of: "connecting to the first answer", ..Self::of_send(report) }
+    }
+
+    /// Whether the rate was still rising or falling, if that can be told.
+    pub(crate) fn is_unsteady(&self) -> bool {
+        self.drift_percent.is_some_and(|drift| drift.abs() > DRIFT_PERCENT)
     }
 
     /// Of reading a backlog of `backlog` messages.
@@ -91,8 +105,7 @@ impl Measured {
             latency_of: "",
             latency_ms: None,
             problems,
-            series: report.series,
-            ..Self::used(report.broker.as_ref(), &report.generator, totals.seconds, totals.messages)
+            ..Self::used(report.observed, &report.generator, totals.messages)
         }
     }
 
@@ -108,11 +121,8 @@ impl Measured {
         if report.send.totals.unanswered > 0 {
             problems.push(format!("{} sends were never answered", report.send.totals.unanswered));
         }
-        let load_seconds = totals.seconds + report.send.options.warm_up_seconds;
-        let busiest = [&report.send.generator, &report.consume.generator]
-            .into_iter()
-            .max_by(|one, other| busy_percent(one, load_seconds).total_cmp(&busy_percent(other, load_seconds)));
-        let generator = busiest.unwrap_or(&report.send.generator);
+        let (sender, reader) = (&report.send.generator, &report.consume.generator);
+        let busiest = if sender.busy_percent > reader.busy_percent { sender } else { reader };
         Self {
             messages: totals.messages,
             seconds: totals.seconds,
@@ -121,18 +131,18 @@ impl Measured {
             latency_of: "due to arrival",
             latency_ms: report.due_to_consume_ms,
             problems,
-            series: report.consume.series,
-            ..Self::used(report.consume.broker.as_ref(), generator, load_seconds, totals.messages)
+            ..Self::used(report.consume.observed, busiest, totals.messages)
         }
     }
 
-    fn used(broker: Option<&BrokerUsage>, generator: &GeneratorUsage, seconds: f64, messages: u64) -> Self {
-        let generator_percent = busy_percent(generator, seconds);
+    fn used(observed: Observed, generator: &GeneratorUsage, messages: u64) -> Self {
+        let broker = observed.broker.as_ref();
         Self {
             messages,
-            seconds,
+            seconds: 0.0,
             messages_per_second: 0.0,
             success_percent: None,
+            machine_pause_max_ms: observed.machine_pauses_ms.as_ref().map(|pauses| pauses.max),
             latency_of: "",
             latency_ms: None,
             broker_cpu_seconds_per_million: broker
@@ -140,19 +150,43 @@ impl Measured {
                 .map(|broker| broker.cpu_seconds * MILLION / messages as f64),
             broker_resident_max_mib: broker.map(|broker| broker.resident_max_mib),
             broker_written_mib: broker.and_then(|broker| broker.written_mib),
-            generator_percent,
-            generator_was_limit: generator_percent > BUSY_PERCENT,
+            generator_percent: generator.busy_percent,
+            drift_percent: drift_percent(&observed.series),
+            generator_was_limit: generator.was_limit(),
             problems: Vec::new(),
-            series: Vec::new(),
+            series: observed.series,
         }
     }
 }
 
-fn busy_percent(generator: &GeneratorUsage, seconds: f64) -> f64 {
-    let available = seconds * generator.threads.max(1) as f64;
-    if available > 0.0 { generator.cpu_seconds / available * 100.0 } else { 0.0 }
+/// How much faster the second half was than the first. The last second may be a part of one.
+fn drift_percent(series: &[Second]) -> Option<f64> {
+    let rates: Vec<_> = series.iter().filter(|one| !one.warm_up).map(|one| one.messages_per_second).collect();
+    let (first, rest) = rates.split_at_checked(rates.len().saturating_sub(1) / 2)?;
+    let second = rest.get(..first.len())?;
+    let (first, second): (f64, f64) = (first.iter().sum(), second.iter().sum());
+    (rates.len() > DRIFT_SECONDS_MIN && first > 0.0).then(|| (second / first - 1.0) * 100.0)
 }
 
 fn wrong_order(totals: &crate::report::ConsumeTotals) -> Option<String> {
     (totals.out_of_order > 0).then(|| format!("{} messages came out of their queue's order", totals.out_of_order))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(rates: &[f64]) -> Vec<Second> {
+        let warm_up = Second { warm_up: true, messages_per_second: 1e9, ..Second::default() };
+        let second = |&messages_per_second| Second { messages_per_second, ..Second::default() };
+        std::iter::once(warm_up).chain(rates.iter().map(second)).collect()
+    }
+
+    #[test]
+    fn a_rate_that_falls_away_is_told_and_a_short_run_is_not_judged() {
+        // The last second is a part of one.
+        assert_eq!(drift_percent(&seconds(&[100.0, 100.0, 100.0, 50.0, 50.0, 50.0, 3.0])), Some(-50.0));
+        assert_eq!(drift_percent(&seconds(&[100.0; 8])), Some(0.0));
+        assert_eq!(drift_percent(&seconds(&[100.0, 50.0])), None);
+    }
 }

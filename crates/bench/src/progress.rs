@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 /// One second of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Second {
     /// Seconds since the load began, at the end of this one.
     pub at_seconds: f64,
@@ -24,6 +24,8 @@ pub struct Second {
     pub latency_mean_ms: Option<f64>,
     /// Largest latency in milliseconds.
     pub latency_max_ms: Option<f64>,
+    /// Most the machine was late to wake a thread that wanted nothing else.
+    pub machine_pause_max_ms: f64,
     /// CPU the broker used, 100 being one whole core.
     pub broker_cpu_percent: Option<f64>,
     /// Resident memory of the broker.

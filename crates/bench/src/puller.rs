@@ -11,7 +11,7 @@ use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
 use crate::options::ConsumeOptions;
 use crate::pull_lane::{PullLane, PullObserver, PullTerms, QueueCursor};
-use crate::tally::PullTally;
+use crate::tally::{PullTally, remark_of};
 use crate::unique_key::TailNumbers;
 
 /// Longest wait: how soon a stop is noticed.
@@ -107,7 +107,7 @@ impl PullObserver for Observer<'_> {
     fn refused(&mut self, code: i32, frame: &[u8]) {
         self.beat.refused += 1;
         if self.measuring {
-            self.tally.refusals.record(code, 1, frame);
+            self.tally.refusals.record(code, 1, || remark_of(frame));
         }
     }
 

@@ -11,14 +11,15 @@ use crate::error::BenchError;
 use crate::latency::{Latency, LatencySummary};
 use crate::machine::Machine;
 use crate::options::{ConsumeOptions, LimitOptions, SendOptions};
-use crate::process::BrokerUsage;
-use crate::progress::Second;
 use crate::route::BrokerTopics;
 use crate::run_consume::RunEnd;
+use crate::supervisor::Observed;
 use crate::table;
 use crate::tally::{PullTally, Refusals, SendTally};
 
 const MEGABYTE: f64 = 1e6;
+/// A generator whose threads are at work for more than this share of the time may be what limits a rate.
+const BUSY_PERCENT: f64 = 90.0;
 
 /// What the load generator itself used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,6 +30,15 @@ pub struct GeneratorUsage {
     pub cpu_seconds: f64,
     /// CPU time for one message.
     pub cpu_ns_per_message: f64,
+    /// How busy its threads were, 100 being all the time.
+    pub busy_percent: f64,
+}
+
+impl GeneratorUsage {
+    /// Whether it may have been what limited the rate.
+    pub fn was_limit(&self) -> bool {
+        self.busy_percent > BUSY_PERCENT
+    }
 }
 
 /// Messages (or pulls) refused with one code.
@@ -90,12 +100,11 @@ pub struct SendReport {
     pub refusals: Vec<RefusedCode>,
     /// The generator itself.
     pub generator: GeneratorUsage,
-    /// The broker's process.
-    pub broker: Option<BrokerUsage>,
+    /// The broker's process and the machine, second by second.
+    #[serde(flatten)]
+    pub observed: Observed,
     /// Connections that broke, and why.
     pub faults: Vec<String>,
-    /// Second by second.
-    pub series: Vec<Second>,
 }
 
 /// What came of consuming. The warm-up is not in it.
@@ -147,12 +156,11 @@ pub struct ConsumeReport {
     pub refusals: Vec<RefusedCode>,
     /// The generator itself.
     pub generator: GeneratorUsage,
-    /// The broker's process.
-    pub broker: Option<BrokerUsage>,
+    /// The broker's process and the machine, second by second.
+    #[serde(flatten)]
+    pub observed: Observed,
     /// Connections that broke or queues that were given up, and why.
     pub faults: Vec<String>,
-    /// Second by second.
-    pub series: Vec<Second>,
 }
 
 /// One thing the machine was asked to do for a while, as fast as it can.
@@ -246,10 +254,10 @@ impl SendReport {
         threads: usize,
         brokers: &[BrokerTopics],
         tally: SendTally,
-        series: Vec<Second>,
-        broker: Option<BrokerUsage>,
+        observed: Observed,
     ) -> Self {
         let seconds = ns_to_seconds(tally.last_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
+        let load_seconds = seconds + options.warm_up_seconds;
         let counted = if options.one_way { tally.sent } else { tally.ok };
         let messages_per_second = rate(counted, seconds);
         let success = (!options.one_way && tally.sent > 0).then(|| tally.ok as f64 * 100.0 / tally.sent as f64);
@@ -274,10 +282,9 @@ impl SendReport {
             totals,
             round_trip_ms: tally.latency.summary(),
             refusals: by_code(&tally.refusals),
-            generator: usage(threads, tally.cpu_ns, tally.sent_in_all),
-            broker,
+            generator: usage(threads, tally.cpu_ns, tally.sent_in_all, load_seconds),
+            observed,
             faults: grouped(tally.faults),
-            series,
         }
     }
 
@@ -304,13 +311,13 @@ impl ConsumeReport {
         run: &RunEnd,
         brokers: &[BrokerTopics],
         tally: PullTally,
-        series: Vec<Second>,
-        broker: Option<BrokerUsage>,
+        observed: Observed,
     ) -> Self {
         let start_ns = seconds_to_ns(options.warm_up_seconds);
         let limit_ns = options.seconds.map_or(u64::MAX, |seconds| start_ns + seconds_to_ns(seconds));
         let end_ns = if run.end_ns >= limit_ns { limit_ns } else { tally.last_ns };
         let seconds = ns_to_seconds(end_ns.saturating_sub(start_ns));
+        let load_seconds = seconds + options.warm_up_seconds;
         let totals = ConsumeTotals {
             messages: tally.messages,
             body_bytes: tally.body_bytes,
@@ -333,10 +340,9 @@ impl ConsumeReport {
             born_to_consume_ms: tally.born_to_consume.summary(),
             store_to_consume_ms: tally.store_to_consume.summary(),
             refusals: by_code(&tally.refusals),
-            generator: usage(run.threads, tally.cpu_ns, tally.messages_in_all),
-            broker,
+            generator: usage(run.threads, tally.cpu_ns, tally.messages_in_all, load_seconds),
+            observed,
             faults: grouped(tally.faults),
-            series,
         }
     }
 
@@ -389,9 +395,11 @@ fn grouped(faults: Vec<String>) -> Vec<String> {
     counts.into_iter().map(text).collect()
 }
 
-fn usage(threads: usize, cpu_ns: u64, messages: u64) -> GeneratorUsage {
+fn usage(threads: usize, cpu_ns: u64, messages: u64, seconds: f64) -> GeneratorUsage {
     let cpu_ns_per_message = if messages > 0 { cpu_ns as f64 / messages as f64 } else { 0.0 };
-    GeneratorUsage { threads, cpu_seconds: ns_to_seconds(cpu_ns), cpu_ns_per_message }
+    let (cpu_seconds, available) = (ns_to_seconds(cpu_ns), seconds * threads.max(1) as f64);
+    let busy_percent = if available > 0.0 { cpu_seconds / available * 100.0 } else { 0.0 };
+    GeneratorUsage { threads, cpu_seconds, cpu_ns_per_message, busy_percent }
 }
 
 pub fn to_json(report: &impl Serialize) -> String {

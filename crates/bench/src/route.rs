@@ -222,6 +222,14 @@ fn masters(name_server: &mut Control) -> Result<Vec<String>, BenchError> {
     Ok(cluster.broker_addr_table.values().filter_map(|broker| address_of(broker, Access::Write)).collect())
 }
 
+/// Whether somebody listens there.
+pub fn check_reachable(target: &Target) -> Result<(), BenchError> {
+    match target {
+        Target::NameServer(addresses) => first_reachable(addresses).map(drop),
+        Target::Broker(address) => Control::open("broker", address).map(drop),
+    }
+}
+
 /// How many masters the name server at `address` serves topics from.
 pub fn registered_brokers(address: &str) -> Result<usize, BenchError> {
     let mut name_server = Control::open("name server", address)?;

@@ -53,7 +53,7 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
         }
     }
     let run = RunEnd { threads, end_ns };
-    Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.series, watched.broker))
+    Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.observed))
 }
 
 /// A consumer for each thread's share of the connections.

@@ -1,4 +1,5 @@
-//! What the machine can do without a broker: the least that a broker must do for each message, done by nothing else.
+//! What the machine can do without a broker: the least that a broker must do for each message, done by nothing else; and for how
+//! long it leaves a thread waiting.
 //!
 //! Each is done for a while by one thread as fast as it can; the socket has a second thread at its other end, as a sender is.
 
@@ -14,6 +15,7 @@ use crate::error::BenchError;
 use crate::latency::Latency;
 use crate::machine::Machine;
 use crate::options::LimitOptions;
+use crate::pauses;
 use crate::report::{LimitReport, Measure};
 use crate::scratch::{FILE_SIZE, Scratch, in_directory};
 
@@ -66,8 +68,16 @@ fn limit_with(options: LimitOptions, file_size: u64) -> Result<LimitReport, Benc
         sync("write 4 KiB + fdatasync", 4 * KIB),
         sync("write 64 KiB + fdatasync", 64 * KIB),
     ];
-    let measures = measures.into_iter().collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    let mut measures = measures.into_iter().collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    measures.push(pauses(options.seconds));
     Ok(LimitReport::new(options, machine, measures))
+}
+
+/// How late a thread is woken that wants nothing else, while every processor is at work.
+fn pauses(seconds: f64) -> Measure {
+    let (latency, wall_ns) = pauses::while_busy(seconds_to_ns(seconds));
+    let sleeps = latency.summary().map_or(0, |summary| summary.count);
+    Measure::new("late to wake, all busy", 0, (sleeps, 0), (wall_ns, 0), 0.0, &latency)
 }
 
 /// Fills a file and drops it. A virtual machine's host gives memory when it is first touched: what comes next finds memory
@@ -156,10 +166,11 @@ mod tests {
     fn every_limit_is_measured_and_shown() {
         let options = LimitOptions { data: std::env::temp_dir(), seconds: 0.02 };
         let report = limit_with(options, 4 << 20).expect("measures");
-        assert_eq!(report.measures.len(), 5);
+        assert_eq!(report.measures.len(), 6);
         let table = report.table();
         for measure in &report.measures {
-            assert!(measure.operations > 0 && measure.bytes > 0 && measure.seconds >= 0.02, "{measure:?}");
+            assert!(measure.operations > 0 && measure.seconds >= 0.02, "{measure:?}");
+            assert_eq!(measure.bytes > 0, measure.block_bytes > 0, "{measure:?}");
             assert!(measure.bytes <= measure.operations * measure.block_bytes as u64, "{measure:?}");
             assert!(table.contains(measure.name), "{table}");
         }

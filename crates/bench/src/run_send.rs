@@ -44,7 +44,7 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     for part in watched.parts {
         tally.add(part);
     }
-    Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.series, watched.broker))
+    Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.observed))
 }
 
 /// The brokers of the topics that are sent to.

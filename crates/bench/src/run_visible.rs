@@ -19,7 +19,7 @@ use crate::puller::QueuePosition;
 use crate::report::{ConsumeReport, SendReport, to_json, write};
 use crate::run_consume::{self, RunEnd, pullers};
 use crate::run_send::{self, senders};
-use crate::supervisor::{Supervisor, check_broker};
+use crate::supervisor::{Observed, Supervisor, check_broker};
 use crate::table;
 use crate::tally::{PullTally, SendTally};
 
@@ -104,8 +104,8 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         due_to_consume_ms: pulled.due_to_consume.summary(),
         before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
         unmatched: pulled.unmatched,
-        send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Vec::new(), None),
-        consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.series, watched.broker),
+        send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Observed::default()),
+        consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.observed),
     })
 }
 

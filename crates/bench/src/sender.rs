@@ -14,7 +14,7 @@ use crate::live::{Beat, Live};
 use crate::options::SendOptions;
 use crate::reply;
 use crate::schedule::Schedule;
-use crate::tally::SendTally;
+use crate::tally::{SendTally, remark_of};
 use crate::template::Template;
 use crate::unique_key::{Stamp, TailNumbers};
 use crate::window::{Settled, Window};
@@ -286,7 +286,7 @@ impl State<'_> {
         if code != SUCCESS {
             self.beat.refused += messages;
             if measured {
-                self.tally.refusals.record(code, messages, frame);
+                self.tally.refusals.record(code, messages, || remark_of(frame));
             }
             return;
         }

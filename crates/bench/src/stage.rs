@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::driver::driver_of;
+use crate::driver::{Held, driver_of};
 use crate::error::BenchError;
 use crate::measured::Measured;
 use crate::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::progress::ProgressSink;
 use crate::scenario::{Load, Step};
 use crate::target::Target;
+
+/// Idle connections being opened at any moment.
+const OPENED_AT_ONCE: usize = 16;
 
 /// A broker, or a cluster of them, on which steps are performed.
 #[derive(Debug)]
@@ -28,43 +31,66 @@ impl Stage {
 
     /// One round of `step` of the scenario named `scenario`.
     pub fn perform(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Measured, BenchError> {
-        let topic = topic_of(scenario, step);
-        let Self { target, broker_pids, filled } = self;
-        let driver = driver_of(target);
-        let aimed = |send: &SendOptions| SendOptions {
-            target: target.clone(),
-            topic: topic.clone(),
-            broker_pids: broker_pids.clone(),
-            ..send.clone()
-        };
-        let reading = |read: &ConsumeOptions| ConsumeOptions {
-            target: target.clone(),
-            topic: topic.clone(),
-            broker_pids: broker_pids.clone(),
-            ..read.clone()
+        let driver = driver_of(&self.target);
+        let topic = topic_of(scenario, &step.label);
+        if let Some(fill) = &step.beside {
+            self.fill(scenario, fill, sink)?;
+        }
+        let _held = match step.held_connections {
+            0 => Held::default(),
+            connections => {
+                let idle =
+                    SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
+                driver.hold(&self.aimed(&idle, &topic_of(scenario, "idle")))?
+            }
         };
         match &step.load {
-            Load::Send(send) => driver.send(aimed(send), sink).map(Measured::of_send),
+            Load::Send(send) => driver.send(self.aimed(send, &topic), sink).map(Measured::of_send),
+            Load::Connect(send) => driver.connect(self.aimed(send, &topic), sink).map(Measured::of_connect),
             Load::Consume { fill, read } => {
-                let backlog = match filled.get(&topic) {
-                    Some(backlog) => *backlog,
-                    None => driver.send(aimed(fill), sink)?.totals.ok,
-                };
-                filled.insert(topic.clone(), backlog);
-                let read = ConsumeOptions { start_from: StartFrom::First, ..reading(read) };
+                let (topic, backlog) = self.fill(scenario, fill, sink)?;
+                let read = ConsumeOptions { start_from: StartFrom::First, ..self.reading(read, &topic) };
                 driver.consume(read, sink).map(|report| Measured::of_consume(report, backlog))
             }
             Load::Visible(visible) => {
-                let options = VisibleOptions { send: aimed(&visible.send), consume: reading(&visible.consume) };
-                driver.visible(options, sink).map(Measured::of_visible)
+                let (send, consume) = (self.aimed(&visible.send, &topic), self.reading(&visible.consume, &topic));
+                driver.visible(VisibleOptions { send, consume }, sink).map(Measured::of_visible)
             }
         }
     }
+
+    /// Has a topic with that backlog; gives its name, and how many messages the broker took. Steps that want the same share one.
+    fn fill(
+        &mut self,
+        scenario: &str,
+        fill: &SendOptions,
+        sink: &dyn ProgressSink,
+    ) -> Result<(String, u64), BenchError> {
+        let topic = topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.queues, fill.count));
+        if let Some(backlog) = self.filled.get(&topic) {
+            return Ok((topic, *backlog));
+        }
+        let backlog = driver_of(&self.target).send(self.aimed(fill, &topic), sink)?.totals.ok;
+        self.filled.insert(topic.clone(), backlog);
+        Ok((topic, backlog))
+    }
+
+    fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {
+        let Self { target, broker_pids, .. } = self;
+        let (target, topic, broker_pids) = (target.clone(), topic.to_owned(), broker_pids.clone());
+        SendOptions { target, topic, broker_pids, ..send.clone() }
+    }
+
+    fn reading(&self, read: &ConsumeOptions, topic: &str) -> ConsumeOptions {
+        let Self { target, broker_pids, .. } = self;
+        let (target, topic, broker_pids) = (target.clone(), topic.to_owned(), broker_pids.clone());
+        ConsumeOptions { target, topic, broker_pids, ..read.clone() }
+    }
 }
 
-/// A topic of the step's own, so that no step finds another's messages.
-fn topic_of(scenario: &str, step: &Step) -> String {
+/// A topic of its own for each purpose, so that no step finds another's messages.
+fn topic_of(scenario: &str, purpose: &str) -> String {
     let mut hasher = DefaultHasher::new();
-    step.label.hash(&mut hasher);
+    purpose.hash(&mut hasher);
     format!("bench-{scenario}-{:08x}", hasher.finish() as u32)
 }

@@ -1,11 +1,16 @@
 //! Runs the threads of a load and watches them: a line a second, the broker's process, the wish to stop.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::clock::{Clock, SECOND_NS, ns_to_ms, ns_to_seconds};
 use crate::error::BenchError;
+use crate::latency::{Latency, LatencySummary};
 use crate::live::Live;
+use crate::pauses;
 use crate::process::{BrokerUsage, ProcessSample};
 use crate::progress::{ProgressSink, Second};
 
@@ -29,10 +34,20 @@ pub struct Supervisor<'a> {
 pub struct Watched<T> {
     /// What each thread returned.
     pub parts: Vec<T>,
-    /// Second by second.
-    pub series: Vec<Second>,
+    /// What was seen meanwhile.
+    pub observed: Observed,
+}
+
+/// What was seen of the broker and the machine during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Observed {
     /// What the broker's process used.
     pub broker: Option<BrokerUsage>,
+    /// By how many milliseconds the machine was late to wake a thread that wanted nothing else, once a millisecond: what a broker
+    /// on it can promise is not less.
+    pub machine_pauses_ms: Option<LatencySummary>,
+    /// Second by second.
+    pub series: Vec<Second>,
 }
 
 /// Fails early if one of the broker's processes is not there to be looked at.
@@ -46,10 +61,12 @@ pub fn check_broker(pids: &[u32]) -> Result<(), BenchError> {
 impl Supervisor<'_> {
     /// Runs `workers`, each on a thread of its own, until all have ended.
     pub fn watch<T: Send, W: FnOnce() -> T + Send>(&self, workers: Vec<W>) -> Watched<T> {
+        let (is_over, pause_max_ns) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
+            let pauses = scope.spawn(|| self.watch_machine(&is_over, &pause_max_ns));
             let handles: Vec<_> = workers.into_iter().map(|worker| scope.spawn(worker)).collect();
             let mut series = Vec::new();
-            let mut ticker = Ticker::new(self);
+            let mut ticker = Ticker::new(self, &pause_max_ns);
             let mut first = None;
             while !handles.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(LOOK_INTERVAL);
@@ -68,23 +85,42 @@ impl Supervisor<'_> {
             let broker = broker.map(|((first, last), &pid)| BrokerUsage::between(pid, &first, &last));
             // A thread that panicked has nothing to tell; the panic itself was printed.
             let parts = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
-            Watched { parts, series, broker }
+            is_over.store(true, Relaxed);
+            let machine_pauses_ms = pauses.join().ok().and_then(|pauses| pauses.summary());
+            Watched { parts, observed: Observed { broker, machine_pauses_ms, series } }
         })
+    }
+
+    /// How late the machine wakes this thread, until the run is over; the longest since it was last asked is left in `max_ns`.
+    fn watch_machine(&self, is_over: &AtomicBool, max_ns: &AtomicU64) -> Latency {
+        let mut pauses = Latency::new();
+        pauses::watch(
+            self.clock,
+            || is_over.load(Relaxed),
+            |now_ns, late_ns| {
+                max_ns.fetch_max(late_ns, Relaxed);
+                if now_ns >= self.measure_from_ns {
+                    pauses.record(late_ns, 1);
+                }
+            },
+        );
+        pauses
     }
 }
 
 /// Closes one second after the other.
 struct Ticker<'a> {
     supervisor: &'a Supervisor<'a>,
+    pause_max_ns: &'a AtomicU64,
     begin_ns: u64,
     messages: u64,
     broker: Option<ProcessSample>,
 }
 
 impl<'a> Ticker<'a> {
-    fn new(supervisor: &'a Supervisor<'a>) -> Self {
+    fn new(supervisor: &'a Supervisor<'a>, pause_max_ns: &'a AtomicU64) -> Self {
         let broker = ProcessSample::take_all(supervisor.broker_pids);
-        Self { supervisor, begin_ns: supervisor.clock.now_ns(), messages: 0, broker }
+        Self { supervisor, pause_max_ns, begin_ns: supervisor.clock.now_ns(), messages: 0, broker }
     }
 
     /// The second that has ended by now. The last one may be short; a sliver is left out.
@@ -105,6 +141,7 @@ impl<'a> Ticker<'a> {
             in_flight: taken.in_flight,
             latency_mean_ms: taken.latency_mean_ns.map(ns_to_ms),
             latency_max_ms: taken.latency_mean_ns.map(|_| ns_to_ms(taken.latency_max_ns)),
+            machine_pause_max_ms: ns_to_ms(self.pause_max_ns.swap(0, Relaxed)),
             broker_cpu_percent: cpu,
             broker_resident_mib: broker.map(|broker| broker.resident_mib),
         };

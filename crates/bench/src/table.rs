@@ -4,9 +4,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::latency::LatencySummary;
-use crate::process::BrokerUsage;
 use crate::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport};
 use crate::run_visible::VisibleReport;
+use crate::supervisor::Observed;
 
 /// Columns a table takes at most: remarks and faults are wrapped.
 const WIDTH: u16 = 100;
@@ -34,7 +34,7 @@ pub fn send(report: &SendReport) -> String {
         row(&mut table, "behind the timetable, max", milliseconds(lag));
     }
     latency(&mut table, "RT", report.round_trip_ms.as_ref());
-    end(table, &report.generator, report.broker.as_ref(), &report.faults)
+    end(table, &report.generator, &report.observed, &report.faults)
 }
 
 /// The table of a run that consumed.
@@ -58,7 +58,7 @@ pub fn consume(report: &ConsumeReport) -> String {
     unless_zero(&mut table, "cursors moved by a broker", totals.moved);
     latency(&mut table, "store to consume", report.store_to_consume_ms.as_ref());
     latency(&mut table, "born to consume", report.born_to_consume_ms.as_ref());
-    end(table, &report.generator, report.broker.as_ref(), &report.faults)
+    end(table, &report.generator, &report.observed, &report.faults)
 }
 
 /// The tables of a run that sent and consumed at once.
@@ -83,10 +83,11 @@ pub fn limit(report: &LimitReport) -> String {
         let at = |value: fn(&LatencySummary) -> f64| {
             measure.operation_ms.as_ref().map_or_else(String::new, |summary| milliseconds(value(summary)))
         };
+        let moved = |rate: f64| if measure.bytes > 0 { format!("{rate:.1}") } else { String::new() };
         table.add_row([
             measure.name.to_owned(),
-            format!("{:.1}", measure.megabytes_per_second),
-            format!("{:.1}", measure.megabytes_per_second_best),
+            moved(measure.megabytes_per_second),
+            moved(measure.megabytes_per_second_best),
             grouped(measure.operations_per_second),
             at(|summary| summary.p50),
             at(|summary| summary.p99),
@@ -107,10 +108,16 @@ fn begin(title: &str, brokers: &[String]) -> Table {
     table
 }
 
-fn end(mut table: Table, generator: &GeneratorUsage, broker: Option<&BrokerUsage>, faults: &[String]) -> String {
-    let cpu = format!("{:.2} s ({:.0} ns a message)", generator.cpu_seconds, generator.cpu_ns_per_message);
-    row(&mut table, "generator CPU", cpu);
-    if let Some(broker) = broker {
+fn end(mut table: Table, generator: &GeneratorUsage, observed: &Observed, faults: &[String]) -> String {
+    let GeneratorUsage { cpu_seconds, cpu_ns_per_message, busy_percent, .. } = generator;
+    row(&mut table, "generator CPU", format!("{cpu_seconds:.2} s ({cpu_ns_per_message:.0} ns a message)"));
+    let limit = if generator.was_limit() { ": it may have been the limit, try more --threads" } else { "" };
+    row(&mut table, "generator threads busy", format!("{busy_percent:.0} %{limit}"));
+    if let Some(pauses) = &observed.machine_pauses_ms {
+        let text = format!("{}, max {}", milliseconds(pauses.p99_9), milliseconds(pauses.max));
+        row(&mut table, "machine paused, p99.9", text);
+    }
+    if let Some(broker) = &observed.broker {
         row(&mut table, "broker CPU", format!("{:.2} s", broker.cpu_seconds));
         let memory = format!("{} MiB (max {})", grouped(broker.resident_mib), grouped(broker.resident_max_mib));
         row(&mut table, "broker memory", memory);

@@ -22,12 +22,9 @@ pub struct Refusal {
 }
 
 impl Refusals {
-    /// Counts a reply of `code` to `messages` messages; only the first of a code is decoded for its remark.
-    pub fn record(&mut self, code: i32, messages: u64, frame: &[u8]) {
-        let refusal = self.by_code.entry(code).or_insert_with(|| {
-            let remark = Command::decode(frame).ok().and_then(|command| command.header.remark);
-            Refusal { count: 0, remark: remark.unwrap_or_default().into_owned() }
-        });
+    /// Counts a reply of `code` to `messages` messages; only the first of a code is asked for its remark.
+    pub fn record(&mut self, code: i32, messages: u64, remark: impl FnOnce() -> String) {
+        let refusal = self.by_code.entry(code).or_insert_with(|| Refusal { count: 0, remark: remark() });
         refusal.count += messages;
     }
 
@@ -51,6 +48,12 @@ impl Refusals {
     pub fn iter(&self) -> impl Iterator<Item = (i32, &Refusal)> {
         self.by_code.iter().map(|(&code, refusal)| (code, refusal))
     }
+}
+
+/// What a reply says for people.
+pub fn remark_of(frame: &[u8]) -> String {
+    let remark = Command::decode(frame).ok().and_then(|command| command.header.remark);
+    remark.unwrap_or_default().into_owned()
 }
 
 /// What became of the sends. All but the last group counts messages of the measurement, not of the warm-up.

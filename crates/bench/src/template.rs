@@ -147,19 +147,7 @@ fn encode_queue_head(
     body_len: usize,
 ) -> Head {
     let batched = options.batch > 1;
-    let fields = SendRequest {
-        producer_group: PRODUCER_GROUP.into(),
-        topic: Cow::Borrowed(topic),
-        default_topic: TEMPLATE_TOPIC.into(),
-        default_topic_queue_nums: TEMPLATE_QUEUES as i32,
-        queue_id: i32::try_from(queue).unwrap_or(i32::MAX),
-        born_timestamp: BORN_MARK,
-        properties: Some(properties.into()),
-        reconsume_times: Some(0),
-        unit_mode: Some(false),
-        batch: Some(batched),
-        ..SendRequest::default()
-    };
+    let fields = SendRequest { batch: Some(batched), ..send_request((topic, queue), BORN_MARK, properties) };
     let header = Header {
         code: if batched { SEND_BATCH_MESSAGE } else { SEND_MESSAGE_V2 },
         language: Language::RUST,
@@ -180,6 +168,23 @@ fn encode_queue_head(
     };
     let born_at = find_all(&bytes, BORN_MARK.to_string().as_bytes()).next().unwrap_or_default();
     Head { part: Part::new(bytes.to_vec(), id), opaque_at, born_at }
+}
+
+/// A send of one message to one queue.
+pub fn send_request<'a>((topic, queue): (&'a str, u32), born_ms: i64, properties: &'a str) -> SendRequest<'a> {
+    SendRequest {
+        producer_group: PRODUCER_GROUP.into(),
+        topic: Cow::Borrowed(topic),
+        default_topic: TEMPLATE_TOPIC.into(),
+        default_topic_queue_nums: TEMPLATE_QUEUES as i32,
+        queue_id: i32::try_from(queue).unwrap_or(i32::MAX),
+        born_timestamp: born_ms,
+        properties: Some(properties.into()),
+        reconsume_times: Some(0),
+        unit_mode: Some(false),
+        batch: Some(false),
+        ..SendRequest::default()
+    }
 }
 
 fn find_all<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {

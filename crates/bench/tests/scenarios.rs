@@ -18,6 +18,10 @@ fn shortened(mut step: Step) -> Step {
     };
     match &mut step.load {
         Load::Send(send) => shorten(send),
+        Load::Connect(send) => {
+            shorten(send);
+            (send.connections, send.threads) = (20, 4);
+        }
         Load::Consume { fill, .. } => fill.count = Some(500),
         Load::Visible(visible) => {
             shorten(&mut visible.send);
@@ -39,7 +43,11 @@ fn keeping() -> Manners {
 }
 
 fn is_reading(scenario: &Scenario) -> bool {
-    !matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))
+    !is_sending(scenario)
+}
+
+fn is_sending(scenario: &Scenario) -> bool {
+    matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_) | Load::Connect(_))
 }
 
 #[test]
@@ -53,8 +61,8 @@ fn a_broker_that_does_everything_right_has_no_problems() {
 
 #[test]
 fn refused_and_unanswered_sends_are_named_with_their_number() {
-    for scenario in SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))) {
-        let refuses = Manners { fate: |number| if number == 3 { Fate::Refused(2) } else { Fate::Stored }, ..keeping() };
+    for scenario in SCENARIOS.iter().filter(|scenario| is_sending(scenario)) {
+        let refuses = Manners { fate: |number| if number == 0 { Fate::Refused(2) } else { Fate::Stored }, ..keeping() };
         let problems = first_round(scenario, refuses).problems.join("; ");
         assert!(
             problems.contains("refused with code 2") && problems.contains("no, thank you"),
@@ -85,7 +93,7 @@ fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
 
 #[test]
 fn a_broker_that_delays_shows_it_in_the_time_from_when_a_message_was_due() {
-    for scenario in SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Send(_))) {
+    for scenario in SCENARIOS.iter().filter(|scenario| is_sending(scenario)) {
         let measured = first_round(scenario, Manners { delay_ms: 60, ..keeping() });
         let latency = measured.latency_ms.expect("measured");
         assert!(latency.max >= 60.0 && latency.p50 >= 60.0, "{}: {latency:?}", scenario.name);

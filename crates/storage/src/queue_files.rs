@@ -150,7 +150,10 @@ impl Look<'_> {
             let mut seen = Seen { bounds: (oldest / ENTRY_SIZE as u64, file.first() + count), written_end: None };
             if start == oldest {
                 // Entries before the log are passed over right here; of several files, only the oldest would tell.
-                seen.bounds.0 += file.end_before(self.log_first, count)?;
+                // As a rule there are none, which the first entry tells.
+                if file.entry(0)?.is_some_and(|first| first.log_offset < self.log_first) {
+                    seen.bounds.0 += file.end_before(self.log_first, count)?;
+                }
                 seen.written_end = written_end;
             }
             return Ok(Some(seen));

@@ -16,6 +16,8 @@ use chart::{LINE_COLOURS, Line, over_time, short};
 const STYLE: &str = include_str!("style.css");
 /// Steps of one second or less have no course to draw.
 const SECONDS_MIN: usize = 2;
+/// Pauses of the machine that are worth a word.
+const PAUSE_MS: f64 = 10.0;
 
 /// The whole page.
 pub fn page(comparison: &Comparison) -> Result<String, BenchError> {
@@ -198,13 +200,28 @@ fn remarks(scenario: &ScenarioResult) -> Markup {
         remarks.extend(remark.filter(|remark| !remarks.contains(remark)));
         for peer in &step.peers {
             let who = format!("{}, {}", title_of(&peer.peer), step.label);
-            remarks.extend(peer.problems().into_iter().map(|problem| format!("{who}: {problem}.")));
-            if peer.rounds.iter().any(|round| round.generator_was_limit) {
-                remarks.push(format!("{who}: the load generator may have been the limit."));
-            }
+            remarks.extend(notes(peer).into_iter().map(|note| format!("{who}: {note}.")));
         }
     }
+    let rounds = scenario.steps.iter().flat_map(|step| &step.peers).flat_map(|peer| &peer.rounds);
+    let pause_ms = rounds.filter_map(|round| round.machine_pause_max_ms).fold(0.0, f64::max);
+    if pause_ms > PAUSE_MS {
+        remarks.push(format!(
+            "The machine itself paused for up to {pause_ms:.0} ms: times of that length are not the brokers' alone."
+        ));
+    }
     html! { @if !remarks.is_empty() { ul.remarks { @for remark in &remarks { li { (remark) } } } } }
+}
+
+/// What is to be known of a broker's rounds.
+fn notes(peer: &PeerResult) -> Vec<String> {
+    let mut notes: Vec<String> = peer.problems().into_iter().map(str::to_owned).collect();
+    if peer.rounds.iter().any(|round| round.generator_was_limit) {
+        notes.push("the load generator may have been the limit".to_owned());
+    }
+    let unsteady = peer.typical().filter(|round| round.is_unsteady()).and_then(|round| round.drift_percent);
+    notes.extend(unsteady.map(|drift| format!("not steady, the second half was {drift:+.0} % beside the first")));
+    notes
 }
 
 /// Four small charts of the typical rounds of a step; nothing for a step that is too short.

@@ -4,7 +4,9 @@
 //! by process id, and the folder is removed, when the cluster is dropped. A process that is killed leaves both behind: the
 //! next run uses other ports and another folder.
 
+mod kafka;
 mod process;
+mod rabbitmq;
 mod rocketmq;
 mod scripts;
 mod sluice;
@@ -15,6 +17,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::route::check_reachable;
 use crate::scenario::BrokerNeeds;
 use crate::target::Target;
 
@@ -28,6 +31,12 @@ pub enum PeerKind {
     Sluice,
     /// Apache RocketMQ.
     RocketMq,
+    /// RabbitMQ.
+    RabbitMq,
+    /// Apache Kafka.
+    Kafka,
+    /// A broker that runs already; its version is its address.
+    Running,
 }
 
 /// A kind and its version.
@@ -62,8 +71,10 @@ impl PeerSetup {
 pub struct Cluster {
     /// What it consists of.
     pub peer: Peer,
-    /// Where its name server listens.
-    pub target: Target,
+    /// Where clients find it, in the words of its protocol.
+    pub address: String,
+    /// The same for the load generator, if it speaks that protocol.
+    target: Option<Target>,
     /// Its brokers; name servers of their own come after them.
     processes: Vec<Process>,
     brokers: usize,
@@ -81,14 +92,17 @@ impl Drop for Directory {
 }
 
 impl PeerKind {
-    /// Those that can be started.
-    pub const ALL: [Self; 2] = [Self::Sluice, Self::RocketMq];
+    /// Those that are started here.
+    pub const ALL: [Self; 4] = [Self::Sluice, Self::RocketMq, Self::RabbitMq, Self::Kafka];
 
     /// Its name as people write it.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Sluice => "Sluice",
             Self::RocketMq => "RocketMQ",
+            Self::RabbitMq => "RabbitMQ",
+            Self::Kafka => "Kafka",
+            Self::Running => "Running",
         }
     }
 
@@ -97,24 +111,42 @@ impl PeerKind {
         match self {
             Self::Sluice => "sluice",
             Self::RocketMq => "rocketmq",
+            Self::RabbitMq => "rabbitmq",
+            Self::Kafka => "kafka",
+            Self::Running => "running",
         }
+    }
+
+    const fn versions(self) -> &'static [&'static str] {
+        match self {
+            Self::Sluice => &[env!("CARGO_PKG_VERSION")],
+            Self::RocketMq => &rocketmq::VERSIONS,
+            Self::RabbitMq => &rabbitmq::VERSIONS,
+            Self::Kafka => &kafka::VERSIONS,
+            Self::Running => &[],
+        }
+    }
+
+    /// Whether the load generator speaks a protocol of it.
+    const fn is_spoken_to(self) -> bool {
+        matches!(self, Self::Sluice | Self::RocketMq | Self::Running)
     }
 }
 
 impl FromStr for Peer {
     type Err = BenchError;
 
-    /// `NAME` or `NAME:VERSION`.
+    /// `NAME`, `NAME:VERSION`, or the address of a broker that runs.
     fn from_str(text: &str) -> Result<Self, BenchError> {
+        if text.contains("://") {
+            return Ok(Self { kind: PeerKind::Running, version: text.parse::<Target>()?.to_string() });
+        }
         let (name, version) = text.split_once(':').map_or((text, None), |(name, version)| (name, Some(version)));
         let Some(kind) = PeerKind::ALL.into_iter().find(|kind| kind.name() == name) else {
             let known = PeerKind::ALL.map(PeerKind::name).join(", ");
             return Err(BenchError::WrongOption { name: "peer", problem: format!("{name:?} is not one of {known}") });
         };
-        let versions: &[&str] = match kind {
-            PeerKind::Sluice => &[env!("CARGO_PKG_VERSION")],
-            PeerKind::RocketMq => &rocketmq::VERSIONS,
-        };
+        let versions = kind.versions();
         let version = version.or(versions.first().copied()).unwrap_or_default();
         if !versions.contains(&version) {
             let problem = format!("there is no {name} {version} here; there is {}", versions.join(", "));
@@ -130,7 +162,30 @@ impl std::fmt::Display for Peer {
     }
 }
 
+/// What was started: where it listens, and its processes, brokers first.
+struct Started {
+    address: String,
+    target: Option<Target>,
+    processes: Vec<Process>,
+}
+
+impl Started {
+    /// What the load generator can speak to.
+    fn at(target: Target, processes: Vec<Process>) -> Self {
+        Self { address: target.to_string(), target: Some(target), processes }
+    }
+}
+
 impl Peer {
+    /// Fails early if it cannot be measured: its protocol is not spoken, or it should run already and does not.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        match self.kind {
+            PeerKind::Running => check_reachable(&self.version.parse()?),
+            kind if kind.is_spoken_to() => Ok(()),
+            kind => Err(BenchError::NotSpoken { peer: kind.name() }),
+        }
+    }
+
     /// Fetches what it needs and starts a cluster with empty directories, ready for load.
     pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
         let work = setup.work_folder();
@@ -139,16 +194,24 @@ impl Peer {
         let directory = Directory(directory.unwrap_or_else(|| work.join(&name)));
         std::fs::create_dir_all(&directory.0)
             .map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
-        let (target, processes) = match self.kind {
+        let Started { address, target, processes } = match self.kind {
             PeerKind::Sluice => sluice::start(needs, setup, &directory.0)?,
             PeerKind::RocketMq => rocketmq::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::RabbitMq => rabbitmq::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Kafka => kafka::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Running => Started::at(self.version.parse()?, Vec::new()),
         };
         let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
-        Ok(Cluster { peer: self.clone(), target, processes, brokers, _directory: directory })
+        Ok(Cluster { peer: self.clone(), address, target, processes, brokers, _directory: directory })
     }
 }
 
 impl Cluster {
+    /// Where the load goes.
+    pub(crate) fn target(&self) -> Result<Target, BenchError> {
+        self.target.clone().ok_or(BenchError::NotSpoken { peer: self.peer.kind.name() })
+    }
+
     /// Processes of its brokers.
     pub fn broker_pids(&self) -> Vec<u32> {
         self.processes.iter().take(self.brokers).map(Process::id).collect()
@@ -163,6 +226,15 @@ impl Cluster {
     pub fn commands(&self) -> Vec<String> {
         self.processes.iter().map(|process| process.command().to_owned()).collect()
     }
+}
+
+/// Refuses to start a cluster of what is started as one broker alone.
+fn check_alone(name: &str, needs: BrokerNeeds) -> Result<(), BenchError> {
+    if needs.groups == 1 {
+        return Ok(());
+    }
+    let problem = "it is started as one broker alone, not as a cluster".to_owned();
+    Err(BenchError::NotStarted { name: name.to_owned(), problem })
 }
 
 /// A port nobody listens on at the moment, `spare` below and above it free too.

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::process::Process;
-use super::{PeerSetup, free_port, scripts};
+use super::{PeerSetup, Started, free_port, scripts};
 use crate::error::BenchError;
 use crate::route::registered_brokers;
 use crate::scenario::{BrokerNeeds, Flush};
@@ -14,8 +13,6 @@ use crate::target::Target;
 /// Versions whose artifacts are complete, the usual one first.
 pub(super) const VERSIONS: [&str; 2] = ["5.4.0", "4.9.7"];
 
-/// A JVM takes some seconds; the first time the jars are downloaded too.
-const READY_WITHIN: Duration = Duration::from_secs(300);
 /// Brokers register some seconds after they listen.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -27,13 +24,9 @@ pub(super) fn start(
     needs: BrokerNeeds,
     setup: &PeerSetup,
     directory: &Path,
-) -> Result<(Target, Vec<Process>), BenchError> {
-    let script = scripts::rocketmq(setup.cache.as_deref())?;
-    let run = |name: &str, arguments: &[&str], port: u16| {
-        let log = directory.join(format!("{name}.log"));
-        let mut process = Process::start(name, &script, arguments, setup.cpus.as_deref(), &log)?;
-        process.wait_for_port(port, READY_WITHIN).map(|()| process)
-    };
+) -> Result<Started, BenchError> {
+    let run =
+        |name: &str, arguments: &[&str], port: u16| scripts::ROCKETMQ.run(setup, directory, name, arguments, port);
     let (names, port) = (directory.join("names"), free_port(0)?);
     let names = names.display().to_string();
     let name_server = run("namesrv", &["namesrv", version, &names, &port.to_string()], port)?;
@@ -59,5 +52,5 @@ pub(super) fn start(
         thread::sleep(LOOK_INTERVAL);
     }
     processes.push(name_server);
-    Ok((Target::NameServer(vec![address]), processes))
+    Ok(Started::at(Target::NameServer(vec![address]), processes))
 }

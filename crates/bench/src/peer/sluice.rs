@@ -3,19 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::PeerSetup;
 use super::process::Process;
+use super::{PeerSetup, Started};
 use crate::error::BenchError;
 use crate::scenario::{BrokerNeeds, Flush};
-use crate::target::Target;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-pub(super) fn start(
-    needs: BrokerNeeds,
-    setup: &PeerSetup,
-    directory: &Path,
-) -> Result<(Target, Vec<Process>), BenchError> {
+pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> Result<Started, BenchError> {
     let flush = match needs.flush {
         Flush::Async => "async",
         Flush::Sync => "sync",
@@ -25,7 +20,7 @@ pub(super) fn start(
         let arguments = ["serve".to_owned(), "--data".to_owned(), data(0).display().to_string()];
         let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &format!("storage.flush={flush}")];
         let (process, name_server) = run(setup, directory, "sluice", &arguments, &settings)?;
-        return Ok((name_server.parse()?, vec![process]));
+        return Ok(Started::at(name_server.parse()?, vec![process]));
     }
     let names = format!("storage.directory={}", directory.join("names").display());
     let (name_server, address) =
@@ -44,7 +39,7 @@ pub(super) fn start(
         processes.push(run(setup, directory, &format!("broker-{number}"), &arguments, &settings)?.0);
     }
     processes.push(name_server);
-    Ok((address.parse()?, processes))
+    Ok(Started::at(address.parse()?, processes))
 }
 
 /// Starts one process; gives it with the target of the name server it names when it is ready.

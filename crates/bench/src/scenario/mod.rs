@@ -5,14 +5,18 @@
 //! To add one: a file here, a line in `ALL`.
 
 mod async_send;
+mod backlog;
 mod big_messages;
 mod broker_groups;
+mod connection_storm;
 mod consume_by_queues;
 mod consume_while_producing;
 mod flush;
+mod idle_connections;
 mod many_queues;
 mod many_topics;
 mod price_list;
+mod soak;
 mod sync_send;
 mod thread_sweep;
 mod two_consumers;
@@ -31,6 +35,8 @@ pub enum Scale {
     /// Long enough for figures to be quoted.
     #[default]
     Full,
+    /// So many seconds a step.
+    Lasting(u32),
 }
 
 impl Scale {
@@ -39,6 +45,7 @@ impl Scale {
         match self {
             Self::Quick => 2.5,
             Self::Full => 20.0,
+            Self::Lasting(seconds) => seconds as f64,
         }
     }
 
@@ -46,7 +53,7 @@ impl Scale {
     pub const fn warm_up_seconds(self) -> f64 {
         match self {
             Self::Quick => 1.0,
-            Self::Full => 3.0,
+            Self::Full | Self::Lasting(_) => 3.0,
         }
     }
 
@@ -54,7 +61,7 @@ impl Scale {
     pub const fn backlog(self, full: u64) -> u64 {
         match self {
             Self::Quick => full / 10,
-            Self::Full => full,
+            Self::Full | Self::Lasting(_) => full,
         }
     }
 }
@@ -117,7 +124,9 @@ impl FieldFigures {
 pub enum Load {
     /// Sends.
     Send(SendOptions),
-    /// Reads a backlog that is made once, before the first round.
+    /// Opens connections, with a first send on each: `connections` of them, `threads` at a time.
+    Connect(SendOptions),
+    /// Reads a backlog that is made once, before the first round, and shared with other steps that want the same.
     Consume {
         /// How it is made.
         fill: SendOptions,
@@ -139,6 +148,10 @@ pub struct Step {
     pub needs: BrokerNeeds,
     /// What is done.
     pub load: Load,
+    /// A backlog in another topic, made before the first round.
+    pub beside: Option<SendOptions>,
+    /// Connections that are open all the while and say nothing.
+    pub held_connections: usize,
     /// How it differs from the field note's set-up.
     pub remark: Option<&'static str>,
     /// A broker whose 99th percentile is above this many milliseconds is not taken through the scenario's later steps.
@@ -152,6 +165,8 @@ impl Step {
             field: None,
             needs: BrokerNeeds::default(),
             load,
+            beside: None,
+            held_connections: 0,
             remark: None,
             gives_up_above_ms: None,
         }
@@ -192,8 +207,8 @@ impl Scenario {
     }
 }
 
-/// All of them, in the order of the field notes.
-pub static ALL: [Scenario; 12] = [
+/// All of them, in the order of the field notes. Those without a note of their own come last.
+pub static ALL: [Scenario; 16] = [
     sync_send::SCENARIO,
     async_send::SCENARIO,
     consume_by_queues::SCENARIO,
@@ -206,6 +221,10 @@ pub static ALL: [Scenario; 12] = [
     many_topics::SCENARIO,
     many_queues::SCENARIO,
     big_messages::SCENARIO,
+    backlog::SCENARIO,
+    soak::SCENARIO,
+    connection_storm::SCENARIO,
+    idle_connections::SCENARIO,
 ];
 
 /// The scenario of that name.
@@ -264,7 +283,7 @@ mod tests {
                 assert!(!steps.is_empty(), "{}", scenario.name);
                 for step in steps {
                     let checked = match &step.load {
-                        Load::Send(send) => send.check(),
+                        Load::Send(send) | Load::Connect(send) => send.check(),
                         Load::Consume { fill, read } => fill.check().and_then(|()| read.check()),
                         Load::Visible(visible) => visible.check(),
                     };

@@ -206,7 +206,8 @@ fn byte_count(text: &str) -> Option<u64> {
     whole_number(text)
 }
 
-fn duration(text: &str) -> Option<Duration> {
+/// A length of time as settings have it: a whole number and its unit, as in `500ms`, `90s` or `72h`.
+pub fn duration(text: &str) -> Option<Duration> {
     let digits_end = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits_end);
     let (_, unit_ms) = TIME_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;

@@ -32,7 +32,7 @@ pub use conversion::Conversion;
 pub use entry::Place;
 pub use error::{Claim, Error, Errors};
 pub use file::{File, Format, Role, load_file};
-pub use kind::{Kind, Problem, Value};
+pub use kind::{Kind, Problem, Value, duration};
 pub use load::{Effective, Loaded, load};
 pub use notice::{Level, Notice};
 pub use reference::{help, reference_markdown, sample_toml};

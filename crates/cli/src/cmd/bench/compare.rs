@@ -26,7 +26,7 @@ struct Brokers {
     /// Folder that downloaded brokers are kept in.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Processors of the brokers, as in 0-1; the generator has the others if you start it with taskset.
+    /// Processors of the brokers, as in 0,2-3; the load generator has the others.
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
 }
@@ -42,15 +42,15 @@ impl Brokers {
 struct Common {
     #[command(flatten)]
     brokers: Brokers,
-    /// Brokers beside Sluice: rocketmq, or rocketmq:4.9.7.
-    #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
-    with: Vec<String>,
     /// Rounds of each step, taken in turn.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Some seconds a step instead of twenty.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "duration")]
     quick: bool,
+    /// So long a step, as in 90s or 10h.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
     /// Writes a page to look at.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -71,6 +71,22 @@ pub(super) struct Compare {
     /// Scenarios, by name.
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<String>,
+    /// Brokers beside Sluice: rocketmq, rocketmq:4.9.7, or the address of one that runs, as in rocketmq://HOST:PORT.
+    #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
+    with: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `sluice bench run`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Run {
+    /// Scenarios, by name.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// Where the broker's name server listens, as in rocketmq://HOST:PORT.
+    #[arg(long, value_name = "ADDRESS")]
+    target: String,
     #[command(flatten)]
     common: Common,
 }
@@ -78,6 +94,9 @@ pub(super) struct Compare {
 /// Arguments of `sluice bench field-notes`.
 #[derive(clap::Args, Debug)]
 pub(super) struct FieldNotes {
+    /// Brokers beside Sluice: rocketmq, or rocketmq:4.9.7.
+    #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
+    with: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -93,7 +112,7 @@ pub(super) struct Peers {
 enum PeersAction {
     /// Fetches a broker, starts it on loopback, and stops it at Ctrl-C.
     Up {
-        /// sluice, rocketmq, or rocketmq:4.9.7.
+        /// sluice, rocketmq, rocketmq:4.9.7, rabbitmq, or kafka.
         peer: String,
         /// Has it answer after its disk has the message.
         #[arg(long)]
@@ -120,17 +139,27 @@ pub(super) fn list() -> Outcome {
 }
 
 pub(super) fn run_compare(compare: &Compare) -> Outcome {
-    let scenarios = compare
-        .scenarios
-        .iter()
-        .map(|name| find_scenario(name))
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.to_string())?;
-    run(scenarios, &compare.common)
+    run(named(&compare.scenarios)?, &beside_sluice(&compare.with), &compare.common)
+}
+
+pub(super) fn run_running(running: &Run) -> Outcome {
+    // What is no address would be taken for the name of a broker to be started.
+    running.target.parse::<bench::Target>().map_err(|error| error.to_string())?;
+    run(named(&running.scenarios)?, std::slice::from_ref(&running.target), &running.common)
 }
 
 pub(super) fn run_field_notes(notes: &FieldNotes) -> Outcome {
-    run(SCENARIOS.iter().filter(|scenario| NOTES.contains(&scenario.source)).collect(), &notes.common)
+    let scenarios = SCENARIOS.iter().filter(|scenario| NOTES.contains(&scenario.source)).collect();
+    run(scenarios, &beside_sluice(&notes.with), &notes.common)
+}
+
+fn named(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    names.iter().map(|name| find_scenario(name).map_err(|error| error.to_string())).collect()
+}
+
+/// Sluice comes first: it is what the others are held against.
+fn beside_sluice(with: &[String]) -> Vec<String> {
+    std::iter::once("sluice".to_owned()).chain(with.iter().cloned()).collect()
 }
 
 pub(super) fn run_peers(peers: &Peers) -> Outcome {
@@ -139,7 +168,7 @@ pub(super) fn run_peers(peers: &Peers) -> Outcome {
     let needs = BrokerNeeds { flush: if *sync_flush { Flush::Sync } else { Flush::Async }, groups: *groups };
     watch_for_ctrl_c()?;
     let mut cluster = peer.start(needs, &brokers.setup()).map_err(|error| error.to_string())?;
-    println!("{peer} ready: {} (broker processes: {:?}); Ctrl-C stops it", cluster.target, cluster.broker_pids());
+    println!("{peer} ready: {} (broker processes: {:?}); Ctrl-C stops it", cluster.address, cluster.broker_pids());
     while !STOP.load(Ordering::Relaxed) {
         if !cluster.is_running() {
             return Err(format!("{peer} ended by itself"));
@@ -149,7 +178,7 @@ pub(super) fn run_peers(peers: &Peers) -> Outcome {
     Ok(())
 }
 
-fn run(scenarios: Vec<&'static Scenario>, common: &Common) -> Outcome {
+fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> Outcome {
     // Noticed before the run, not after it.
     [&common.html, &common.json, &common.csv, &common.markdown]
         .into_iter()
@@ -158,14 +187,20 @@ fn run(scenarios: Vec<&'static Scenario>, common: &Common) -> Outcome {
     if common.rounds == 0 {
         return Err("--rounds 0 measures nothing; 1 is the least".to_owned());
     }
-    let mut peers = vec!["sluice".parse::<Peer>().map_err(|error| error.to_string())?];
-    for name in &common.with {
-        peers.push(name.parse().map_err(|error: bench::BenchError| error.to_string())?);
+    let peers = peers.iter().map(|name| name.parse()).collect::<Result<Vec<Peer>, bench::BenchError>>();
+    let peers = peers.map_err(|error| error.to_string())?;
+    if let Some(cpus) = &common.brokers.cpus {
+        bench::leave_processors(cpus).map_err(|error| error.to_string())?;
     }
+    let scale = match (common.quick, common.duration) {
+        (true, _) => Scale::Quick,
+        (false, None) => Scale::Full,
+        (false, Some(duration)) => Scale::Lasting(u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)),
+    };
     let options = CompareOptions {
         scenarios,
         peers,
-        scale: if common.quick { Scale::Quick } else { Scale::Full },
+        scale,
         rounds: common.rounds,
         setup: common.brokers.setup(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -192,6 +227,12 @@ fn run(scenarios: Vec<&'static Scenario>, common: &Common) -> Outcome {
         println!("the page: {}", path.display());
     }
     Ok(())
+}
+
+/// As settings have it, a second at least.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = server::settings::duration(text).filter(|duration| duration.as_secs() > 0);
+    duration.ok_or_else(|| "a length of time is written as in 90s, 15m or 10h".to_owned())
 }
 
 fn write(path: &Path, text: &str) -> Outcome {

@@ -37,6 +37,8 @@ enum Scenario {
     List,
     /// Takes Sluice and other brokers through scenarios, in turn.
     Compare(Box<compare::Compare>),
+    /// Takes a broker that runs already through scenarios.
+    Run(Box<compare::Run>),
     /// Replays every field note that the protocols spoken so far allow.
     FieldNotes(Box<compare::FieldNotes>),
     /// Starts a broker to be compared with, by itself.
@@ -249,6 +251,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Scenario::Generator { seconds } => run_generator(*seconds),
         Scenario::List => compare::list(),
         Scenario::Compare(arguments) => compare::run_compare(arguments),
+        Scenario::Run(arguments) => compare::run_running(arguments),
         Scenario::FieldNotes(arguments) => compare::run_field_notes(arguments),
         Scenario::Peers(arguments) => compare::run_peers(arguments),
     }
@@ -387,13 +390,12 @@ fn run_generator(seconds: f64) -> Outcome {
     ]);
     for report in reports {
         let (totals, usage) = (&report.totals, &report.generator);
-        let busy = usage.cpu_seconds / (totals.seconds + report.options.warm_up_seconds) * 100.0;
         table.add_row([
             format!("{} B", report.options.message_size_mean()),
             format!("{:.0}", totals.messages_per_second),
             format!("{:.1}", totals.megabytes_per_second),
             format!("{:.0}", usage.cpu_ns_per_message),
-            format!("{busy:.0} %"),
+            format!("{:.0} %", usage.busy_percent),
         ]);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
