@@ -274,7 +274,7 @@ fn append_beside_a_writer(store: &Store, appender: &mut Appender<'_>, load: &Loa
         });
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
-                if !store.prepare_pages() {
+                if store.prepare_pages() == 0 {
                     thread::park_timeout(PAGES_INTERVAL);
                 }
             }

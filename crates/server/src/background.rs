@@ -243,15 +243,18 @@ fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
     }
 }
 
-/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up. And
-/// has pages ready for what comes next.
+/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up. Has pages
+/// ready for what comes next, and where they are dear those of long ago given back.
 fn keep_pages(broker: &Broker, bells: &Bells) {
     let store = broker.store();
     while !bells.is_stopping() {
         match store.start_write_back() {
             Ok(has_begun) => {
-                if !store.prepare_pages() && !has_begun {
-                    thread::park_timeout(PAGES_INTERVAL);
+                let before = clock::thread_time();
+                match store.prepare_pages() {
+                    0 if !has_begun => thread::park_timeout(PAGES_INTERVAL),
+                    0 => {}
+                    size => store.note_page_cost(size, clock::thread_time().saturating_sub(before)),
                 }
             }
             Err(error) => {

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The time now.
 pub(crate) fn now() -> Timestamp {
@@ -13,6 +14,12 @@ pub(crate) fn now() -> Timestamp {
 /// How long until `deadline`.
 pub(crate) fn until(deadline: Timestamp) -> Duration {
     Duration::from_millis(deadline.ms_since(now()))
+}
+
+/// Processor time the calling thread has used.
+pub(crate) fn thread_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
 /// The hour of the day in UTC, 0 to 23.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
@@ -34,7 +35,7 @@ use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
 
-use pages::{PAGES_SIZE, PagesAhead};
+use pages::{PAGES_SIZE, PagesAhead, PagesKept};
 
 /// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
@@ -67,6 +68,7 @@ pub(crate) struct CommitLog {
     /// The kernel was asked to write everything below this.
     write_back_started: AtomicU64,
     pages: Mutex<PagesAhead>,
+    pages_kept: Mutex<PagesKept>,
     metrics: Arc<Metrics>,
 }
 
@@ -124,6 +126,7 @@ impl CommitLog {
             written: AtomicU64::new(end.0),
             write_back_started: AtomicU64::new(end.0),
             pages: Mutex::new(PagesAhead::new(end.0)),
+            pages_kept: Mutex::new(PagesKept::new(end.0)),
             metrics,
         }
     }
@@ -347,14 +350,30 @@ impl CommitLog {
         Ok(true)
     }
 
-    /// Has the kernel make some pages for what comes next, so that a write finds them and only copies. Returns whether there may
-    /// be more to do at once.
-    pub(crate) fn prepare_pages(&self) -> bool {
-        let Some(start) = self.pages.lock().next(self.written.load(Ordering::Acquire)) else { return false };
+    /// Has the kernel make some pages for what comes next, so that a write finds them and only copies. Returns for how many bytes;
+    /// 0 if there is nothing to be done now.
+    pub(crate) fn prepare_pages(&self) -> u64 {
+        let Some(start) = self.pages.lock().next(self.written.load(Ordering::Acquire)) else { return 0 };
         // In a segment that was not made yet there is nothing to prepare.
-        let Ok(segment) = self.segment_at(start) else { return false };
+        let Ok(segment) = self.segment_at(start) else { return 0 };
         segment.file().will_need(segment.position(LogOffset(start)), PAGES_SIZE);
-        true
+        PAGES_SIZE
+    }
+
+    /// Takes in what processor time it took to make pages for `size` bytes. Where that is dear, pages of what was written a while
+    /// ago are given back.
+    pub(crate) fn note_page_cost(&self, size: u64, took: Duration) {
+        let written = self.written.load(Ordering::Acquire);
+        let next = {
+            let mut kept = self.pages_kept.lock();
+            kept.note_cost(size, took, written);
+            kept.next(written)
+        };
+        let Some((start, end)) = next else { return };
+        // A segment that was removed has no pages.
+        if let Ok(segment) = self.segment_at(start) {
+            segment.file().wont_need(segment.position(LogOffset(start)), end - start);
+        }
     }
 
     /// Calls `waker` once `watermark` is at `offset` or beyond, or the log poisoned; at once if that is so already. Returns how

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
@@ -273,8 +274,13 @@ impl Store {
     }
 
     /// Has the kernel make pages for what comes next; see `CommitLog::prepare_pages`.
-    pub fn prepare_pages(&self) -> bool {
+    pub fn prepare_pages(&self) -> u64 {
         self.log.prepare_pages()
+    }
+
+    /// Takes in what that took; see `CommitLog::note_page_cost`.
+    pub fn note_page_cost(&self, size: u64, took: Duration) {
+        self.log.note_page_cost(size, took);
     }
 
     /// How many wait for a sync.

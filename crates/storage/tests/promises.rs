@@ -5,62 +5,16 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use base::hash::key_hash;
 use base::metric::Metrics;
-use base::record::{Draft, Record};
+use base::record::Draft;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use storage::{AppendBatch, Options, ReadMode, Recovery, StorageError, Store};
-
-const SEGMENT_SIZE: u64 = 4096;
-
-fn options(directory: &Path) -> Options {
-    Options {
-        segment_size: SEGMENT_SIZE,
-        queue_file_entries: 8,
-        key_index_slots: 16,
-        key_index_entries: 40,
-        recent_size: 1024,
-        delay_levels_ms: vec![1000],
-        ..Options::new(directory)
-    }
-}
-
-fn open(directory: &Path) -> (Store, Recovery) {
-    Store::open(options(directory), Arc::new(Metrics::default()), &mut |_| ()).expect("opens")
-}
-
-fn topic() -> TopicName {
-    TopicName::trusted("orders")
-}
-
-fn body_of(queue: u32, offset: u64) -> Vec<u8> {
-    let length = (offset * 37 % 200) as usize;
-    let mut body = format!("{queue}/{offset}/").into_bytes();
-    body.resize(body.len() + length, b'x');
-    body
-}
-
-fn draft(body: &[u8], queue: u32) -> Draft<'_> {
-    support::draft("orders", QueueId(queue), body)
-}
-
-/// Appends one message to `queue` with a body that follows from its place.
-fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
-    let index = store.queue(&topic(), QueueId(queue));
-    let body = body_of(queue, index.end().0);
-    let key = format!("KEYS\u{1}k{queue}-{}\u{2}", index.end().0);
-    let properties: &[&[u8]] = &[key.as_bytes()];
-    let draft = Draft { properties, ..draft(&body, queue) };
-    let mut batch = AppendBatch::default();
-    batch.push(&index, &draft, 0);
-    batch.add_key(key_hash("orders", &format!("k{queue}-{}", index.end().0)));
-    let appended = store.append(batch, Timestamp(1000)).expect("appends");
-    assert!(store.write_staged().expect("writes"));
-    (appended.records[0].queue_offset, appended.records[0].log_offset)
-}
+use storage::{AppendBatch, ReadMode, StorageError, Store};
+use support::orders::{
+    SEGMENT_SIZE, append_to, body_of, draft, found_by_key, open, options, segment_path, topic, verify_queue,
+};
 
 /// Whoever finds another writing leaves its batch to that one, who must not miss it.
 #[test]
@@ -100,33 +54,6 @@ fn what_is_not_little_is_left_to_the_writer() {
     assert_eq!(verify_queue(&store, 0), 1);
 }
 
-/// Every message of a queue is where it was put, whole; returns how many there are.
-fn verify_queue(store: &Store, queue: u32) -> u64 {
-    let index = store.queue(&topic(), QueueId(queue));
-    let entries = support::entries(&index);
-    let found = store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
-    for ((offset, _), bytes) in entries.into_iter().zip(found) {
-        let bytes = bytes.expect("a record");
-        let record = Record::decode(&bytes).expect("decodes");
-        assert_eq!((record.queue, record.queue_offset), (QueueId(queue), offset));
-        assert_eq!(record.body, body_of(queue, offset.0));
-        assert!(record.body_is_intact());
-    }
-    index.end().0
-}
-
-fn found_by_key(store: &Store, key: &str) -> Vec<LogOffset> {
-    let mut found = Vec::new();
-    let all = (Timestamp(0), Timestamp(u64::MAX / 2));
-    store
-        .find_by_key(key_hash("orders", key), all, 10, |offset| {
-            found.push(offset);
-            Ok(true)
-        })
-        .expect("finds");
-    found
-}
-
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("directory");
     for entry in std::fs::read_dir(from).expect("lists") {
@@ -138,10 +65,6 @@ fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).expect("copies");
         }
     }
-}
-
-fn segment_path(directory: &Path, base: u64) -> PathBuf {
-    directory.join("commitlog").join(format!("{base:020}"))
 }
 
 /// Writes over the log from `offset` on, through all segments.
@@ -495,122 +418,4 @@ fn a_message_staged_when_its_topic_is_removed_does_not_bring_it_back() {
     assert!(!recovery.was_clean);
     assert!(store.topics().is_empty());
     assert_eq!(append_to(&store, 0).0, QueueOffset(0));
-}
-
-/// A store whose segments expire at once, at four o'clock.
-fn open_forgetful(directory: &Path) -> Store {
-    let mut settings = options(directory);
-    settings.retention.delete_hours = vec![4];
-    settings.retention.age_ms = 1000;
-    // Tests must not depend on how full this machine's disk is.
-    settings.retention.disk_used_percent = 100;
-    settings.retention.disk_force_percent = None;
-    settings.retention.disk_refuse_percent = 100;
-    Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
-}
-
-#[test]
-fn old_segments_go_and_queues_begin_later() {
-    let directory = tempfile::tempdir().expect("directory");
-    let store = open_forgetful(directory.path());
-    for number in 0..100 {
-        append_to(&store, number % 2);
-    }
-    let far = Timestamp(u64::MAX / 2);
-    let removed_at = |hour: u8| store.apply_retention(far, hour).expect("looks").removed;
-    assert_eq!(removed_at(4), 0, "entries are not on the disk yet");
-    store.checkpoint().expect("checkpoint");
-    assert_eq!(removed_at(5), 0, "not the hour");
-    let removed = removed_at(4);
-    assert!(removed >= 3, "{removed}");
-    let index = store.queue(&topic(), QueueId(0));
-    assert!(index.first() > QueueOffset(0) && index.first() < index.end());
-    verify_queue(&store, 0);
-    assert_eq!(append_to(&store, 0).0, QueueOffset(50));
-    store.close().expect("closes");
-    let first = index.first();
-    drop((store, index));
-    let (store, _) = open(directory.path());
-    assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
-    verify_queue(&store, 1);
-}
-
-#[test]
-fn a_log_above_its_size_loses_whole_segments_and_no_more() {
-    for segments_kept in 1..5 {
-        let directory = tempfile::tempdir().expect("directory");
-        let mut settings = options(directory.path());
-        settings.retention.size = Some(segments_kept * SEGMENT_SIZE);
-        settings.retention.disk_force_percent = None;
-        settings.retention.disk_refuse_percent = 100;
-        let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
-        for number in 0..150 {
-            append_to(&store, number % 2);
-            let size = store.watermarks().appended().0 - store.log_first().0;
-            store.checkpoint().expect("checkpoint");
-            let removed = store.apply_retention(Timestamp(1000), 5).expect("looks").removed as u64;
-            assert_eq!(removed, u64::from(size > segments_kept * SEGMENT_SIZE), "{size} bytes");
-        }
-        assert!(store.log_first().0 > SEGMENT_SIZE);
-        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
-        assert_eq!(found_by_key(&store, "k1-74").len(), 1);
-        store.close().expect("closes");
-        drop(store);
-        let (store, _) = open(directory.path());
-        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
-    }
-}
-
-#[test]
-fn a_queue_whose_messages_have_all_gone_goes_on_where_it_was() {
-    // Eight entries fill a file.
-    for count in [7, 8, 9, 16] {
-        let directory = tempfile::tempdir().expect("directory");
-        let store = open_forgetful(directory.path());
-        for _ in 0..count {
-            append_to(&store, 0);
-        }
-        for _ in 0..60 {
-            append_to(&store, 1);
-        }
-        store.checkpoint().expect("checkpoint");
-        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes").removed > 1);
-        let index = store.queue(&topic(), QueueId(0));
-        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
-        store.close().expect("closes");
-        drop((store, index));
-        let (store, _) = open(directory.path());
-        let index = store.queue(&topic(), QueueId(0));
-        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
-        assert_eq!(append_to(&store, 0).0, QueueOffset(count));
-    }
-}
-
-#[test]
-fn entries_made_again_in_the_middle_of_a_file_are_found_at_the_next_start() {
-    let open_wide = |directory: &Path| {
-        let wide = Options { queue_file_entries: 100, ..options(directory) };
-        Store::open(wide, Arc::new(Metrics::default()), &mut |_| ()).expect("opens")
-    };
-    for removed in 1..6 {
-        let directory = tempfile::tempdir().expect("directory");
-        let (store, _) = open_wide(directory.path());
-        for number in 0..100 {
-            append_to(&store, number % 2);
-        }
-        store.close().expect("closes");
-        drop(store);
-        for base in (0..removed).map(|number| number * SEGMENT_SIZE) {
-            std::fs::remove_file(segment_path(directory.path(), base)).expect("removes");
-        }
-        std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
-        let (store, _) = open_wide(directory.path());
-        let first = store.queue(&topic(), QueueId(0)).first();
-        assert_eq!(verify_queue(&store, 0), 50);
-        store.close().expect("closes");
-        drop(store);
-        let (store, _) = open_wide(directory.path());
-        assert_eq!(store.queue(&topic(), QueueId(0)).first(), first, "{removed} segments removed");
-        assert_eq!(verify_queue(&store, 0), 50, "{removed} segments removed, first entry {first:?}");
-    }
 }

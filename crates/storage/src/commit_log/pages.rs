@@ -1,9 +1,15 @@
-//! Which pages of the log the kernel is asked to make ahead of the writes.
+//! Which pages of the log the kernel is asked to make ahead of the writes, and which it is asked to take back.
 //!
 //! A page that is made while it is written costs three times as much as the copy into one that is there (measured: 0.6 ms a MiB
 //! against 0.2), and far more where the memory itself has to be got from a host. The further the log has come, the further ahead
 //! its pages are made. Where writes are faster than pages can be made, nobody is helped by both at the same place: they are left
 //! alone for a while, longer each time.
+//!
+//! Where new memory is dear, as on a virtual machine whose host has to find it first, a log that grows through it is slower than its
+//! disk. There the pages of what was written a while ago are given back as fast as new ones are made: the kernel then makes those
+//! of memory it has. Readers that lag further than that read from the disk.
+
+use std::time::Duration;
 
 /// Bytes asked for with one call.
 pub(super) const PAGES_SIZE: u64 = 256 * 1024;
@@ -50,6 +56,61 @@ impl PagesAhead {
     }
 }
 
+/// Bytes behind the writes whose pages are kept however dear memory is: seconds of a fast log, and on the disk by then.
+const KEPT_MIN: u64 = 512 * 1024 * 1024;
+/// What is given back at once: enough to be worth a call.
+const GIVEN_BACK_SIZE: u64 = 4 * 1024 * 1024;
+/// Memory is dear above this, per MiB of new pages: four times what making them takes on an ordinary machine.
+const DEAR_NS: u64 = 1_000_000;
+/// One sample counts no more than this.
+const COST_MAX_NS: u64 = 4_000_000;
+/// The share a sample has in the cost: some pieces in a row make memory dear, one does not.
+const SAMPLE_SHARE: u64 = 16;
+/// Memory that was dear counts as dear until so much more was written. Then growing is tried again.
+const DEAR_FOR: u64 = 8 * 1024 * 1024 * 1024;
+const MIB: u64 = 1024 * 1024;
+
+/// How far behind the writes pages are kept.
+#[derive(Debug)]
+pub(super) struct PagesKept {
+    /// Pages of everything written before this were given back, or are not ours to judge.
+    from: u64,
+    /// Where the log was when some were given back last.
+    given_back_at: u64,
+    /// Processor time a MiB of new pages takes, smoothed.
+    cost_ns: u64,
+    /// Memory counts as dear until the log has come here.
+    dear_until: u64,
+}
+
+impl PagesKept {
+    pub(super) const fn new(opened_at: u64) -> Self {
+        Self { from: opened_at, given_back_at: 0, cost_ns: 0, dear_until: 0 }
+    }
+
+    /// Takes in that making pages for `size` bytes took so much processor time, when everything below `written` was written.
+    pub(super) fn note_cost(&mut self, size: u64, took: Duration, written: u64) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let sample_ns = (took_ns.saturating_mul(MIB) / size.max(1)).min(COST_MAX_NS);
+        self.cost_ns = (self.cost_ns * (SAMPLE_SHARE - 1) + sample_ns) / SAMPLE_SHARE;
+        if self.cost_ns > DEAR_NS {
+            self.dear_until = written + DEAR_FOR;
+        }
+    }
+
+    /// The stretch whose pages are to be given back now, as its first byte and its end: no more than was written meanwhile, since
+    /// what is free for long is memory that has to be found again.
+    pub(super) fn next(&mut self, written: u64) -> Option<(u64, u64)> {
+        let end = (self.from / GIVEN_BACK_SIZE + 1) * GIVEN_BACK_SIZE;
+        let is_time = written >= self.given_back_at + GIVEN_BACK_SIZE;
+        if !is_time || written >= self.dear_until || end + KEPT_MIN > written {
+            return None;
+        }
+        self.given_back_at = written;
+        Some((std::mem::replace(&mut self.from, end), end))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +141,42 @@ mod tests {
     #[test]
     fn writes_that_are_much_faster_are_left_alone() {
         assert!(share_made(4 * PAGES_SIZE) < 0.05, "{}", share_made(4 * PAGES_SIZE));
+    }
+
+    /// What is given back of a log that grows by GiB, pages taking `cost` a MiB in the first of them.
+    fn given_back(cost: Duration, gibibytes: u64) -> u64 {
+        let (mut kept, mut written, mut given_back) = (PagesKept::new(OPENED_AT), OPENED_AT, 0);
+        while written < OPENED_AT + (gibibytes << 30) {
+            written += MIB;
+            let cost = if written < OPENED_AT + (1 << 30) { cost } else { Duration::from_micros(250) };
+            kept.note_cost(PAGES_SIZE, cost / 4, written);
+            if let Some((start, end)) = kept.next(written) {
+                assert!(start < end && end + KEPT_MIN <= written);
+                given_back += end - start;
+            }
+        }
+        given_back
+    }
+
+    #[test]
+    fn pages_are_given_back_where_memory_is_dear_and_nowhere_else() {
+        assert_eq!(given_back(Duration::from_micros(250), 10), 0);
+        let given_back = given_back(Duration::from_micros(2500), 4);
+        assert!((4 << 30) - given_back < KEPT_MIN + 2 * GIVEN_BACK_SIZE, "{given_back}");
+    }
+
+    #[test]
+    fn growing_is_tried_again_after_a_while() {
+        let given_back = given_back(Duration::from_micros(2500), 20);
+        assert!(given_back < (1 << 30) + DEAR_FOR && given_back > DEAR_FOR, "{given_back}");
+    }
+
+    #[test]
+    fn one_slow_piece_does_not_make_memory_dear() {
+        let mut kept = PagesKept::new(0);
+        (0..1000).for_each(|_| kept.note_cost(PAGES_SIZE, Duration::from_micros(62), 1 << 40));
+        kept.note_cost(PAGES_SIZE, Duration::from_millis(100), 1 << 40);
+        assert_eq!(kept.next(1 << 40), None);
     }
 
     #[test]

@@ -152,6 +152,11 @@ impl DiskFile {
         self.handle.will_need(position, size);
     }
 
+    /// Tells the kernel that a range need not be in memory any more. What is not on the disk yet stays.
+    pub fn wont_need(&self, position: u64, size: u64) {
+        self.handle.wont_need(position, size);
+    }
+
     /// The first place from `position` on that may hold something: what was never written is passed over, where the file
     /// system can tell. `None` if nothing follows.
     pub fn next_data(&self, position: u64) -> Option<u64> {

@@ -160,6 +160,10 @@ impl FileHandle for RealFile {
         let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(size), Advice::WillNeed);
     }
 
+    fn wont_need(&self, position: u64, size: u64) {
+        let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(size), Advice::DontNeed);
+    }
+
     fn next_data(&self, position: u64) -> Option<u64> {
         match rustix::fs::seek(&self.0, SeekFrom::Data(position)) {
             Ok(found) => Some(found.max(position)),

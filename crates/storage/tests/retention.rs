@@ -1,0 +1,131 @@
+//! What goes when a log is to be kept no longer, and what must not.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::metric::Metrics;
+use base::{QueueId, QueueOffset, Timestamp};
+use storage::{Options, Store};
+use support::orders::{SEGMENT_SIZE, append_to, found_by_key, open, options, segment_path, topic, verify_queue};
+
+/// A store whose segments expire at once, at four o'clock.
+fn open_forgetful(directory: &Path) -> Store {
+    let mut settings = options(directory);
+    settings.retention.delete_hours = vec![4];
+    settings.retention.age_ms = 1000;
+    // Tests must not depend on how full this machine's disk is.
+    settings.retention.disk_used_percent = 100;
+    settings.retention.disk_force_percent = None;
+    settings.retention.disk_refuse_percent = 100;
+    Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+}
+
+#[test]
+fn old_segments_go_and_queues_begin_later() {
+    let directory = tempfile::tempdir().expect("directory");
+    let store = open_forgetful(directory.path());
+    for number in 0..100 {
+        append_to(&store, number % 2);
+    }
+    let far = Timestamp(u64::MAX / 2);
+    let removed_at = |hour: u8| store.apply_retention(far, hour).expect("looks").removed;
+    assert_eq!(removed_at(4), 0, "entries are not on the disk yet");
+    store.checkpoint().expect("checkpoint");
+    assert_eq!(removed_at(5), 0, "not the hour");
+    let removed = removed_at(4);
+    assert!(removed >= 3, "{removed}");
+    let index = store.queue(&topic(), QueueId(0));
+    assert!(index.first() > QueueOffset(0) && index.first() < index.end());
+    verify_queue(&store, 0);
+    assert_eq!(append_to(&store, 0).0, QueueOffset(50));
+    store.close().expect("closes");
+    let first = index.first();
+    drop((store, index));
+    let (store, _) = open(directory.path());
+    assert_eq!(store.queue(&topic(), QueueId(0)).first(), first);
+    verify_queue(&store, 1);
+}
+
+#[test]
+fn a_log_above_its_size_loses_whole_segments_and_no_more() {
+    for segments_kept in 1..5 {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut settings = options(directory.path());
+        settings.retention.size = Some(segments_kept * SEGMENT_SIZE);
+        settings.retention.disk_force_percent = None;
+        settings.retention.disk_refuse_percent = 100;
+        let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+        for number in 0..150 {
+            append_to(&store, number % 2);
+            let size = store.watermarks().appended().0 - store.log_first().0;
+            store.checkpoint().expect("checkpoint");
+            let removed = store.apply_retention(Timestamp(1000), 5).expect("looks").removed as u64;
+            assert_eq!(removed, u64::from(size > segments_kept * SEGMENT_SIZE), "{size} bytes");
+        }
+        assert!(store.log_first().0 > SEGMENT_SIZE);
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+        assert_eq!(found_by_key(&store, "k1-74").len(), 1);
+        store.close().expect("closes");
+        drop(store);
+        let (store, _) = open(directory.path());
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
+    }
+}
+
+#[test]
+fn a_queue_whose_messages_have_all_gone_goes_on_where_it_was() {
+    // Eight entries fill a file.
+    for count in [7, 8, 9, 16] {
+        let directory = tempfile::tempdir().expect("directory");
+        let store = open_forgetful(directory.path());
+        for _ in 0..count {
+            append_to(&store, 0);
+        }
+        for _ in 0..60 {
+            append_to(&store, 1);
+        }
+        store.checkpoint().expect("checkpoint");
+        assert!(store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("removes").removed > 1);
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        store.close().expect("closes");
+        drop((store, index));
+        let (store, _) = open(directory.path());
+        let index = store.queue(&topic(), QueueId(0));
+        assert_eq!((index.first(), index.end()), (QueueOffset(count), QueueOffset(count)));
+        assert_eq!(append_to(&store, 0).0, QueueOffset(count));
+    }
+}
+
+#[test]
+fn entries_made_again_in_the_middle_of_a_file_are_found_at_the_next_start() {
+    let open_wide = |directory: &Path| {
+        let wide = Options { queue_file_entries: 100, ..options(directory) };
+        Store::open(wide, Arc::new(Metrics::default()), &mut |_| ()).expect("opens")
+    };
+    for removed in 1..6 {
+        let directory = tempfile::tempdir().expect("directory");
+        let (store, _) = open_wide(directory.path());
+        for number in 0..100 {
+            append_to(&store, number % 2);
+        }
+        store.close().expect("closes");
+        drop(store);
+        for base in (0..removed).map(|number| number * SEGMENT_SIZE) {
+            std::fs::remove_file(segment_path(directory.path(), base)).expect("removes");
+        }
+        std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
+        let (store, _) = open_wide(directory.path());
+        let first = store.queue(&topic(), QueueId(0)).first();
+        assert_eq!(verify_queue(&store, 0), 50);
+        store.close().expect("closes");
+        drop(store);
+        let (store, _) = open_wide(directory.path());
+        assert_eq!(store.queue(&topic(), QueueId(0)).first(), first, "{removed} segments removed");
+        assert_eq!(verify_queue(&store, 0), 50, "{removed} segments removed, first entry {first:?}");
+    }
+}
