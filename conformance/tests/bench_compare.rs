@@ -122,6 +122,8 @@ fn a_broker_that_runs_already_is_taken_through_a_scenario_and_left_running() {
     let opened = |step: &Value| step["peers"][0]["rounds"][0]["messages"].as_u64().expect("connections");
     let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
     assert_eq!(steps.iter().map(opened).collect::<Vec<_>>(), [100, 1_000, 5_000]);
+    let rate = |step: &Value| step["peers"][0]["rounds"][0]["messages_per_second"].as_f64().expect("a rate");
+    assert!(steps.iter().all(|step| rate(step) > 0.0));
     assert!(TcpStream::connect(&broker.broker).is_ok());
 }
 

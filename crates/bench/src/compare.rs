@@ -112,6 +112,7 @@ impl Run<'_> {
             let cluster = peer.start(needs, &self.options.setup)?;
             self.commands.extend(cluster.commands());
             let stage = Stage::new(cluster.target()?, cluster.broker_pids());
+            stage.start_up(self.options.scale.start_up_seconds(), self.sink)?;
             self.stages.push((cluster, stage));
         }
         self.needs = Some(needs);

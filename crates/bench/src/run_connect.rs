@@ -27,6 +27,8 @@ use crate::template::send_request;
 
 /// Opens the connections; gives what that took, once all are open.
 pub fn connect(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+    // The first connection counts as the last does.
+    let options = SendOptions { warm_up_seconds: 0.0, ..options };
     let brokers = ready_brokers(&options, sink)?;
     let machine = Machine::describe();
     let (threads, observed, tally, _held) = open_all(&options, &brokers, sink);

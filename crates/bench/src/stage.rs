@@ -14,6 +14,10 @@ use crate::target::Target;
 /// Idle connections being opened at any moment.
 const OPENED_AT_ONCE: usize = 16;
 
+/// Sends in flight on each connection before anything is measured.
+const START_UP_WINDOW: usize = 32;
+const START_UP_TOPIC: &str = "bench-start-up";
+
 /// A broker, or a cluster of them, on which steps are performed.
 #[derive(Debug)]
 pub struct Stage {
@@ -27,6 +31,13 @@ impl Stage {
     /// What listens at `target`; of `broker_pids` memory and CPU are recorded.
     pub fn new(target: Target, broker_pids: Vec<u32>) -> Self {
         Self { target, broker_pids, filled: HashMap::new() }
+    }
+
+    /// Load for so many seconds that nobody measures.
+    pub fn start_up(&self, seconds: f64, sink: &dyn ProgressSink) -> Result<(), BenchError> {
+        let load =
+            SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds: Some(seconds), ..SendOptions::default() };
+        driver_of(&self.target).send(self.aimed(&load, START_UP_TOPIC), sink).map(drop)
     }
 
     /// One round of `step` of the scenario named `scenario`.

@@ -9,6 +9,7 @@ use crate::error::BenchError;
 use crate::measured::Measured;
 use crate::peer::Peer;
 use crate::progress::Second;
+use crate::report::Measure;
 use crate::table::grouped;
 
 use chart::{LINE_COLOURS, Line, over_time, short};
@@ -101,10 +102,18 @@ fn machine(comparison: &Comparison) -> Markup {
             "What the machine does without a broker, in the same run: "
             @for (at, measure) in comparison.limit.measures.iter().enumerate() {
                 @if at > 0 { "; " }
-                (measure.name) " " (short(measure.megabytes_per_second_best)) " MB/s"
+                (measure.name) " " (limit_of(measure))
             }
             "."
         }
+    }
+}
+
+/// Where bytes are moved, the best rate; else the time of the slowest.
+fn limit_of(measure: &Measure) -> String {
+    match &measure.operation_ms {
+        Some(times) if measure.bytes == 0 => format!("up to {:.1} ms", times.max),
+        _ => format!("{} MB/s", short(measure.megabytes_per_second_best)),
     }
 }
 
