@@ -49,9 +49,7 @@ impl ProcessSample {
             written_mib: written.map(|bytes| bytes / KIB_PER_MIB / KIB_PER_MIB),
         })
     }
-}
 
-impl ProcessSample {
     /// Looks at several processes and adds up what it sees; `None` if one is missing, or there are none to look at.
     pub fn take_all(pids: &[u32]) -> Option<Self> {
         let mut samples = pids.iter().map(|&pid| Self::take(pid));

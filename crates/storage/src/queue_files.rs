@@ -151,7 +151,7 @@ impl Look<'_> {
             if start == oldest {
                 // Entries before the log are passed over right here; of several files, only the oldest would tell.
                 // As a rule there are none, which the first entry tells.
-                if file.entry(0)?.is_some_and(|first| first.log_offset < self.log_first) {
+                if file.entry(0)?.is_none_or(|first| first.log_offset < self.log_first) {
                     seen.bounds.0 += file.end_before(self.log_first, count)?;
                 }
                 seen.written_end = written_end;
