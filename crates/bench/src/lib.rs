@@ -78,7 +78,7 @@ pub use peer::{Cluster, Peer, PeerKind, PeerSetup};
 pub use process::BrokerUsage;
 pub use progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use report::{
-    ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, SendReport, SendTotals,
+    ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, Report, SendReport, SendTotals,
 };
 pub use run_consume::consume;
 pub use run_generator::generator;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 use wire::rocketmq::code::response;
@@ -20,6 +21,23 @@ use crate::tally::{PullTally, Refusals, SendTally};
 const MEGABYTE: f64 = 1e6;
 /// A generator whose threads are at work for more than this share of the time may be what limits a rate.
 const BUSY_PERCENT: f64 = 90.0;
+
+/// What a run found, in both of its forms.
+pub trait Report: Serialize + Sized {
+    /// The table for people.
+    fn table(&self) -> String;
+
+    /// Everything as JSON.
+    fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Writes everything as JSON to `path`.
+    fn write_json(&self, path: &Path) -> Result<(), BenchError> {
+        let written = fs::write(path, self.json() + "\n");
+        written.map_err(|source| BenchError::Report { path: path.display().to_string(), source })
+    }
+}
 
 /// What the load generator itself used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -230,21 +248,6 @@ impl LimitReport {
     pub(crate) fn new(options: LimitOptions, machine: Machine, measures: Vec<Measure>) -> Self {
         Self { kind: "limit", options, machine, measures }
     }
-
-    /// The table for people.
-    pub fn table(&self) -> String {
-        table::limit(self)
-    }
-
-    /// Everything as JSON.
-    pub fn json(&self) -> String {
-        to_json(self)
-    }
-
-    /// Writes everything as JSON to `path`.
-    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
-        write(path, self.json())
-    }
 }
 
 impl SendReport {
@@ -286,21 +289,6 @@ impl SendReport {
             observed,
             faults: grouped(tally.faults),
         }
-    }
-
-    /// The table for people.
-    pub fn table(&self) -> String {
-        table::send(self)
-    }
-
-    /// Everything as JSON.
-    pub fn json(&self) -> String {
-        to_json(self)
-    }
-
-    /// Writes everything as JSON to `path`.
-    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
-        write(path, self.json())
     }
 }
 
@@ -345,20 +333,23 @@ impl ConsumeReport {
             faults: grouped(tally.faults),
         }
     }
+}
 
-    /// The table for people.
-    pub fn table(&self) -> String {
+impl Report for SendReport {
+    fn table(&self) -> String {
+        table::send(self)
+    }
+}
+
+impl Report for ConsumeReport {
+    fn table(&self) -> String {
         table::consume(self)
     }
+}
 
-    /// Everything as JSON.
-    pub fn json(&self) -> String {
-        to_json(self)
-    }
-
-    /// Writes everything as JSON to `path`.
-    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
-        write(path, self.json())
+impl Report for LimitReport {
+    fn table(&self) -> String {
+        table::limit(self)
     }
 }
 
@@ -405,8 +396,4 @@ fn usage(threads: usize, cpu_ns: u64, messages: u64, seconds: f64) -> GeneratorU
 pub fn to_json(report: &impl Serialize) -> String {
     // Reports hold nothing that JSON cannot: no maps with odd keys, and not-a-number becomes null.
     serde_json::to_string_pretty(report).unwrap_or_default()
-}
-
-pub fn write(path: &str, json: String) -> Result<(), BenchError> {
-    fs::write(path, json + "\n").map_err(|source| BenchError::Report { path: path.to_owned(), source })
 }

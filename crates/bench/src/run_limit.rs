@@ -161,6 +161,7 @@ impl Drop for Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report as _;
 
     #[test]
     fn every_limit_is_measured_and_shown() {

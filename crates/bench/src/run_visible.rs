@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::options::{StartFrom, VisibleOptions};
 use crate::progress::ProgressSink;
 use crate::puller::QueuePosition;
-use crate::report::{ConsumeReport, SendReport, to_json, write};
+use crate::report::{ConsumeReport, Report, SendReport};
 use crate::run_consume::{self, RunEnd, pullers};
 use crate::run_send::{self, senders};
 use crate::supervisor::{Observed, Supervisor, check_broker};
@@ -109,19 +109,8 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     })
 }
 
-impl VisibleReport {
-    /// The tables for people.
-    pub fn table(&self) -> String {
+impl Report for VisibleReport {
+    fn table(&self) -> String {
         table::visible(self)
-    }
-
-    /// Everything as JSON.
-    pub fn json(&self) -> String {
-        to_json(self)
-    }
-
-    /// Writes everything as JSON to `path`.
-    pub fn write_json(&self, path: &str) -> Result<(), BenchError> {
-        write(path, self.json())
     }
 }

@@ -4,7 +4,7 @@ mod fake_broker;
 
 use std::collections::BTreeMap;
 
-use bench::{ConsumeOptions, HeaderForm, Quiet, StartFrom, consume};
+use bench::{ConsumeOptions, HeaderForm, Quiet, Report as _, StartFrom, consume};
 use fake_broker::{FakeBroker, Manners};
 
 fn start(stored: u64) -> (FakeBroker, ConsumeOptions) {

@@ -4,7 +4,7 @@ mod fake_broker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench::{BenchError, HeaderForm, ProgressSink, Quiet, Second, SendOptions, SendReport, send};
+use bench::{BenchError, HeaderForm, ProgressSink, Quiet, Report as _, Second, SendOptions, SendReport, send};
 use fake_broker::{FakeBroker, Fate, Manners};
 
 fn options(broker: &FakeBroker) -> SendOptions {

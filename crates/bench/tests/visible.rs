@@ -4,7 +4,7 @@ mod fake_broker;
 
 use std::collections::BTreeSet;
 
-use bench::{ConsumeOptions, Quiet, SendOptions, VisibleOptions, visible};
+use bench::{ConsumeOptions, Quiet, Report as _, SendOptions, VisibleOptions, visible};
 use fake_broker::{FakeBroker, Manners};
 
 fn options(broker: &FakeBroker) -> VisibleOptions {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, Target, VisibleOptions, progress_sink};
+use bench::{
+    ConsumeOptions, HeaderForm, LimitOptions, Report, SendOptions, StartFrom, Target, VisibleOptions, progress_sink,
+};
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -292,12 +294,7 @@ fn run_send(send: &Send) -> Outcome {
     };
     let report =
         bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
-    publish(
-        common.json.as_deref(),
-        || report.table(),
-        || report.json(),
-        |path| report.write_json(&path.to_string_lossy()),
-    )
+    publish(common.json.as_deref(), &report)
 }
 
 fn run_consume(consume: &Consume) -> Outcome {
@@ -327,12 +324,7 @@ fn run_consume(consume: &Consume) -> Outcome {
     };
     let report =
         bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
-    publish(
-        common.json.as_deref(),
-        || report.table(),
-        || report.json(),
-        |path| report.write_json(&path.to_string_lossy()),
-    )
+    publish(common.json.as_deref(), &report)
 }
 
 fn run_visible(visible: &Visible) -> Outcome {
@@ -367,15 +359,13 @@ fn run_visible(visible: &Visible) -> Outcome {
     };
     let sink = progress_sink(common.reports_to_stdout());
     let report = bench::visible(VisibleOptions { send, consume }, &*sink).map_err(|error| error.to_string())?;
-    let write = |path: &Path| report.write_json(&path.to_string_lossy());
-    publish(common.json.as_deref(), || report.table(), || report.json(), write)
+    publish(common.json.as_deref(), &report)
 }
 
 fn run_limit(limit: &Limit) -> Outcome {
     let options = LimitOptions { data: limit.data.clone(), seconds: limit.seconds };
     let report = bench::limit(options).map_err(|error| error.to_string())?;
-    let write = |path: &Path| report.write_json(&path.to_string_lossy());
-    publish(limit.json.as_deref(), || report.table(), || report.json(), write)
+    publish(limit.json.as_deref(), &report)
 }
 
 fn run_generator(seconds: f64) -> Outcome {
@@ -408,16 +398,11 @@ fn is_stdout(path: Option<&Path>) -> bool {
 }
 
 /// A table for people; JSON where it was asked for.
-fn publish(
-    json_path: Option<&Path>,
-    table: impl Fn() -> String,
-    json: impl Fn() -> String,
-    write_json: impl Fn(&Path) -> Result<(), bench::BenchError>,
-) -> Outcome {
+fn publish(json_path: Option<&Path>, report: &impl Report) -> Outcome {
     if is_stdout(json_path) {
-        println!("{}", json());
+        println!("{}", report.json());
         return Ok(());
     }
-    println!("{}", table());
-    json_path.map_or(Ok(()), write_json).map_err(|error| error.to_string())
+    println!("{}", report.table());
+    json_path.map_or(Ok(()), |path| report.write_json(path)).map_err(|error| error.to_string())
 }
