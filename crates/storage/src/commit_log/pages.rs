@@ -75,8 +75,8 @@ const MIB: u64 = 1024 * 1024;
 pub(super) struct PagesKept {
     /// Pages of everything written before this were given back, or are not ours to judge.
     from: u64,
-    /// Where the log was when some were given back last.
-    given_back_at: u64,
+    /// Where the log has to be for the next to be given back.
+    next_at: u64,
     /// Processor time a MiB of new pages takes, smoothed.
     cost_ns: u64,
     /// Memory counts as dear until the log has come here.
@@ -85,7 +85,7 @@ pub(super) struct PagesKept {
 
 impl PagesKept {
     pub(super) const fn new(opened_at: u64) -> Self {
-        Self { from: opened_at, given_back_at: 0, cost_ns: 0, dear_until: 0 }
+        Self { from: opened_at, next_at: 0, cost_ns: 0, dear_until: 0 }
     }
 
     /// Takes in that making pages for `size` bytes took so much processor time, when everything below `written` was written.
@@ -98,15 +98,15 @@ impl PagesKept {
         }
     }
 
-    /// The stretch whose pages are to be given back now, as its first byte and its end: no more than was written meanwhile, since
-    /// what is free for long is memory that has to be found again.
+    /// The stretch whose pages are to be given back now, as its first byte and its end: exactly as much as is written. What is free
+    /// for long is memory that has to be found again, and what is missing has to be found too.
     pub(super) fn next(&mut self, written: u64) -> Option<(u64, u64)> {
         let end = (self.from / GIVEN_BACK_SIZE + 1) * GIVEN_BACK_SIZE;
-        let is_time = written >= self.given_back_at + GIVEN_BACK_SIZE;
-        if !is_time || written >= self.dear_until || end + KEPT_MIN > written {
+        if written < self.next_at || written >= self.dear_until || end + KEPT_MIN > written {
             return None;
         }
-        self.given_back_at = written;
+        // Counted from where it was due and not from where it was noticed, but for what is long past.
+        self.next_at = self.next_at.max(written.saturating_sub(GIVEN_BACK_SIZE)) + GIVEN_BACK_SIZE;
         Some((std::mem::replace(&mut self.from, end), end))
     }
 }
@@ -163,6 +163,20 @@ mod tests {
         assert_eq!(given_back(Duration::from_micros(250), 10), 0);
         let given_back = given_back(Duration::from_micros(2500), 4);
         assert!((4 << 30) - given_back < KEPT_MIN + 2 * GIVEN_BACK_SIZE, "{given_back}");
+    }
+
+    /// Writes that come in odd steps, as they do: what is given back keeps up with them.
+    #[test]
+    fn as_much_is_given_back_as_is_written() {
+        let (mut kept, mut given_back, mut from) = (PagesKept::new(0), 0, 0);
+        for written in (0..8 << 30).step_by(1_700_000) {
+            kept.note_cost(PAGES_SIZE, Duration::from_millis(1), written);
+            given_back += kept.next(written).map_or(0, |(start, end)| end - start);
+            if written < 1 << 30 {
+                from = given_back;
+            }
+        }
+        assert!(given_back - from + 2 * GIVEN_BACK_SIZE > 7 << 30, "{}", given_back - from);
     }
 
     #[test]
