@@ -372,13 +372,15 @@ impl Store {
     pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
         let policy = &self.options.retention;
         let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
+        // The disk is asked once. A removed segment that somebody still reads or syncs gives its room back later: were the disk
+        // asked again now, the next segments would go for nothing.
+        let (mut used, total) = self.disk_usage()?;
         let mut removed = 0;
         let disk_used_percent = loop {
-            let used_percent = self.disk_used_percent()?;
+            let used_percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
             let goes = policy.removes(policy.disk_state(used_percent), self.log_state(now), hour_of_day);
-            if !goes || !self.log.remove_oldest(below)? {
-                break used_percent;
-            }
+            let Some(freed) = (if goes { self.log.remove_oldest(below)? } else { None }) else { break used_percent };
+            used = used.saturating_sub(freed);
             removed += 1;
         };
         let disk = {
@@ -407,11 +409,6 @@ impl Store {
             size: self.watermarks().appended().0.saturating_sub(self.log.first().0),
             oldest_age_ms: oldest.map_or(0, |modified| now.0.saturating_sub(modified)),
         }
-    }
-
-    fn disk_used_percent(&self) -> Result<u8, StorageError> {
-        let (used, total) = self.disk_usage()?;
-        Ok((used.saturating_mul(100) / total.max(1)).min(100) as u8)
     }
 
     /// Whether no more messages are taken, or soon will not be, since the disk does not take them.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{QueueId, QueueOffset, Timestamp};
+use storage::disk::{Disk, MemoryDisk};
 use storage::{Options, Store};
 use support::orders::{SEGMENT_SIZE, append_to, found_by_key, open, options, segment_path, topic, verify_queue};
 
@@ -74,6 +75,34 @@ fn a_log_above_its_size_loses_whole_segments_and_no_more() {
         let (store, _) = open(directory.path());
         assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (75, 75));
     }
+}
+
+/// The room of a file comes back when the last who has it open is done with it: a slow sync, a backup, a reader.
+#[test]
+fn a_short_disk_costs_no_more_segments_than_needed_though_somebody_still_reads_them() {
+    let (memory, directory) = (MemoryDisk::new(), Path::new("/data"));
+    let disk = Disk::new(memory.clone());
+    let settings = Options { disk: disk.clone(), ..options(directory) };
+    let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
+    for number in 0..150 {
+        append_to(&store, number % 2);
+    }
+    store.checkpoint().expect("checkpoint");
+    let segment_count = store.watermarks().appended().0 / SEGMENT_SIZE;
+    assert!(segment_count > 5, "{segment_count}");
+    let read_by_others: Vec<_> = (0..segment_count)
+        .map(|number| disk.open_read_only(&segment_path(directory, number * SEGMENT_SIZE)).expect("opens"))
+        .collect();
+    let look = || store.apply_retention(Timestamp(1000), 5).expect("looks").removed;
+    let (used, _) = store.disk_usage().expect("tells");
+    // 86 % and a little are used: two segments are enough.
+    memory.set_capacity((used - SEGMENT_SIZE) * 100 / 86);
+    assert_eq!(look(), 2);
+    let (still_used, _) = store.disk_usage().expect("tells");
+    assert!(used - still_used < SEGMENT_SIZE, "no segment's room came back yet: {still_used} of {used}");
+    drop(read_by_others);
+    assert_eq!(look(), 0);
+    assert_eq!(store.log_first().0, 2 * SEGMENT_SIZE);
 }
 
 #[test]

@@ -78,13 +78,13 @@ impl CommitLog {
         self.segments.read().clone()
     }
 
-    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns whether it did.
-    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<bool, StorageError> {
+    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns its size in bytes.
+    pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<Option<u64>, StorageError> {
         let oldest = {
             let mut segments = self.segments.write();
             match segments.first() {
                 Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
-                _ => return Ok(false),
+                _ => return Ok(None),
             }
         };
         self.disk.remove_file(oldest.file().path())?;
@@ -92,7 +92,7 @@ impl CommitLog {
         self.disk.sync_directory(&self.directory)?;
         self.metrics.segments_deleted.add(1);
         self.metrics.log_first_bytes.set(self.first().0);
-        Ok(true)
+        Ok(Some(oldest.end() - oldest.base()))
     }
 }
 

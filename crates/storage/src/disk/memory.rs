@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -22,6 +22,8 @@ pub struct MemoryDisk(Arc<Mutex<Tree>>);
 struct Tree {
     /// Every name but the root's, which is always there.
     names: BTreeMap<PathBuf, Node>,
+    /// Files that lost a name. They take their room until nobody has them open.
+    removed: Vec<Weak<Contents>>,
     files_made: u64,
     now_ms: u64,
     capacity: u64,
@@ -31,7 +33,7 @@ struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { names: BTreeMap::new(), files_made: 0, now_ms: 0, capacity: 1 << 40, boots: 0 }
+        Self { names: BTreeMap::new(), removed: Vec::new(), files_made: 0, now_ms: 0, capacity: 1 << 40, boots: 0 }
     }
 }
 
@@ -97,7 +99,7 @@ impl MemoryDisk {
             }
         };
         let names = tree.names.iter().map(|(path, node)| (path.clone(), copy(node))).collect();
-        Self(Arc::new(Mutex::new(Tree { names, ..*tree })))
+        Self(Arc::new(Mutex::new(Tree { names, removed: Vec::new(), ..*tree })))
     }
 
     pub(super) fn names(&self) -> BTreeMap<PathBuf, Node> {
@@ -109,7 +111,7 @@ impl MemoryDisk {
         let tree = self.0.lock();
         let numbers = names.values().map(|node| if let Node::File(contents) = node { contents.number } else { 0 });
         let files_made = numbers.max().unwrap_or_default();
-        Self(Arc::new(Mutex::new(Tree { names, files_made, boots: tree.boots + 1, ..*tree })))
+        Self(Arc::new(Mutex::new(Tree { names, removed: Vec::new(), files_made, boots: tree.boots + 1, ..*tree })))
     }
 
     /// Opens a file. Also tells whether it was made.
@@ -148,9 +150,13 @@ impl MemoryDisk {
         found
     }
 
-    /// Removes a directory that is empty.
+    /// Removes a file's name, or a directory that is empty.
     pub(super) fn remove_name(&self, path: &Path) {
-        self.0.lock().names.remove(path);
+        let mut tree = self.0.lock();
+        if let Some(Node::File(contents)) = tree.names.remove(path) {
+            tree.removed.retain(|removed| removed.strong_count() > 0);
+            tree.removed.push(Arc::downgrade(&contents));
+        }
     }
 }
 
@@ -166,10 +172,12 @@ impl Tree {
 
     fn used(&self) -> u64 {
         let mut sizes = BTreeMap::new();
-        for node in self.names.values() {
-            if let Node::File(contents) = node {
-                sizes.insert(contents.number, contents.bytes.lock().len() as u64);
-            }
+        let named = self
+            .names
+            .values()
+            .filter_map(|node| if let Node::File(contents) = node { Some(contents.clone()) } else { None });
+        for contents in named.chain(self.removed.iter().filter_map(Weak::upgrade)) {
+            sizes.insert(contents.number, contents.bytes.lock().len() as u64);
         }
         sizes.values().sum()
     }
