@@ -35,7 +35,7 @@ use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
 
-use pages::{PAGES_SIZE, PagesAhead, PagesKept};
+use pages::{GIVEN_BACK_SIZE, PAGES_SIZE, PagesAhead, PagesKept};
 
 /// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
@@ -369,7 +369,22 @@ impl CommitLog {
             kept.note_cost(size, took, written);
             kept.next(written)
         };
-        let Some((start, end)) = next else { return };
+        if let Some((start, end)) = next {
+            self.give_back(start, end);
+        }
+    }
+
+    /// A reader of old data has read from `start` to `end`: gives back the pages of the piece it has gone through with that, where
+    /// memory is dear.
+    fn leave_behind(&self, start: u64, end: u64) {
+        let piece_end = end / GIVEN_BACK_SIZE * GIVEN_BACK_SIZE;
+        let written = self.written.load(Ordering::Acquire);
+        if start < piece_end && !self.pages_kept.lock().keeps(piece_end, written) {
+            self.give_back(piece_end - GIVEN_BACK_SIZE, piece_end);
+        }
+    }
+
+    fn give_back(&self, start: u64, end: u64) {
         // A segment that was removed has no pages.
         if let Ok(segment) = self.segment_at(start) {
             segment.file().wont_need(segment.position(LogOffset(start)), end - start);

@@ -7,7 +7,7 @@
 //!
 //! Where new memory is dear, as on a virtual machine whose host has to find it first, a log that grows through it is slower than its
 //! disk. There the pages of what was written a while ago are given back as fast as new ones are made: the kernel then makes those
-//! of memory it has. Readers that lag further than that read from the disk.
+//! of memory it has. Readers that lag further than that read from the disk, and what they have gone through is given back too.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl PagesAhead {
 /// Bytes behind the writes whose pages are kept however dear memory is: seconds of a fast log, and on the disk by then.
 const KEPT_MIN: u64 = 512 * 1024 * 1024;
 /// What is given back at once: enough to be worth a call.
-const GIVEN_BACK_SIZE: u64 = 4 * 1024 * 1024;
+pub(super) const GIVEN_BACK_SIZE: u64 = 4 * 1024 * 1024;
 /// Memory is dear above this, per MiB of new pages: four times what making them takes on an ordinary machine.
 const DEAR_NS: u64 = 1_000_000;
 /// One sample counts no more than this.
@@ -98,11 +98,16 @@ impl PagesKept {
         }
     }
 
+    /// Whether pages of what was written before `end` are kept.
+    pub(super) const fn keeps(&self, end: u64, written: u64) -> bool {
+        written >= self.dear_until || end + KEPT_MIN > written
+    }
+
     /// The stretch whose pages are to be given back now, as its first byte and its end: exactly as much as is written. What is free
     /// for long is memory that has to be found again, and what is missing has to be found too.
     pub(super) fn next(&mut self, written: u64) -> Option<(u64, u64)> {
         let end = (self.from / GIVEN_BACK_SIZE + 1) * GIVEN_BACK_SIZE;
-        if written < self.next_at || written >= self.dear_until || end + KEPT_MIN > written {
+        if written < self.next_at || self.keeps(end, written) {
             return None;
         }
         // Counted from where it was due and not from where it was noticed, but for what is long past.

@@ -143,7 +143,7 @@ impl ColdReader<'_> {
                 last_block = Some((number, block));
                 bytes
             } else {
-                self.log.read_bytes(start, size, self.mode)?
+                self.read_on(start, size)?
             };
             *slot = self.checked(bytes, listed);
         }
@@ -154,9 +154,16 @@ impl ColdReader<'_> {
         if let Some(block) = self.log.blocks.get(number) {
             return Ok(block);
         }
-        let block = self.log.read_bytes(number * BLOCK_SIZE, BLOCK_SIZE as usize, self.mode)?;
+        let block = self.read_on(number * BLOCK_SIZE, BLOCK_SIZE as usize)?;
         self.log.blocks.insert(number, block.clone());
         Ok(block)
+    }
+
+    /// Reads a piece of what is read from front to back.
+    fn read_on(&self, start: u64, size: usize) -> Result<Bytes, StorageError> {
+        let bytes = self.log.read_bytes(start, size, self.mode)?;
+        self.log.leave_behind(start, start + size as u64);
+        Ok(bytes)
     }
 
     /// Entries that lie far apart: only their records are read, all into one buffer.
@@ -178,6 +185,7 @@ impl ColdReader<'_> {
             if entry.log_offset.after(u64::from(entry.size)).0 <= known.end() {
                 let (start, may_wait) = (buffer.len(), self.mode == ReadMode::MayWait);
                 known.file().read_into(&mut buffer, entry.size as usize, known.position(entry.log_offset), may_wait)?;
+                self.log.leave_behind(entry.log_offset.0, entry.log_offset.after(u64::from(entry.size)).0);
                 places.push((number, start));
             }
             segment = Some(known);

@@ -29,11 +29,21 @@ struct Tree {
     capacity: u64,
     /// Power cuts before this run.
     boots: u64,
+    /// Bytes of which was said that they need not be in memory.
+    given_back: u64,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { names: BTreeMap::new(), removed: Vec::new(), files_made: 0, now_ms: 0, capacity: 1 << 40, boots: 0 }
+        Self {
+            names: BTreeMap::new(),
+            removed: Vec::new(),
+            files_made: 0,
+            now_ms: 0,
+            capacity: 1 << 40,
+            boots: 0,
+            given_back: 0,
+        }
     }
 }
 
@@ -78,6 +88,11 @@ impl MemoryDisk {
     /// Sets how many bytes the disk has. What is there already stays.
     pub fn set_capacity(&self, bytes: u64) {
         self.0.lock().capacity = bytes;
+    }
+
+    /// Bytes of which was said that they need not be in memory any more, counted each time.
+    pub fn given_back(&self) -> u64 {
+        self.0.lock().given_back
     }
 
     /// Turns one bit of a file. Returns whether there was such a bit.
@@ -364,6 +379,10 @@ impl FileHandle for MemoryFile {
 
     fn start_write_back(&self, _position: u64, _size: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn wont_need(&self, _position: u64, size: u64) {
+        self.disk.0.lock().given_back += size;
     }
 
     fn try_lock(&self) -> io::Result<bool> {

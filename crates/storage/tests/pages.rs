@@ -1,0 +1,76 @@
+//! Where memory is dear, what is read of old data does not stay in it.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::QueueId;
+use base::Timestamp;
+use base::metric::Metrics;
+use storage::disk::{Disk, MemoryDisk};
+use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
+use support::entries;
+use support::orders::{draft, topic};
+
+const MIB: u64 = 1024 * 1024;
+/// Bytes from the first record read to the last.
+const READ_SIZE: u64 = 24 * MIB;
+
+fn open(memory: &MemoryDisk) -> Store {
+    let options =
+        Options { segment_size: 64 * MIB, disk: Disk::new(memory.clone()), ..Options::new(Path::new("/data")) };
+    Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+}
+
+/// Appends until the log has so many bytes.
+fn fill(store: &Store, index: &Arc<QueueIndex>, body_size: usize, size: u64) {
+    let body = vec![b'x'; body_size];
+    while store.watermarks().appended().0 < size {
+        let mut batch = AppendBatch::default();
+        for _ in 0..64 {
+            batch.push(index, &draft(&body, 0), 0);
+        }
+        store.append(batch, Timestamp(1000)).expect("appends");
+        assert!(store.write_staged().expect("writes"));
+    }
+}
+
+/// Reads what lies from `start` on.
+fn read_from(store: &Store, index: &QueueIndex, start: u64) {
+    let is_wanted = |offset: u64| (start..start + READ_SIZE).contains(&offset);
+    let old: Vec<_> = entries(index).into_iter().filter(|(_, entry)| is_wanted(entry.log_offset.0)).collect();
+    for some in old.chunks(32) {
+        let found = store.read(index, some, ReadMode::MayWait).expect("reads");
+        assert!(found.iter().all(Option::is_some));
+    }
+}
+
+/// Bytes of old data given back while they are read: where memory is not dear, and where it is.
+fn given_back_of(body_size: usize) -> (u64, u64) {
+    let memory = MemoryDisk::new();
+    let store = open(&memory);
+    let index = store.queue(&topic(), QueueId(0));
+    fill(&store, &index, body_size, 512 * MIB + 2 * READ_SIZE + 8 * MIB);
+    read_from(&store, &index, 0);
+    let where_cheap = memory.given_back();
+    // Pages cost ten times what they cost as a rule, often enough to be believed.
+    (0..64).for_each(|_| store.note_page_cost(MIB, Duration::from_micros(2500)));
+    let before = memory.given_back();
+    read_from(&store, &index, READ_SIZE);
+    (where_cheap, memory.given_back() - before)
+}
+
+#[test]
+fn what_a_reader_of_old_data_has_gone_through_is_given_back_where_memory_is_dear_and_nowhere_else() {
+    for body_size in [8 * 1024, 48 * 1024] {
+        let (where_cheap, where_dear) = given_back_of(body_size);
+        assert_eq!(where_cheap, 0, "bodies of {body_size} bytes");
+        // A piece may be told of twice: by the block before its end, and by the record across it.
+        let is_most = (READ_SIZE - 4 * MIB..=2 * READ_SIZE).contains(&where_dear);
+        assert!(is_most, "bodies of {body_size} bytes: {} of {} MiB", where_dear / MIB, READ_SIZE / MIB);
+    }
+}
