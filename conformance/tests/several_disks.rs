@@ -102,6 +102,22 @@ fn tools_and_clients_see_two_masters_of_one_cluster() {
     assert!(sluice.stop().success());
 }
 
+/// Waits until what a broker holds is on its disk. What is not there yet when the disk fails may be lost: that is what
+/// `storage.flush = async` promises, and the kernel forgets pages it could not write whenever it likes.
+fn wait_until_durable(sluice: &Sluice, broker: &str) {
+    let started = Instant::now();
+    let figure = |name: &str| {
+        let (_, metrics) = sluice.console_page("/metrics");
+        let name = format!("{name}{{broker=\"{broker}\"}}");
+        metrics.lines().find_map(|line| line.strip_prefix(&*name)?.trim().parse::<u64>().ok()).expect("a figure")
+    };
+    let appended = figure("sluice_log_appended_bytes");
+    while figure("sluice_log_durable_bytes") < appended {
+        assert!(started.elapsed() < WAIT_MAX, "{broker} does not sync");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Has the second broker's disk fail under load by `mount`, a shell command; gives the refusal, and what the console says.
 fn one_disk_fails(mount: &str) -> Option<(Answer, String, String)> {
     let scratch = tempfile::tempdir().expect("directory");
@@ -123,6 +139,7 @@ fn one_disk_fails(mount: &str) -> Option<(Answer, String, String)> {
         make_topic(&sluice, topic);
     }
     produce(version, &sluice, scratch, "before", count);
+    wait_until_durable(&sluice, "broker-a-2");
 
     let brokers = sluice.brokers();
     let mut second = Connection::open(&brokers[1]);
