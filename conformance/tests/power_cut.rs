@@ -56,7 +56,7 @@ fn cut_again_and_again(flush: &str) {
         let moment = Duration::from_millis(random.random_range(100..2500) + later);
         let agony = Duration::from_millis(random.random_range(0..50));
         acknowledged.extend(load_until_cut(&disk, &mut sluice, cut, moment, agony));
-        check(&disk);
+        check(&disk, flush);
         let started = Instant::now();
         sluice = setup.start();
         let took = started.elapsed();
@@ -78,7 +78,7 @@ fn cut_again_and_again(flush: &str) {
     }
     assert!(sluice.stop().success());
     disk.wait_until_free();
-    check(&disk);
+    check(&disk, "sync");
 }
 
 /// Small files, so that every cut meets new ones.
@@ -170,13 +170,18 @@ fn consume_until_cut(broker: &str) {
     }
 }
 
-/// The examination finds nothing damaged; what was being written when the power went is no damage.
-fn check(disk: &LoopDisk) {
+/// The examination finds nothing damaged; what was being written when the power went is no damage. Of what was not synced a later
+/// segment may be on the disk and an earlier one not: that the examination cannot tell from damage, and says where the next start
+/// takes the log to end.
+fn check(disk: &LoopDisk, flush: &str) {
     let mut command = disk.command(binary());
     let output = command.args(["store", "check"]).arg(disk.directory().join("data")).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stdout);
     let code = output.status.code();
-    assert!(matches!(code, Some(0 | 1)), "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    let mut damage = said.lines().filter(|line| line.contains("damage: "));
+    let is_hole = flush == "async" && damage.all(|line| line.contains("damage: log-broken (1)"));
+    let is_fine = matches!(code, Some(0 | 1)) || (code == Some(2) && is_hole);
+    assert!(is_fine, "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
     disk.wait_until_free();
 }
 

@@ -43,7 +43,7 @@ impl Scale {
     /// Length of a step.
     pub const fn seconds(self) -> f64 {
         match self {
-            Self::Quick => 2.2,
+            Self::Quick => 2.0,
             Self::Full => 20.0,
             Self::Lasting(seconds) => seconds as f64,
         }
@@ -52,7 +52,7 @@ impl Scale {
     /// Load before a step is measured.
     pub const fn warm_up_seconds(self) -> f64 {
         match self {
-            Self::Quick => 1.0,
+            Self::Quick => 0.8,
             Self::Full | Self::Lasting(_) => 3.0,
         }
     }
@@ -60,7 +60,7 @@ impl Scale {
     /// Load on a broker that was just started, before anything is measured: a virtual machine runs slowly at first.
     pub const fn start_up_seconds(self) -> f64 {
         match self {
-            Self::Quick => 3.0,
+            Self::Quick => 2.0,
             Self::Full | Self::Lasting(_) => 8.0,
         }
     }
