@@ -178,8 +178,8 @@ fn check(disk: &LoopDisk, flush: &str) {
     let output = command.args(["store", "check"]).arg(disk.directory().join("data")).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stdout);
     let code = output.status.code();
-    let mut damage = said.lines().filter(|line| line.contains("damage: "));
-    let is_hole = flush == "async" && damage.all(|line| line.contains("damage: log-broken (1)"));
+    let damage: Vec<_> = said.lines().filter(|line| line.starts_with("damage: ")).collect();
+    let is_hole = flush == "async" && damage == ["damage: log-broken (1)"];
     let is_fine = matches!(code, Some(0 | 1)) || (code == Some(2) && is_hole);
     assert!(is_fine, "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
     disk.wait_until_free();

@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::QueueId;
-use base::Timestamp;
 use base::metric::Metrics;
+use base::{QueueId, Timestamp};
 use storage::disk::{Disk, MemoryDisk};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
 use support::entries;
