@@ -15,12 +15,27 @@ rest() {
   sleep 2
 }
 
-# bench_at PORT PID SCENARIO OPTIONS...: one run against the name server at PORT; the figures are left in $work/last.json.
+# takes_messages PORT: waits until a broker known to the name server at PORT takes one, for a minute at most.
+takes_messages() {
+  local attempt
+  for attempt in $(seq 60); do
+    "$sluice" bench send --target "rocketmq://127.0.0.1:$1" --topic Ready --queues 1 --connections 1 --count 1 >"$work/ready.txt" 2>&1 && return
+    sleep 1
+  done
+  echo "no broker at the name server 127.0.0.1:$1 after $attempt attempts:" >&2
+  cat "$work/ready.txt" >&2
+  return 1
+}
+
+# bench_at PORT PID SCENARIO OPTIONS...: one run against the name server at PORT; the figures are left in $work/last.json. A run
+# that leaves none ends the script: the figures of another run are not its own.
 bench_at() {
   local port=$1 pid=$2 scenario=$3
   shift 3
+  rm -f "$work/last.json"
   "$sluice" bench "$scenario" --target "rocketmq://127.0.0.1:$port" --broker-pid "$pid" --json "$work/last.json" "$@" \
     >"$work/last.txt" 2>&1 || cat "$work/last.txt" >&2
+  [ -s "$work/last.json" ]
 }
 
 # figure KEY [FILE]: its first value in the last run.

@@ -19,6 +19,7 @@
 //! them second by second, `report` is what comes out.
 
 mod answer_times;
+mod awaited;
 mod clock;
 mod compare;
 mod comparison;

@@ -112,11 +112,18 @@ impl Measured {
     /// Of sending and reading at once: the rate is that of the reads.
     pub(crate) fn of_visible(report: VisibleReport) -> Self {
         let totals = &report.consume.totals;
+        let (lost, doubled) = (report.lost(), report.doubled());
         let mut problems = report.send.faults;
         problems.extend(report.consume.faults);
         problems.extend(wrong_order(totals));
         if report.unmatched > 0 {
             problems.push(format!("{} messages came so late that nobody waited any more", report.unmatched));
+        }
+        if lost > 0 {
+            problems.push(format!("{lost} of {} messages were lost", report.awaited.unwrap_or_default()));
+        }
+        if doubled > 0 {
+            problems.push(format!("{doubled} messages more came than were sent"));
         }
         if report.send.totals.unanswered > 0 {
             problems.push(format!("{} sends were never answered", report.send.totals.unanswered));
@@ -131,7 +138,7 @@ impl Measured {
             latency_of: "due to arrival",
             latency_ms: report.due_to_consume_ms,
             problems,
-            ..Self::used(report.consume.observed, busiest, totals.messages)
+            ..Self::used(report.consume.observed, busiest, report.arrived)
         }
     }
 

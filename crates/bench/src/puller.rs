@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::properties::names;
 use base::record::Record;
 
-use crate::answer_times::AnswerTimes;
+use crate::awaited::Awaited;
 use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
@@ -30,8 +30,8 @@ pub struct Puller<'a> {
     pub lanes: Vec<PullLane>,
     /// Whether brokers may hold a pull that finds nothing.
     pub suspend: bool,
-    /// When the sends of the messages were due and answered, where the run knows.
-    pub times: Option<&'a AnswerTimes>,
+    /// The sends of the messages, where they are the run's own.
+    pub awaited: Option<&'a Awaited>,
 }
 
 /// How far one queue was read.
@@ -50,27 +50,37 @@ pub struct QueuePosition {
 }
 
 struct Observer<'a> {
-    times: Option<&'a AnswerTimes>,
+    awaited: Option<&'a Awaited>,
     tally: PullTally,
     beat: Beat,
     verify: bool,
-    measuring: bool,
+    measure_from_ns: u64,
+    end_ns: u64,
     now_ns: u64,
     now_wall_ms: u64,
 }
 
 impl Observer<'_> {
-    fn compare(&mut self, times: &AnswerTimes, record: &Record<'_>) {
+    const fn is_measuring(&self) -> bool {
+        self.now_ns >= self.measure_from_ns
+    }
+
+    /// Holds a message against its send; tells whether the send belongs to the measurement, as far as it is still known.
+    fn compare(&mut self, awaited: &Awaited, record: &Record<'_>) -> bool {
         let id = base::properties::find(record.properties, names::UNIQUE_KEY).and_then(TailNumbers::of);
-        let Some(send) = id.and_then(|id| times.find(id)) else {
-            self.tally.unmatched += 1;
-            return;
+        let Some(send) = id.and_then(|id| awaited.times.find(id)) else {
+            self.tally.unmatched += u64::from(self.is_measuring());
+            return self.is_measuring();
         };
+        if send.due_ns < self.measure_from_ns {
+            return false;
+        }
         let since = |ns: u64| self.now_ns.saturating_sub(ns);
         self.tally.due_to_consume.record(since(send.due_ns), 1);
         let is_before = send.answered_ns.is_none_or(|answered_ns| answered_ns > self.now_ns);
         self.tally.before_answer += u64::from(is_before);
         self.tally.answer_to_consume.record(send.answered_ns.map_or(0, since), 1);
+        true
     }
 }
 
@@ -80,25 +90,30 @@ impl PullObserver for Observer<'_> {
         self.beat.messages += 1;
         let stored_ns = self.now_wall_ms.saturating_sub(record.store_timestamp.0) * MS_NS;
         self.beat.latency(stored_ns, 1);
-        if !self.measuring {
+        // A backlog of the warm-up is not the measurement's.
+        let is_measured = match self.awaited {
+            Some(awaited) => self.compare(awaited, record),
+            None => self.is_measuring(),
+        };
+        if !is_measured {
             return;
-        }
-        if let Some(times) = self.times {
-            self.compare(times, record);
         }
         let tally = &mut self.tally;
         self.beat.measured += 1;
-        tally.messages += 1;
-        tally.body_bytes += record.body.len() as u64;
-        tally.last_ns = self.now_ns;
+        tally.arrived += 1;
         tally.store_to_consume.record(stored_ns, 1);
         tally.born_to_consume.record(self.now_wall_ms.saturating_sub(record.born_timestamp.0) * MS_NS, 1);
         tally.out_of_order += u64::from((record.queue_offset.0 as i64) < expected);
         tally.corrupt += u64::from(self.verify && !record.body_is_intact());
+        if self.now_ns <= self.end_ns {
+            tally.messages += 1;
+            tally.body_bytes += record.body.len() as u64;
+            tally.last_ns = self.now_ns;
+        }
     }
 
     fn pulled(&mut self, found: bool) {
-        if self.measuring {
+        if self.is_measuring() {
             self.tally.pulls_found += u64::from(found);
             self.tally.pulls_empty += u64::from(!found);
         }
@@ -106,7 +121,7 @@ impl PullObserver for Observer<'_> {
 
     fn refused(&mut self, code: i32, frame: &[u8]) {
         self.beat.refused += 1;
-        if self.measuring {
+        if self.is_measuring() {
             self.tally.refusals.record(code, 1, || remark_of(frame));
         }
     }
@@ -129,23 +144,27 @@ impl Puller<'_> {
         let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
-            times: self.times,
+            awaited: self.awaited,
             tally: PullTally::new(),
             beat: Beat::default(),
             verify: options.verify,
-            measuring: false,
+            measure_from_ns,
+            end_ns,
             now_ns: 0,
             now_wall_ms: 0,
         };
         let mut readable = Vec::new();
         loop {
             let now_ns = self.clock.now_ns();
+            if self.live.stop_requested() {
+                observer.end_ns = observer.end_ns.min(now_ns);
+            }
             let enough = options.count.is_some_and(|count| self.live.measured() >= count);
             let done = self.lanes.iter().all(PullLane::is_done);
-            if now_ns >= end_ns || enough || done || self.live.stop_requested() {
+            if enough || done || self.is_over(observer.end_ns, now_ns) {
                 break;
             }
-            let mut wake_ns = end_ns.min(now_ns + WAIT_NS);
+            let mut wake_ns = now_ns + WAIT_NS;
             for lane in &mut self.lanes {
                 wake_ns = wake_ns.min(lane.issue(&terms, now_ns).unwrap_or(u64::MAX));
             }
@@ -156,7 +175,6 @@ impl Puller<'_> {
             for (lane, _) in self.lanes.iter_mut().zip(&readable).filter(|(_, readable)| **readable) {
                 observer.now_ns = self.clock.now_ns();
                 observer.now_wall_ms = wall_ms();
-                observer.measuring = observer.now_ns >= measure_from_ns;
                 lane.settle(&terms, observer.now_ns, &mut observer);
             }
             let in_flight = self.lanes.iter().map(PullLane::in_flight).sum();
@@ -167,6 +185,13 @@ impl Puller<'_> {
         tally.faults.extend(self.lanes.iter().filter_map(|lane| lane.link.fault()));
         tally.cpu_ns = thread_cpu_ns();
         (tally, self.positions())
+    }
+
+    /// Whether the time is over and nothing more is to come.
+    fn is_over(&self, end_ns: u64, now_ns: u64) -> bool {
+        let may_come =
+            |awaited: &Awaited| now_ns - end_ns < awaited.patience_ns && !awaited.is_met(self.live.measured());
+        now_ns >= end_ns && !self.awaited.is_some_and(may_come)
     }
 
     fn positions(&self) -> Vec<QueuePosition> {

@@ -7,7 +7,7 @@ use wire::rocketmq::code::request;
 use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
 use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
 
-use crate::answer_times::AnswerTimes;
+use crate::awaited::Awaited;
 use crate::clock::{Clock, seconds_to_ns};
 use crate::control::{Answer, Control};
 use crate::error::BenchError;
@@ -62,7 +62,7 @@ pub fn pullers<'a>(
     clock: Clock,
     live: &'a Live,
     lanes: Vec<PullLane>,
-    times: Option<&'a AnswerTimes>,
+    awaited: Option<&'a Awaited>,
 ) -> Vec<Puller<'a>> {
     let threads = options.threads.min(lanes.len());
     // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
@@ -72,7 +72,7 @@ pub fn pullers<'a>(
     for (at, lane) in lanes.into_iter().enumerate() {
         by_thread[at % threads].push(lane);
     }
-    by_thread.into_iter().map(|lanes| Puller { options, clock, live, lanes, suspend, times }).collect()
+    by_thread.into_iter().map(|lanes| Puller { options, clock, live, lanes, suspend, awaited }).collect()
 }
 
 /// The brokers of the topics that are read.

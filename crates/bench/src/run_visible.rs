@@ -4,10 +4,14 @@
 //! One thread sends, others pull, and all read one clock. A message counts once for every group that reads it. The time from the
 //! answer to the arrival has in it the way to the consumer, less the way of the answer to the sender; where the generator shares
 //! few processors with the broker it also has the wait for one. What arrives before the answer counts as 0, and is counted.
+//!
+//! What was due in the measured time is waited for: rates count what arrived in that time, latencies all of it.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::answer_times::AnswerTimes;
+use crate::awaited::Awaited;
 use crate::clock::{Clock, seconds_to_ns};
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
@@ -15,6 +19,7 @@ use crate::live::Live;
 use crate::machine::Machine;
 use crate::options::{StartFrom, VisibleOptions};
 use crate::progress::ProgressSink;
+use crate::pull_lane::PullLane;
 use crate::puller::QueuePosition;
 use crate::report::{ConsumeReport, Report, SendReport};
 use crate::run_consume::{self, RunEnd, pullers};
@@ -36,6 +41,10 @@ pub struct VisibleReport {
     pub before_answer_percent: f64,
     /// Messages that came so late that the times of their sends were no longer known.
     pub unmatched: u64,
+    /// Messages that were stored, once for every group that reads them; nothing where some queues have more readers than others.
+    pub awaited: Option<u64>,
+    /// Those of them that arrived, those that came after the end too.
+    pub arrived: u64,
     /// The sends.
     pub send: SendReport,
     /// The pulls.
@@ -65,19 +74,25 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     let what = format!("send and consume {} of {}", send.topic, send.target);
     sink.begin(&what, send.seconds.map(|seconds| seconds + send.warm_up_seconds), None);
 
-    let (times, live) = (AnswerTimes::new(), Live::default());
+    let (awaited, live) = (Awaited::new(seconds_to_ns(send.answer_timeout_seconds)), Live::default());
+    let readers = readers_of_each_queue(&pull_lanes);
     let live_of_senders = live.beside();
     let clock = Clock::start();
     let mut workers: Vec<Box<dyn FnOnce() -> Part + Send>> = Vec::new();
-    for puller in pullers(&consume, clock, &live, pull_lanes, Some(&times)) {
+    for puller in pullers(&consume, clock, &live, pull_lanes, Some(&awaited)) {
         workers.push(Box::new(move || {
             let (tally, positions) = puller.run();
             Part::Pulled(Box::new(tally), positions)
         }));
     }
     let pull_threads = workers.len();
-    for sender in senders(&send, clock, &live_of_senders, send_lanes, Some(&times)) {
-        workers.push(Box::new(move || Part::Sent(sender.run())));
+    for sender in senders(&send, clock, &live_of_senders, send_lanes, Some(&awaited.times)) {
+        let awaited = &awaited;
+        workers.push(Box::new(move || {
+            let tally = sender.run();
+            awaited.settle(tally.ok * readers.unwrap_or(0));
+            Part::Sent(tally)
+        }));
     }
     let send_threads = workers.len() - pull_threads;
     let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
@@ -97,6 +112,7 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
             }
         }
     }
+    let awaited = readers.map(|readers| sent.ok * readers);
     let run = RunEnd { threads: pull_threads, end_ns: clock.now_ns() };
     Ok(VisibleReport {
         kind: "visible",
@@ -104,9 +120,38 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         due_to_consume_ms: pulled.due_to_consume.summary(),
         before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
         unmatched: pulled.unmatched,
+        awaited,
+        arrived: pulled.arrived,
         send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Observed::default()),
         consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.observed),
     })
+}
+
+impl VisibleReport {
+    /// Messages that had not arrived long after the last send, as far as that can be told.
+    pub fn lost(&self) -> u64 {
+        let is_known = self.unmatched == 0;
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.arrived))
+    }
+
+    /// Messages that arrived more often than once for each group, as far as that can be told: a send without an answer may have
+    /// been stored.
+    pub fn doubled(&self) -> u64 {
+        let is_known = self.unmatched == 0 && self.send.totals.unanswered == 0 && self.send.refusals.is_empty();
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.arrived.saturating_sub(awaited))
+    }
+}
+
+/// How many groups read each queue, if it is the same number for all.
+fn readers_of_each_queue(lanes: &[PullLane]) -> Option<u64> {
+    let mut readers = BTreeMap::new();
+    for lane in lanes {
+        for cursor in lane.cursors() {
+            *readers.entry((lane.link.address(), &*cursor.topic, cursor.queue)).or_insert(0) += 1;
+        }
+    }
+    let first = readers.values().next().copied();
+    first.filter(|first| readers.values().all(|count| count == first))
 }
 
 impl Report for VisibleReport {

@@ -66,6 +66,7 @@ pub fn visible(report: &VisibleReport) -> String {
     let mut table = begin("visible", &report.consume.brokers);
     row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
     unless_zero(&mut table, "arrived too late to be matched", report.unmatched);
+    unless_zero(&mut table, "never arrived", report.lost());
     latency(&mut table, "answer to arrival", report.answer_to_consume_ms.as_ref());
     latency(&mut table, "send to arrival", report.due_to_consume_ms.as_ref());
     if let Some(column) = table.column_mut(1) {

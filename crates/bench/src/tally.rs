@@ -125,10 +125,12 @@ impl SendTally {
 /// What became of the pulls. All but the last group counts the measurement, not the warm-up.
 #[derive(Debug)]
 pub struct PullTally {
-    /// Messages received.
+    /// Messages received in time.
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
+    /// Messages received, those that came after the end too.
+    pub arrived: u64,
     /// Pulls answered with messages.
     pub pulls_found: u64,
     /// Pulls answered without.
@@ -153,7 +155,7 @@ pub struct PullTally {
     pub before_answer: u64,
     /// Messages whose send is not known any more.
     pub unmatched: u64,
-    /// When the last message was read.
+    /// When the last message in time was read.
     pub last_ns: u64,
 
     /// Warm-up and measurement: messages received.
@@ -170,6 +172,7 @@ impl PullTally {
         Self {
             messages: 0,
             body_bytes: 0,
+            arrived: 0,
             pulls_found: 0,
             pulls_empty: 0,
             refusals: Refusals::default(),
@@ -193,6 +196,7 @@ impl PullTally {
     pub fn add(&mut self, other: Self) {
         self.messages += other.messages;
         self.body_bytes += other.body_bytes;
+        self.arrived += other.arrived;
         self.pulls_found += other.pulls_found;
         self.pulls_empty += other.pulls_empty;
         self.refusals.add(other.refusals);

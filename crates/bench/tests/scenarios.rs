@@ -77,15 +77,13 @@ fn refused_and_unanswered_sends_are_named_with_their_number() {
 
 #[test]
 fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
-    for scenario in
-        SCENARIOS.iter().filter(|scenario| matches!(scenario.steps(Scale::Quick)[0].load, Load::Consume { .. }))
-    {
+    for scenario in SCENARIOS.iter().filter(|scenario| is_reading(scenario)) {
         let loses = first_round(scenario, Manners { forgets: true, ..keeping() }).problems.join("; ");
-        assert!(loses.contains("of 500 messages were lost"), "{}: {loses}", scenario.name);
+        assert!(loses.contains("messages were lost"), "{}: {loses}", scenario.name);
+        let is_backlog = matches!(scenario.steps(Scale::Quick)[0].load, Load::Consume { .. });
+        assert!(!is_backlog || loses.contains("of 500 messages"), "{}: {loses}", scenario.name);
         let doubles = first_round(scenario, Manners { doubles: true, ..keeping() }).problems.join("; ");
         assert!(doubles.contains("messages more came than were sent"), "{}: {doubles}", scenario.name);
-    }
-    for scenario in SCENARIOS.iter().filter(|scenario| is_reading(scenario)) {
         let reorders = first_round(scenario, Manners { reorders: true, ..keeping() }).problems.join("; ");
         assert!(reorders.contains("out of their queue's order"), "{}: {reorders}", scenario.name);
     }
