@@ -138,7 +138,7 @@ impl Measured {
             latency_of: "due to arrival",
             latency_ms: report.due_to_consume_ms,
             problems,
-            ..Self::used(report.consume.observed, busiest, report.arrived)
+            ..Self::used(report.consume.observed, busiest, totals.messages)
         }
     }
 

@@ -55,7 +55,6 @@ struct Observer<'a> {
     beat: Beat,
     verify: bool,
     measure_from_ns: u64,
-    end_ns: u64,
     now_ns: u64,
     now_wall_ms: u64,
 }
@@ -100,16 +99,13 @@ impl PullObserver for Observer<'_> {
         }
         let tally = &mut self.tally;
         self.beat.measured += 1;
-        tally.arrived += 1;
+        tally.messages += 1;
+        tally.body_bytes += record.body.len() as u64;
+        tally.last_ns = self.now_ns;
         tally.store_to_consume.record(stored_ns, 1);
         tally.born_to_consume.record(self.now_wall_ms.saturating_sub(record.born_timestamp.0) * MS_NS, 1);
         tally.out_of_order += u64::from((record.queue_offset.0 as i64) < expected);
         tally.corrupt += u64::from(self.verify && !record.body_is_intact());
-        if self.now_ns <= self.end_ns {
-            tally.messages += 1;
-            tally.body_bytes += record.body.len() as u64;
-            tally.last_ns = self.now_ns;
-        }
     }
 
     fn pulled(&mut self, found: bool) {
@@ -141,7 +137,7 @@ impl Puller<'_> {
     pub fn run(mut self) -> (PullTally, Vec<QueuePosition>) {
         let options = self.options;
         let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-        let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
+        let mut end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
             awaited: self.awaited,
@@ -149,7 +145,6 @@ impl Puller<'_> {
             beat: Beat::default(),
             verify: options.verify,
             measure_from_ns,
-            end_ns,
             now_ns: 0,
             now_wall_ms: 0,
         };
@@ -157,11 +152,11 @@ impl Puller<'_> {
         loop {
             let now_ns = self.clock.now_ns();
             if self.live.stop_requested() {
-                observer.end_ns = observer.end_ns.min(now_ns);
+                end_ns = end_ns.min(now_ns);
             }
             let enough = options.count.is_some_and(|count| self.live.measured() >= count);
             let done = self.lanes.iter().all(PullLane::is_done);
-            if enough || done || self.is_over(observer.end_ns, now_ns) {
+            if enough || done || self.is_over(end_ns, now_ns) {
                 break;
             }
             let mut wake_ns = now_ns + WAIT_NS;

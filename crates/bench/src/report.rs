@@ -301,10 +301,7 @@ impl ConsumeReport {
         tally: PullTally,
         observed: Observed,
     ) -> Self {
-        let start_ns = seconds_to_ns(options.warm_up_seconds);
-        let limit_ns = options.seconds.map_or(u64::MAX, |seconds| start_ns + seconds_to_ns(seconds));
-        let end_ns = if run.end_ns >= limit_ns { limit_ns } else { tally.last_ns };
-        let seconds = ns_to_seconds(end_ns.saturating_sub(start_ns));
+        let seconds = ns_to_seconds(run.end_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
         let load_seconds = seconds + options.warm_up_seconds;
         let totals = ConsumeTotals {
             messages: tally.messages,

@@ -44,15 +44,16 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
     let watched = supervisor.watch(workers);
     sink.end();
 
+    let ended_ns = clock.now_ns();
     let mut tally = PullTally::new();
-    let end_ns = clock.now_ns();
     for (part, positions) in watched.parts {
         tally.add(part);
         if options.commit {
             commit(&positions)?;
         }
     }
-    let run = RunEnd { threads, end_ns };
+    let limit_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
+    let run = RunEnd { threads, end_ns: if ended_ns >= limit_ns { limit_ns } else { tally.last_ns } };
     Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.observed))
 }
 
@@ -85,7 +86,7 @@ pub fn topics_of(options: &ConsumeOptions, sink: &dyn ProgressSink) -> Result<Ve
 pub struct RunEnd {
     /// Consumer threads.
     pub threads: usize,
-    /// When the last of them ended.
+    /// When the measurement ended: its time was over, or the last message came.
     pub end_ns: u64,
 }
 

@@ -5,7 +5,7 @@
 //! answer to the arrival has in it the way to the consumer, less the way of the answer to the sender; where the generator shares
 //! few processors with the broker it also has the wait for one. What arrives before the answer counts as 0, and is counted.
 //!
-//! What was due in the measured time is waited for: rates count what arrived in that time, latencies all of it.
+//! What was due in the measured time is waited for: it is that which counts, up to the moment the last of it arrives.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,6 @@ pub struct VisibleReport {
     pub unmatched: u64,
     /// Messages that were stored, once for every group that reads them; nothing where some queues have more readers than others.
     pub awaited: Option<u64>,
-    /// Those of them that arrived, those that came after the end too.
-    pub arrived: u64,
     /// The sends.
     pub send: SendReport,
     /// The pulls.
@@ -113,7 +111,7 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         }
     }
     let awaited = readers.map(|readers| sent.ok * readers);
-    let run = RunEnd { threads: pull_threads, end_ns: clock.now_ns() };
+    let run = RunEnd { threads: pull_threads, end_ns: pulled.last_ns };
     Ok(VisibleReport {
         kind: "visible",
         answer_to_consume_ms: pulled.answer_to_consume.summary(),
@@ -121,7 +119,6 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
         unmatched: pulled.unmatched,
         awaited,
-        arrived: pulled.arrived,
         send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Observed::default()),
         consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.observed),
     })
@@ -131,14 +128,14 @@ impl VisibleReport {
     /// Messages that had not arrived long after the last send, as far as that can be told.
     pub fn lost(&self) -> u64 {
         let is_known = self.unmatched == 0;
-        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.arrived))
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.consume.totals.messages))
     }
 
     /// Messages that arrived more often than once for each group, as far as that can be told: a send without an answer may have
     /// been stored.
     pub fn doubled(&self) -> u64 {
         let is_known = self.unmatched == 0 && self.send.totals.unanswered == 0 && self.send.refusals.is_empty();
-        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.arrived.saturating_sub(awaited))
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.consume.totals.messages.saturating_sub(awaited))
     }
 }
 

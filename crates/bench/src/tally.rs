@@ -125,12 +125,10 @@ impl SendTally {
 /// What became of the pulls. All but the last group counts the measurement, not the warm-up.
 #[derive(Debug)]
 pub struct PullTally {
-    /// Messages received in time.
+    /// Messages received.
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
-    /// Messages received, those that came after the end too.
-    pub arrived: u64,
     /// Pulls answered with messages.
     pub pulls_found: u64,
     /// Pulls answered without.
@@ -155,7 +153,7 @@ pub struct PullTally {
     pub before_answer: u64,
     /// Messages whose send is not known any more.
     pub unmatched: u64,
-    /// When the last message in time was read.
+    /// When the last message was read.
     pub last_ns: u64,
 
     /// Warm-up and measurement: messages received.
@@ -172,7 +170,6 @@ impl PullTally {
         Self {
             messages: 0,
             body_bytes: 0,
-            arrived: 0,
             pulls_found: 0,
             pulls_empty: 0,
             refusals: Refusals::default(),
@@ -196,7 +193,6 @@ impl PullTally {
     pub fn add(&mut self, other: Self) {
         self.messages += other.messages;
         self.body_bytes += other.body_bytes;
-        self.arrived += other.arrived;
         self.pulls_found += other.pulls_found;
         self.pulls_empty += other.pulls_empty;
         self.refusals.add(other.refusals);

@@ -36,12 +36,11 @@ fn every_group_of_a_topic_gets_its_messages_and_each_is_matched_with_its_send() 
     let report = visible(options(&broker), &Quiet).expect("runs");
     let (sent, received) = (report.send.totals.ok, report.consume.totals.messages);
     assert_eq!((sent, report.unmatched), (1_000, 0));
-    // Two groups read each topic; what is under way when the time is over is waited for, and not in the rate.
-    assert!(received <= 2 * sent && received > sent, "{received} of {sent}");
-    assert_eq!((report.awaited, report.arrived), (Some(2 * sent), 2 * sent));
+    // Two groups read each topic; what is under way when the time is over is waited for.
+    assert_eq!((report.awaited, received), (Some(2 * sent), 2 * sent));
     let (answered, due) = (report.answer_to_consume_ms.as_ref(), report.due_to_consume_ms.as_ref());
     let (answered, due) = (answered.expect("measured"), due.expect("measured"));
-    assert_eq!((answered.count, due.count), (2 * sent, 2 * sent));
+    assert_eq!((answered.count, due.count), (received, received));
     assert!(answered.max <= due.max && due.min > 0.0, "{answered:?} {due:?}");
     let seen = broker.seen.lock().expect("not poisoned");
     assert_eq!(seen.kept.len(), 6, "every queue of every topic was written to");
