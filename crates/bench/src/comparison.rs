@@ -80,6 +80,9 @@ pub struct PeerResult {
     pub rounds: Vec<Measured>,
     /// The first broker's rate over this one's, round by round; nothing for the first itself.
     pub ratio: Option<Ratio>,
+    /// This one's 99th percentile over the first broker's, round by round; nothing for the first itself and where latencies are
+    /// not measured.
+    pub p99_ratio: Option<Ratio>,
 }
 
 /// Ratios of rounds.
@@ -138,14 +141,16 @@ impl StepResult {
     pub(crate) fn new(step: &Step, peers: &[Peer], rounds: Vec<Vec<Measured>>) -> Self {
         let first = rounds.first().cloned().unwrap_or_default();
         let result = |(at, (peer, rounds)): (usize, (&Peer, Vec<Measured>))| {
-            let ratios: Vec<f64> = first
-                .iter()
-                .zip(&rounds)
-                .filter(|(_, other)| other.messages_per_second > 0.0)
-                .map(|(first, other)| first.messages_per_second / other.messages_per_second)
-                .collect();
-            let ratio = if at == 0 { None } else { Ratio::of(&ratios) };
-            PeerResult { peer: peer.clone(), rounds, ratio }
+            let ratio_of = |figures: fn(&Measured, &Measured) -> Option<(f64, f64)>| {
+                let figures = first.iter().zip(&rounds).filter_map(|(first, other)| figures(first, other));
+                let ratios: Vec<f64> =
+                    figures.filter(|&(_, below)| below > 0.0).map(|(above, below)| above / below).collect();
+                Ratio::of(&ratios).filter(|_| at > 0)
+            };
+            let ratio = ratio_of(|first, other| Some((first.messages_per_second, other.messages_per_second)));
+            let p99_ratio =
+                ratio_of(|first, other| Some((other.latency_ms.as_ref()?.p99, first.latency_ms.as_ref()?.p99)));
+            PeerResult { peer: peer.clone(), rounds, ratio, p99_ratio }
         };
         Self {
             label: step.label.clone(),

@@ -60,28 +60,34 @@ fn title_of(peer: &Peer) -> String {
     format!("{} {}", peer.kind.title(), peer.version)
 }
 
-/// One line for each scenario: how many times the rate, at a glance.
+/// One line for each scenario: how many times the rate, and how many times as long the slowest hundredth takes, at a glance.
 fn summary(comparison: &Comparison) -> Markup {
     html! {
         table.summary {
             thead { tr {
                 th { "Scenario" }
                 th { "Field note" }
-                @for peer in comparison.peers.iter().skip(1) { th.number { "times the rate of " (peer.kind.title()) } }
+                @for peer in comparison.peers.iter().skip(1) {
+                    th.number { "times the rate of " (peer.kind.title()) }
+                    th.number { "its p99, times as long" }
+                }
             } }
             tbody { @for scenario in &comparison.scenarios { tr {
                 td { a href={ "#" (scenario.name) } { (scenario.name) } }
                 td { (scenario.source) }
-                @for at in 1..comparison.peers.len() { td.number { (span_of_ratios(scenario, at)) } }
+                @for at in 1..comparison.peers.len() {
+                    td.number { (span_of_ratios(scenario, at, |peer| peer.ratio)) }
+                    td.number { (span_of_ratios(scenario, at, |peer| peer.p99_ratio)) }
+                }
             } } }
         }
     }
 }
 
 /// The least and the largest of the steps' ratios.
-fn span_of_ratios(scenario: &ScenarioResult, at: usize) -> String {
+fn span_of_ratios(scenario: &ScenarioResult, at: usize, ratio: fn(&PeerResult) -> Option<Ratio>) -> String {
     let medians: Vec<f64> =
-        scenario.steps.iter().filter_map(|step| step.peers.get(at)?.ratio).map(|ratio| ratio.median).collect();
+        scenario.steps.iter().filter_map(|step| ratio(step.peers.get(at)?)).map(|ratio| ratio.median).collect();
     match Ratio::of(&medians) {
         Some(span) if medians.len() > 1 => format!("{:.1} to {:.1}", span.min, span.max),
         Some(only) => format!("{:.1}", only.median),
