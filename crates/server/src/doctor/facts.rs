@@ -39,6 +39,8 @@ pub struct Kernel {
     pub swappiness: Option<u64>,
     /// When the kernel uses huge pages without being asked: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
+    /// Whether a thread of the kernel (DAMON) pages out what nobody touched for a while, though memory is free.
+    pub pages_out_early: bool,
 }
 
 /// Limits of open files.

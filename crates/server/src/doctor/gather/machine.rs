@@ -1,5 +1,6 @@
 //! Kernel settings, limits, memory and processors, as the kernel tells them.
 
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::super::facts::{Kernel, Memory, OpenFiles, Processor};
@@ -23,7 +24,25 @@ pub fn kernel() -> Kernel {
         swappiness: vm("swappiness"),
         huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
             .and_then(|text| chosen(&text).map(str::to_owned)),
+        pages_out_early: pages_out_early(),
     }
+}
+
+/// Whether one of DAMON's schemes, or its module for reclaim, is at work (Documentation/admin-guide/mm/damon).
+fn pages_out_early() -> bool {
+    let admin = Path::new("/sys/kernel/mm/damon/admin/kdamonds");
+    let is_on = |daemon: &PathBuf| text(daemon.join("state")).is_some_and(|state| state == "on");
+    let schemes = |daemon: PathBuf| {
+        folders(&daemon.join("contexts")).into_iter().flat_map(|context| folders(&context.join("schemes")))
+    };
+    let is_page_out = |scheme: PathBuf| text(scheme.join("action")).is_some_and(|action| action == "pageout");
+    folders(admin).into_iter().filter(is_on).flat_map(schemes).any(is_page_out)
+        || text("/sys/module/damon_reclaim/parameters/enabled").is_some_and(|enabled| enabled == "Y")
+}
+
+fn folders(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 pub fn open_files() -> OpenFiles {

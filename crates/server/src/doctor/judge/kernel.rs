@@ -24,6 +24,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
         kernel.dirty_writeback_centisecs.map(write_back_timer),
         kernel.swappiness.map(|swappiness| swapping(swappiness, memory)),
         kernel.huge_pages.as_deref().map(huge_pages),
+        kernel.pages_out_early.then(early_page_out),
     ];
     findings.into_iter().flatten().collect()
 }
@@ -132,4 +133,13 @@ fn huge_pages(mode: &str) -> Finding {
         return finding;
     }
     finding.but(Mark::Note, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+}
+
+fn early_page_out() -> Finding {
+    let meaning = "The kernel drops pages that were not touched for a while though memory is free: consumers that lag by \
+                   minutes read from the disk, and where a host takes the free memory back, new pages of the log are dear.";
+    Finding::ok("DAMON", "pages out early", meaning).but(
+        Mark::Note,
+        "write off to the state files in /sys/kernel/mm/damon/admin/kdamonds, if nobody needs the memory",
+    )
 }

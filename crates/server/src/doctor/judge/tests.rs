@@ -34,6 +34,7 @@ fn good() -> Facts {
             dirty_writeback_centisecs: Some(500),
             swappiness: Some(10),
             huge_pages: Some("madvise".to_owned()),
+            pages_out_early: false,
         },
         open_files: Some(OpenFiles { soft: 1024, hard: 1_000_000 }),
         disks: vec![good_disk()],
@@ -137,6 +138,7 @@ fn kernel_settings() {
         (|kernel| kernel.dirty_writeback_centisecs = Some(360_000), "vm.dirty_writeback_centisecs", Mark::Ok),
         (|kernel| kernel.swappiness = Some(60), "vm.swappiness", Mark::Note),
         (|kernel| kernel.huge_pages = Some("always".to_owned()), "transparent huge pages", Mark::Note),
+        (|kernel| kernel.pages_out_early = true, "DAMON", Mark::Note),
         (|kernel| kernel.huge_pages = Some("never".to_owned()), "transparent huge pages", Mark::Ok),
     ];
     for (change, subject, mark) in rows {
