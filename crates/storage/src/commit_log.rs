@@ -379,7 +379,7 @@ impl CommitLog {
     fn leave_behind(&self, start: u64, end: u64) {
         let piece_end = end / GIVEN_BACK_SIZE * GIVEN_BACK_SIZE;
         let written = self.written.load(Ordering::Acquire);
-        if start < piece_end && !self.pages_kept.lock().keeps(piece_end, written) {
+        if start < piece_end && self.pages_kept.lock().leaves(piece_end, written) {
             self.give_back(piece_end - GIVEN_BACK_SIZE, piece_end);
         }
     }

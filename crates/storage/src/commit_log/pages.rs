@@ -7,7 +7,8 @@
 //!
 //! Where new memory is dear, as on a virtual machine whose host has to find it first, a log that grows through it is slower than its
 //! disk. There the pages of what was written a while ago are given back as fast as new ones are made: the kernel then makes those
-//! of memory it has. Readers that lag further than that read from the disk, and what they have gone through is given back too.
+//! of memory it has. Readers that lag further than that read from the disk, and what they have gone through is given back too, as long
+//! as the log grows: where nothing is written, nobody needs the memory more than the next reader.
 
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ impl PagesAhead {
 
 /// Bytes behind the writes whose pages are kept however dear memory is: seconds of a fast log, and on the disk by then.
 const KEPT_MIN: u64 = 512 * 1024 * 1024;
+/// The log has to grow by so much for a piece to be given back behind a reader.
+const GROWTH_MIN: u64 = 256 * 1024;
 /// What is given back at once: enough to be worth a call.
 pub(super) const GIVEN_BACK_SIZE: u64 = 4 * 1024 * 1024;
 /// Memory is dear above this, per MiB of new pages: four times what making them takes on an ordinary machine.
@@ -77,6 +80,8 @@ pub(super) struct PagesKept {
     from: u64,
     /// Where the log has to be for the next to be given back.
     next_at: u64,
+    /// Where the log was when a reader last left pages behind.
+    left_at: u64,
     /// Processor time a MiB of new pages takes, smoothed.
     cost_ns: u64,
     /// Memory counts as dear until the log has come here.
@@ -85,7 +90,7 @@ pub(super) struct PagesKept {
 
 impl PagesKept {
     pub(super) const fn new(opened_at: u64) -> Self {
-        Self { from: opened_at, next_at: 0, cost_ns: 0, dear_until: 0 }
+        Self { from: opened_at, next_at: 0, left_at: 0, cost_ns: 0, dear_until: 0 }
     }
 
     /// Takes in that making pages for `size` bytes took so much processor time, when everything below `written` was written.
@@ -99,8 +104,17 @@ impl PagesKept {
     }
 
     /// Whether pages of what was written before `end` are kept.
-    pub(super) const fn keeps(&self, end: u64, written: u64) -> bool {
+    const fn keeps(&self, end: u64, written: u64) -> bool {
         written >= self.dear_until || end + KEPT_MIN > written
+    }
+
+    /// Whether a reader that has come to `end` gives back what lies behind it.
+    pub(super) fn leaves(&mut self, end: u64, written: u64) -> bool {
+        let leaves = !self.keeps(end, written) && written >= self.left_at + GROWTH_MIN;
+        if leaves {
+            self.left_at = written;
+        }
+        leaves
     }
 
     /// The stretch whose pages are to be given back now, as its first byte and its end: exactly as much as is written. What is free
