@@ -91,28 +91,28 @@ fn tools_and_clients_see_two_masters_of_one_cluster() {
         assert!(shares.iter().all(|&share| share > count / 4), "{shares:?}");
         consume(version, &sluice, scratch, &topic, count);
     }
-    let (_, metrics) = sluice.console_page("/metrics");
     for name in ["broker-a", "broker-a-2"] {
-        let label = format!("{{broker=\"{name}\"}}");
-        let line = metrics.lines().find_map(|line| line.strip_prefix("sluice_messages_in_total")?.strip_prefix(&label));
-        assert!(line.is_some_and(|value| value.trim().parse::<u64>().is_ok_and(|value| value > 0)), "{metrics}");
+        assert!(figure(&sluice, "sluice_messages_in_total", name) > 0, "{name}");
     }
     let both_up = r#"{"brokers":{"broker-a":{"status":"up"},"broker-a-2":{"status":"up"}},"status":"up"}"#;
     assert_eq!(sluice.console_page("/health"), (200, both_up.to_owned()));
     assert!(sluice.stop().success());
 }
 
+/// A figure of one broker, as the console shows it.
+fn figure(sluice: &Sluice, name: &str, broker: &str) -> u64 {
+    let (_, metrics) = sluice.console_page("/metrics");
+    let label = format!("{{broker=\"{broker}\"}}");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(&*label)?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} of {broker} in\n{metrics}"))
+}
+
 /// Waits until what a broker holds is on its disk. What is not there yet when the disk fails may be lost: that is what
 /// `storage.flush = async` promises, and the kernel forgets pages it could not write whenever it likes.
 fn wait_until_durable(sluice: &Sluice, broker: &str) {
     let started = Instant::now();
-    let figure = |name: &str| {
-        let (_, metrics) = sluice.console_page("/metrics");
-        let name = format!("{name}{{broker=\"{broker}\"}}");
-        metrics.lines().find_map(|line| line.strip_prefix(&*name)?.trim().parse::<u64>().ok()).expect("a figure")
-    };
-    let appended = figure("sluice_log_appended_bytes");
-    while figure("sluice_log_durable_bytes") < appended {
+    let appended = figure(sluice, "sluice_log_appended_bytes", broker);
+    while figure(sluice, "sluice_log_durable_bytes", broker) < appended {
         assert!(started.elapsed() < WAIT_MAX, "{broker} does not sync");
         std::thread::sleep(Duration::from_millis(50));
     }

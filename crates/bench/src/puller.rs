@@ -6,7 +6,7 @@ use base::properties::names;
 use base::record::Record;
 
 use crate::awaited::Awaited;
-use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
+use crate::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
 use crate::options::ConsumeOptions;
@@ -137,7 +137,7 @@ impl Puller<'_> {
     pub fn run(mut self) -> (PullTally, Vec<QueuePosition>) {
         let options = self.options;
         let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-        let mut end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
+        let mut end_ns = end_ns(measure_from_ns, options.seconds);
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
             awaited: self.awaited,
@@ -160,6 +160,9 @@ impl Puller<'_> {
                 break;
             }
             let mut wake_ns = now_ns + WAIT_NS;
+            if now_ns < end_ns {
+                wake_ns = wake_ns.min(end_ns);
+            }
             for lane in &mut self.lanes {
                 wake_ns = wake_ns.min(lane.issue(&terms, now_ns).unwrap_or(u64::MAX));
             }

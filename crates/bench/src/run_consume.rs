@@ -8,7 +8,7 @@ use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
 use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
 
 use crate::awaited::Awaited;
-use crate::clock::{Clock, seconds_to_ns};
+use crate::clock::{Clock, end_ns, seconds_to_ns};
 use crate::control::{Answer, Control};
 use crate::error::BenchError;
 use crate::link::Link;
@@ -52,7 +52,7 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
             commit(&positions)?;
         }
     }
-    let limit_ns = options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds));
+    let limit_ns = end_ns(measure_from_ns, options.seconds);
     let run = RunEnd { threads, end_ns: if ended_ns >= limit_ns { limit_ns } else { tally.last_ns } };
     Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.observed))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::rocketmq::code::response::SUCCESS;
 
 use crate::answer_times::AnswerTimes;
-use crate::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
+use crate::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::link::{Link, pause, wait_and_fill};
 use crate::live::{Beat, Live};
 use crate::options::SendOptions;
@@ -103,7 +103,7 @@ impl Sender<'_> {
             stamp: Stamp::new(wall_ms()),
             messages_per_send: self.options.batch as u64,
             measure_from_ns,
-            end_ns: self.options.seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds)),
+            end_ns: end_ns(measure_from_ns, self.options.seconds),
             answer_timeout_ns: seconds_to_ns(self.options.answer_timeout_seconds),
             next_lane: 0,
             sends_left: self.sends_left,
