@@ -33,6 +33,8 @@ const TOPIC: &str = "SluiceBench";
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const BATCH: usize = 64;
 const PULL: usize = 32;
+/// Bytes of the log kept in memory: all that is appended here.
+const RECENT_SIZE: usize = 4 << 20;
 
 fn draft<'a>(properties: &'a [&'a [u8]]) -> Draft<'a> {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 10911));
@@ -150,14 +152,14 @@ fn reply_encode(mut out: BytesMut) -> BytesMut {
     out
 }
 
-fn layout(directory: &Path) -> storage::Options {
+fn layout(directory: &Path, recent_size: usize) -> storage::Options {
     storage::Options {
         segment_size: 16 << 20,
         queue_file_entries: 300_000,
         key_index: false,
         key_index_slots: 1000,
         key_index_entries: 4000,
-        recent_size: 4 << 20,
+        recent_size,
         delay_levels_ms: vec![1000],
         ..storage::Options::new(directory)
     }
@@ -184,7 +186,7 @@ impl Appending {
 
 fn warm_store() -> Appending {
     let directory = tempfile::tempdir().expect("directory");
-    let (store, _) = Store::open(layout(directory.path()), Arc::default(), &mut |_| ()).expect("opens");
+    let (store, _) = Store::open(layout(directory.path(), RECENT_SIZE), Arc::default(), &mut |_| ()).expect("opens");
     let queue = store.queue(&TopicName::trusted(TOPIC), QueueId(1));
     let mut appending = Appending { store, queue, _directory: directory };
     appending.append();
@@ -220,9 +222,10 @@ impl Fetching {
     }
 }
 
-fn open_broker(directory: &Path) -> Broker {
+fn open_broker(directory: &Path, recent_size: usize) -> Broker {
     let metrics = Arc::new(Metrics::default());
-    let (store, _) = Store::open(layout(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
+    let (store, _) =
+        Store::open(layout(directory, recent_size), metrics.clone(), &mut |_| ()).expect("the store opens");
     let options = broker::Options {
         cluster_name: "DefaultCluster".to_owned(),
         broker_name: "broker-a".to_owned(),
@@ -246,24 +249,30 @@ fn open_broker(directory: &Path) -> Broker {
     Broker::new(options, store, metrics, Arc::new(NoHost), 7, NOW).expect("the broker opens")
 }
 
-fn warm_broker() -> Fetching {
-    let directory = tempfile::tempdir().expect("directory");
-    let broker = open_broker(directory.path());
-    let topic = broker.topic_for_publish(TOPIC, "TBW102", 4, NOW).expect("a topic");
-    let message = Message {
-        queue: Some(QueueId(1)),
-        body: &BODY,
+const QUEUES: u32 = 4;
+
+fn message(queue: u32, body: &[u8]) -> Message<'_> {
+    Message {
+        queue: Some(QueueId(queue)),
+        body,
         properties: PROPERTIES,
         flag: 0,
         system_flag: 0,
         born_timestamp: NOW,
         born_host: std::net::SocketAddr::from(([127, 0, 0, 1], 5000)),
         reconsume_times: 0,
-    };
-    for _ in 0..2 {
-        let mut turn = broker.begin_turn(2 * PULL * BODY.len(), NOW);
-        for _ in 0..PULL {
-            broker.add(&mut turn, &topic, &message).expect("added");
+    }
+}
+
+/// A broker with so many pulls of messages in each of `queues`, and a fetch from the middle of the first.
+fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) -> Fetching {
+    let directory = tempfile::tempdir().expect("directory");
+    let broker = open_broker(directory.path(), recent_size);
+    let topic = broker.topic_for_publish(TOPIC, "TBW102", QUEUES, NOW).expect("a topic");
+    for _ in 0..pulls {
+        let mut turn = broker.begin_turn(2 * PULL * queues.len() * body.len(), NOW);
+        for queue in queues.iter().cycle().take(PULL * queues.len()) {
+            broker.add(&mut turn, &topic, &message(*queue, body)).expect("added");
         }
         broker.append(turn, NOW).expect("appended");
         broker.store().write_staged().expect("written");
@@ -278,12 +287,26 @@ fn warm_broker() -> Fetching {
         filter: Filter::All,
     };
     let fetching = Fetching { broker, fetch, _directory: directory };
-    assert_eq!(fetching.fetch().records.len(), PULL);
+    assert_eq!(fetching.fetch().count, PULL);
+    fetching
+}
+
+/// Messages of 1 KB in memory.
+fn warm_broker() -> Fetching {
+    broker_with(RECENT_SIZE, 2, &[1], &BODY)
+}
+
+/// Messages of 30 bytes of four queues in the page cache.
+fn old_broker() -> Fetching {
+    let fetching = broker_with(0, 8, &[0, 1, 2, 3], &BODY[..30]);
+    fetching.broker.store().checkpoint().expect("entries are in files");
+    fetching.fetch();
     fetching
 }
 
 #[library_benchmark]
 #[bench::of_32_cached_records(warm_broker())]
+#[bench::of_32_old_records_of_30_bytes(old_broker())]
 fn fetch(fetching: Fetching) -> (Fetched, Fetching) {
     (fetching.fetch(), fetching)
 }

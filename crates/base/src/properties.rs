@@ -84,11 +84,10 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
     let mut start = 0;
     std::iter::from_fn(move || {
         while let Some(rest) = block.get(start..).filter(|rest| !rest.is_empty()) {
-            let length = rest.iter().position(|&byte| byte == VALUE_END);
-            let piece = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
-            let end = start + piece.len() + usize::from(length.is_some());
+            let (piece, after) = split_piece(rest);
+            let end = block.len() - after.len();
             let property_start = std::mem::replace(&mut start, end);
-            if let Some(split) = piece.iter().position(|&byte| byte == NAME_END) {
+            if let Some(split) = memchr::memchr(NAME_END, piece) {
                 let (name, value) = (&piece[..split], &piece[split + 1..]);
                 return Some(Property { name, value, start: property_start, end });
             }
@@ -100,10 +99,39 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
 /// The value of the property `name`, if it is there and is UTF-8. The last one counts, as for RocketMQ's clients, which read
 /// the block into a map; so what a broker appends cannot be forestalled by a sender.
 pub fn find<'a>(block: &'a [u8], name: &str) -> Option<&'a str> {
-    iterate(block)
-        .filter(|property| property.name == name.as_bytes())
-        .last()
-        .and_then(|property| std::str::from_utf8(property.value).ok())
+    let (mut rest, mut found) = (block, None);
+    while !rest.is_empty() {
+        let (piece, after) = split_piece(rest);
+        let value = piece.strip_prefix(name.as_bytes()).and_then(|value| value.strip_prefix(&[NAME_END]));
+        found = value.or(found);
+        rest = after;
+    }
+    found.and_then(|value| std::str::from_utf8(value).ok())
+}
+
+/// A property that is looked for again and again, most often in vain: those blocks cost little.
+#[derive(Debug)]
+pub struct Search {
+    name: &'static str,
+    with_end: memchr::memmem::Finder<'static>,
+}
+
+impl Search {
+    /// For the property `name`.
+    pub fn new(name: &'static str) -> Self {
+        let with_end = [name.as_bytes(), &[NAME_END]].concat();
+        Self { name, with_end: memchr::memmem::Finder::new(&with_end).into_owned() }
+    }
+
+    /// As `find`.
+    pub fn find<'a>(&self, block: &'a [u8]) -> Option<&'a str> {
+        self.with_end.find(block).and_then(|_| find(block, self.name))
+    }
+}
+
+/// What comes before the next end of a value, and what comes after it.
+fn split_piece(block: &[u8]) -> (&[u8], &[u8]) {
+    memchr::memchr(VALUE_END, block).map_or((block, &[]), |at| (&block[..at], &block[at + 1..]))
 }
 
 /// Appends one property to `block`, ending an unterminated last one first.
@@ -161,6 +189,23 @@ mod tests {
     #[test]
     fn the_last_of_equal_names_counts() {
         assert_eq!(find(b"a\x011\x02b\x012\x02a\x013\x02", "a"), Some("3"));
+    }
+
+    #[test]
+    fn a_search_finds_what_find_finds() {
+        let search = Search::new("TAGS");
+        for block in [
+            &b""[..],
+            b"TAGS\x01a",
+            b"KEYS\x01TAGS\x02",
+            b"MYTAGS\x01a\x02",
+            b"a\x01b\x02TAGS\x01c\x02TAGS\x01d\x02",
+            b"a\x01TAGS\x01b\x02",
+            b"TAGS\x01\xff\x02",
+        ] {
+            assert_eq!(search.find(block), find(block, "TAGS"), "{block:?}");
+        }
+        assert_eq!(search.find(b"a\x01b\x02TAGS\x01c"), Some("c"));
     }
 
     #[test]

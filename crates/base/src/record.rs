@@ -25,6 +25,7 @@
 
 mod checksum;
 mod listing;
+mod parts;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -37,6 +38,7 @@ use crate::time::Timestamp;
 
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
 pub use listing::{Listing, further_queue_id, further_queues, seal_listings};
+pub use parts::Parts;
 
 /// Record whose topic length takes one byte.
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;
@@ -273,6 +275,7 @@ pub enum Kind {
 }
 
 /// Looks at the first 8 bytes of a place in the log.
+#[inline]
 pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
     let mut reader = Reader::new(bytes);
     let size = reader.u32("record size")?;
@@ -288,6 +291,16 @@ pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
         (0, _) => Ok(Kind::End),
         (_, magic) => Err(DecodeError::BadValue { what: "record magic", found: format!("{magic:#010x}") }),
     }
+}
+
+/// The records that `bytes` are, one after the other; ends where none begins.
+pub fn split(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let Ok(Kind::Record(size)) = kind_at(bytes) else { return None };
+        let (record, rest) = bytes.split_at_checked(size)?;
+        bytes = rest;
+        Some(record)
+    })
 }
 
 /// A record, taken apart without copying.
@@ -330,13 +343,10 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// Takes apart the record at the front of `bytes`, which may go on beyond it. The body's CRC is not checked here.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let Kind::Record(size) = kind_at(bytes)? else {
-            return Err(DecodeError::BadValue { what: "record", found: "no record at this place".to_owned() });
-        };
-        let mut whole = Reader::new(bytes);
-        let mut reader = Reader::new(whole.slice(size, "record")?);
-        reader.u32("record size")?;
-        let magic = reader.u32("record magic")?;
+        let Parts { size, head, body, topic, properties } = Parts::split(bytes)?;
+        let topic = Reader::new(topic).text(topic.len(), "topic")?;
+        let mut reader = Reader::new(head);
+        reader.slice(BODY_CRC_AT, "record size and magic")?;
         let body_crc = reader.u32("body CRC")?;
         let queue = QueueId(reader.u32("queue id")?);
         let flag = reader.i32("flag")?;
@@ -349,20 +359,6 @@ impl<'a> Record<'a> {
         let store_host = take_host(&mut reader, flags & system_flag::STORE_HOST_V6 != 0)?;
         let reconsume_times = reader.i32("reconsume times")?;
         let prepared_transaction_offset = reader.u64("prepared transaction offset")?;
-        let body_len = reader.length_i32(size, "body")?;
-        let body = reader.slice(body_len, "body")?;
-        let topic_len =
-            if magic == MAGIC_V2 { reader.length_i16(size, "topic")? } else { usize::from(reader.u8("topic")?) };
-        let topic = reader.text(topic_len, "topic")?;
-        let properties_len = reader.length_i16(size, "properties")?;
-        let properties = reader.slice(properties_len, "properties")?;
-        if !reader.is_empty() {
-            return Err(DecodeError::BadLength {
-                what: "bytes after the record's last field",
-                found: reader.remaining() as i64,
-                limit: 0,
-            });
-        }
         Ok(Self {
             size,
             body_crc,

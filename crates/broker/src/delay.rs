@@ -165,8 +165,9 @@ impl Broker {
     fn publish_due(&self, queue: &QueueIndex, due: &[(QueueOffset, Entry)], now: Timestamp) -> Result<(), Refusal> {
         let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
         let mut turn = self.begin_turn(size, now);
-        for record in self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?.into_iter().flatten() {
-            let Ok(record) = Record::decode(&record) else { continue };
+        let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
+        for record in records.iter().flatten() {
+            let Ok(record) = Record::decode(record) else { continue };
             if let Err(refusal) = self.add_due(&mut turn, &record, now) {
                 // Its topic was removed meanwhile, say: it must not hold up those behind it.
                 tracing::warn!(log_offset = %record.log_offset, %refusal, "a delayed message cannot be delivered");

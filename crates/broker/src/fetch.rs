@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::record;
 use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
 use storage::{Entry, QueueIndex, ReadMode, StorageError};
@@ -57,8 +58,10 @@ pub struct Fetched {
     pub first: QueueOffset,
     /// One past its last.
     pub end: QueueOffset,
-    /// Records, whole, in order.
-    pub records: Vec<Bytes>,
+    /// Records, whole, in order, one or more to a piece.
+    pub pieces: Vec<Bytes>,
+    /// How many records they are.
+    pub count: usize,
     /// Bytes of the records.
     pub size: usize,
     /// Whether a message was left since it would have been too much.
@@ -119,7 +122,7 @@ impl Broker {
         let mut entries = Vec::new();
         while fetched.next < scan_until && fetched.wants_more(fetch) {
             let wanted = match &fetch.filter {
-                Filter::All => fetch.count_max - fetched.records.len(),
+                Filter::All => fetch.count_max - fetched.count,
                 Filter::Tags(_) => (scan_until.0 - fetched.next.0) as usize,
             };
             entries.clear();
@@ -129,7 +132,7 @@ impl Broker {
             }
             self.take_records(fetch, queue, &entries, mode, &mut fetched)?;
         }
-        if !fetched.records.is_empty() {
+        if fetched.count > 0 {
             fetched.status = FetchStatus::Found;
         }
         Ok(fetched)
@@ -150,8 +153,8 @@ impl Broker {
         for entry in entries {
             let matches = entry.size > 0 && fetch.filter.matches(entry.tag_code);
             if matches {
-                let has_some = !chosen.is_empty() || !fetched.records.is_empty();
-                let is_full = chosen.len() + fetched.records.len() >= fetch.count_max
+                let has_some = !chosen.is_empty() || fetched.count > 0;
+                let is_full = chosen.len() + fetched.count >= fetch.count_max
                     || (has_some && size + entry.size as usize > fetch.size_max);
                 if is_full {
                     break;
@@ -162,10 +165,11 @@ impl Broker {
             passed += 1;
         }
         // What is damaged is passed over; the store has told of it.
-        for record in self.store().read(queue, &chosen, mode)?.into_iter().flatten() {
-            fetched.size += record.len();
-            fetched.records.push(record);
-        }
+        let records = self.store().read(queue, &chosen, mode)?;
+        fetched.count += records.count();
+        let before = fetched.pieces.len();
+        records.into_pieces(&mut fetched.pieces);
+        fetched.size += fetched.pieces.iter().skip(before).map(Bytes::len).sum::<usize>();
         fetched.is_full = passed < entries.len();
         fetched.next = fetched.next.after(passed as u64);
         Ok(())
@@ -174,7 +178,7 @@ impl Broker {
     fn count_fetch(&self, fetched: &Fetched) {
         if fetched.status == FetchStatus::Found {
             self.metrics().fetch_hits.add(1);
-            self.metrics().messages_out.add(fetched.records.len() as u64);
+            self.metrics().messages_out.add(fetched.count as u64);
             self.metrics().message_bytes_out.add(fetched.size as u64);
         } else {
             self.metrics().fetch_misses.add(1);
@@ -184,10 +188,15 @@ impl Broker {
 
 impl Fetched {
     fn empty(status: FetchStatus, next: QueueOffset, first: QueueOffset, end: QueueOffset) -> Self {
-        Self { status, next, first, end, records: Vec::new(), size: 0, is_full: false }
+        Self { status, next, first, end, pieces: Vec::new(), count: 0, size: 0, is_full: false }
+    }
+
+    /// Each record by itself.
+    pub fn records(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().flat_map(|piece| record::split(piece))
     }
 
     fn wants_more(&self, fetch: &Fetch) -> bool {
-        !self.is_full && self.records.len() < fetch.count_max && (self.records.is_empty() || self.size < fetch.size_max)
+        !self.is_full && self.count < fetch.count_max && (self.count == 0 || self.size < fetch.size_max)
     }
 }

@@ -67,7 +67,7 @@ fn a_tag_filter_lets_only_its_tags_through_and_says_where_to_go_on() {
         bench.publish("orders", &message(tag.as_bytes(), format!("TAGS\u{1}{tag}\u{2}").as_bytes())).expect("stored");
     }
     let found = bench.fetch("orders", 0, 0, Filter::parse("a").expect("parses"));
-    assert_eq!((found.status, found.records.len(), found.next.0), (FetchStatus::Found, 2, 4));
+    assert_eq!((found.status, found.count, found.next.0), (FetchStatus::Found, 2, 4));
     let nothing = bench.fetch("orders", 0, 0, Filter::parse("z").expect("parses"));
     assert_eq!((nothing.status, nothing.next.0), (FetchStatus::NoMatch, 4));
 }
@@ -103,7 +103,7 @@ fn a_delayed_message_arrives_when_it_is_due_and_not_before() {
     bench.advance(4000);
     assert_eq!(bench.bodies("orders", 0), ["sooner", "later"]);
     let tagged = bench.fetch("orders", 0, 0, Filter::parse("a").expect("parses"));
-    assert_eq!(Record::decode(&tagged.records[0]).expect("a record").body, b"later");
+    assert_eq!(Record::decode(&tagged.pieces[0]).expect("a record").body, b"later");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
         bench.broker.store().write_staged().expect("writes");
         bench.advance(1000);
         let again = bench.fetch("%RETRY%billing", 0, tries - 1, Filter::All);
-        let record = Record::decode(&again.records[0]).expect("a record");
+        let record = Record::decode(&again.pieces[0]).expect("a record");
         assert_eq!((record.body, record.reconsume_times), (&b"hard"[..], tries as i32));
         assert_eq!((record.property("RETRY_TOPIC"), record.property("KEYS")), (Some("orders"), Some("k")));
         place = record.log_offset;

@@ -6,12 +6,12 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base::hash::tag_code;
 use base::metric::Metrics;
-use base::properties::names;
-use base::record::{self, Listing, Record};
+use base::properties::{Search, names};
+use base::record::{self, Listing, Parts, Record};
 use base::{LogOffset, QueueOffset};
 use parking_lot::Mutex;
 
@@ -19,6 +19,8 @@ use crate::queue_index::{Entry, QueueIndex};
 
 /// Damaged records told of at most; a disk with more has been reported.
 const TOLD_MAX: usize = 10_000;
+
+static TAGS: LazyLock<Search> = LazyLock::new(|| Search::new(names::TAGS));
 
 /// What was told already.
 #[derive(Debug)]
@@ -49,13 +51,13 @@ impl Damage {
 /// What keeps a whole record from being the one that belongs at `place`, if anything does.
 pub(crate) fn problem_of(
     bytes: &[u8],
-    record: &Record<'_>,
+    parts: &Parts<'_>,
     place: LogOffset,
     has_checksum: bool,
 ) -> Option<&'static str> {
-    if record.log_offset != place {
+    if parts.log_offset() != place {
         Some("it says that it is elsewhere")
-    } else if !record.body_is_intact() {
+    } else if !parts.body_is_intact() {
         Some("its body does not have its checksum")
     } else if has_checksum && !record::checksum_holds(bytes) {
         Some("it does not have its checksum")
@@ -71,24 +73,28 @@ pub(crate) fn problem_of_listed(
     (offset, entry): &(QueueOffset, Entry),
     has_checksum: bool,
 ) -> Option<&'static str> {
-    let Ok(record) = Record::decode(bytes) else { return Some("it is no record") };
-    if record.size != entry.size as usize {
+    let Ok(parts) = Parts::split(bytes) else { return Some("it is no record") };
+    if parts.size != entry.size as usize {
         return Some("it has another size than its queue says");
     }
-    let is_listed = || is_of_queue(&record, queue, *offset) && has_tag_of(&record, entry);
-    problem_of(bytes, &record, entry.log_offset, has_checksum)
+    let is_listed = || is_of_queue(bytes, &parts, queue, *offset) && has_tag_of(&parts, entry);
+    problem_of(bytes, &parts, entry.log_offset, has_checksum)
         .or_else(|| (!is_listed()).then_some("its topic, queue, queue offset or tag is not what its queue says"))
 }
 
 /// Whether a record belongs at `offset` of `queue`.
-fn is_of_queue(record: &Record<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
-    let wanted = Listing { topic: queue.topic().as_str(), queue: queue.queue(), offset };
-    // Nearly always: without a look at its properties.
-    record.own_listing() == wanted || record.listings().any(|listing| listing == wanted)
+fn is_of_queue(bytes: &[u8], parts: &Parts<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
+    let (topic, number) = (queue.topic().as_str(), queue.queue());
+    let is_own = parts.queue_offset() == offset && parts.queue() == number && parts.topic == topic.as_bytes();
+    // Nearly always its own.
+    is_own || {
+        let wanted = Listing { topic, queue: number, offset };
+        Record::decode(bytes).is_ok_and(|record| record.listings().any(|listing| listing == wanted))
+    }
 }
 
 /// Whether the entry has the code of the record's tag, if it has one at all: due times and other uses of the field are no
 /// 32-bit numbers.
-fn has_tag_of(record: &Record<'_>, entry: &Entry) -> bool {
-    i32::try_from(entry.tag_code).is_err() || record.property(names::TAGS).map_or(0, tag_code) == entry.tag_code
+fn has_tag_of(parts: &Parts<'_>, entry: &Entry) -> bool {
+    i32::try_from(entry.tag_code).is_err() || TAGS.find(parts.properties).map_or(0, tag_code) == entry.tag_code
 }

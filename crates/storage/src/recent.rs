@@ -59,15 +59,15 @@ impl Recent {
 }
 
 impl RecentReader<'_> {
-    /// The `size` bytes at `start`, if they are here.
-    pub(crate) fn get(&self, start: u64, size: usize) -> Option<Bytes> {
+    /// The `size` bytes at `start`, if they are here: what they were appended with, and where in it they begin.
+    pub(crate) fn find(&self, start: u64, size: usize) -> Option<(&Bytes, usize)> {
         // Most of what is asked for in a backlog is older than all of it.
         self.state.chunks.front().filter(|oldest| oldest.start <= start)?;
         let after = self.state.chunks.partition_point(|chunk| chunk.start <= start);
         let chunk = self.state.chunks.get(after.checked_sub(1)?)?;
         let from = (start - chunk.start) as usize;
         let to = from.checked_add(size).filter(|&to| to > from)?;
-        (to <= chunk.bytes.len()).then(|| chunk.bytes.slice(from..to))
+        (to <= chunk.bytes.len()).then_some((&chunk.bytes, from))
     }
 }
 
@@ -80,13 +80,13 @@ mod tests {
         let recent = Recent::new(10);
         recent.push(100, Bytes::from_static(b"abcdef"));
         recent.push(106, Bytes::from_static(b"ghij"));
-        assert_eq!(recent.reader().get(102, 3).as_deref(), Some(&b"cde"[..]));
+        let find = |start, size| recent.reader().find(start, size).map(|(bytes, at)| bytes[at..at + size].to_vec());
+        assert_eq!(find(102, 3).as_deref(), Some(&b"cde"[..]));
         recent.push(110, Bytes::from_static(b"k"));
-        let reader = recent.reader();
-        assert_eq!(reader.get(102, 3), None);
-        assert_eq!(reader.get(106, 4).as_deref(), Some(&b"ghij"[..]));
-        assert_eq!(reader.get(106, 5), None);
-        assert_eq!(reader.get(110, 1).as_deref(), Some(&b"k"[..]));
-        assert_eq!(reader.get(111, 1), None);
+        assert_eq!(find(102, 3), None);
+        assert_eq!(find(106, 4).as_deref(), Some(&b"ghij"[..]));
+        assert_eq!(find(106, 5), None);
+        assert_eq!(find(110, 1).as_deref(), Some(&b"k"[..]));
+        assert_eq!(find(111, 1), None);
     }
 }

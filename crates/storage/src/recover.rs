@@ -24,7 +24,7 @@ use std::sync::Arc;
 use base::hash::{key_hash, tag_code};
 use base::limits::{QUEUES_PER_TOPIC_MAX, RECORD_SIZE_MAX};
 use base::properties::{self, names};
-use base::record::{self, Kind, Record, system_flag};
+use base::record::{self, Kind, Parts, Record, system_flag};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 
 use crate::checkpoint::Checkpoint;
@@ -291,9 +291,9 @@ impl Replay<'_> {
 
     /// Whether `bytes` are a record that belongs at `offset`, all of it there.
     fn is_whole(&self, bytes: &[u8], offset: u64) -> bool {
-        Record::decode(bytes).is_ok_and(|record| {
-            is_in_place(&record, offset)
-                && problem_of(bytes, &record, LogOffset(offset), self.rules.record_checksums).is_none()
+        Parts::split(bytes).is_ok_and(|parts| {
+            is_in_place(&parts, offset)
+                && problem_of(bytes, &parts, LogOffset(offset), self.rules.record_checksums).is_none()
         })
     }
 
@@ -303,7 +303,7 @@ impl Replay<'_> {
         if let Some(next) = self.next_after_damaged(window, offset)? {
             self.recovery.damaged.push(LogOffset(offset));
             let bytes = window.at(offset, (next - offset) as usize)?;
-            if Record::decode(bytes).is_ok_and(|record| is_in_place(&record, offset) && !record.body_is_intact()) {
+            if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
                 // Only its body is damaged: it keeps its place, and is never served.
                 self.restore(bytes)?;
             }
@@ -423,10 +423,10 @@ pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
 /// A write that was cut short leaves zeroes behind, and neither a topic nor the end of a property block (0x02, always
 /// written by Sluice) is ever zero. A topic names a folder, and only one below ours; queue and queue offset lead to a
 /// file that can be.
-pub(crate) fn is_in_place(record: &Record<'_>, offset: u64) -> bool {
-    record.log_offset.0 == offset
-        && TopicName::is_folder(record.topic)
-        && record.queue.0 < QUEUES_PER_TOPIC_MAX
-        && record.queue_offset.0 < QUEUE_OFFSET_MAX
-        && record.properties.last() != Some(&0)
+pub(crate) fn is_in_place(parts: &Parts<'_>, offset: u64) -> bool {
+    parts.log_offset().0 == offset
+        && std::str::from_utf8(parts.topic).is_ok_and(TopicName::is_folder)
+        && parts.queue().0 < QUEUES_PER_TOPIC_MAX
+        && parts.queue_offset().0 < QUEUE_OFFSET_MAX
+        && parts.properties.last() != Some(&0)
 }

@@ -28,6 +28,7 @@ use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::open_files::OpenFiles;
 use crate::queue_index::{Entry, QueueIndex};
+use crate::records::Records;
 use crate::recover::{self, Queues};
 use crate::retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 
@@ -304,7 +305,7 @@ impl Store {
         queue: &QueueIndex,
         entries: &[(QueueOffset, Entry)],
         mode: ReadMode,
-    ) -> Result<Vec<Option<Bytes>>, StorageError> {
+    ) -> Result<Records, StorageError> {
         self.log.read(queue, entries, mode)
     }
 

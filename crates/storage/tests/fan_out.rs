@@ -53,7 +53,7 @@ fn bodies(store: &Store, topic: &str) -> Vec<String> {
     assert!(entries.iter().all(|(_, entry)| entry.tag_code == tag_code("red")));
     let found = store.read(&index, &entries, ReadMode::MayWait).expect("reads");
     let body_of = |bytes: &[u8]| Record::decode(bytes).expect("decodes").body.to_vec();
-    found.iter().map(|bytes| String::from_utf8(body_of(bytes.as_ref().expect("a record"))).expect("text")).collect()
+    found.iter().map(|bytes| String::from_utf8(body_of(bytes.expect("a record"))).expect("text")).collect()
 }
 
 fn assert_all_there(store: &Store) {

@@ -42,7 +42,7 @@ fn read_from(store: &Store, index: &QueueIndex, start: u64, meanwhile: impl Fn()
     let old: Vec<_> = entries(index).into_iter().filter(|(_, entry)| is_wanted(entry.log_offset.0)).collect();
     for some in old.chunks(32) {
         let found = store.read(index, some, ReadMode::MayWait).expect("reads");
-        assert!(found.iter().all(Option::is_some));
+        assert!(found.iter().all(|record| record.is_some()));
         meanwhile();
     }
 }

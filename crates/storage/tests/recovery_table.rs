@@ -175,11 +175,11 @@ fn verify(store: &Store, range: Range<u64>, lost: Option<u64>) {
     assert_eq!((index.first(), index.end()), (QueueOffset(range.start), QueueOffset(range.end)));
     for number in range {
         let entry = index.entry(QueueOffset(number)).expect("reads").expect("an entry");
-        let bytes =
-            store.read(&index, &[(QueueOffset(number), entry)], ReadMode::MayWait).expect("reads").pop().flatten();
+        let found = store.read(&index, &[(QueueOffset(number), entry)], ReadMode::MayWait).expect("reads");
+        let bytes = found.iter().next().flatten();
         assert_eq!(bytes.is_none(), lost == Some(number), "record {number}");
         if let Some(bytes) = bytes {
-            assert_eq!(Record::decode(&bytes).expect("decodes").body, body_of(number));
+            assert_eq!(Record::decode(bytes).expect("decodes").body, body_of(number));
         }
     }
 }

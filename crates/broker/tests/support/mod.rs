@@ -125,9 +125,8 @@ impl Bench {
         if fetched.status != FetchStatus::Found {
             return Vec::new();
         }
-        let text =
-            |bytes: &bytes::Bytes| String::from_utf8_lossy(Record::decode(bytes).expect("a record").body).into_owned();
-        fetched.records.iter().map(text).collect()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(Record::decode(bytes).expect("a record").body).into_owned();
+        fetched.records().map(text).collect()
     }
 
     /// Lets time pass and delivers what came due.

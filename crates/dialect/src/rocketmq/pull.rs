@@ -254,8 +254,8 @@ impl RocketSession {
         let fixed = response_header(pull.asked.opaque, response::SUCCESS, Some("FOUND"));
         frame::encode_head(&mut self.scratch, pull.asked.form, &fixed, |sink| header.encode(sink), fetched.size);
         self.output.push(self.scratch.split().freeze());
-        for record in fetched.records {
-            self.output.push(record);
+        for piece in fetched.pieces {
+            self.output.push(piece);
         }
     }
 

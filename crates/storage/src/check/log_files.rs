@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::LogOffset;
-use base::record::{self, Kind as PlaceKind, Record};
+use base::record::{self, Kind as PlaceKind, Parts, Record};
 
 use super::finding::{Findings, Kind};
 use super::spans::Spans;
@@ -133,8 +133,8 @@ impl LogFiles {
             bytes.resize(size, 0);
             segment.file().read_at(&mut bytes, position).ok()?;
         }
-        let record = Record::decode(&bytes).ok().filter(|record| is_in_place(record, offset))?;
-        Some(judge(&record))
+        Parts::split(&bytes).ok().filter(|parts| is_in_place(parts, offset))?;
+        Record::decode(&bytes).ok().as_ref().map(judge)
     }
 
     /// What is at a place, in words.

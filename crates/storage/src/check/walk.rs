@@ -1,6 +1,6 @@
 //! Reads the log from front to back, past whatever is damaged, to its end.
 
-use base::record::{self, Kind as PlaceKind, RECORD_SIZE_MIN, Record};
+use base::record::{self, Kind as PlaceKind, Parts, RECORD_SIZE_MIN, Record};
 
 use super::log_files::LogFiles;
 use crate::recover::is_in_place;
@@ -168,10 +168,10 @@ fn place(window: &mut Window<'_>, offset: u64) -> Place {
         Ok(PlaceKind::Record(size)) if size as u64 > left => {
             format!("a record of {size} bytes where {left} are left")
         }
-        Ok(PlaceKind::Record(size)) => match window.at(offset, size).map(Record::decode) {
-            Ok(Ok(record)) if is_in_place(&record, offset) => return Place::Record(size),
-            Ok(Ok(record)) if record.log_offset.0 != offset => {
-                format!("a record that says it is at log offset {}", record.log_offset)
+        Ok(PlaceKind::Record(size)) => match window.at(offset, size).map(Parts::split) {
+            Ok(Ok(parts)) if is_in_place(&parts, offset) => return Place::Record(size),
+            Ok(Ok(parts)) if parts.log_offset().0 != offset => {
+                format!("a record that says it is at log offset {}", parts.log_offset())
             }
             Ok(Ok(_)) => "a record whose topic, queue or properties cannot be".to_owned(),
             Ok(Err(error)) => error.to_string(),
@@ -183,7 +183,7 @@ fn place(window: &mut Window<'_>, offset: u64) -> Place {
 }
 
 fn is_intact(window: &mut Window<'_>, offset: u64, size: usize) -> bool {
-    window.at(offset, size).is_ok_and(|bytes| Record::decode(bytes).is_ok_and(|record| record.body_is_intact()))
+    window.at(offset, size).is_ok_and(|bytes| Parts::split(bytes).is_ok_and(|parts| parts.body_is_intact()))
 }
 
 /// The next record in its place from `from` on in one segment.

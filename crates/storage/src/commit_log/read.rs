@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::limits::RECORD_SIZE_MAX;
-use base::record::{self, RECORD_SIZE_MIN, Record};
+use base::record::{self, Parts, RECORD_SIZE_MIN};
 use base::{LogOffset, QueueOffset};
 use bytes::Bytes;
 
@@ -13,6 +13,7 @@ use crate::blocks::{BLOCK_SIZE, Blocks};
 use crate::damage::{problem_of, problem_of_listed};
 use crate::error::StorageError;
 use crate::queue_index::{Entry, QueueIndex};
+use crate::records::{Collection, Records};
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
@@ -20,34 +21,29 @@ use crate::store::ReadMode;
 const SPARSE_GAP: u64 = 16 * 1024;
 
 impl CommitLog {
-    /// The records that entries of `queue` point at, each as its own bytes; a place that holds no such record gives `None`.
-    pub(crate) fn read(
-        &self,
-        queue: &QueueIndex,
-        entries: &[Listed],
-        mode: ReadMode,
-    ) -> Result<Vec<Option<Bytes>>, StorageError> {
-        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(entries.len());
-        {
-            let recent = self.recent.reader();
-            found.extend(entries.iter().map(|(_, entry)| {
-                let bytes = recent.get(entry.log_offset.0, entry.size as usize)?;
-                is_place_of(&bytes, entry).then_some(bytes)
-            }));
+    /// The records that entries of `queue` point at; a place that holds no such record gives `None`.
+    pub(crate) fn read(&self, queue: &QueueIndex, entries: &[Listed], mode: ReadMode) -> Result<Records, StorageError> {
+        let mut found = Collection::new(entries.iter().map(|(_, entry)| entry.size as usize));
+        self.read_recent(entries, &mut found);
+        let missing = found.missing();
+        if !missing.is_empty() {
+            let (first, written) = (self.first().0, self.written.load(Ordering::Acquire));
+            ColdReader { log: self, queue, mode, first, written, entries }.read(&missing, &mut found)?;
         }
-        let span = match (entries.first(), entries.last()) {
-            (Some((_, first)), Some((_, last))) => last.log_offset.0.saturating_sub(first.log_offset.0),
-            _ => 0,
-        };
-        let is_dense = entries.len() > 1 && span / (entries.len() as u64) <= SPARSE_GAP;
-        let (first, written) = (self.first().0, self.written.load(Ordering::Acquire));
-        let cold = ColdReader { log: self, queue, mode, first, written };
-        if is_dense {
-            cold.read_dense(entries, &mut found)?;
-        } else if found.contains(&None) {
-            cold.read_sparse(entries, &mut found)?;
+        Ok(found.finish())
+    }
+
+    /// What is in memory.
+    fn read_recent(&self, entries: &[Listed], found: &mut Collection) {
+        let recent = self.recent.reader();
+        for (number, (_, entry)) in entries.iter().enumerate() {
+            let (start, size) = (entry.log_offset.0, entry.size as usize);
+            if let Some((bytes, at)) = recent.find(start, size)
+                && is_place_of(&bytes[at..], entry)
+            {
+                found.put(number, bytes, at, size);
+            }
         }
-        Ok(found)
     }
 
     /// The record that begins at `place`, waiting for the disk if need be; `None` if none does or it is damaged.
@@ -68,8 +64,8 @@ impl CommitLog {
             }
         };
         let bytes = self.read_bytes(place.0, size, ReadMode::MayWait)?;
-        let problem = match Record::decode(&bytes) {
-            Ok(record) => problem_of(&bytes, &record, place, self.record_checksums),
+        let problem = match Parts::split(&bytes) {
+            Ok(parts) => problem_of(&bytes, &parts, place, self.record_checksums),
             Err(_) => Some("its lengths contradict each other"),
         };
         if let Some(problem) = problem {
@@ -90,62 +86,98 @@ impl CommitLog {
     /// Bytes of the log as they are in the file; the caller knows that they lie in one segment or in whole segments.
     pub(crate) fn read_bytes(&self, start: u64, size: usize, mode: ReadMode) -> Result<Bytes, StorageError> {
         let mut buffer = Vec::with_capacity(size);
-        while buffer.len() < size {
-            let offset = start + buffer.len() as u64;
+        self.read_bytes_into(&mut buffer, start, size, mode)?;
+        Ok(buffer.into())
+    }
+
+    /// Adds such bytes to `buffer`.
+    fn read_bytes_into(
+        &self,
+        buffer: &mut Vec<u8>,
+        start: u64,
+        size: usize,
+        mode: ReadMode,
+    ) -> Result<(), StorageError> {
+        let (begin, end) = (buffer.len(), buffer.len() + size);
+        while buffer.len() < end {
+            let offset = start + (buffer.len() - begin) as u64;
             let segment = match self.segment_at(offset) {
                 Ok(segment) => segment,
                 // A block may begin before the first segment when that is not block-aligned.
                 Err(_) if offset < self.first().0 => {
-                    buffer.resize(size.min((self.first().0 - start) as usize), 0);
+                    buffer.resize(end.min(begin + (self.first().0 - start) as usize), 0);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            let count = (size - buffer.len()).min((segment.end() - offset) as usize);
+            let count = (end - buffer.len()).min((segment.end() - offset) as usize);
             let position = segment.position(LogOffset(offset));
-            segment.file().read_into(&mut buffer, count, position, mode == ReadMode::MayWait)?;
+            segment.file().read_into(buffer, count, position, mode == ReadMode::MayWait)?;
         }
-        Ok(buffer.into())
+        Ok(())
     }
 }
 
 /// An entry with its place in the queue.
 pub(crate) type Listed = (QueueOffset, Entry);
 
-/// Reads the records of one fetch that are no longer in memory, into the slots that are still empty.
+/// Reads the records of one fetch that are no longer in memory.
 struct ColdReader<'a> {
     log: &'a CommitLog,
     queue: &'a QueueIndex,
     mode: ReadMode,
     first: u64,
     written: u64,
+    entries: &'a [Listed],
 }
 
 impl ColdReader<'_> {
+    /// Reads the records of the entries with those numbers, as far as the log has such places.
+    fn read(&self, missing: &[usize], found: &mut Collection) -> Result<(), StorageError> {
+        let span = match (self.entries.first(), self.entries.last()) {
+            (Some((_, first)), Some((_, last))) => last.log_offset.0.saturating_sub(first.log_offset.0),
+            _ => 0,
+        };
+        let is_dense = self.entries.len() > 1 && span / (self.entries.len() as u64) <= SPARSE_GAP;
+        let wanted = || {
+            let listed = missing.iter().filter_map(|number| Some((*number, self.entries.get(*number)?)));
+            listed.filter(|(_, (_, entry))| self.is_within(entry))
+        };
+        if is_dense {
+            self.read_dense(wanted(), found)?;
+        } else {
+            self.read_sparse(wanted(), found)?;
+        }
+        // Looked at when all are there: their bytes come from memory side by side and not one after the other.
+        for (number, listed) in wanted() {
+            self.check(number, listed, found);
+        }
+        Ok(())
+    }
+
     /// Entries that lie close together: most of each block is wanted, by this reader or by others of the same topic.
-    fn read_dense(&self, entries: &[Listed], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
+    fn read_dense<'e>(
+        &self,
+        wanted: impl Iterator<Item = (usize, &'e Listed)>,
+        found: &mut Collection,
+    ) -> Result<(), StorageError> {
         let mut last_block: Option<(u64, Bytes)> = None;
-        for (listed, slot) in entries.iter().zip(found) {
-            let (_, entry) = listed;
-            if slot.is_some() || !self.is_within(entry) {
-                continue;
-            }
+        for (number, (_, entry)) in wanted {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
-            let number = Blocks::number(start);
-            let is_whole_in_block = Blocks::number(start + size as u64 - 1) == number;
-            let bytes = if is_whole_in_block && (number + 1) * BLOCK_SIZE <= self.written {
-                let block = match last_block.take().filter(|(last, _)| *last == number) {
+            let block_number = Blocks::number(start);
+            let is_whole_in_block = Blocks::number(start + size as u64 - 1) == block_number;
+            if is_whole_in_block && (block_number + 1) * BLOCK_SIZE <= self.written {
+                let block = match last_block.take().filter(|(last, _)| *last == block_number) {
                     Some((_, block)) => block,
-                    None => self.block(number)?,
+                    None => self.block(block_number)?,
                 };
                 let from = (start % BLOCK_SIZE) as usize;
-                let bytes = block.slice(from..from + size);
-                last_block = Some((number, block));
-                bytes
+                found.put(number, &block, from, size);
+                last_block = Some((block_number, block));
             } else {
-                self.read_on(start, size)?
-            };
-            *slot = self.checked(bytes, listed);
+                found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode))?;
+                self.log.leave_behind(start, start + size as u64);
+            }
         }
         Ok(())
     }
@@ -154,58 +186,44 @@ impl ColdReader<'_> {
         if let Some(block) = self.log.blocks.get(number) {
             return Ok(block);
         }
-        let block = self.read_on(number * BLOCK_SIZE, BLOCK_SIZE as usize)?;
+        let start = number * BLOCK_SIZE;
+        let block = self.log.read_bytes(start, BLOCK_SIZE as usize, self.mode)?;
+        self.log.leave_behind(start, start + BLOCK_SIZE);
         self.log.blocks.insert(number, block.clone());
         Ok(block)
     }
 
-    /// Reads a piece of what is read from front to back.
-    fn read_on(&self, start: u64, size: usize) -> Result<Bytes, StorageError> {
-        let bytes = self.log.read_bytes(start, size, self.mode)?;
-        self.log.leave_behind(start, start + size as u64);
-        Ok(bytes)
-    }
-
-    /// Entries that lie far apart: only their records are read, all into one buffer.
-    fn read_sparse(&self, entries: &[Listed], found: &mut [Option<Bytes>]) -> Result<(), StorageError> {
-        let wanted = || {
-            let pairs = entries.iter().zip(&*found).enumerate();
-            pairs.filter(|(_, ((_, entry), slot))| slot.is_none() && self.is_within(entry))
-        };
-        let size: usize = wanted().map(|(_, ((_, entry), _))| entry.size as usize).sum();
-        let mut buffer = Vec::with_capacity(size.min(RECORD_SIZE_MAX));
-        let mut places = Vec::with_capacity(entries.len());
+    /// Entries that lie far apart: only their records are read.
+    fn read_sparse<'e>(
+        &self,
+        wanted: impl Iterator<Item = (usize, &'e Listed)>,
+        found: &mut Collection,
+    ) -> Result<(), StorageError> {
+        let may_wait = self.mode == ReadMode::MayWait;
         let mut segment = None;
-        for (number, ((_, entry), _)) in wanted() {
+        for (number, (_, entry)) in wanted {
             let known = segment.take().filter(|known: &Arc<Segment>| known.contains(entry.log_offset.0));
             let known = match known {
                 Some(known) => known,
                 None => self.log.segment_at(entry.log_offset.0)?,
             };
-            if entry.log_offset.after(u64::from(entry.size)).0 <= known.end() {
-                let (start, may_wait) = (buffer.len(), self.mode == ReadMode::MayWait);
-                known.file().read_into(&mut buffer, entry.size as usize, known.position(entry.log_offset), may_wait)?;
-                self.log.leave_behind(entry.log_offset.0, entry.log_offset.after(u64::from(entry.size)).0);
-                places.push((number, start));
+            let (size, end) = (entry.size as usize, entry.log_offset.after(u64::from(entry.size)));
+            if end.0 <= known.end() {
+                let position = known.position(entry.log_offset);
+                found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait))?;
+                self.log.leave_behind(entry.log_offset.0, end.0);
             }
             segment = Some(known);
-        }
-        let records = Bytes::from(buffer);
-        for (number, start) in places {
-            let (Some(listed), Some(slot)) = (entries.get(number), found.get_mut(number)) else { continue };
-            *slot = self.checked(records.slice(start..start + listed.1.size as usize), listed);
         }
         Ok(())
     }
 
     /// What comes from a disk is never served unchecked.
-    fn checked(&self, bytes: Bytes, listed: &Listed) -> Option<Bytes> {
-        match problem_of_listed(&bytes, self.queue, listed, self.log.record_checksums) {
-            None => Some(bytes),
-            Some(problem) => {
-                self.log.tell_damage(listed.1.log_offset, problem);
-                None
-            }
+    fn check(&self, number: usize, listed: &Listed, found: &mut Collection) {
+        let Some(bytes) = found.get(number) else { return };
+        if let Some(problem) = problem_of_listed(bytes, self.queue, listed, self.log.record_checksums) {
+            self.log.tell_damage(listed.1.log_offset, problem);
+            found.take_back(number);
         }
     }
 

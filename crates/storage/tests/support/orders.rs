@@ -64,9 +64,8 @@ pub fn verify_queue(store: &Store, queue: u32) -> u64 {
     let index = store.queue(&topic(), QueueId(queue));
     let entries = entries(&index);
     let found = store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
-    for ((offset, _), bytes) in entries.into_iter().zip(found) {
-        let bytes = bytes.expect("a record");
-        let record = Record::decode(&bytes).expect("decodes");
+    for ((offset, _), bytes) in entries.into_iter().zip(found.iter()) {
+        let record = Record::decode(bytes.expect("a record")).expect("decodes");
         assert_eq!((record.queue, record.queue_offset), (QueueId(queue), offset));
         assert_eq!(record.body, body_of(queue, offset.0));
         assert!(record.body_is_intact());

@@ -398,11 +398,11 @@ impl World {
         let entries = super::entries(&index);
         assert_eq!(entries.len(), expected.len(), "entries of {what}");
         let found = self.store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
-        for (number, known) in expected.iter().enumerate() {
+        for ((number, known), bytes) in expected.iter().enumerate().zip(found.iter()) {
             let offset = (gone + number) as u64;
             let listed = known.offset_in(topic, queue, life).expect("one of this queue");
             assert_eq!((listed, entries[number].1.log_offset.0), (offset, known.place), "{what}");
-            assert_is(found[number].as_ref().expect("a whole record"), known);
+            assert_is(bytes.expect("a whole record"), known);
         }
     }
 
@@ -415,11 +415,11 @@ impl World {
         let index = self.store.queue(&Self::name(topic), QueueId(queue));
         let entries = super::entries(&index);
         let found = self.store.read(&index, &entries, ReadMode::MayWait).expect("reads records");
-        for (number, bytes) in found.into_iter().enumerate().filter_map(|(number, bytes)| Some((number, bytes?))) {
+        for (number, bytes) in found.iter().enumerate().filter_map(|(number, bytes)| Some((number, bytes?))) {
             let (offset, place) = (entries[number].0.0, entries[number].1.log_offset.0);
             let known = self.model.records.iter().find(|known| known.place == place).expect("a known record");
             assert!(known.listed.iter().any(|at| (at.topic, at.queue, at.offset) == (topic, queue, offset)));
-            assert_is(&bytes, known);
+            assert_is(bytes, known);
         }
     }
 

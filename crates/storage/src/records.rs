@@ -1,0 +1,233 @@
+//! Records as a read gives them: shared with the log's memory where they are long, copied side by side where they are short.
+//!
+//! A short record costs less to copy than to share: its few cache lines come at once, what is looked at afterwards is at hand,
+//! and a reply of many is a single piece for the socket.
+
+use bytes::Bytes;
+
+/// Records shorter than this are copied.
+pub(crate) const SHARED_SIZE_MIN: usize = 512;
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    source: Source,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// There is none, or what is there is damaged.
+    Missing,
+    Copied,
+    /// The shared bytes of that number.
+    Shared(usize),
+}
+
+const MISSING: Place = Place { source: Source::Missing, start: 0, end: 0 };
+
+/// What was found for a list of entries.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// One for each entry.
+    places: Vec<Place>,
+    copied: Bytes,
+    shared: Vec<Bytes>,
+    count: usize,
+}
+
+impl Records {
+    /// How many are there.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The record of each entry, whole, in the entries' order; `None` where there is none or it is damaged.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.places.iter().map(|place| bytes_at(*place, &self.copied, &self.shared))
+    }
+
+    /// Adds all that are there to `pieces`, in order, in as few as they lie in; each piece holds whole records.
+    pub fn into_pieces(self, pieces: &mut Vec<Bytes>) {
+        let mut add = |run: Place| match run.source {
+            Source::Missing => {}
+            Source::Copied => pieces.push(self.copied.slice(run.start..run.end)),
+            Source::Shared(number) => {
+                pieces.extend(self.shared.get(number).map(|shared| shared.slice(run.start..run.end)));
+            }
+        };
+        let mut run = MISSING;
+        for place in self.places.into_iter().filter(|place| place.source != Source::Missing) {
+            if place.source == run.source && place.start == run.end {
+                run.end = place.end;
+            } else {
+                add(std::mem::replace(&mut run, place));
+            }
+        }
+        add(run);
+    }
+}
+
+/// Collects records for a list of entries.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    places: Vec<Place>,
+    copied: Vec<u8>,
+    shared: Vec<Bytes>,
+    count: usize,
+}
+
+impl Collection {
+    /// For entries of records of these sizes.
+    pub(crate) fn new(sizes: impl ExactSizeIterator<Item = usize>) -> Self {
+        let places = vec![MISSING; sizes.len()];
+        let copied = Vec::with_capacity(sizes.filter(|size| *size < SHARED_SIZE_MIN).sum());
+        Self { places, copied, shared: Vec::new(), count: 0 }
+    }
+
+    /// Takes the record of entry `number`, which lies at `start..start + size` of `source`.
+    pub(crate) fn put(&mut self, number: usize, source: &Bytes, start: usize, size: usize) {
+        let end = start + size;
+        let Some(bytes) = source.get(start..end) else { return };
+        let place = if size < SHARED_SIZE_MIN {
+            self.copied.extend_from_slice(bytes);
+            Place { source: Source::Copied, start: self.copied.len() - size, end: self.copied.len() }
+        } else {
+            // Records that follow each other mostly lie in the same.
+            let is_last = |last: &Bytes| (last.as_ptr(), last.len()) == (source.as_ptr(), source.len());
+            if !self.shared.last().is_some_and(is_last) {
+                self.shared.push(source.clone());
+            }
+            Place { source: Source::Shared(self.shared.len() - 1), start, end }
+        };
+        self.put_place(number, place);
+    }
+
+    /// Takes the record of entry `number`, of `size` bytes, which `read` adds to what it is given.
+    pub(crate) fn read<E>(
+        &mut self,
+        number: usize,
+        size: usize,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if size < SHARED_SIZE_MIN {
+            let start = self.copied.len();
+            read(&mut self.copied)?;
+            self.put_place(number, Place { source: Source::Copied, start, end: self.copied.len() });
+        } else {
+            let mut bytes = Vec::with_capacity(size);
+            read(&mut bytes)?;
+            self.put(number, &bytes.into(), 0, size);
+        }
+        Ok(())
+    }
+
+    fn put_place(&mut self, number: usize, place: Place) {
+        if let Some(slot) = self.places.get_mut(number) {
+            debug_assert_eq!(*slot, MISSING, "each is put once");
+            *slot = place;
+            self.count += 1;
+        }
+    }
+
+    /// Takes back the record of entry `number`.
+    pub(crate) fn take_back(&mut self, number: usize) {
+        if let Some(slot) = self.places.get_mut(number).filter(|slot| **slot != MISSING) {
+            *slot = MISSING;
+            self.count -= 1;
+        }
+    }
+
+    /// The record of entry `number`, if there is one.
+    pub(crate) fn get(&self, number: usize) -> Option<&[u8]> {
+        bytes_at(*self.places.get(number)?, &self.copied, &self.shared)
+    }
+
+    /// Numbers of the entries whose record is missing.
+    pub(crate) fn missing(&self) -> Vec<usize> {
+        if self.count == self.places.len() {
+            return Vec::new();
+        }
+        (0..self.places.len()).filter(|number| self.places.get(*number) == Some(&MISSING)).collect()
+    }
+
+    pub(crate) fn finish(self) -> Records {
+        let Self { places, copied, shared, count } = self;
+        Records { places, copied: copied.into(), shared, count }
+    }
+}
+
+fn bytes_at<'a>(place: Place, copied: &'a [u8], shared: &'a [Bytes]) -> Option<&'a [u8]> {
+    let source = match place.source {
+        Source::Missing => return None,
+        Source::Copied => copied,
+        Source::Shared(number) => shared.get(number)?,
+    };
+    source.get(place.start..place.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = SHARED_SIZE_MIN;
+
+    /// Bytes that tell where they are from.
+    fn source(number: u8) -> Bytes {
+        vec![number; 4 * LONG].into()
+    }
+
+    fn pieces_of(collection: Collection) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        collection.finish().into_pieces(&mut pieces);
+        pieces
+    }
+
+    #[test]
+    fn short_records_make_one_piece_wherever_they_come_from() {
+        let mut collection = Collection::new([10, 20, 30].into_iter());
+        collection.put(0, &source(1), 100, 10);
+        collection.put(1, &source(2), 7, 20);
+        let read = collection.read(2, 30, |bytes| {
+            bytes.extend_from_slice(&[3; 30]);
+            Ok::<(), ()>(())
+        });
+        assert_eq!((read, collection.missing()), (Ok(()), vec![]));
+        assert_eq!(pieces_of(collection), [[vec![1; 10], vec![2; 20], vec![3; 30]].concat()]);
+    }
+
+    #[test]
+    fn long_records_stay_where_they_are_in_one_piece_if_they_follow_each_other() {
+        let (one, other) = (source(1), source(2));
+        let mut collection = Collection::new([LONG; 5].into_iter());
+        for (number, (source, start)) in
+            [(&one, 0), (&one, LONG), (&one, 3 * LONG), (&other, 0), (&other, LONG)].into_iter().enumerate()
+        {
+            collection.put(number, source, start, LONG);
+        }
+        let pieces = pieces_of(collection);
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [2 * LONG, LONG, 2 * LONG]);
+        assert_eq!(pieces[1].as_ptr(), one[3 * LONG..].as_ptr());
+    }
+
+    #[test]
+    fn what_is_missing_or_taken_back_is_left_out() {
+        let mut collection = Collection::new([10; 5].into_iter());
+        for number in [0, 1, 2, 4] {
+            collection.put(number, &source(number as u8), 0, 10);
+        }
+        collection.take_back(1);
+        collection.put(3, &Bytes::from_static(b"too short"), 0, 10);
+        assert_eq!(
+            (collection.missing(), collection.get(1), collection.get(2)),
+            (vec![1, 3], None, Some(&[2; 10][..]))
+        );
+        let records = collection.finish();
+        let found: Vec<_> = records.iter().map(|record| record.map(|record| record[0])).collect();
+        assert_eq!((records.count(), found), (3, vec![Some(0), None, Some(2), None, Some(4)]));
+        let mut pieces = Vec::new();
+        records.into_pieces(&mut pieces);
+        assert_eq!(pieces.concat(), [[0; 10], [2; 10], [4; 10]].concat());
+    }
+}
