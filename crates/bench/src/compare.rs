@@ -53,19 +53,41 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
     let mut run = Run { options, sink, done: 0, all, stages: Vec::new(), needs: None, commands: Vec::new() };
-    let mut results = Vec::new();
-    for scenario in &options.scenarios {
-        if sink.stop_requested() {
-            break;
-        }
-        results.push(run.scenario(scenario)?);
-    }
+    let results = run.scenarios()?;
     let Run { commands, .. } = run;
     Ok(Comparison::new(options, machine, limit, commands, results))
 }
 
 fn measure_limit(setup: &PeerSetup) -> Result<LimitReport, BenchError> {
     run_limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS })
+}
+
+/// A scenario, and how far it has come.
+struct Plan {
+    scenario: &'static Scenario,
+    steps: Vec<(Step, Option<StepResult>)>,
+    /// Which brokers have left it.
+    has_given_up: Vec<bool>,
+}
+
+impl Plan {
+    /// What was found, if anything was.
+    fn result(self) -> Option<ScenarioResult> {
+        let Scenario { name, sentence, source, .. } = *self.scenario;
+        let steps: Vec<_> = self.steps.into_iter().filter_map(|(_, result)| result).collect();
+        (!steps.is_empty()).then_some(ScenarioResult { name, sentence, source, steps })
+    }
+}
+
+/// What the steps ask of brokers, in the order in which they first ask.
+fn needs_of(plans: &[Plan]) -> Vec<BrokerNeeds> {
+    let mut all = Vec::new();
+    for (step, _) in plans.iter().flat_map(|plan| &plan.steps) {
+        if !all.contains(&step.needs) {
+            all.push(step.needs);
+        }
+    }
+    all
 }
 
 /// A comparison under way.
@@ -81,24 +103,40 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn scenario(&mut self, scenario: &'static Scenario) -> Result<ScenarioResult, BenchError> {
-        let mut steps = Vec::new();
-        // Which brokers have left the scenario.
-        let mut has_given_up = vec![false; self.options.peers.len()];
-        for step in scenario.steps(self.options.scale) {
-            if self.sink.stop_requested() || has_given_up.iter().all(|gave_up| *gave_up) {
-                break;
+    /// All steps, those with the same needs one after the other: a broker that was just started is slow for long.
+    fn scenarios(&mut self) -> Result<Vec<ScenarioResult>, BenchError> {
+        let scenarios = &self.options.scenarios;
+        let mut plans: Vec<Plan> = scenarios.iter().map(|scenario| self.plan(scenario)).collect();
+        for needs in needs_of(&plans) {
+            for plan in &mut plans {
+                self.steps_with(needs, plan)?;
             }
-            self.prepare(step.needs)?;
-            let rounds = self.step(scenario, &step, &has_given_up)?;
+        }
+        Ok(plans.into_iter().filter_map(Plan::result).collect())
+    }
+
+    fn plan(&self, scenario: &'static Scenario) -> Plan {
+        let steps = scenario.steps(self.options.scale).into_iter().map(|step| (step, None)).collect();
+        Plan { scenario, steps, has_given_up: vec![false; self.options.peers.len()] }
+    }
+
+    /// The steps of a scenario that ask for just that.
+    fn steps_with(&mut self, needs: BrokerNeeds, plan: &mut Plan) -> Result<(), BenchError> {
+        let Plan { scenario, steps, has_given_up } = plan;
+        for (step, result) in steps.iter_mut().filter(|(step, _)| step.needs == needs) {
+            if self.sink.stop_requested() || has_given_up.iter().all(|gave_up| *gave_up) {
+                return Ok(());
+            }
+            self.prepare(needs)?;
+            let rounds = self.step(scenario, step, has_given_up)?;
             if let Some(limit_ms) = step.gives_up_above_ms {
                 for (gave_up, rounds) in has_given_up.iter_mut().zip(&rounds) {
                     *gave_up |= !rounds.iter().any(|round| is_within(round, limit_ms));
                 }
             }
-            steps.push(StepResult::new(&step, &self.options.peers, rounds));
+            *result = Some(StepResult::new(step, &self.options.peers, rounds));
         }
-        Ok(ScenarioResult { name: scenario.name, sentence: scenario.sentence, source: scenario.source, steps })
+        Ok(())
     }
 
     /// Has brokers of those needs running, with empty directories if they were not.
@@ -112,7 +150,7 @@ impl Run<'_> {
             let cluster = peer.start(needs, &self.options.setup)?;
             self.commands.extend(cluster.commands());
             let stage = Stage::new(cluster.target()?, cluster.broker_pids());
-            stage.start_up(self.options.scale.start_up_seconds(), self.sink)?;
+            stage.start_up(self.options.scale.start_up(), self.sink)?;
             self.stages.push((cluster, stage));
         }
         self.needs = Some(needs);

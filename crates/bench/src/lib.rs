@@ -56,6 +56,7 @@ mod scratch;
 mod sender;
 mod sink;
 mod stage;
+mod start_up;
 mod supervisor;
 mod table;
 mod tally;

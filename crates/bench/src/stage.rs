@@ -9,13 +9,14 @@ use crate::measured::Measured;
 use crate::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::progress::ProgressSink;
 use crate::scenario::{Load, Step};
+use crate::start_up::StartUp;
 use crate::target::Target;
 
 /// Idle connections being opened at any moment.
 const OPENED_AT_ONCE: usize = 16;
 
 /// Sends in flight on each connection before anything is measured.
-const START_UP_WINDOW: usize = 32;
+const START_UP_WINDOW: usize = 128;
 const START_UP_TOPIC: &str = "bench-start-up";
 
 /// A broker, or a cluster of them, on which steps are performed.
@@ -33,11 +34,18 @@ impl Stage {
         Self { target, broker_pids, filled: HashMap::new() }
     }
 
-    /// Load for so many seconds that nobody measures.
-    pub fn start_up(&self, seconds: f64, sink: &dyn ProgressSink) -> Result<(), BenchError> {
-        let load =
-            SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds: Some(seconds), ..SendOptions::default() };
-        driver_of(&self.target).send(self.aimed(&load, START_UP_TOPIC), sink).map(drop)
+    /// Load that nobody measures, until the broker is as fast as it gets: sends, then reads of what was sent.
+    pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
+        let (driver, seconds) = (driver_of(&self.target), Some(start_up.slice.as_secs_f64()));
+        let load = SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds, ..SendOptions::default() };
+        let mut rates = Vec::new();
+        while start_up.goes_on(&rates) && !sink.stop_requested() {
+            let report = driver.send(self.aimed(&load, START_UP_TOPIC), sink)?;
+            rates.push(report.totals.messages_per_second);
+        }
+        let read =
+            ConsumeOptions { start_from: StartFrom::First, until_empty: true, seconds, ..ConsumeOptions::default() };
+        driver.consume(self.reading(&read, START_UP_TOPIC), sink).map(drop)
     }
 
     /// One round of `step` of the scenario named `scenario`.

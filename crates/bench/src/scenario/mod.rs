@@ -21,10 +21,13 @@ mod sync_send;
 mod thread_sweep;
 mod two_consumers;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::start_up::StartUp;
 
 /// How thorough a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -57,11 +60,11 @@ impl Scale {
         }
     }
 
-    /// Load on a broker that was just started, before anything is measured: a virtual machine runs slowly at first.
-    pub const fn start_up_seconds(self) -> f64 {
+    /// Load on a broker that was just started, before anything is measured.
+    pub const fn start_up(self) -> StartUp {
         match self {
-            Self::Quick => 2.0,
-            Self::Full | Self::Lasting(_) => 8.0,
+            Self::Quick => StartUp { slice: Duration::from_secs(1), slices_max: 16 },
+            Self::Full | Self::Lasting(_) => StartUp { slice: Duration::from_secs(2), slices_max: 20 },
         }
     }
 
