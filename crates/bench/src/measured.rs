@@ -109,6 +109,15 @@ impl Measured {
         }
     }
 
+    /// The one of the middle rate of several of the same; what went wrong in any of them is told.
+    pub(crate) fn middle_of(mut passes: Vec<Self>) -> Self {
+        passes.sort_by(|one, other| one.messages_per_second.total_cmp(&other.messages_per_second));
+        let mut problems: Vec<String> = passes.iter().flat_map(|pass| pass.problems.clone()).collect();
+        problems.dedup();
+        let middle = passes.len() / 2;
+        Self { problems, ..passes.swap_remove(middle) }
+    }
+
     /// Of sending and reading at once: the rate is that of the reads.
     pub(crate) fn of_visible(report: VisibleReport) -> Self {
         let totals = &report.consume.totals;

@@ -21,7 +21,7 @@ fn steps(scale: Scale) -> Vec<Step> {
         Step::new(label, Load::Send(send)).needs(Flush::Async, groups).remark(REMARK)
     };
     let paced = SendOptions { pace: 70_000, connections: 2, window: 4096, ..sends(scale, 30) };
-    let read = Load::Consume { fill: fill(30, 4, backlog), read: reads(1) };
+    let read = Load::Consume { fill: fill(30, 4, backlog), read: reads(1), seconds: scale.reading_seconds() };
     vec![
         unpaced(1).field(FieldFigures::rate(46_285.46).success(96.6024)),
         Step::new("send paced to 70000/s, 2 groups", Load::Send(paced))

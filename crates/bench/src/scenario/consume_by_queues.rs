@@ -13,7 +13,8 @@ fn steps(scale: Scale) -> Vec<Step> {
     let backlog = scale.backlog(3_000_000);
     [(1, None), (4, Some(87_282.88)), (8, Some(140_495.48)), (64, None)]
         .map(|(queues, rate)| {
-            let load = Load::Consume { fill: fill(30, queues, backlog), read: reads(1) };
+            let load =
+                Load::Consume { fill: fill(30, queues, backlog), read: reads(1), seconds: scale.reading_seconds() };
             let field = rate.map(|rate| FieldFigures::rate(rate).success(100.0));
             let label = if queues == 1 { "1 queue".to_owned() } else { format!("{queues} queues") };
             Step { field, ..Step::new(label, load) }

@@ -68,6 +68,14 @@ impl Scale {
         }
     }
 
+    /// How long a backlog is read again and again: a short one is read in less time than the machine may pause.
+    pub const fn reading_seconds(self) -> f64 {
+        match self {
+            Self::Quick => 2.0,
+            Self::Full | Self::Lasting(_) => 0.0,
+        }
+    }
+
     /// Messages of a backlog that the field note made `full` of.
     pub const fn backlog(self, full: u64) -> u64 {
         match self {
@@ -143,6 +151,8 @@ pub enum Load {
         fill: SendOptions,
         /// How it is read, from its beginning each time.
         read: ConsumeOptions,
+        /// It is read again and again for so many seconds, at least once; the pass with the middle rate is the one that counts.
+        seconds: f64,
     },
     /// Sends and reads at once.
     Visible(VisibleOptions),
@@ -295,7 +305,7 @@ mod tests {
                 for step in steps {
                     let checked = match &step.load {
                         Load::Send(send) | Load::Connect(send) => send.check(),
-                        Load::Consume { fill, read } => fill.check().and_then(|()| read.check()),
+                        Load::Consume { fill, read, .. } => fill.check().and_then(|()| read.check()),
                         Load::Visible(visible) => visible.check(),
                     };
                     checked.unwrap_or_else(|error| panic!("{}, {}: {error}", scenario.name, step.label));
