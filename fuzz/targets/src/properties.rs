@@ -1,6 +1,6 @@
 //! The property block of a message.
 
-use base::properties::{NAME_END, VALUE_END, append, find, iterate, without};
+use base::properties::{NAME_END, Search, VALUE_END, append, find, iterate, names, without};
 
 use crate::taker::Taker;
 
@@ -27,6 +27,11 @@ pub fn run(data: &[u8]) {
         reached = property.end;
     }
     let before = pairs(block);
+    for name in [&name, names::TAGS] {
+        let last = before.iter().rfind(|(other, _)| other == name.as_bytes());
+        assert_eq!(find(block, name), last.and_then(|(_, value)| std::str::from_utf8(value).ok()));
+    }
+    assert_eq!(Search::new(names::TAGS).find(block), find(block, names::TAGS));
     assert_eq!(pairs(&without(block, &[])), before);
     let kept: Pairs = before.iter().filter(|(other, _)| other != name.as_bytes()).cloned().collect();
     let dropped = without(block, &[&name]);

@@ -1,7 +1,7 @@
 //! The record of the commit log.
 
 use base::record::{
-    Draft, Kind, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
+    Draft, Kind, Parts, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
 };
 use bytes::BytesMut;
 
@@ -16,6 +16,15 @@ pub fn run(data: &[u8]) {
     for cut in [record.size - 1, record.size / 2, 8] {
         assert!(Record::decode(&data[..cut]).is_err());
     }
+    let parts = Parts::split(data).expect("what decodes can be split");
+    assert_eq!(
+        (parts.size, parts.queue(), parts.queue_offset(), parts.log_offset(), parts.body_is_intact()),
+        (record.size, record.queue, record.queue_offset, record.log_offset, record.body_is_intact())
+    );
+    assert_eq!(
+        (parts.body, parts.topic, parts.properties),
+        (record.body, record.topic.as_bytes(), record.properties)
+    );
     let mut listings = record.listings();
     assert_eq!(listings.next(), Some(record.own_listing()));
     assert!(listings.all(|further| !further.topic.contains(['/', ','])));

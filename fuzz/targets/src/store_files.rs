@@ -151,12 +151,15 @@ fn read_everything(store: &Store) {
                 }
                 assert!(!entries.is_empty(), "entries end before the queue does");
                 let listed: Vec<_> = (0..).map(|ahead| from.after(ahead)).zip(entries.iter().copied()).collect();
-                let found = store.read(&index, &listed, ReadMode::MayWait).unwrap_or_default();
-                for (bytes, entry) in
-                    found.iter().zip(&entries).filter_map(|(bytes, entry)| Some((bytes.as_ref()?, entry)))
-                {
-                    let record = Record::decode(bytes).expect("a whole record");
-                    assert_eq!((record.size, record.log_offset), (entry.size as usize, entry.log_offset));
+                if let Ok(found) = store.read(&index, &listed, ReadMode::MayWait) {
+                    let pairs = found.iter().zip(&entries);
+                    for (bytes, entry) in pairs.filter_map(|(bytes, entry)| Some((bytes?, entry))) {
+                        let record = Record::decode(bytes).expect("a whole record");
+                        assert_eq!((record.size, record.log_offset), (entry.size as usize, entry.log_offset));
+                    }
+                    let (one_by_one, mut pieces) = (found.iter().flatten().collect::<Vec<_>>().concat(), Vec::new());
+                    found.into_pieces(&mut pieces);
+                    assert!(one_by_one == pieces.concat(), "pieces hold what was found");
                 }
                 entries.iter().for_each(|entry| drop(store.store_time(entry)));
                 from = from.after(entries.len() as u64);
