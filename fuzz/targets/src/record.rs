@@ -21,10 +21,7 @@ pub fn run(data: &[u8]) {
         (parts.size, parts.queue(), parts.queue_offset(), parts.log_offset(), parts.body_is_intact()),
         (record.size, record.queue, record.queue_offset, record.log_offset, record.body_is_intact())
     );
-    assert_eq!(
-        (parts.body, parts.topic, parts.properties),
-        (record.body, record.topic.as_bytes(), record.properties)
-    );
+    assert_eq!((parts.body, parts.topic, parts.properties), (record.body, record.topic.as_bytes(), record.properties));
     let mut listings = record.listings();
     assert_eq!(listings.next(), Some(record.own_listing()));
     assert!(listings.all(|further| !further.topic.contains(['/', ','])));
