@@ -112,8 +112,7 @@ impl Measured {
     /// The one of the middle rate of several of the same; what went wrong in any of them is told.
     pub(crate) fn middle_of(mut passes: Vec<Self>) -> Self {
         passes.sort_by(|one, other| one.messages_per_second.total_cmp(&other.messages_per_second));
-        let mut problems: Vec<String> = passes.iter().flat_map(|pass| pass.problems.clone()).collect();
-        problems.dedup();
+        let problems = passes.iter().flat_map(|pass| pass.problems.clone()).collect();
         let middle = passes.len() / 2;
         Self { problems, ..passes.swap_remove(middle) }
     }

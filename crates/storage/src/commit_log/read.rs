@@ -65,6 +65,7 @@ impl CommitLog {
         };
         let bytes = self.read_bytes(place.0, size, ReadMode::MayWait)?;
         let problem = match Parts::split(&bytes) {
+            Ok(parts) if std::str::from_utf8(parts.topic).is_err() => Some("its topic is no text"),
             Ok(parts) => problem_of(&bytes, &parts, place, self.record_checksums),
             Err(_) => Some("its lengths contradict each other"),
         };
