@@ -214,21 +214,33 @@ impl RocketSession {
         Some(waiting)
     }
 
-    pub(super) fn resume_pull(&mut self, number: u64, now: Timestamp) {
+    fn resume_pull(&mut self, number: u64, now: Timestamp) {
         if let Some(waiting) = self.take_waiting(number) {
             self.try_pull(waiting.pull, now);
         }
     }
 
+    /// Goes on with pulls that are ready, as long as there is room for their answers. One batch may make all of them ready.
+    pub(super) fn resume_ready_pulls(&mut self, now: Timestamp) {
+        while self.has_room_for_answers()
+            && let Some(number) = self.ready_pulls.pop_front()
+        {
+            // A number may be there twice, or of a pull that was answered: that one is no longer waiting.
+            self.resume_pull(number, now);
+        }
+    }
+
+    /// Pulls whose time is over are ready for their answer.
     pub(super) fn expire_pulls(&mut self, now: Timestamp) {
         while let Some(&(deadline, number)) = self.pull_deadlines.first()
             && deadline <= now
         {
-            if let Some(mut waiting) = self.take_waiting(number) {
+            self.pull_deadlines.pop_first();
+            if let Some(waiting) = self.waiting_pulls.get_mut(&number) {
                 waiting.stop_watching();
                 // A last look: whatever it finds is the answer.
                 waiting.pull.wait_until = None;
-                self.try_pull(waiting.pull, now);
+                self.ready_pulls.push_back(number);
             }
         }
     }
@@ -238,6 +250,7 @@ impl RocketSession {
         self.broker.metrics().fetch_waiting.subtract(self.waiting_pulls.len() as u64);
         self.waiting_pulls.drain().for_each(|(_, waiting)| waiting.stop_watching());
         self.pull_deadlines.clear();
+        self.ready_pulls.clear();
     }
 
     fn answer_nothing(&mut self, pull: &Pull, first: i64, end: i64) {

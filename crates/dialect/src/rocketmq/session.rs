@@ -2,7 +2,7 @@
 //!
 //! A *turn* is one pass over the bytes that came: sends of a turn are appended together, their replies leave together once
 //! the watermark they wait for has passed. A fetch that found nothing waits for its queue or its deadline. Memory is
-//! bounded: input stops while replies pile up or the log falls behind.
+//! bounded: input stops, and fetches that could go on stay held, while replies pile up; input also while the log falls behind.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -68,6 +68,8 @@ pub struct RocketSession {
     /// When waiting pulls have to be answered.
     pub(super) pull_deadlines: BTreeSet<(Timestamp, u64)>,
     pub(super) next_pull: u64,
+    /// Waiting pulls whose queue has grown or whose time is over, by number: each goes on once there is room for its answer.
+    pub(super) ready_pulls: VecDeque<u64>,
     jobs: VecDeque<Job>,
     jobs_running: usize,
     done: Arc<Mutex<Vec<Done>>>,
@@ -93,6 +95,7 @@ impl RocketSession {
             waiting_pulls: HashMap::new(),
             pull_deadlines: BTreeSet::new(),
             next_pull: 0,
+            ready_pulls: VecDeque::new(),
             jobs: VecDeque::new(),
             jobs_running: 0,
             done: Arc::default(),
@@ -136,7 +139,7 @@ impl RocketSession {
         Ok(())
     }
 
-    fn has_room_for_answers(&self) -> bool {
+    pub(super) fn has_room_for_answers(&self) -> bool {
         self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
     }
 
@@ -199,7 +202,7 @@ impl RocketSession {
         self.output.push(out.freeze());
     }
 
-    fn take_signals(&mut self, now: Timestamp) {
+    fn take_signals(&mut self) {
         for signal in self.mailbox.take() {
             match signal {
                 Signal::GroupChanged(group) if self.options.notify_changes => {
@@ -208,7 +211,7 @@ impl RocketSession {
                     });
                 }
                 Signal::GroupChanged(_) => {}
-                Signal::FetchReady(number) => self.resume_pull(number, now),
+                Signal::FetchReady(number) => self.ready_pulls.push_back(number),
             }
         }
     }
@@ -307,9 +310,10 @@ impl Session for RocketSession {
 
     fn wake(&mut self, now: Timestamp) {
         self.take_done(now);
-        self.take_signals(now);
+        self.take_signals();
         self.release_sends(now);
         self.expire_pulls(now);
+        self.resume_ready_pulls(now);
     }
 
     fn output(&mut self) -> &mut Output {
@@ -317,6 +321,9 @@ impl Session for RocketSession {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
+        if !self.ready_pulls.is_empty() && self.has_room_for_answers() {
+            return Some(Timestamp(0));
+        }
         let pull = self.pull_deadlines.first().map(|(deadline, _)| *deadline);
         let send = self.waiting_sends.front().map(|sends| sends.deadline);
         pull.into_iter().chain(send).min()
@@ -327,7 +334,7 @@ impl Session for RocketSession {
     }
 
     fn is_busy(&self) -> bool {
-        !self.waiting_sends.is_empty() || self.jobs_running > 0
+        !self.waiting_sends.is_empty() || !self.ready_pulls.is_empty() || self.jobs_running > 0
     }
 
     fn take_job(&mut self) -> Option<Job> {

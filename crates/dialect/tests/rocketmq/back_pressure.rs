@@ -3,10 +3,11 @@
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, STAGED_SIZE_MAX};
 use base::session::Session;
 use bytes::BytesMut;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use wire::rocketmq::code::request;
 
 use crate::bench::Bench;
-use crate::client::{ask, held_pull, pull, send};
+use crate::client::{Client, ask, held_pull, pull, send};
 
 /// A broker whose log takes long messages and keeps them in memory.
 fn roomy() -> Bench {
@@ -140,4 +141,68 @@ fn an_answer_that_no_frame_holds_is_cut_to_what_one_does() {
     let found = client
         .ask_well(ask(request::QUERY_MESSAGE, &times).with("topic", "orders").with("key", "large").with("maxNum", 32));
     assert_eq!(found.bodies().len(), 3);
+}
+
+/// Holds pulls of the message that comes next, by one connection.
+fn hold(client: &mut Client, count: i32) {
+    for opaque in 0..count {
+        client.receive(&mut held_pull("billing", "orders", 1).frame(opaque)).expect("a frame");
+    }
+    assert_eq!(client.hear(), []);
+}
+
+#[test]
+fn held_pulls_that_one_message_wakes_are_answered_only_as_far_as_there_is_room() {
+    let bench = roomy();
+    let (mut consumer, mut producer) = (bench.client(), bench.client());
+    producer.ask_well(send("orders", "first"));
+    let held = 100;
+    hold(&mut consumer, held);
+    producer.ask_well(send("orders", &"x".repeat(1 << 20)));
+    assert!(consumer.take_ring());
+    consumer.session.wake(consumer.now);
+    let size = consumer.session.output().size();
+    assert!((OUTPUT_BACKLOG_SIZE_MAX..OUTPUT_BACKLOG_SIZE_MAX + (2 << 20)).contains(&size), "{size}");
+    // Without room the others wait: the clock alone, and time that passes, bring nothing.
+    assert!(consumer.session.deadline().is_some_and(|deadline| deadline > consumer.now));
+    consumer.now = consumer.now.plus_ms(15_000);
+    consumer.session.wake(consumer.now);
+    assert_eq!(consumer.session.output().size(), size);
+    assert_eq!(consumer.session.deadline(), None);
+    assert!(consumer.session.is_busy());
+    // What was taken makes room at once; each is answered, and once.
+    let replies = consumer.hear();
+    assert!(replies.iter().all(|reply| reply.code == 0));
+    let mut answered: Vec<_> = replies.iter().map(|reply| reply.opaque).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (0..held).collect::<Vec<_>>());
+    assert!(!consumer.session.is_busy());
+    assert_eq!(bench.broker.metrics().fetch_waiting.get(), 0);
+}
+
+#[test]
+fn held_pulls_that_one_message_wakes_start_no_more_jobs_than_a_connection_may_have() {
+    /// What a read that may not wait is told.
+    const EAGAIN: i32 = 11;
+    let disk = FaultyDisk::over(&MemoryDisk::default());
+    let bench = Bench::with(|setup| {
+        (setup.store.recent_size, setup.store.disk) = (1 << 10, Disk::new(disk.clone()));
+    });
+    let (mut consumer, mut producer) = (bench.client(), bench.client());
+    producer.ask_well(send("orders", "first"));
+    let held = 200;
+    hold(&mut consumer, held);
+    producer.ask_well(send("orders", "second"));
+    // So that it is no longer in memory.
+    (0..2).for_each(|_| drop(producer.ask_well(send("orders", &"x".repeat(100_000)).with("e", 1))));
+    disk.fail(Failure::error(Operation::Read, EAGAIN));
+    assert!(consumer.take_ring());
+    consumer.session.wake(consumer.now);
+    let jobs: Vec<_> = std::iter::from_fn(|| consumer.session.take_job()).collect();
+    assert_eq!(jobs.len(), 64);
+    disk.heal();
+    jobs.into_iter().for_each(|job| job());
+    let replies = consumer.hear();
+    assert!(replies.iter().all(|reply| reply.bodies() == ["second"]));
+    assert_eq!((replies.len(), consumer.session.is_busy()), (held as usize, false));
 }

@@ -279,11 +279,23 @@ impl Client {
             while let Some(job) = self.session.take_job() {
                 job();
             }
-            if !self.bell.0.swap(false, Ordering::Relaxed) {
-                return self.replies();
+            if self.bell.0.swap(false, Ordering::Relaxed) {
+                self.session.wake(self.now);
+                continue;
             }
-            self.session.wake(self.now);
+            let mut replies = self.replies();
+            // Room may be all that was missing.
+            if !replies.is_empty() && self.session.deadline().is_some_and(|deadline| deadline <= self.now) {
+                self.session.wake(self.now);
+                replies.extend(self.hear());
+            }
+            return replies;
         }
+    }
+
+    /// Whether the session's bell was rung; it is silent afterwards.
+    pub fn take_ring(&mut self) -> bool {
+        self.bell.0.swap(false, Ordering::Relaxed)
     }
 
     /// Lets time pass; wakes the session if its deadline has come.
