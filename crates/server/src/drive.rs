@@ -2,6 +2,9 @@
 //!
 //! Reads until the socket would block or the session wants no more, writes what the session gives, runs its jobs away from
 //! the network threads, and wakes it when its bell is rung or its deadline has come.
+//!
+//! A connection is closed after the idle time if no byte went either way and either nobody waits for anything, or the peer
+//! does not take what waits for it. What was answered is written first.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -15,6 +18,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::bell::Bell;
 use crate::clock;
@@ -40,7 +44,7 @@ pub(crate) type Stop = watch::Receiver<bool>;
 pub(crate) struct Drive {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) stop: Stop,
-    /// A connection without a byte for this long is closed.
+    /// A connection without a byte either way for this long is closed, unless an answer is still to come.
     pub(crate) idle_timeout: Duration,
     /// Connections beyond this are closed at once.
     pub(crate) connections_max: u64,
@@ -56,6 +60,17 @@ enum End {
     Io(io::Error),
     Protocol(String),
     Idle,
+    /// The peer takes nothing of what waits for it.
+    Stuck,
+}
+
+/// What there is to do when a socket has nothing.
+enum Pause {
+    /// To wait for the socket or the bell, no longer than this.
+    Until(Option<Instant>),
+    /// The session's deadline has come.
+    Due,
+    Over(End),
 }
 
 impl Drive {
@@ -79,6 +94,7 @@ impl Drive {
         match end {
             End::Quiet => tracing::debug!(peer, "connection closed"),
             End::Idle => tracing::info!(peer, "connection closed: idle"),
+            End::Stuck => tracing::warn!(peer, "connection closed: idle, and what waits for it is not taken"),
             End::Io(error) => tracing::debug!(peer, %error, "connection lost"),
             End::Protocol(reason) => {
                 self.traffic.protocol_errors.add(1);
@@ -92,13 +108,16 @@ impl Drive {
         // Whether `input` has frames that the session had no room to answer.
         let mut is_held = false;
         let mut stopping = *self.stop.borrow();
-        let mut idle_since = tokio::time::Instant::now();
+        // Whether a byte went either way since `moved_at`.
+        let mut has_moved = false;
+        let mut moved_at = Instant::now();
         loop {
             while let Some(job) = session.take_job() {
                 tokio::task::spawn_blocking(job);
             }
-            if let Err(error) = self.write(socket, session) {
-                return End::Io(error);
+            match self.write(socket, session) {
+                Ok(written) => has_moved |= written,
+                Err(error) => return End::Io(error),
             }
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
@@ -111,24 +130,27 @@ impl Drive {
             if stopping && !session.is_busy() && session.output().is_empty() {
                 return End::Quiet;
             }
-            let mut interest = None;
-            if session.wants_input() && !stopping {
-                interest = Some(Interest::READABLE);
+            let interest = interest(session, stopping);
+            let now = Instant::now();
+            if std::mem::take(&mut has_moved) {
+                moved_at = now;
             }
-            if !session.output().is_empty() {
-                interest = Some(interest.map_or(Interest::WRITABLE, |known| known | Interest::WRITABLE));
-            }
-            let deadline = session.deadline().map(|deadline| tokio::time::Instant::now() + clock::until(deadline));
-            let idle_at = idle_since + self.idle_timeout;
-            let next_timer = deadline.map_or(idle_at, |deadline| deadline.min(idle_at));
+            let next_timer = match self.pause(session, moved_at, now) {
+                Pause::Until(timer) => timer,
+                Pause::Due => {
+                    session.wake(clock::now());
+                    continue;
+                }
+                Pause::Over(end) => return end,
+            };
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
                     match ready {
                         Ok(ready) if ready.is_readable() && session.wants_input() && !stopping => {
-                            idle_since = tokio::time::Instant::now();
+                            has_moved = true;
                             match self.read(socket, session, &mut input).await {
                                 Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
-                                Ok(false) => return End::Quiet,
+                                Ok(false) => { let _ = self.write(socket, session); return End::Quiet; }
                                 Err(end) => { let _ = self.write(socket, session); return end; }
                             }
                         }
@@ -137,15 +159,25 @@ impl Drive {
                     }
                 }
                 () = bell.rung() => session.wake(clock::now()),
-                () = tokio::time::sleep_until(next_timer) => {
-                    session.wake(clock::now());
-                    if idle_at <= tokio::time::Instant::now() && !session.is_busy() && session.deadline().is_none() {
-                        return End::Idle;
-                    }
-                }
+                () = tokio::time::sleep_until(next_timer.unwrap_or(now)), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,
             }
         }
+    }
+
+    /// How long there is nothing to do if nothing comes.
+    fn pause(&self, session: &mut impl Session, moved_at: Instant, now: Instant) -> Pause {
+        let until_deadline = session.deadline().map(clock::until);
+        if until_deadline == Some(Duration::ZERO) {
+            return Pause::Due;
+        }
+        let waits = until_deadline.is_some() || session.is_busy();
+        let is_flushed = session.output().is_empty();
+        let idle_at = (!waits || !is_flushed).then(|| moved_at + self.idle_timeout);
+        if idle_at.is_some_and(|idle_at| idle_at <= now) {
+            return Pause::Over(if is_flushed { End::Idle } else { End::Stuck });
+        }
+        Pause::Until(until_deadline.map(|left| now + left).into_iter().chain(idle_at).min())
     }
 
     /// Reads once and hands what came to the session. `false`: the peer closed.
@@ -189,22 +221,34 @@ impl Drive {
         session.receive(input, clock::now()).map_err(|reason| End::Protocol(reason.0))
     }
 
-    /// Writes what the session has until the socket would block.
-    fn write(&self, socket: &TcpStream, session: &mut impl Session) -> io::Result<()> {
+    /// Writes what the session has until the socket would block; whether anything was written.
+    fn write(&self, socket: &TcpStream, session: &mut impl Session) -> io::Result<bool> {
         let output = session.output();
+        let mut has_written = false;
         while !output.is_empty() {
             let mut slices = [IoSlice::new(&[]); WRITE_SLICES];
             let count = output.io_slices(&mut slices);
             match socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(written) => {
+                    has_written = true;
                     output.advance(written);
                     self.traffic.bytes_sent.add(written as u64);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(has_written),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(has_written)
+    }
+}
+
+/// What the socket is asked for.
+fn interest(session: &mut impl Session, stopping: bool) -> Option<Interest> {
+    let reads = (session.wants_input() && !stopping).then_some(Interest::READABLE);
+    let writes = (!session.output().is_empty()).then_some(Interest::WRITABLE);
+    match (reads, writes) {
+        (Some(reads), Some(writes)) => Some(reads | writes),
+        (reads, writes) => reads.or(writes),
     }
 }
 
@@ -215,4 +259,119 @@ fn give_back(buffer: BytesMut) {
             buffers.push(buffer);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use base::Timestamp;
+    use base::session::{CloseReason, Job, Output};
+    use bytes::Bytes;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers whatever comes with `answer`, after `wait`.
+    struct Answering {
+        output: Output,
+        answer: Bytes,
+        wait: Duration,
+        due_at: Option<Timestamp>,
+        woken: Arc<AtomicUsize>,
+    }
+
+    impl Session for Answering {
+        fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+            input.clear();
+            self.due_at = Some(now.plus_ms(self.wait.as_millis() as u64));
+            Ok(())
+        }
+
+        fn wake(&mut self, now: Timestamp) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+            if self.due_at.take_if(|due_at| *due_at <= now).is_some() {
+                self.output.push(self.answer.clone());
+            }
+        }
+
+        fn output(&mut self) -> &mut Output {
+            &mut self.output
+        }
+
+        fn deadline(&self) -> Option<Timestamp> {
+            self.due_at
+        }
+
+        fn wants_input(&self) -> bool {
+            true
+        }
+
+        fn is_busy(&self) -> bool {
+            false
+        }
+
+        fn take_job(&mut self) -> Option<Job> {
+            None
+        }
+
+        fn closed(&mut self, _now: Timestamp) {}
+    }
+
+    /// A connection to a session that gives `answer` after `wait`, how often that was woken, and how it ends.
+    async fn connect(
+        answer: Bytes,
+        wait: Duration,
+        idle_timeout: Duration,
+    ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
+        let (mut socket, _) = listener.accept().await.expect("accepts");
+        let woken = Arc::new(AtomicUsize::new(0));
+        let mut session = Answering { output: Output::default(), answer, wait, due_at: None, woken: woken.clone() };
+        let (stopper, stop) = watch::channel(false);
+        let (_alive, _) = mpsc::channel(1);
+        let mut drive = Drive { traffic: Arc::default(), stop, idle_timeout, connections_max: 10, _alive };
+        let end = tokio::spawn(async move {
+            let _stopper = stopper;
+            drive.exchange(&mut socket, &mut session, &Bell::new().0).await
+        });
+        (client, woken, end)
+    }
+
+    #[tokio::test]
+    async fn who_waits_longer_than_the_idle_time_is_answered_and_costs_nothing_meanwhile() {
+        let (mut client, woken, end) =
+            connect(Bytes::from_static(b"answer"), Duration::from_millis(400), Duration::from_millis(50)).await;
+        client.write_all(b"?").await.expect("writes");
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.expect("reads");
+        assert_eq!(answer, b"answer");
+        assert!(matches!(end.await, Ok(End::Idle)));
+        assert!(woken.load(Ordering::Relaxed) <= 3, "woken {} times", woken.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn who_takes_its_answer_slowly_is_not_idle() {
+        const SIZE: usize = 24 << 20;
+        let idle_timeout = Duration::from_millis(800);
+        let (mut client, _, end) = connect(vec![0; SIZE].into(), Duration::ZERO, idle_timeout).await;
+        client.write_all(b"?").await.expect("writes");
+        let mut part = vec![0; SIZE / 24];
+        for _ in 0..24 {
+            // Slow is the point: all of it takes twice the idle time.
+            tokio::time::sleep(idle_timeout / 12).await;
+            client.read_exact(&mut part).await.expect("it goes on");
+        }
+        assert_eq!(client.read(&mut part).await.expect("closed in good order"), 0);
+        assert!(matches!(end.await, Ok(End::Idle)));
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_what_waits_for_it_is_closed_after_the_idle_time() {
+        let (mut client, _, end) = connect(vec![0; 64 << 20].into(), Duration::ZERO, Duration::from_millis(100)).await;
+        client.write_all(b"?").await.expect("writes");
+        assert!(matches!(end.await, Ok(End::Stuck)));
+    }
 }
