@@ -65,6 +65,9 @@ pub(crate) struct Delay {
     /// Next offset to deliver, by level.
     delivered: Mutex<BTreeMap<usize, u64>>,
     unsaved: AtomicBool,
+    /// Held from the look at `unsaved` to the end of the write: an older table never replaces a newer one, and who finds
+    /// nothing unsaved knows it is written.
+    saving: Mutex<()>,
 }
 
 impl Delay {
@@ -79,10 +82,11 @@ impl Delay {
                 }
             }
         }
-        Ok(Self { levels, delivered: Mutex::new(delivered), unsaved: AtomicBool::new(false) })
+        Ok(Self { levels, delivered: Mutex::new(delivered), unsaved: AtomicBool::new(false), saving: Mutex::default() })
     }
 
     pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {
+        let _one_at_a_time = self.saving.lock();
         if !self.unsaved.swap(false, Ordering::AcqRel) {
             return Ok(());
         }

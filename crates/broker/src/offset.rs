@@ -41,6 +41,9 @@ pub(crate) struct Offsets {
     has_resets: AtomicBool,
     unsaved: AtomicBool,
     version: AtomicI64,
+    /// Held from the look at `unsaved` to the end of the write: an older table never replaces a newer one, and who finds
+    /// nothing unsaved knows it is written.
+    saving: Mutex<()>,
 }
 
 fn key(topic: &str, group: &str) -> String {
@@ -80,6 +83,7 @@ impl Offsets {
     }
 
     pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {
+        let _one_at_a_time = self.saving.lock();
         if !self.unsaved.swap(false, Ordering::AcqRel) {
             return Ok(());
         }

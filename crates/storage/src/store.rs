@@ -2,6 +2,7 @@
 
 mod flush;
 mod open;
+mod remove;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -108,6 +109,8 @@ pub struct Store {
     key_index: Option<KeyIndex>,
     /// Batches whose keys are still to be indexed, in log order.
     unindexed: Mutex<VecDeque<Arc<Appended>>>,
+    /// Held while a document is written: each is replaced through one temporary file.
+    documents: Mutex<()>,
     /// Held while queue entries are written into files, synced or removed.
     flushing: Mutex<()>,
     /// One thread indexes at a time, so that keys stay in log order.
@@ -155,27 +158,6 @@ impl Store {
             *count = queue.0.saturating_add(1).max(*count);
         }
         topics
-    }
-
-    /// Forgets a topic's queues and removes their files; its records stay in the log until retention takes them.
-    pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
-        // To the end, so that entries of a topic made again do not go into files that are about to be removed.
-        let _not_while_written = self.flushing.lock();
-        let mut gone: Vec<_> = {
-            let mut queues = self.queues.write();
-            queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
-        };
-        recover::sort(&mut gone);
-        // Recovery must not read the records again and so bring the queues back: neither those that are staged, nor
-        // any that come later from who still knows the queues.
-        self.log.close_queues(&gone);
-        self.write_staged()?;
-        self.checkpoint_while_flushing()?;
-        gone.iter().try_for_each(|queue| queue.remove())?;
-        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
-        disk.remove_directory(&queues.join(topic.as_str()))?;
-        // Nor may a power cut.
-        disk.sync_directory(&queues)
     }
 
     /// How far the log has come.
@@ -427,8 +409,10 @@ impl Store {
         document::read(&self.options.disk, &self.options.directory, name)
     }
 
-    /// Replaces the document `config/<name>`: a crash leaves the old one or the new one.
+    /// Replaces the document `config/<name>`: a crash leaves the old one or the new one. Of two that come at once, each is
+    /// written whole, one after the other; which comes last is for the callers to agree on.
     pub fn write_document(&self, name: &str, text: &str) -> Result<(), StorageError> {
+        let _one_at_a_time = self.documents.lock();
         document::write(&self.options.disk, &self.options.directory, name, text)
     }
 

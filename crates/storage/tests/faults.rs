@@ -250,6 +250,24 @@ fn a_document_that_cannot_be_replaced_stays_as_it_was() {
 }
 
 #[test]
+fn a_document_written_by_many_at_once_is_written_whole_by_each() {
+    let (_disk, _options, world, _chance) = world();
+    let store = &world.store;
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            scope.spawn(move || {
+                for version in 0..200 {
+                    let text = format!("{{\"writer\":{writer},\"version\":{version}}}");
+                    store.write_document("topics.json", &text).expect("writes");
+                }
+            });
+        }
+    });
+    let last = store.read_document("topics.json").expect("reads").expect("is there");
+    assert_eq!(last["version"], 199, "one of the writers' last");
+}
+
+#[test]
 fn a_failed_read_is_an_error_and_nothing_worse() {
     let (disk, options, mut world, _) = world();
     world.close().expect("closes");

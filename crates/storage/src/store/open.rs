@@ -57,6 +57,7 @@ impl Store {
             doubts_disk: AtomicBool::new(!recovery.was_clean),
             key_index,
             unindexed: Mutex::default(),
+            documents: Mutex::default(),
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),

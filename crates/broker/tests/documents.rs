@@ -1,0 +1,82 @@
+//! Documents beside the log: written by whoever changed something, and by the housekeeper in between.
+
+mod support;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::document::{GroupDocument, TopicDocument};
+use base::{GroupName, QueueId, Timestamp, TopicName};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use support::{Bench, layout, message, open_on};
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+const EIO: i32 = 5;
+
+fn open(disk: impl storage::disk::FileSystem + 'static) -> Bench {
+    let layout = storage::Options { disk: Disk::new(disk), ..layout(Path::new("/data"), vec![1000, 5000]) };
+    open_on(layout, START, |_| ())
+}
+
+#[test]
+fn whoever_is_told_that_a_document_is_written_finds_it_so_whatever_others_write() {
+    let disk = MemoryDisk::new();
+    let bench = open(disk.clone());
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    let broker = &bench.broker;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Consumers commit, and the housekeeper writes what they did.
+        scope.spawn(|| {
+            for round in (0..20_000).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                broker.commit_offset("orders", "shipping", QueueId(0), round % 2).expect("commits");
+                broker.save(START).expect("saves");
+                broker.save_delay_progress(START).expect("saves");
+            }
+        });
+        // An administrator's changes, each answered once it is written.
+        for round in 0..200 {
+            let group = format!("group-{round}");
+            broker.reset_offset("orders", &group, QueueId(0), 1);
+            broker.save(START).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let text = broker.store().read_document("consumerOffset.json").expect("reads").expect("is there");
+            assert_eq!(text["offsetTable"][format!("orders@{group}")]["0"], 1, "round {round}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_document_that_could_not_be_written_is_written_the_next_time() {
+    for (document, change) in [
+        ("topics.json", "orders"),
+        ("subscriptionGroup.json", "billing"),
+        ("consumerOffset.json", "parked@billing"),
+        ("delayOffset.json", "\"1\":1"),
+    ] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let mut bench = open(disk.clone());
+        bench.publish("parked", &message(b"x", b"DELAY\x011\x02")).expect("stored");
+        let save = |bench: &Bench| bench.broker.save(bench.now).and(bench.broker.save_delay_progress(bench.now));
+        save(&bench).expect("saves");
+        match document {
+            "topics.json" => {
+                let settings = TopicDocument { read_queue_nums: 3, ..TopicDocument::default() };
+                let catalog = bench.broker.catalog();
+                catalog.put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START).expect("made");
+            }
+            "subscriptionGroup.json" => {
+                bench.broker.catalog().put_group(&GroupName::trusted("billing"), GroupDocument::default(), START);
+            }
+            "consumerOffset.json" => bench.broker.reset_offset("parked", "billing", QueueId(0), 1),
+            _ => bench.advance(1000),
+        }
+        disk.fail(Failure::error(Operation::Write, EIO).at(document).times(1));
+        let before = bench.broker.store().read_document(document).expect("reads");
+        assert!(!before.is_some_and(|text| text.to_string().contains(change)), "{document}");
+        assert!(save(&bench).is_err(), "{document}");
+        save(&bench).unwrap_or_else(|error| panic!("{document}: {error}"));
+        let text = bench.broker.store().read_document(document).expect("reads").expect("is there").to_string();
+        assert!(text.contains(change), "{document}: {text}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Removes a topic's queues: its records stay in the log until retention takes them, and are listed nowhere.
+
+use std::sync::Arc;
+
+use base::TopicName;
+
+use super::Store;
+use crate::error::StorageError;
+use crate::queue_index::QueueIndex;
+use crate::recover;
+
+impl Store {
+    /// Forgets a topic's queues and removes their files. What could not be removed is known still, takes no more entries,
+    /// and goes when this is called again: until then the topic must not be made anew, over files of before.
+    pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
+        // To the end, so that entries of a topic made again do not go into files that are about to be removed.
+        let _not_while_written = self.flushing.lock();
+        let mut gone: Vec<_> = {
+            let mut queues = self.queues.write();
+            queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
+        };
+        recover::sort(&mut gone);
+        self.remove_queues(topic, &gone).inspect_err(|_| {
+            self.queues.write().extend(gone.into_iter().map(|queue| ((topic.clone(), queue.queue()), queue)));
+        })
+    }
+
+    fn remove_queues(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
+        // Recovery must not read the records again and so bring the queues back: neither those that are staged, nor
+        // any that come later from who still knows the queues.
+        self.log.close_queues(gone);
+        self.write_staged()?;
+        self.checkpoint_while_flushing()?;
+        gone.iter().try_for_each(|queue| queue.remove())?;
+        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
+        disk.remove_directory(&queues.join(topic.as_str()))?;
+        // Nor may a power cut.
+        disk.sync_directory(&queues)
+    }
+}
