@@ -311,7 +311,7 @@ impl Broker {
         self.offsets.save(&self.store, now)
     }
 
-    /// Writes how far delayed messages were delivered, if that changed. Waits for the disk.
+    /// Writes how far delayed messages were delivered and their copies are on the disk, if that changed. Waits for the disk.
     pub fn save_delay_progress(&self, now: Timestamp) -> Result<(), StorageError> {
         self.delay.save(&self.store, now)
     }
@@ -327,6 +327,9 @@ impl Broker {
     /// Stops in good order.
     pub fn close(&self, now: Timestamp) -> Result<(), StorageError> {
         self.save(now)?;
+        // Delivered copies count as such once they are on the disk.
+        self.store.write_staged()?;
+        self.store.sync()?;
         self.save_delay_progress(now)?;
         self.store.close()
     }

@@ -1,35 +1,26 @@
-//! Delay levels: messages parked in one queue per level until they are due, then published where they belong.
+//! Delay levels: messages parked in one queue per level until they are due, and how far each level was delivered.
 //!
 //! A level is strictly first in, first out, and its entries keep the due time. How far each level has been delivered is
-//! written to `delayOffset.json` in the background: after a crash some messages may be delivered again, none is lost. A power
-//! cut may take the end of a level, so what was delivered never counts beyond it.
+//! written to `delayOffset.json` in the background, but never beyond copies that are on the disk: after a crash, whatever it takes
+//! from the log's end, some messages may be delivered again, none is lost. A power cut may take the end of a level, so what was
+//! delivered never counts beyond it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::document::TopicDocument;
-use base::properties::{self, names};
-use base::record::Record;
-use base::{QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{Entry, QueueIndex, ReadMode, StorageError, Store};
+use storage::{Entry, StorageError, Store};
 
-use crate::broker::{Broker, internal};
+use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};
-use crate::publish::Message;
 
 /// Topic that holds parked messages.
 pub const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 const FILE: &str = "delayOffset.json";
-
-/// Messages of one level delivered in one turn.
-const TURN_COUNT_MAX: usize = 256;
-
-/// Longest sleep of whoever delivers: a new message may be due earlier than all known ones.
-const LOOK_AGAIN_MS: u64 = 100;
 
 /// The delay of each level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,43 +49,167 @@ impl DelayLevels {
     }
 }
 
+/// How far one level has been delivered.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Next offset to deliver.
+    next: u64,
+    /// Everything below was delivered, and the copies are on the disk.
+    kept: u64,
+    /// What was delivered since: where the copies end in the log, and the next offset behind what they are copies of.
+    pending: VecDeque<(LogOffset, u64)>,
+    /// Messages below `next` that could not be delivered.
+    held: BTreeMap<u64, Held>,
+    /// A clock that was set back: what is parked below this offset is due by this time.
+    due_by: Option<(u64, Timestamp)>,
+    /// Since when the level rests after it failed.
+    failed_at: Option<Timestamp>,
+    /// When those that are held were last tried.
+    held_tried_at: Option<Timestamp>,
+}
+
+/// A message that could not be delivered when its turn came.
+#[derive(Debug)]
+struct Held {
+    entry: Entry,
+    /// Where its copy ends in the log, once there is one.
+    delivered: Option<LogOffset>,
+}
+
+impl Progress {
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Everything below `next` is delivered by copies that end at `end`.
+    pub(crate) fn advance(&mut self, next: u64, end: Option<LogOffset>) {
+        // Without a copy there is only what was before to wait for.
+        let end = end.or(self.pending.back().map(|(end, _)| *end)).unwrap_or_default();
+        self.pending.push_back((end, next));
+        self.next = next;
+    }
+
+    /// The message at `place` is tried again later.
+    pub(crate) fn hold(&mut self, place: u64, entry: Entry, now: Timestamp) {
+        if self.held.is_empty() {
+            self.held_tried_at = Some(now);
+        }
+        self.held.insert(place, Held { entry, delivered: None });
+    }
+
+    /// A message that was held is delivered by a copy that ends at `end`, or needs none.
+    pub(crate) fn let_go(&mut self, place: u64, end: Option<LogOffset>) {
+        if let Some(held) = self.held.get_mut(&place) {
+            held.delivered = Some(end.unwrap_or_default());
+        }
+    }
+
+    /// Messages that are held, the oldest first.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, Entry)> {
+        self.held.iter().filter(|(_, held)| held.delivered.is_none()).map(|(&place, held)| (place, held.entry))
+    }
+
+    /// How far it may be remembered: never beyond a copy that is not below `durable`.
+    fn remembered(&mut self, durable: LogOffset) -> u64 {
+        while let Some((_, next)) = self.pending.pop_front_if(|(end, _)| *end <= durable) {
+            self.kept = next;
+        }
+        self.held.retain(|_, held| held.delivered.is_none_or(|end| end > durable));
+        self.held.first_key_value().map_or(self.kept, |(&place, _)| self.kept.min(place))
+    }
+
+    /// When the message at `place` is due, whose entry says `due`.
+    pub(crate) fn due(&self, place: u64, due: Timestamp) -> Timestamp {
+        self.due_by.filter(|(below, _)| place < *below).map_or(due, |(_, by)| due.min(by))
+    }
+
+    /// The clock was set back: nothing that is parked below `end` waits longer than until `by`.
+    pub(crate) fn bound_due(&mut self, end: u64, by: Timestamp) {
+        self.due_by = Some((end, by));
+    }
+
+    /// Notes how a turn ended; gives whether that is another end than the turn's before.
+    pub(crate) fn note_turn(&mut self, failed_at: Option<Timestamp>) -> bool {
+        let before = std::mem::replace(&mut self.failed_at, failed_at);
+        before.is_some() != failed_at.is_some()
+    }
+
+    /// Whether the level failed less than `rest_ms` ago.
+    pub(crate) fn rests(&self, now: Timestamp, rest_ms: u64) -> bool {
+        self.failed_at.is_some_and(|since| is_within(since, now, rest_ms))
+    }
+
+    /// Whether those that are held are to be tried, every `rest_ms`.
+    pub(crate) fn tries_held(&mut self, now: Timestamp, rest_ms: u64) -> bool {
+        let waits = self.held_tried_at.is_some_and(|since| is_within(since, now, rest_ms));
+        if !waits {
+            self.held_tried_at = Some(now);
+        }
+        !waits
+    }
+}
+
+/// Whether `now` is less than `length_ms` after `since`. A clock that was set back says no: nothing waits for it to catch up.
+fn is_within(since: Timestamp, now: Timestamp, length_ms: u64) -> bool {
+    since <= now && now.ms_since(since) < length_ms
+}
+
 /// Delivery of parked messages.
 #[derive(Debug)]
 pub(crate) struct Delay {
     pub(crate) levels: DelayLevels,
-    /// Next offset to deliver, by level.
-    delivered: Mutex<BTreeMap<usize, u64>>,
-    unsaved: AtomicBool,
-    /// Held from the look at `unsaved` to the end of the write: an older table never replaces a newer one, and who finds
-    /// nothing unsaved knows it is written.
-    saving: Mutex<()>,
+    progress: Mutex<BTreeMap<usize, Progress>>,
+    /// What the document says. Held while it is written: an older table never replaces a newer one, and who finds nothing new knows
+    /// it is written.
+    saved: Mutex<BTreeMap<usize, u64>>,
 }
 
 impl Delay {
     pub(crate) fn open(store: &Store, catalog: &Catalog, levels: DelayLevels) -> Result<Self, StorageError> {
-        let mut delivered = BTreeMap::new();
+        let (mut progress, mut saved) = (BTreeMap::new(), BTreeMap::new());
         if let Some(value) = store.read_document(FILE)? {
             for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
                 if let (Ok(level), Some(offset)) = (level.parse::<usize>(), offset.as_u64()) {
                     let queue = QueueId(level.saturating_sub(1) as u32);
                     let end = catalog.end_of(DELAY_TOPIC, queue).unwrap_or_default();
-                    delivered.insert(level, offset.min(end.0));
+                    let kept = offset.min(end.0);
+                    progress.insert(level, Progress { next: kept, kept, ..Progress::default() });
+                    saved.insert(level, offset);
                 }
             }
         }
-        Ok(Self { levels, delivered: Mutex::new(delivered), unsaved: AtomicBool::new(false), saving: Mutex::default() })
+        Ok(Self { levels, progress: Mutex::new(progress), saved: Mutex::new(saved) })
+    }
+
+    /// Looks at, or changes, how far a level is.
+    pub(crate) fn at<T>(&self, level: usize, act: impl FnOnce(&mut Progress) -> T) -> T {
+        act(self.progress.lock().entry(level).or_default())
+    }
+
+    /// Messages that are held, of all levels.
+    pub(crate) fn held_count(&self) -> u64 {
+        self.progress.lock().values().map(|progress| progress.held().count() as u64).sum()
+    }
+
+    /// How far each level may be remembered, by level.
+    fn remembered(&self, store: &Store) -> BTreeMap<usize, u64> {
+        let durable = store.watermarks().durable();
+        self.progress.lock().iter_mut().map(|(level, progress)| (*level, progress.remembered(durable))).collect()
     }
 
     pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {
-        let _one_at_a_time = self.saving.lock();
-        if !self.unsaved.swap(false, Ordering::AcqRel) {
+        let mut saved = self.saved.lock();
+        let table = self.remembered(store);
+        if table == *saved {
             return Ok(());
         }
         let text = json!({
             "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.0},
-            "offsetTable": *self.delivered.lock(),
+            "offsetTable": table,
         });
-        store.write_document(FILE, &text.to_string()).inspect_err(|_| self.unsaved.store(true, Ordering::Release))
+        store.write_document(FILE, &text.to_string())?;
+        *saved = table;
+        Ok(())
     }
 }
 
@@ -112,117 +227,20 @@ impl Broker {
         }
     }
 
-    /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk.
-    pub fn deliver_due(&self, now: Timestamp) -> Result<u64, Refusal> {
-        let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return Ok(LOOK_AGAIN_MS) };
-        let mut wait_ms = LOOK_AGAIN_MS;
-        for level in 1..=self.delay.levels.delays_ms.len() {
-            if let Ok(queue) = topic.queue(QueueId(level as u32 - 1)) {
-                wait_ms = wait_ms.min(self.deliver_level(level, queue, now)?);
-            }
-        }
-        Ok(wait_ms)
-    }
-
-    fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<u64, Refusal> {
-        let start = self.delay.delivered.lock().get(&level).copied().unwrap_or_default();
-        let start = self.pass_expired(level, QueueOffset(start), queue.first());
-        if start >= queue.end() {
-            return Ok(LOOK_AGAIN_MS);
-        }
-        let mut entries = Vec::new();
-        queue.read(start, TURN_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
-        let (_, delay_ms) = self.delay.levels.clip(level);
-        // A clock that was set back must not hold messages longer than their level says.
-        let due_of = |entry: &Entry| Timestamp(entry.tag_code.max(0) as u64).min(now.plus_ms(delay_ms));
-        let places = (0..).map(|number| start.after(number));
-        let due: Vec<_> = places.zip(entries.iter().take_while(|entry| due_of(entry) <= now).copied()).collect();
-        if !due.is_empty() {
-            self.publish_due(queue, &due, now)?;
-            self.delay.delivered.lock().insert(level, start.after(due.len() as u64).0);
-            self.delay.unsaved.store(true, Ordering::Release);
-        }
-        Ok(match entries.get(due.len()) {
-            Some(next) => due_of(next).ms_since(now).clamp(1, LOOK_AGAIN_MS),
-            None if due.len() == TURN_COUNT_MAX => 0,
-            None => LOOK_AGAIN_MS,
-        })
-    }
-
-    /// Steps over messages that retention has removed: they are lost, and that is said.
-    fn pass_expired(&self, level: usize, start: QueueOffset, first: QueueOffset) -> QueueOffset {
-        if start >= first {
-            return start;
-        }
-        let messages = first.0 - start.0;
-        tracing::error!(
-            level,
-            messages,
-            "delayed messages were removed with their log segments before they were delivered; raise retention.age, retention.size or the room on the disk"
-        );
-        self.metrics().delayed_expired.add(messages);
-        self.delay.delivered.lock().insert(level, first.0);
-        self.delay.unsaved.store(true, Ordering::Release);
-        first
-    }
-
-    fn publish_due(&self, queue: &QueueIndex, due: &[(QueueOffset, Entry)], now: Timestamp) -> Result<(), Refusal> {
-        let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
-        let mut turn = self.begin_turn(size, now);
-        let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
-        for record in records.iter().flatten() {
-            let Ok(record) = Record::decode(record) else { continue };
-            if let Err(refusal) = self.add_due(&mut turn, &record, now) {
-                // Its topic was removed meanwhile, say: it must not hold up those behind it.
-                tracing::warn!(log_offset = %record.log_offset, %refusal, "a delayed message cannot be delivered");
-            }
-        }
-        if !turn.is_empty() {
-            self.metrics().delayed_delivered.add(turn.len() as u64);
-            self.append(turn, now)?;
-        }
-        Ok(())
-    }
-
-    fn add_due(&self, turn: &mut crate::Turn, record: &Record<'_>, now: Timestamp) -> Result<(), Refusal> {
-        let name = record.property(names::REAL_TOPIC).unwrap_or_default();
-        let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
-        let topic = match self.catalog().topic(name) {
-            Some(topic) => topic,
-            None => {
-                let queues = queue.unwrap_or_default().saturating_add(1);
-                self.topic_for_publish(name, crate::publish::TEMPLATE_TOPIC, queues, now)?
-            }
-        };
-        let block = properties::without(record.properties, &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID]);
-        let message = Message {
-            queue: queue.map(QueueId).filter(|queue| topic.queue(*queue).is_ok()),
-            body: record.body,
-            properties: &block,
-            flag: record.flag,
-            system_flag: record.system_flag,
-            born_timestamp: record.born_timestamp,
-            born_host: record.born_host,
-            reconsume_times: record.reconsume_times,
-        };
-        self.add(turn, &topic, &message).map(|_| ())
-    }
-
     /// How far each level is: (level, delivered, end).
     pub fn delay_progress(&self) -> Vec<(usize, u64, u64)> {
         let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return Vec::new() };
-        let delivered = self.delay.delivered.lock();
         (1..=self.delay.levels.delays_ms.len())
             .filter_map(|level| {
                 let queue = topic.queue(QueueId(level as u32 - 1)).ok()?;
-                Some((level, delivered.get(&level).copied().unwrap_or_default(), queue.end().0))
+                Some((level, self.delay.at(level, |progress| progress.next()), queue.end().0))
             })
             .collect()
     }
 
     /// The delivery offsets as the document has them.
     pub fn delay_document(&self) -> Value {
-        json!({"offsetTable": *self.delay.delivered.lock()})
+        json!({"offsetTable": self.delay.remembered(self.store())})
     }
 }
 
@@ -235,5 +253,35 @@ mod tests {
         let levels = DelayLevels::new(vec![1000, 5000, 120_000]).expect("levels");
         assert_eq!([levels.clip(0), levels.clip(2), levels.clip(99)], [(1, 1000), (2, 5000), (3, 120_000)]);
         assert!(DelayLevels::new(Vec::new()).is_err());
+    }
+
+    fn entry() -> Entry {
+        Entry { log_offset: LogOffset(0), size: 100, tag_code: 0 }
+    }
+
+    #[test]
+    fn nothing_is_remembered_before_its_copies_are_on_the_disk() {
+        let mut level = Progress::default();
+        level.advance(3, Some(LogOffset(300)));
+        // Damaged messages: no copies of their own, but those of the messages before them.
+        level.advance(5, None);
+        level.advance(6, Some(LogOffset(400)));
+        assert_eq!([0, 299, 300, 399, 400].map(|durable| level.remembered(LogOffset(durable))), [0, 0, 5, 5, 6]);
+        level.advance(7, None);
+        assert_eq!((level.remembered(LogOffset(0)), level.next()), (7, 7));
+    }
+
+    #[test]
+    fn what_is_held_is_not_passed_before_its_own_copy_is_on_the_disk() {
+        let mut level = Progress::default();
+        level.hold(1, entry(), Timestamp(0));
+        level.hold(2, entry(), Timestamp(0));
+        level.advance(4, Some(LogOffset(400)));
+        assert_eq!(level.remembered(LogOffset(400)), 1);
+        level.let_go(1, Some(LogOffset(500)));
+        assert_eq!((level.remembered(LogOffset(499)), level.held().count()), (1, 1));
+        assert_eq!(level.remembered(LogOffset(500)), 2);
+        level.let_go(2, None);
+        assert_eq!(level.remembered(LogOffset(500)), 4);
     }
 }

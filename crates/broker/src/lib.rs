@@ -9,6 +9,7 @@ pub mod admin;
 mod broker;
 mod catalog;
 mod delay;
+mod deliver;
 mod fetch;
 mod filter;
 mod flow;

@@ -203,6 +203,41 @@ impl Broker {
     pub fn add(&self, turn: &mut Turn, topic: &Topic, message: &Message<'_>) -> Result<QueueId, Refusal> {
         let noted = Noted::of(message.properties);
         self.check(topic, message, &noted)?;
+        self.add_noted(turn, topic, message, &noted)
+    }
+
+    /// Adds a message that was accepted once and comes again: only whether its topic takes messages is looked at.
+    pub(crate) fn add_sent_back(
+        &self,
+        turn: &mut Turn,
+        topic: &Topic,
+        message: &Message<'_>,
+    ) -> Result<QueueId, Refusal> {
+        self.check_permission(topic)?;
+        self.add_noted(turn, topic, message, &Noted::of(message.properties))
+    }
+
+    /// Adds the copy of a parked message that is due. It was accepted when it was parked, and has what the broker adds to
+    /// properties from then: nothing is looked at.
+    pub(crate) fn add_due_copy(
+        &self,
+        turn: &mut Turn,
+        topic: &Topic,
+        queue: QueueId,
+        message: &Message<'_>,
+    ) -> Result<(), Refusal> {
+        let noted = Noted::of(message.properties);
+        let pieces = [message.properties, self.store().checksum_room()];
+        self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
+    }
+
+    fn add_noted(
+        &self,
+        turn: &mut Turn,
+        topic: &Topic,
+        message: &Message<'_>,
+        noted: &Noted<'_>,
+    ) -> Result<QueueId, Refusal> {
         let queue = self.choose_queue(topic, message.queue)?;
         let cleaned;
         let block = if noted.must_clean {
@@ -214,10 +249,10 @@ impl Broker {
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
         turn.needs_durable |= noted.waits && self.options().sync_flush;
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
-            self.park(turn, topic, queue, message, (block, separator), &noted)?;
+            self.park(turn, topic, queue, message, (block, separator), noted)?;
         } else {
             let pieces = [block, separator, self.stamp(), self.store().checksum_room()];
-            self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)?;
+            self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), noted)?;
         }
         Ok(queue)
     }
@@ -290,7 +325,7 @@ impl Broker {
         Ok(())
     }
 
-    fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {
+    fn check_permission(&self, topic: &Topic) -> Result<(), Refusal> {
         let broker_permission = Permission(self.options().permission);
         if !broker_permission.can_write() {
             return Err(Refusal::NotPermitted(format!(
@@ -301,6 +336,11 @@ impl Broker {
         if !topic.permission().can_write() {
             return Err(Refusal::NotPermitted(format!("the topic[{}] sending message is forbidden", topic.name)));
         }
+        Ok(())
+    }
+
+    fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {
+        self.check_permission(topic)?;
         if message.body.len() > self.options().message_size_max {
             return Err(Refusal::BadMessage(format!(
                 "the message's body has {} bytes; at most {} are allowed (message.size_max)",
@@ -356,7 +396,7 @@ fn tag_of(tags: &[u8]) -> i64 {
 }
 
 /// Topics the broker alone writes (source: RocketMQ `TopicValidator`).
-fn is_write_protected(name: &str) -> bool {
+pub(crate) fn is_write_protected(name: &str) -> bool {
     matches!(
         name,
         DELAY_TOPIC

@@ -73,7 +73,7 @@ impl Broker {
             reconsume_times: record.reconsume_times.saturating_add(1),
         };
         let mut turn = self.begin_turn(2 * message.body.len(), now);
-        self.add(&mut turn, &topic, &message)?;
+        self.add_sent_back(&mut turn, &topic, &message)?;
         self.append(turn, now).map(Some)
     }
 

@@ -69,7 +69,10 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
                 bench.broker.catalog().put_group(&GroupName::trusted("billing"), GroupDocument::default(), START);
             }
             "consumerOffset.json" => bench.broker.reset_offset("parked", "billing", QueueId(0), 1),
-            _ => bench.advance(1000),
+            _ => {
+                bench.advance(1000);
+                bench.broker.store().sync().expect("syncs");
+            }
         }
         disk.fail(Failure::error(Operation::Write, EIO).at(document).times(1));
         let before = bench.broker.store().read_document(document).expect("reads");

@@ -276,10 +276,7 @@ fn index_keys(broker: &Broker, bells: &Bells) {
 
 fn deliver_delayed(broker: &Broker, bells: &Bells) {
     while !bells.is_stopping() {
-        let wait_ms = broker.deliver_due(clock::now()).unwrap_or_else(|refusal| {
-            tracing::warn!(%refusal, "delayed messages wait");
-            1000
-        });
+        let wait_ms = broker.deliver_due(clock::now());
         if wait_ms > 0 {
             thread::park_timeout(Duration::from_millis(wait_ms));
         }

@@ -1,0 +1,300 @@
+//! Delivery: parked messages that are due are published where they belong.
+//!
+//! What was acknowledged when it was parked is not judged again: no permission, size, transaction or timer keeps it back, as in
+//! RocketMQ. **Always holds**: a message leaves its level by its copy being in the log, or by being damaged or removed, which is told
+//! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
+
+use base::limits::QUEUES_PER_TOPIC_MAX;
+use base::properties::{self, names};
+use base::record::Record;
+use base::{LogOffset, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use storage::{Entry, QueueIndex, ReadMode};
+
+use crate::broker::{Broker, internal};
+use crate::delay::{DELAY_TOPIC, Progress};
+use crate::publish::{Message, Turn, is_write_protected};
+
+/// Messages of one level delivered in one turn.
+const TURN_COUNT_MAX: usize = 256;
+
+/// Bytes of one level's messages delivered in one turn; one message is always delivered. They are in memory twice.
+const TURN_SIZE_MAX: usize = 1 << 20;
+
+/// Longest sleep of whoever delivers: a new message may be due earlier than all known ones.
+const LOOK_AGAIN_MS: u64 = 100;
+
+/// Sleep while too much waits to be written.
+const BEHIND_MS: u64 = 10;
+
+/// How long a level rests after it failed, and a message before it is tried again.
+const REST_MS: u64 = 1000;
+
+/// Messages of one level that may be held; then the level waits for them.
+const HELD_COUNT_MAX: usize = 10_000;
+
+/// Properties of a parked message that its copy does not have: where and how long it waited (a level wins over a timer), and
+/// what is the broker's own for each record.
+const LEFT_BEHIND: &[&str] = &[
+    names::DELAY,
+    names::REAL_TOPIC,
+    names::REAL_QUEUE_ID,
+    names::TIMER_DELIVER_MS,
+    names::TIMER_DELAY_MS,
+    names::TIMER_DELAY_SECONDS,
+    names::FURTHER_OFFSETS,
+    names::CHECKSUM,
+];
+
+/// A parked message with its place in its level.
+type Parked = (QueueOffset, Entry);
+
+/// Why a message could not be delivered.
+enum Undelivered {
+    /// It may go later.
+    NotNow(Refusal),
+    /// It says of no topic that could be that it is for it.
+    Never,
+}
+
+/// How the messages of one turn ended.
+struct TurnEnd {
+    /// Where their copies end in the log; `None` if there are none.
+    end: Option<LogOffset>,
+    /// Those that could not be delivered, by number, and why the first could not.
+    held: Vec<usize>,
+    refusal: Option<Refusal>,
+}
+
+impl Broker {
+    /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk. What
+    /// fails is logged and tried again.
+    pub fn deliver_due(&self, now: Timestamp) -> u64 {
+        // A poisoned log takes no copies, and what its disk says of damage does not count.
+        if self.poisoned().is_some() {
+            return REST_MS;
+        }
+        let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
+        let mut wait_ms = LOOK_AGAIN_MS;
+        for level in 1..=self.delay.levels.delays_ms().len() {
+            let Ok(queue) = topic.queue(QueueId(level as u32 - 1)) else { continue };
+            if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
+                continue;
+            }
+            if self.is_behind() {
+                return BEHIND_MS;
+            }
+            let outcome = self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, queue, now));
+            wait_ms = wait_ms.min(self.note_turn(level, outcome, now));
+        }
+        wait_ms
+    }
+
+    /// Takes in how a level's turn ended: a failure is counted, told once, and lets the level rest.
+    fn note_turn(&self, level: usize, outcome: Result<u64, Refusal>, now: Timestamp) -> u64 {
+        let failed_at = outcome.is_err().then_some(now);
+        let is_news = self.delay.at(level, |progress| progress.note_turn(failed_at));
+        match outcome {
+            Ok(wait_ms) => {
+                if is_news {
+                    tracing::info!(level, "delayed messages of this level are delivered again");
+                }
+                wait_ms
+            }
+            Err(refusal) => {
+                self.metrics().delayed_failures.add(1);
+                if is_news {
+                    tracing::error!(level, %refusal, "delayed messages of this level wait, and are tried again every second");
+                }
+                LOOK_AGAIN_MS
+            }
+        }
+    }
+
+    fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<u64, Refusal> {
+        let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held().count()));
+        let start = self.pass_expired(level, QueueOffset(next), queue.first());
+        if start >= queue.end() || held_count >= HELD_COUNT_MAX {
+            return Ok(LOOK_AGAIN_MS);
+        }
+        let mut entries = Vec::new();
+        queue.read(start, TURN_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
+        let due_of = |progress: &Progress, (place, entry): &Parked| {
+            progress.due(place.0, Timestamp(entry.tag_code.max(0) as u64))
+        };
+        let parked: Vec<Parked> = (0..).map(|number| start.after(number)).zip(entries).collect();
+        let Some(first) = parked.first() else { return Ok(LOOK_AGAIN_MS) };
+        let (due_count, next_due) = self.delay.at(level, |progress| {
+            bound_due(progress, due_of(progress, first), self.delay.levels.clip(level).1, queue.end(), now);
+            let due_count = parked.iter().take_while(|parked| due_of(progress, parked) <= now).count();
+            (due_count, parked.get(due_count).map(|next| due_of(progress, next)))
+        });
+        let due = &parked[..due_count.min(count_within(&parked, TURN_SIZE_MAX))];
+        if !due.is_empty() {
+            let ended = self.publish_due(queue, due, now)?;
+            self.delay.at(level, |progress| {
+                for &(place, entry) in ended.held.iter().filter_map(|number| due.get(*number)) {
+                    progress.hold(place.0, entry, now);
+                }
+                progress.advance(start.after(due.len() as u64).0, ended.end);
+            });
+            self.tell_held(level, &ended);
+        }
+        Ok(match next_due {
+            _ if due.len() < due_count || due.len() == TURN_COUNT_MAX => 0,
+            Some(next_due) => next_due.ms_since(now).clamp(1, LOOK_AGAIN_MS),
+            None => LOOK_AGAIN_MS,
+        })
+    }
+
+    /// Tries those again that could not be delivered, some at a time.
+    fn deliver_held(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<(), Refusal> {
+        let held: Vec<Parked> = self.delay.at(level, |progress| {
+            let is_time = progress.held().next().is_some() && progress.tries_held(now, REST_MS);
+            let held = progress.held().map(|(place, entry)| (QueueOffset(place), entry));
+            if is_time { held.take(TURN_COUNT_MAX).collect() } else { Vec::new() }
+        });
+        let held = &held[..count_within(&held, TURN_SIZE_MAX)];
+        if held.is_empty() {
+            return Ok(());
+        }
+        let expired = held.iter().take_while(|(place, _)| *place < queue.first()).count();
+        self.tell_expired(level, expired as u64);
+        let ended = self.publish_due(queue, &held[expired..], now)?;
+        self.delay.at(level, |progress| {
+            for (number, (place, _)) in held.iter().enumerate() {
+                match number.checked_sub(expired) {
+                    None => progress.let_go(place.0, None),
+                    Some(tried) if !ended.held.contains(&tried) => progress.let_go(place.0, ended.end),
+                    Some(_) => {}
+                }
+            }
+        });
+        self.metrics().delayed_held.set(self.delay.held_count());
+        Ok(())
+    }
+
+    /// Steps over messages that retention has removed: they are lost, and that is said.
+    fn pass_expired(&self, level: usize, start: QueueOffset, first: QueueOffset) -> QueueOffset {
+        if start >= first {
+            return start;
+        }
+        self.tell_expired(level, first.0 - start.0);
+        self.delay.at(level, |progress| progress.advance(first.0, None));
+        first
+    }
+
+    fn tell_expired(&self, level: usize, messages: u64) {
+        if messages > 0 {
+            tracing::error!(
+                level,
+                messages,
+                "delayed messages were removed with their log segments before they were delivered; raise retention.age, retention.size or the room on the disk"
+            );
+            self.metrics().delayed_expired.add(messages);
+        }
+    }
+
+    fn tell_held(&self, level: usize, ended: &TurnEnd) {
+        let Some(refusal) = &ended.refusal else { return };
+        tracing::warn!(
+            level,
+            messages = ended.held.len(),
+            %refusal,
+            "delayed messages cannot be delivered now; they are tried again every second"
+        );
+        self.metrics().delayed_held.set(self.delay.held_count());
+    }
+
+    /// Publishes all that can be; nothing of it is published if that fails.
+    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Timestamp) -> Result<TurnEnd, Refusal> {
+        let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
+        let mut turn = self.begin_turn(size, now);
+        let mut ended = TurnEnd { end: None, held: Vec::new(), refusal: None };
+        // What is damaged is passed over; the store has told of it.
+        let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
+        for (number, record) in records.iter().enumerate() {
+            let Some(Ok(record)) = record.map(Record::decode) else { continue };
+            match self.add_due(&mut turn, &record, now) {
+                Ok(()) => {}
+                Err(Undelivered::NotNow(refusal)) => {
+                    ended.held.push(number);
+                    ended.refusal.get_or_insert(refusal);
+                }
+                Err(Undelivered::Never) => {
+                    self.metrics().delayed_undeliverable.add(1);
+                    let topic = record.property(names::REAL_TOPIC).unwrap_or_default();
+                    tracing::error!(
+                        log_offset = %record.log_offset, topic,
+                        "a delayed message is for no topic that there can be; it stays where it is in the log"
+                    );
+                }
+            }
+        }
+        if !turn.is_empty() {
+            let count = turn.len() as u64;
+            ended.end = Some(self.append(turn, now)?.end);
+            self.metrics().delayed_delivered.add(count);
+        }
+        Ok(ended)
+    }
+
+    fn add_due(&self, turn: &mut Turn, record: &Record<'_>, now: Timestamp) -> Result<(), Undelivered> {
+        let name = record.property(names::REAL_TOPIC).unwrap_or_default();
+        let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
+        let queue = queue.filter(|queue| *queue < QUEUES_PER_TOPIC_MAX);
+        let topic = match self.catalog().topic(name) {
+            Some(topic) => topic,
+            None => {
+                let name = TopicName::checked(name).ok().filter(|name| !is_write_protected(name.as_str()));
+                let name = name.ok_or(Undelivered::Never)?;
+                // Removed since, or not in a document yet when the process was killed.
+                let queues = queue.unwrap_or_default() + 1;
+                tracing::warn!(topic = %name, queues, "a delayed message is due for a topic that is not there; it is made");
+                self.make_internal_topic(name, queues, now).map_err(Undelivered::NotNow)?
+            }
+        };
+        // A queue that the topic had when the message was sent.
+        let queues = topic.queues.len() as u32;
+        let queue = queue.filter(|queue| *queue < queues).or_else(|| (queues > 0).then(|| self.random_below(queues)));
+        let queue = queue.map(QueueId).ok_or_else(|| {
+            Undelivered::NotNow(Refusal::NotPermitted(format!("the topic [{}] has no queue to write to", topic.name)))
+        })?;
+        let block = properties::without(record.properties, LEFT_BEHIND);
+        let message = Message {
+            queue: Some(queue),
+            body: record.body,
+            properties: &block,
+            flag: record.flag,
+            system_flag: record.system_flag,
+            born_timestamp: record.born_timestamp,
+            born_host: record.born_host,
+            reconsume_times: record.reconsume_times,
+        };
+        self.add_due_copy(turn, &topic, queue, &message).map_err(Undelivered::NotNow)
+    }
+}
+
+/// If the first message of a level is due later than one parked now, the clock was set back since. How long it waited is not known:
+/// it waits for its delay at most from now on, and so do those behind it, which is never too short. (RocketMQ delivers it at
+/// once, which may be.)
+fn bound_due(progress: &mut Progress, first_due: Timestamp, delay_ms: u64, end: QueueOffset, now: Timestamp) {
+    let by = now.plus_ms(delay_ms);
+    if first_due > by {
+        tracing::warn!(
+            first_due = first_due.0,
+            by = by.0,
+            "the clock was set back; delayed messages wait for their delay once more at most"
+        );
+        progress.bound_due(end.0, by);
+    }
+}
+
+/// How many of them are `size_max` bytes at most, or one.
+fn count_within(parked: &[Parked], size_max: usize) -> usize {
+    let mut size = 0;
+    let fits = |(_, entry): &&Parked| {
+        size += entry.size as usize;
+        size <= size_max
+    };
+    parked.iter().take_while(fits).count().max(1).min(parked.len())
+}

@@ -1,0 +1,359 @@
+//! Delayed messages: what was acknowledged arrives, not early, whatever happens meanwhile to the process, the disk, the clock, the
+//! topic and the settings.
+
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
+mod support;
+
+use std::path::Path;
+
+use base::document::TopicDocument;
+use base::record::{Draft, Record};
+use base::{GroupName, LogOffset, QueueId, Timestamp, TopicName};
+use broker::{DELAY_TOPIC, Filter, Message, Options, SendBack};
+use storage::AppendBatch;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use support::{Bench, layout, message, open_on};
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+const ENOSPC: i32 = 28;
+const COMMITTED: i32 = 0x8;
+
+/// The official delay levels.
+fn official_delays_ms() -> Vec<u64> {
+    [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200].map(|s| s * 1000).to_vec()
+}
+
+fn open(disk: Disk, now: Timestamp, delays_ms: &[u64], change: impl FnOnce(&mut Options)) -> Bench {
+    open_on(storage::Options { disk, ..layout(Path::new("/data"), delays_ms.to_vec()) }, now, change)
+}
+
+fn memory(delays_ms: &[u64]) -> Bench {
+    open(Disk::new(MemoryDisk::new()), START, delays_ms, |_| ())
+}
+
+fn delayed<'a>(body: &'a [u8], level: &'a [u8]) -> Message<'a> {
+    message(body, level)
+}
+
+const LEVEL_1: &[u8] = b"DELAY\x011\x02";
+const LEVEL_2: &[u8] = b"DELAY\x012\x02";
+
+/// Stores a record as it is, as another broker may have.
+fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_flag: i32, code: i64) -> LogOffset {
+    let index = bench.broker.store().queue(&TopicName::trusted(topic), QueueId(queue));
+    let mut batch = AppendBatch::default();
+    let draft = Draft {
+        topic,
+        queue: QueueId(queue),
+        flag: 0,
+        system_flag,
+        born_timestamp: Timestamp(1),
+        born_host: "10.0.0.1:5000".parse().expect("address"),
+        store_host: "127.0.0.1:10911".parse().expect("address"),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: b"from elsewhere",
+        properties: &[properties],
+    };
+    batch.push(&index, &draft, code);
+    let appended = bench.broker.store().append(batch, bench.now).expect("appends");
+    bench.broker.store().write_staged().expect("writes");
+    appended.records[0].log_offset
+}
+
+fn put_topic(bench: &Bench, name: &str, perm: u32, queues: u32) {
+    let settings =
+        TopicDocument { perm, read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+    bench
+        .broker
+        .catalog()
+        .put_topic(bench.broker.store(), TopicName::trusted(name), settings, bench.now)
+        .expect("changed");
+}
+
+#[test]
+fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open(Disk::new(disk.clone()), START, &[1000], |options| options.sync_flush = true);
+    bench.publish("orders", &delayed(b"acknowledged", LEVEL_1)).expect("stored");
+    bench.broker.save(START).expect("saves");
+    bench.broker.store().sync().expect("syncs");
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0), ["acknowledged"]);
+    bench.broker.save_delay_progress(bench.now).expect("saves");
+
+    let cut = disk.after_power_cut(disk.points(), || false);
+    let mut again = open(Disk::new(cut), bench.now, &[1000], |_| ());
+    again.advance(0);
+    assert_eq!(again.bodies("orders", 0), ["acknowledged"]);
+
+    // Once they are, it is, and nothing is delivered twice.
+    bench.broker.store().sync().expect("syncs");
+    bench.broker.save_delay_progress(bench.now).expect("saves");
+    let cut = disk.after_power_cut(disk.points(), || false);
+    let mut again = open(Disk::new(cut), bench.now, &[1000], |_| ());
+    again.advance(0);
+    assert_eq!(again.bodies("orders", 0), ["acknowledged"]);
+}
+
+#[test]
+fn a_killed_process_loses_no_copy_that_was_not_written() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open(Disk::new(disk.clone()), START, &[1000], |_| ());
+    bench.publish("orders", &delayed(b"acknowledged", LEVEL_1)).expect("stored");
+    let now = START.plus_ms(1000);
+    bench.broker.deliver_due(now);
+    bench.broker.save_delay_progress(now).expect("saves");
+    // Killed before the writer came to it.
+    drop(bench);
+    let mut again = open(Disk::new(disk), now, &[1000], |_| ());
+    again.advance(0);
+    assert_eq!(again.bodies("orders", 0), ["acknowledged"]);
+}
+
+#[test]
+fn an_orderly_stop_remembers_all_that_was_delivered() {
+    let disk = Disk::new(MemoryDisk::new());
+    let mut bench = open(disk.clone(), START, &[1000], |_| ());
+    bench.publish("orders", &delayed(b"once", LEVEL_1)).expect("stored");
+    bench.advance(1000);
+    bench.broker.close(bench.now).expect("closes");
+    let now = bench.now;
+    drop(bench);
+    let mut again = open(disk, now, &[1000], |_| ());
+    again.advance(1000);
+    assert_eq!(again.bodies("orders", 0), ["once"]);
+}
+
+#[test]
+fn a_copy_that_cannot_be_appended_is_tried_again_and_holds_up_no_other_level() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let layout = storage::Options {
+        disk: Disk::new(disk.clone()),
+        segment_size: 32 * 1024,
+        ..layout(Path::new("/data"), vec![1000, 1000])
+    };
+    let mut bench = open_on(layout, START, |_| ());
+    bench.publish("orders", &delayed(&[b'x'; 20_000], LEVEL_1)).expect("stored");
+    bench.publish("orders", &delayed(b"small", LEVEL_2)).expect("stored");
+    // There is no room for another segment, which the copy of the large one needs.
+    disk.fail(Failure::error(Operation::Resize, ENOSPC).at("commitlog"));
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0), ["small"]);
+    assert_eq!(bench.broker.metrics().delayed_failures.get(), 1);
+    disk.heal();
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0).iter().map(String::len).collect::<Vec<_>>(), [5, 20_000]);
+    bench.advance(10_000);
+    assert_eq!(bench.bodies("orders", 0).len(), 2);
+}
+
+#[test]
+fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
+    let disk = Disk::new(MemoryDisk::new());
+    let bench = open(disk.clone(), START, &[1000], |_| ());
+    for topic in ["frozen", "gone", "large"] {
+        bench.publish(topic, &delayed(&[b'x'; 1000], LEVEL_1)).expect("stored");
+    }
+    put_topic(&bench, "frozen", 4, 4);
+    bench.broker.remove_topic("gone", START).expect("removed");
+    // As an older version let it through, with a timer beside the level, and as RocketMQ parks a committed half message.
+    let of_topic = |name: &str, more: &str| format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02DELAY\x011\x02{more}");
+    let due = START.plus_ms(1000).0 as i64;
+    store(&bench, (DELAY_TOPIC, 0), of_topic("timed", "TIMER_DELAY_SEC\x015\x02").as_bytes(), 0, due);
+    store(&bench, (DELAY_TOPIC, 0), of_topic("committed", "TRAN_MSG\x01true\x02").as_bytes(), COMMITTED, due);
+    bench.broker.save(START).expect("saves");
+    drop(bench);
+    let mut bench = open(disk, START, &[1000], |options| {
+        options.permission = 4;
+        options.message_size_max = 10;
+        options.auto_create_topics = false;
+        options.auto_create_groups = false;
+    });
+    bench.advance(1000);
+    for topic in ["frozen", "gone", "large", "timed", "committed"] {
+        assert_eq!(bench.bodies(topic, 0).len(), 1, "{topic}");
+    }
+    let timed = bench.fetch("timed", 0, 0, Filter::All);
+    let record = Record::decode(&timed.pieces[0]).expect("a record");
+    assert_eq!((record.property("TIMER_DELAY_SEC"), record.property("DELAY")), (None, None));
+    assert_eq!(bench.broker.metrics().delayed_delivered.get(), 5);
+}
+
+#[test]
+fn a_message_that_cannot_be_delivered_yet_is_held_and_holds_up_nothing() {
+    let disk = Disk::new(MemoryDisk::new());
+    let mut bench = open(disk.clone(), START, &[1000], |_| ());
+    for (topic, body) in [("orders", b"one"), ("closed", b"two"), ("orders", b"thr")] {
+        bench.publish(topic, &delayed(body, LEVEL_1)).expect("stored");
+    }
+    put_topic(&bench, "closed", 6, 0);
+    bench.advance(1000);
+    assert_eq!(
+        (bench.bodies("orders", 0), bench.broker.metrics().delayed_held.get()),
+        (vec!["one".into(), "thr".into()], 1)
+    );
+    bench.broker.save(bench.now).expect("saves");
+    // A restart does not forget it.
+    bench.broker.close(bench.now).expect("closes");
+    let now = bench.now;
+    drop(bench);
+    let mut bench = open(disk, now, &[1000], |_| ());
+    bench.advance(1000);
+    assert_eq!(bench.broker.metrics().delayed_held.get(), 1);
+    put_topic(&bench, "closed", 6, 1);
+    bench.advance(999);
+    assert!(bench.bodies("closed", 0).is_empty(), "not its time yet");
+    bench.advance(1);
+    assert_eq!((bench.bodies("closed", 0), bench.broker.metrics().delayed_held.get()), (vec!["two".into()], 0));
+    bench.advance(10_000);
+    assert_eq!(bench.bodies("closed", 0).len(), 1);
+}
+
+#[test]
+fn a_parked_record_that_is_for_no_possible_topic_is_counted_and_passed_over() {
+    let mut bench = memory(&[1000]);
+    let due = START.plus_ms(1000).0 as i64;
+    for name in ["", "a topic", "RMQ_SYS_TRANS_HALF_TOPIC"] {
+        store(&bench, (DELAY_TOPIC, 0), format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02").as_bytes(), 0, due);
+    }
+    bench.publish("orders", &delayed(b"behind", LEVEL_1)).expect("stored");
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0), ["behind"]);
+    assert_eq!(bench.broker.metrics().delayed_undeliverable.get(), 3);
+}
+
+#[test]
+fn a_committed_message_of_a_java_broker_can_be_sent_back() {
+    let mut bench = memory(&[1000]);
+    let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED, 0);
+    bench.broker.catalog().put_group(&GroupName::trusted("billing"), Default::default(), START);
+    let group = GroupName::trusted("billing");
+    let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
+    bench.broker.send_back(&back, START).expect("taken back").expect("stored");
+    bench.broker.store().write_staged().expect("writes");
+    bench.advance(1000);
+    let again = bench.fetch("%RETRY%billing", 0, 0, Filter::All);
+    let record = Record::decode(&again.pieces[0]).expect("a record");
+    assert_eq!((record.body, record.system_flag), (&b"from elsewhere"[..], COMMITTED));
+}
+
+#[test]
+fn a_clock_set_back_makes_nothing_early_and_holds_nothing_longer_than_its_delay() {
+    const HOUR_MS: u64 = 3_600_000;
+    let mut bench = memory(&[10_000]);
+    bench.publish("orders", &delayed(b"before", LEVEL_1)).expect("stored");
+    bench.now = Timestamp(START.0 - HOUR_MS);
+    bench.advance(0);
+    bench.publish("orders", &delayed(b"after", LEVEL_1)).expect("stored");
+    bench.advance(9_999);
+    assert!(bench.bodies("orders", 0).is_empty(), "the delay is not over for sure");
+    bench.advance(1);
+    assert_eq!(bench.bodies("orders", 0), ["before", "after"]);
+    // Set right again: nothing of that is left.
+    bench.publish("orders", &delayed(b"later", LEVEL_1)).expect("stored");
+    bench.advance(9_999);
+    assert_eq!(bench.bodies("orders", 0).len(), 2);
+    bench.advance(1);
+    assert_eq!(bench.bodies("orders", 0), ["before", "after", "later"]);
+}
+
+#[test]
+fn many_large_messages_due_at_once_are_delivered_a_little_at_a_time() {
+    const TURN_SIZE: u64 = 1 << 20;
+    let layout = storage::Options {
+        disk: Disk::new(MemoryDisk::new()),
+        segment_size: 16 << 20,
+        recent_size: 1000,
+        ..layout(Path::new("/data"), vec![1000, 5000])
+    };
+    let mut bench = open_on(layout, START, |_| ());
+    for _ in 0..30 {
+        bench.publish("orders", &delayed(&[b'x'; 100_000], LEVEL_1)).expect("stored");
+    }
+    bench.publish("orders", &delayed(&[b'y'; 3_000_000], LEVEL_1)).expect("stored");
+    bench.now = bench.now.plus_ms(1000);
+    let mut turns = 0;
+    while bench.broker.deliver_due(bench.now) == 0 {
+        turns += 1;
+        let size = bench.broker.store().staged_size() as u64;
+        assert!(size <= TURN_SIZE || size > 3_000_000, "{size} bytes in one turn");
+        bench.broker.store().write_staged().expect("writes");
+    }
+    bench.broker.store().write_staged().expect("writes");
+    assert_eq!((turns, bench.broker.metrics().delayed_delivered.get()), (3, 31));
+}
+
+#[test]
+fn delivery_waits_for_the_writer() {
+    let layout = storage::Options {
+        disk: Disk::new(MemoryDisk::new()),
+        segment_size: 64 << 20,
+        ..layout(Path::new("/data"), vec![1000])
+    };
+    let mut bench = open_on(layout, START, |_| ());
+    let body = vec![b'x'; 4_000_000];
+    for _ in 0..12 {
+        bench.publish("orders", &delayed(&body, LEVEL_1)).expect("stored");
+    }
+    bench.now = bench.now.plus_ms(1000);
+    // Nobody writes meanwhile.
+    while bench.broker.deliver_due(bench.now) == 0 {}
+    assert!(bench.broker.store().staged_size() < 40_000_000, "{}", bench.broker.store().staged_size());
+    while bench.broker.metrics().delayed_delivered.get() < 12 {
+        bench.broker.store().write_staged().expect("writes");
+        bench.broker.deliver_due(bench.now);
+    }
+}
+
+#[test]
+fn after_a_kill_each_of_eighteen_levels_is_due_when_it_was() {
+    let disk = Disk::new(MemoryDisk::new());
+    let delays_ms = official_delays_ms();
+    let bench = open(disk.clone(), START, &delays_ms, |_| ());
+    for level in 1..=18 {
+        let property = format!("DELAY\x01{level}\x02");
+        bench.publish("orders", &delayed(level.to_string().as_bytes(), property.as_bytes())).expect("stored");
+    }
+    // No entry is in a file yet: they are made again from the log.
+    drop(bench);
+    let mut bench = open(disk, START, &delays_ms, |_| ());
+    for (number, &delay_ms) in delays_ms.iter().enumerate() {
+        bench.now = START.plus_ms(delay_ms - 1);
+        bench.advance(0);
+        let delivered = if number == 0 { 0 } else { bench.bodies("orders", 0).len() };
+        assert_eq!(delivered, number, "level {} is early", number + 1);
+        bench.advance(1);
+        assert_eq!(bench.bodies("orders", 0).len(), number + 1, "level {} is late", number + 1);
+    }
+    let expected: Vec<_> = (1..=18).map(|level| level.to_string()).collect();
+    assert_eq!(bench.bodies("orders", 0), expected);
+}
+
+#[test]
+fn each_try_waits_one_level_longer_from_the_third_on() {
+    let mut bench = memory(&official_delays_ms());
+    let group = GroupName::trusted("billing");
+    bench.broker.catalog().put_group(&group, Default::default(), START);
+    let mut place = bench.publish("orders", &message(b"hard", b"")).expect("stored");
+    for (tries, delay_s) in [10, 30, 60, 120, 180].into_iter().enumerate() {
+        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, max_reconsume_times: None };
+        bench.broker.send_back(&back, bench.now).expect("taken back").expect("stored");
+        bench.broker.store().write_staged().expect("writes");
+        bench.advance(delay_s * 1000 - 1);
+        assert_eq!(bench.bodies("%RETRY%billing", 0).len(), tries, "try {tries} is early");
+        bench.advance(1);
+        assert_eq!(bench.bodies("%RETRY%billing", 0).len(), tries + 1, "try {tries} is late");
+        let again = bench.fetch("%RETRY%billing", 0, tries as i64, Filter::All);
+        place = Record::decode(&again.pieces[0]).expect("a record").log_offset;
+    }
+    // A level the client names is that level.
+    let back = SendBack { group, log_offset: place, delay_level: 2, max_reconsume_times: None };
+    bench.broker.send_back(&back, bench.now).expect("taken back").expect("stored");
+    bench.broker.store().write_staged().expect("writes");
+    bench.advance(4_999);
+    assert_eq!(bench.bodies("%RETRY%billing", 0).len(), 5);
+    bench.advance(1);
+    assert_eq!(bench.bodies("%RETRY%billing", 0).len(), 6);
+}
