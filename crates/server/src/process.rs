@@ -73,7 +73,8 @@ impl Process {
                 own_name_server = Some(net::reachable(address).to_string());
             }
             let server = name_server_process::open(settings)?;
-            tokio::spawn(name_server_process::serve(server.clone(), listener, drive.clone()));
+            let drive = Drive { idle_timeout: settings.nameserver.idle_timeout, ..drive.clone() };
+            tokio::spawn(name_server_process::serve(server.clone(), listener, drive));
             tokio::spawn(name_server_process::do_chores(server, settings.clone(), stop.clone()));
         }
         let mut brokers = listening.open(&self.loaded.effective).await?;

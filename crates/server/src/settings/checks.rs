@@ -4,6 +4,7 @@ use super::brokers::{OneBroker, PORT_STEP};
 use super::entry::Place;
 use super::error::Error;
 use super::file::{File, Format, Role};
+use super::kind::Value;
 use super::load::Gathered;
 use super::notice::{Level, Notice};
 use super::table::Settings;
@@ -16,6 +17,7 @@ pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gather
     check_identity(settings, gathered);
     check_directories(settings, gathered);
     check_ports(settings, role, gathered);
+    check_registration_in_time(settings, role, gathered);
     check_disk_percents(settings, gathered);
     check_log_size(settings, gathered);
     check_delays_fit(settings, gathered);
@@ -92,6 +94,37 @@ fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
             if port == other && *port != 0 {
                 let (first, second) = (first.clone(), second.clone());
                 gathered.errors.push(Error::SamePort { first, second, port: *port });
+            }
+        }
+    }
+}
+
+/// A broker that registers less often than its name server waits would be missing from routes most of the time.
+fn check_registration_in_time(settings: &Settings, role: Role, gathered: &mut Gathered) {
+    let interval = settings.broker.registration_interval;
+    let nameserver = &settings.nameserver;
+    let patience = [
+        ("nameserver.broker_timeout", nameserver.broker_timeout),
+        ("nameserver.idle_timeout", nameserver.idle_timeout),
+    ];
+    for (name, time) in patience.into_iter().filter(|(_, time)| *time <= interval) {
+        let (time, interval) = (Value::Duration(time), Value::Duration(interval));
+        match role {
+            Role::Broker => {}
+            Role::Serve => gathered.errors.push(Error::Invalid {
+                place: gathered.place(name),
+                key: name.to_owned(),
+                found: time.to_string(),
+                expected: format!(
+                    "more than broker.registration_interval, which is {interval}: the broker would be missing from routes in between"
+                ),
+            }),
+            // Brokers elsewhere may be set to anything; this is what they have by themselves.
+            Role::NameServer => {
+                let text = format!(
+                    "is {time}: brokers that register every {interval}, as is usual, will be missing from routes in between"
+                );
+                warn(gathered, name, text);
             }
         }
     }

@@ -104,7 +104,8 @@ const ROCKETMQ_FILES: &str = "
 Every key of the configuration classes of RocketMQ 4.9.7 and 5.4.0 is known. A key named in the
 tables above is the setting beside it. Of the others, each one in a file is reported once. Two keys
 of one file that mean the same setting must agree; of one key given twice the last counts.
-`listenPort` is `nameserver.port` in a name server's file and `rocketmq.port` in a broker's.
+`listenPort` is `nameserver.port` in a name server's file and `rocketmq.port` in a broker's;
+`serverChannelMaxIdleTimeSeconds` is `nameserver.idle_timeout` or `rocketmq.idle_timeout`.
 
 What a file does not say keeps Sluice's default, not RocketMQ's: most of all, Sluice listens on
 127.0.0.1 and stores in `./sluice-data`. Both are reported when a RocketMQ file leaves them out.

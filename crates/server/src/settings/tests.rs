@@ -456,3 +456,23 @@ fn the_page_about_settings_says_what_the_table_says() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == made, "docs/settings.md differs from the table; UPDATE=1 writes it anew");
 }
+
+#[test]
+fn a_name_server_waits_longer_than_its_broker_takes_to_register() {
+    let load_as = |role, pairs: &[&str]| {
+        let pairs: Vec<String> = pairs.iter().map(|pair| (*pair).to_owned()).collect();
+        load(role, None, &pairs, &[])
+    };
+    for name in ["nameserver.idle_timeout", "nameserver.broker_timeout"] {
+        let as_long = format!("{name}=30s");
+        let problem = only_error(load_as(Role::Serve, &[&as_long]));
+        assert!(problem.contains(name) && problem.contains("broker.registration_interval, which is 30s"), "{problem}");
+        let alone = load_as(Role::NameServer, &[&as_long]).unwrap();
+        assert!(alone.notices.iter().any(|notice| notice.level == Level::Warning && notice.key == name));
+        assert!(load_as(Role::Serve, &[&format!("{name}=31s")]).is_ok());
+    }
+    assert!(load_as(Role::Serve, &["nameserver.idle_timeout=5s", "broker.registration_interval=2s"]).is_ok());
+    // A broker's clients may be hurried; that is nothing to the name server.
+    let loaded = load_as(Role::Serve, &["rocketmq.idle_timeout=5s"]).unwrap();
+    assert_eq!(loaded.settings.nameserver.idle_timeout, Duration::from_secs(120));
+}

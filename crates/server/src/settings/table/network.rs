@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
+use super::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
 use crate::settings::choice::LogFormat;
 use crate::settings::kind::Kind;
 
@@ -22,6 +22,10 @@ section!(Nameserver, "nameserver", "The name server: which broker has which topi
     broker_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
         "How long a broker may be silent before its routes are dropped",
         "four missed registrations, as in RocketMQ";
+    idle_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
+        "How long a connection to the name server may be silent before it is closed; with a broker's go its routes",
+        "as broker_timeout",
+        Alias { scope: Scope::NameServer, ..seconds("serverChannelMaxIdleTimeSeconds") };
     scan_interval: Duration = "5s", times_ms(100, 3_600_000),
         "How often silent brokers are looked for",
         "short against broker_timeout",
@@ -60,7 +64,7 @@ section!(Rocketmq, "rocketmq", "The port that RocketMQ clients use" {
     idle_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
         "How long a connection may be silent before it is closed",
         "four missed heartbeats, as in RocketMQ",
-        seconds("serverChannelMaxIdleTimeSeconds");
+        Alias { scope: Scope::Broker, ..seconds("serverChannelMaxIdleTimeSeconds") };
 });
 
 section!(Console, "console", "Web pages, admin interface, metrics and health" {
