@@ -1,11 +1,13 @@
 //! Promises about bytes that are no requests: incomplete ones wait, invalid ones close the connection with a reason.
 
+use base::properties;
+use base::record::Record;
 use bytes::BytesMut;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{FLAG_RESPONSE, Form};
 
 use crate::bench::Bench;
-use crate::client::{ask, send};
+use crate::client::{ask, pull, send};
 
 #[test]
 fn bytes_that_are_no_frames_close_the_connection_with_a_reason() {
@@ -76,4 +78,31 @@ fn a_body_that_cannot_be_read_is_refused_and_the_connection_goes_on() {
         }
     }
     client.ask_well(send("orders", "x"));
+}
+
+#[test]
+fn a_text_that_is_none_is_stored_as_java_stores_it_and_the_connection_goes_on() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "before"));
+    // A property cut inside an emoji, as a program that counts in Java's characters cuts it.
+    let frame = send("orders", "cut").with("i", "note\u{1}a MARK\u{2}").frame(7).to_vec();
+    let at = frame.windows(4).position(|bytes| bytes == b"MARK").expect("the property");
+    let mut cut = [&frame[..at], b"\\ud83d", &frame[at + 4..]].concat();
+    for place in [0..4, 4..8] {
+        let length = u32::from_be_bytes(cut[place.clone()].try_into().expect("four bytes")) + 2;
+        cut[place].copy_from_slice(&length.to_be_bytes());
+    }
+    // Bytes that are no text, with the binary header.
+    let mut binary = send("orders", "binary").with("i", "note\u{1}a ?\u{2}").form(Form::Binary).frame(8).to_vec();
+    let at = binary.windows(3).position(|bytes| bytes == b"a ?").expect("the property");
+    binary[at + 2] = 0xFF;
+    client.receive(&mut BytesMut::from(&*[cut, binary].concat())).expect("frames");
+    let replies = client.hear();
+    assert_eq!(replies.iter().map(|reply| (reply.opaque, reply.code)).collect::<Vec<_>>(), [(7, 0), (8, 0)]);
+    let found = client.ask_well(pull("billing", "orders", 1));
+    let first = Record::decode(&found.body).expect("a record");
+    let second = Record::decode(&found.body[first.size..]).expect("a record");
+    assert_eq!(properties::find(first.properties, "note"), Some("a ?"));
+    assert_eq!(properties::find(second.properties, "note"), Some("a \u{FFFD}"));
 }

@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
                     let key = texts.take(&mut reader, key_len, "field name")?;
                     let value_len = reader.length_i32(bytes.len(), "field value")?;
                     let value = texts.take(&mut reader, value_len, "field value")?;
-                    visit(key, Cow::Borrowed(value));
+                    visit(&key, value);
                 }
             }
         }
@@ -81,13 +81,13 @@ impl<'a> Texts<'a> {
         Self { whole: std::str::from_utf8(bytes).ok() }
     }
 
-    /// The next `size` bytes of `reader`, which is somewhere in those bytes.
+    /// The next `size` bytes of `reader`, which is somewhere in those bytes. What is no text becomes U+FFFD, as in Java.
     #[inline]
-    fn take(&self, reader: &mut Reader<'a>, size: usize, what: &'static str) -> Result<&'a str, DecodeError> {
+    fn take(&self, reader: &mut Reader<'a>, size: usize, what: &'static str) -> Result<Cow<'a, str>, DecodeError> {
         let rest = self.whole.and_then(|whole| whole.get(whole.len() - reader.remaining()..));
         match rest.and_then(|rest| rest.get(..size)) {
-            Some(text) => reader.slice(size, what).map(|_| text),
-            None => reader.text(size, what),
+            Some(text) => reader.slice(size, what).map(|_| Cow::Borrowed(text)),
+            None => reader.slice(size, what).map(String::from_utf8_lossy),
         }
     }
 }

@@ -192,10 +192,10 @@ fn decode_binary(bytes: &[u8]) -> Result<(Header<'_>, Fields<'_>), DecodeError> 
     let opaque = reader.i32("opaque")?;
     let flag = reader.i32("flag")?;
     let remark_len = reader.length_i32(bytes.len(), "remark")?;
-    let remark = reader.text(remark_len, "remark")?;
+    let remark = String::from_utf8_lossy(reader.slice(remark_len, "remark")?);
     let fields_len = reader.length_i32(bytes.len(), "extension fields")?;
     let fields = Fields::binary(reader.slice(fields_len, "extension fields")?)?;
-    let remark = (!remark.is_empty()).then_some(Cow::Borrowed(remark));
+    let remark = (!remark.is_empty()).then_some(remark);
     Ok((Header { code, language, version, opaque, flag, remark }, fields))
 }
 
@@ -304,6 +304,31 @@ mod tests {
             let pairs = command.fields.pairs().expect("fields");
             let expected = [("a", "group\u{1}\u{2}"), ("e", "-3"), ("m", "true")];
             assert_eq!(pairs.iter().map(|(k, v)| (&**k, &**v)).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_none_costs_its_odd_character_and_not_the_frame() {
+        let mut binary = frame(Form::Binary);
+        let at = binary.windows(5).position(|bytes| bytes == b"group").expect("the field");
+        binary[at] = 0xFF;
+        let header = |text: &[u8]| {
+            let json = [b"{\"code\":310,\"opaque\":-7,\"extFields\":{\"a\":\"", text, b"\"},\"remark\":null}"].concat();
+            let mut out = BytesMut::new();
+            out.put_u32(4 + json.len() as u32);
+            out.put_u32(json.len() as u32);
+            out.put_slice(&json);
+            out
+        };
+        for (bytes, text) in [
+            (binary, "\u{FFFD}roup\u{1}\u{2}"),
+            (header(b"\xFFb"), "\u{FFFD}b"),
+            (header(b"\xFFb\\u0001"), "\u{FFFD}b\u{1}"),
+            (header(b"cut \\uD83D\\u0002"), "cut ?\u{2}"),
+            (header(b"a\\u0001b\x01"), "a\u{1}b\u{1}"),
+        ] {
+            let command = Command::decode(&bytes).expect("decodes");
+            assert_eq!((command.header.opaque, command.fields.get("a").as_deref()), (-7, Some(text)));
         }
     }
 

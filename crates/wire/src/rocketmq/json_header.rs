@@ -1,5 +1,8 @@
 //! The JSON header: one flat object with one inner object of text fields. Written and read by hand, since official
 //! Java clients send it with every message unless told otherwise.
+//!
+//! Texts are read as leniently as Java reads them (fastjson): a property that was cut inside an emoji, a raw control
+//! character or bytes that are no UTF-8 cost the text its odd character, and nobody the connection.
 
 use std::borrow::Cow;
 
@@ -9,10 +12,10 @@ use bytes::{BufMut, BytesMut};
 
 use super::field::{FieldSink, Fields, too_many_fields};
 use super::frame::{Header, Language};
+use super::lenient_text::unescape;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<(Header<'_>, Fields<'_>), DecodeError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| bad(bytes, "not UTF-8"))?;
-    let mut scanner = Scanner { text, position: 0 };
+    let mut scanner = Scanner { bytes, text: std::str::from_utf8(bytes).ok(), position: 0 };
     let mut header = Header { code: 0, language: Language::OTHER, version: 0, opaque: 0, flag: 0, remark: None };
     let mut fields = Vec::new();
     let mut has_code = false;
@@ -35,7 +38,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header<'_>, Fields<'_>), DecodeErr
         Ok(())
     })?;
     scanner.blanks();
-    if scanner.position != text.len() || !has_code {
+    if scanner.position != bytes.len() || !has_code {
         return Err(bad(bytes, "no header object with a code"));
     }
     Ok((header, Fields::Pairs(fields)))
@@ -107,17 +110,27 @@ fn bad(bytes: &[u8], problem: &str) -> DecodeError {
 }
 
 struct Scanner<'a> {
-    text: &'a str,
+    bytes: &'a [u8],
+    /// The same, if all of it is text. Mostly so: then one check serves for every part.
+    text: Option<&'a str>,
     position: usize,
 }
 
 impl<'a> Scanner<'a> {
     fn error<T>(&self, expected: &str) -> Result<T, DecodeError> {
-        Err(bad(self.text.as_bytes(), &format!("{expected} expected at byte {}", self.position)))
+        Err(bad(self.bytes, &format!("{expected} expected at byte {}", self.position)))
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.position).copied()
+        self.bytes.get(self.position).copied()
+    }
+
+    /// What lies between two places, with a mark for each byte that is no text.
+    fn part(&self, from: usize, to: usize) -> Cow<'a, str> {
+        match self.text {
+            Some(text) => Cow::Borrowed(text.get(from..to).unwrap_or_default()),
+            None => String::from_utf8_lossy(self.bytes.get(from..to).unwrap_or_default()),
+        }
     }
 
     fn blanks(&mut self) {
@@ -179,7 +192,7 @@ impl<'a> Scanner<'a> {
                 _ => {
                     let start = scanner.position;
                     scanner.skip_value()?;
-                    Cow::Borrowed(scanner.text.get(start..scanner.position).unwrap_or_default())
+                    scanner.part(start, scanner.position)
                 }
             };
             fields.push((key, value));
@@ -215,12 +228,13 @@ impl<'a> Scanner<'a> {
         }
         self.position += 1;
         if !escaped {
-            return Ok(Cow::Borrowed(self.text.get(start + 1..self.position - 1).unwrap_or_default()));
+            return Ok(self.part(start + 1, self.position - 1));
         }
-        let quoted = self.text.get(start..self.position).unwrap_or_default();
-        match serde_json::from_str(quoted) {
-            Ok(text) => Ok(Cow::Owned(text)),
-            Err(_) => self.error("a text with proper escapes before"),
+        let quoted = self.bytes.get(start..self.position).unwrap_or_default();
+        let inner = self.bytes.get(start + 1..self.position - 1).unwrap_or_default();
+        match serde_json::from_slice(quoted).ok().or_else(|| unescape(inner)) {
+            Some(text) => Ok(Cow::Owned(text)),
+            None => self.error("a text with proper escapes before"),
         }
     }
 
@@ -229,7 +243,7 @@ impl<'a> Scanner<'a> {
         while self.peek().is_some_and(|byte| byte == b'-' || byte.is_ascii_digit()) {
             self.position += 1;
         }
-        match self.text.get(start..self.position).unwrap_or_default().parse() {
+        match self.part(start, self.position).parse() {
             Ok(number) => Ok(number),
             Err(_) => self.error("an integer of 32 bits before"),
         }

@@ -9,4 +9,5 @@ pub mod field;
 pub mod frame;
 pub mod header;
 mod json_header;
+mod lenient_text;
 pub mod registration;
