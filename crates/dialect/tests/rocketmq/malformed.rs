@@ -12,8 +12,11 @@ use crate::client::{ask, pull, send};
 #[test]
 fn bytes_that_are_no_frames_close_the_connection_with_a_reason() {
     let bench = Bench::new();
-    let cases: [(&[u8], &str); 7] = [
-        (b"GET / HTTP/1.1\r\n\r\n", "frame length"),
+    let cases: [(&[u8], &str); 10] = [
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "a gRPC client"),
+        (b"\x16\x03\x01\x02\0\x01\0\x01\xFC\x03\x03", "a TLS hello"),
+        (b"\x16\x04\x01\x02", "frame length"),
         (b"\xFF\xFF\xFF\xFF", "frame length"),
         (b"\x01\0\0\x01\0\0\0\0", "frame length"),
         (b"\0\0\0\x08\x02\0\0\x01abcd", "header form"),

@@ -121,6 +121,29 @@ pub struct Command<'a> {
 
 /// The length of the frame at the front of `input`, prefix included, or `None` while it is not all there.
 pub fn frame_len(input: &[u8]) -> Result<Option<usize>, DecodeError> {
+    whole_len(input).map_err(|error| match stranger(input) {
+        Some(name) => DecodeError::BadValue { what: "frame", found: name.to_owned() },
+        None => error,
+    })
+}
+
+/// Who speaks another protocol, by its first bytes. None of them begins a frame: as a length they are far too large.
+fn stranger(input: &[u8]) -> Option<&'static str> {
+    let (first, _) = input.split_first_chunk::<4>()?;
+    Some(match first {
+        [0x16, 3, ..] => "a TLS hello: this port does not speak TLS; switch it off at the client (tls.enable=false)",
+        b"PRI " => {
+            "the greeting of HTTP/2, as a gRPC client of RocketMQ 5 sends it: this port speaks the remoting protocol, as \
+             clients with a name server do"
+        }
+        b"GET " | b"PUT " | b"POST" | b"HEAD" | b"OPTI" | b"DELE" => {
+            "an HTTP request: pages, metrics and health are at console.port"
+        }
+        _ => return None,
+    })
+}
+
+fn whole_len(input: &[u8]) -> Result<Option<usize>, DecodeError> {
     if input.len() < PREFIX_SIZE {
         // The length alone already shows most garbage.
         if input.len() >= 4 {
