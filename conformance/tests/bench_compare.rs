@@ -43,7 +43,7 @@ fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() 
     let output = run(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
-    assert_eq!(report["schema"], "sluice-bench-comparison/1");
+    assert_eq!(report["schema"], "sluice-bench-comparison/2");
     let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 2);
     for peer in steps.iter().flat_map(|step| step["peers"].as_array().expect("peers")) {
@@ -51,11 +51,35 @@ fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() 
         assert_eq!((&round["success_percent"], &round["problems"]), (&Value::from(100.0), &Value::Array(Vec::new())));
         assert!(round["messages_per_second"].as_f64().expect("a rate") > 0.0);
         assert!(round["broker_resident_max_mib"].as_f64().expect("memory") > 1.0);
+        assert!(round["broker_own_max_mib"].as_f64().expect("memory") > 1.0);
+        // Unknown before Linux 6.5, and then for all brokers.
+        assert!(round["broker_page_cache_mib"].as_f64().is_none_or(|files| files > 0.1), "{round}");
+        assert!(peer["warm_up"]["speeds"].as_array().is_some_and(|slices| slices.len() > 3), "{}", peer["warm_up"]);
     }
     let page = std::fs::read_to_string(&html).expect("a page");
     assert!(page.contains("sync-send") && page.contains("<svg") && !page.contains("src="), "it needs nothing else");
     assert_eq!(std::fs::read_to_string(&csv).expect("lines").lines().count(), 1 + 2 * 2);
     assert!(is_tidy(&work));
+}
+
+#[test]
+fn each_broker_is_warmed_up_for_the_step_and_is_first_in_every_other_round() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let work = scratch.path().join("work");
+    std::fs::create_dir(&work).expect("directory");
+    let broker = Setup::serve(&scratch.path().join("data")).start();
+    let running = format!("rocketmq://{}", broker.name_server);
+    let mut command =
+        bench(&["compare", "consume-while-producing", "--with", &running, "--quick", "--rounds", "2"], &work);
+    let output = run(&mut command);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let steps = |line: &&str| line.contains("consume-while-producing");
+    let who = |line: &str| if line.contains("running") { "running" } else { "sluice" };
+    let (warm_ups, rounds): (Vec<&str>, Vec<&str>) =
+        told.lines().filter(steps).partition(|line| line.starts_with("warming up"));
+    assert_eq!(warm_ups.into_iter().map(who).collect::<Vec<_>>(), ["sluice", "running"], "{told}");
+    assert_eq!(rounds.into_iter().map(who).collect::<Vec<_>>(), ["sluice", "running", "running", "sluice"], "{told}");
 }
 
 #[test]

@@ -23,6 +23,11 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.origin.elapsed()
+    }
 }
 
 /// Milliseconds since 1970.

@@ -1,9 +1,10 @@
-//! Takes several brokers through the steps of scenarios in turn: A B A B, so that what others do to the machine hits all alike.
+//! Takes several brokers through the steps of scenarios in turn, each of them first as often as last: A B, B A. So what others do to
+//! the machine hits all alike, and none always finds it as the other left it.
 
 use std::thread;
 use std::time::Duration;
 
-use crate::comparison::{Comparison, ScenarioResult, StepResult};
+use crate::comparison::{Comparison, PeerRounds, ScenarioResult, StepResult};
 use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::measured::Measured;
@@ -14,6 +15,7 @@ use crate::report::LimitReport;
 use crate::run_limit;
 use crate::scenario::{BrokerNeeds, Scale, Scenario, Step};
 use crate::stage::Stage;
+use crate::start_up::WarmUp;
 
 /// What shall be compared.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct CompareOptions {
 pub trait CompareSink: ProgressSink {
     /// Brokers are being started.
     fn starting(&self, peer: &Peer);
+    /// A broker is given the load of a step until it gets no faster with it.
+    fn warming_up(&self, what: &str);
     /// One round of one step begins: the `done`th of `all`.
     fn round(&self, what: &str, done: usize, all: usize);
 }
@@ -52,7 +56,7 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
     let limit = measure_limit(&options.setup)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
-    let mut run = Run { options, sink, done: 0, all, stages: Vec::new(), needs: None, commands: Vec::new() };
+    let mut run = Run { options, sink, done: 0, all, steps: 0, stages: Vec::new(), needs: None, commands: Vec::new() };
     let results = run.scenarios()?;
     let Run { commands, .. } = run;
     Ok(Comparison::new(options, machine, limit, commands, results))
@@ -96,6 +100,8 @@ struct Run<'a> {
     sink: &'a dyn CompareSink,
     done: usize,
     all: usize,
+    /// Steps that were begun.
+    steps: usize,
     /// One for each broker, all of the same needs.
     stages: Vec<(Cluster, Stage)>,
     needs: Option<BrokerNeeds>,
@@ -130,7 +136,7 @@ impl Run<'_> {
             self.prepare(needs)?;
             let rounds = self.step(scenario, step, has_given_up)?;
             if let Some(limit_ms) = step.gives_up_above_ms {
-                for (gave_up, rounds) in has_given_up.iter_mut().zip(&rounds) {
+                for (gave_up, (_, rounds)) in has_given_up.iter_mut().zip(&rounds) {
                     *gave_up |= !rounds.iter().any(|round| is_within(round, limit_ms));
                 }
             }
@@ -149,8 +155,8 @@ impl Run<'_> {
             self.sink.starting(peer);
             let cluster = peer.start(needs, &self.options.setup)?;
             self.commands.extend(cluster.commands());
-            let stage = Stage::new(cluster.target()?, cluster.broker_pids());
-            stage.start_up(self.options.scale.start_up(), self.sink)?;
+            let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
+            stage.start_up(self.options.scale.start_up().for_groups(needs.groups), self.sink)?;
             self.stages.push((cluster, stage));
         }
         self.needs = Some(needs);
@@ -158,37 +164,70 @@ impl Run<'_> {
     }
 
     /// All rounds of a step, by broker.
-    fn step(
-        &mut self,
-        scenario: &Scenario,
-        step: &Step,
-        has_given_up: &[bool],
-    ) -> Result<Vec<Vec<Measured>>, BenchError> {
-        let mut rounds = vec![Vec::new(); self.stages.len()];
+    fn step(&mut self, scenario: &Scenario, step: &Step, has_given_up: &[bool]) -> Result<Vec<PeerRounds>, BenchError> {
+        let mut rounds = vec![PeerRounds::default(); self.stages.len()];
+        for at in turns(self.stages.len(), self.steps) {
+            if has_given_up.get(at) != Some(&true) && !self.sink.stop_requested() {
+                let warm_up = self.warm_up(scenario, step, at)?;
+                rounds.get_mut(at).into_iter().for_each(|(of_peer, _)| *of_peer = warm_up.clone());
+            }
+        }
         for round in 0..self.options.rounds {
-            for (at, (cluster, stage)) in self.stages.iter_mut().enumerate() {
+            for at in turns(self.stages.len(), self.steps + round) {
                 self.done += 1;
                 if has_given_up.get(at) == Some(&true) || self.sink.stop_requested() {
                     continue;
                 }
-                let what = format!("{}, {}, {}", scenario.name, step.label, cluster.peer);
-                let number = if self.options.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
-                self.sink.round(&(what + &number), self.done, self.all);
-                rustix::fs::sync();
-                thread::sleep(REST);
-                let measured = stage.perform(scenario.name, step, self.sink);
-                if !cluster.is_running() {
-                    return Err(BenchError::Died { name: cluster.peer.to_string() });
-                }
-                let measured = measured?;
-                rounds.get_mut(at).into_iter().for_each(|of_peer| of_peer.push(measured.clone()));
+                let measured = self.round(scenario, step, (at, round))?;
+                rounds.get_mut(at).into_iter().for_each(|(_, of_peer)| of_peer.push(measured.clone()));
             }
         }
+        self.steps += 1;
         Ok(rounds)
     }
+
+    /// The load of the step on the broker at that place, until it gets no faster.
+    fn warm_up(&mut self, scenario: &Scenario, step: &Step, at: usize) -> Result<WarmUp, BenchError> {
+        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(WarmUp::default()) };
+        self.sink.warming_up(&format!("{}, {}, {}", scenario.name, step.label, cluster.peer));
+        let warm_up = stage.warm_up(scenario.name, step, self.options.scale.start_up(), self.sink);
+        cluster.check_running()?;
+        warm_up
+    }
+
+    fn round(&mut self, scenario: &Scenario, step: &Step, (at, round): (usize, usize)) -> Result<Measured, BenchError> {
+        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(Measured::default()) };
+        let what = format!("{}, {}, {}", scenario.name, step.label, cluster.peer);
+        let number = if self.options.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
+        self.sink.round(&(what + &number), self.done, self.all);
+        rustix::fs::sync();
+        thread::sleep(REST);
+        let measured = stage.perform(scenario.name, step, self.sink);
+        cluster.check_running()?;
+        measured
+    }
+}
+
+/// The places of `count` brokers in the order in which they take the turn with this number: forwards, then backwards.
+fn turns(count: usize, turn: usize) -> Vec<usize> {
+    if turn.is_multiple_of(2) { (0..count).collect() } else { (0..count).rev().collect() }
 }
 
 fn is_within(measured: &Measured, limit_ms: f64) -> bool {
     let pace_is_held = measured.problems.is_empty();
     pace_is_held && measured.latency_ms.as_ref().is_some_and(|latency| latency.p99 <= limit_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_broker_is_first_as_often_as_last() {
+        let order: Vec<_> = (0..4).map(|round| turns(2, round)).collect();
+        assert_eq!(order, [[0, 1], [1, 0], [0, 1], [1, 0]]);
+        // With three rounds a step, whoever is first in two of them is last in two of the next step's.
+        let first_of = |step: usize| (0..3).filter(|round| turns(2, step + round)[0] == 0).count();
+        assert_eq!((first_of(0), first_of(1)), (2, 1));
+    }
 }

@@ -1,7 +1,5 @@
 //! What a comparison found: a value that JSON, CSV, the table and the page are made of.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use crate::clock::wall_ms;
@@ -9,12 +7,17 @@ use crate::compare::CompareOptions;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peer::Peer;
+use crate::ratio::Ratio;
 use crate::report::{LimitReport, to_json};
 use crate::scenario::{BrokerNeeds, FieldFigures, Scale, Step};
+use crate::start_up::WarmUp;
 
 /// Version of the JSON: it changes whenever a field changes its meaning or goes. What each field means stands in
 /// `docs/benchmarks.md`.
-pub const SCHEMA: &str = "sluice-bench-comparison/1";
+pub const SCHEMA: &str = "sluice-bench-comparison/2";
+
+/// A round is clearly faster than another if it is above it by more than this.
+const RISE: f64 = 1.05;
 
 /// Everything a comparison found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,45 +79,15 @@ pub struct StepResult {
 pub struct PeerResult {
     /// Which.
     pub peer: Peer,
+    /// What went before the rounds.
+    pub warm_up: WarmUp,
     /// Round by round; none if it was not taken through this step.
     pub rounds: Vec<Measured>,
     /// The first broker's rate over this one's, round by round; nothing for the first itself.
     pub ratio: Option<Ratio>,
     /// This one's 99th percentile over the first broker's, round by round; nothing for the first itself and where latencies are
-    /// not measured.
+    /// not measured. Whoever answered nothing takes for ever.
     pub p99_ratio: Option<Ratio>,
-}
-
-/// Ratios of rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The least.
-    pub min: f64,
-    /// The middle one.
-    pub median: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Ratio {
-    /// Of several; `None` of none.
-    pub fn of(ratios: &[f64]) -> Option<Self> {
-        let mut sorted = ratios.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) {
-            f64::midpoint(*sorted.get(middle.checked_sub(1)?)?, *sorted.get(middle)?)
-        } else {
-            *sorted.get(middle)?
-        };
-        Some(Self { min: *sorted.first()?, median, max: *sorted.last()? })
-    }
-}
-
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.min, self.max)
-    }
 }
 
 impl PeerResult {
@@ -135,22 +108,30 @@ impl PeerResult {
         }
         problems
     }
+
+    /// Whether each round was clearly faster than the one before it, which a broker that was warm is not.
+    pub fn is_rising(&self) -> bool {
+        let mut pairs = self.rounds.windows(2).filter_map(|pair| Some((pair.first()?, pair.get(1)?)));
+        let is_faster = |(one, next): (&Measured, &Measured)| next.messages_per_second > one.messages_per_second * RISE;
+        self.rounds.len() > 2 && pairs.all(is_faster)
+    }
 }
 
+/// Of a step that was taken: what each broker's rounds were, after which warm-up.
+pub(crate) type PeerRounds = (WarmUp, Vec<Measured>);
+
 impl StepResult {
-    pub(crate) fn new(step: &Step, peers: &[Peer], rounds: Vec<Vec<Measured>>) -> Self {
-        let first = rounds.first().cloned().unwrap_or_default();
-        let result = |(at, (peer, rounds)): (usize, (&Peer, Vec<Measured>))| {
-            let ratio_of = |figures: fn(&Measured, &Measured) -> Option<(f64, f64)>| {
-                let figures = first.iter().zip(&rounds).filter_map(|(first, other)| figures(first, other));
+    pub(crate) fn new(step: &Step, peers: &[Peer], rounds: Vec<PeerRounds>) -> Self {
+        let first: Vec<Measured> = rounds.first().map(|(_, rounds)| rounds.clone()).unwrap_or_default();
+        let result = |(at, (peer, (warm_up, rounds))): (usize, (&Peer, PeerRounds))| {
+            let ratio_of = |ratio: fn(&Measured, &Measured) -> Option<f64>| {
                 let ratios: Vec<f64> =
-                    figures.filter(|&(_, below)| below > 0.0).map(|(above, below)| above / below).collect();
+                    first.iter().zip(&rounds).filter_map(|(first, other)| ratio(first, other)).collect();
                 Ratio::of(&ratios).filter(|_| at > 0)
             };
-            let ratio = ratio_of(|first, other| Some((first.messages_per_second, other.messages_per_second)));
-            let p99_ratio =
-                ratio_of(|first, other| Some((other.latency_ms.as_ref()?.p99, first.latency_ms.as_ref()?.p99)));
-            PeerResult { peer: peer.clone(), rounds, ratio, p99_ratio }
+            let ratio = ratio_of(|first, other| Some(first.messages_per_second / other.messages_per_second));
+            let p99_ratio = ratio_of(|first, other| Some(other.p99_ms()? / first.p99_ms()?));
+            PeerResult { peer: peer.clone(), warm_up, rounds, ratio, p99_ratio }
         };
         Self {
             label: step.label.clone(),
@@ -209,6 +190,8 @@ impl Comparison {
             "p99_9_ms",
             "max_ms",
             "broker_cpu_seconds_per_million",
+            "broker_own_max_mib",
+            "broker_page_cache_mib",
             "broker_resident_max_mib",
             "broker_written_mib",
             "generator_percent",
@@ -235,6 +218,8 @@ impl Comparison {
                         &number(latency.map(|latency| latency.p99_9)),
                         &number(latency.map(|latency| latency.max)),
                         &number(measured.broker_cpu_seconds_per_million),
+                        &number(measured.broker_own_max_mib),
+                        &number(measured.broker_page_cache_mib),
                         &number(measured.broker_resident_max_mib),
                         &number(measured.broker_written_mib),
                         &measured.generator_percent.to_string(),
@@ -251,12 +236,44 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::LatencySummary;
+    use crate::scenario::{Load, Step};
+
+    fn round(rate: f64) -> Measured {
+        let p99 = 1000.0 / rate;
+        let latency = LatencySummary { count: 1, min: p99, mean: p99, p50: p99, p90: p99, p99, p99_9: p99, max: p99 };
+        Measured {
+            messages: rate as u64,
+            messages_per_second: rate,
+            latency_ms: (rate > 0.0).then_some(latency),
+            ..Measured::default()
+        }
+    }
+
+    fn results(first: &[f64], other: &[f64]) -> StepResult {
+        let step = Step::new("a step", Load::Send(crate::options::SendOptions::default()));
+        let peers: Vec<Peer> = ["sluice", "rocketmq"].map(|name| name.parse().expect("a broker")).into();
+        let rounds = [first, other].map(|rates| (WarmUp::default(), rates.iter().map(|&rate| round(rate)).collect()));
+        StepResult::new(&step, &peers, rounds.into())
+    }
 
     #[test]
-    fn a_ratio_is_that_of_the_middle() {
-        assert_eq!(Ratio::of(&[]), None);
-        assert_eq!(Ratio::of(&[2.0]), Some(Ratio { min: 2.0, median: 2.0, max: 2.0 }));
-        assert_eq!(Ratio::of(&[3.0, 1.0, 2.0]), Some(Ratio { min: 1.0, median: 2.0, max: 3.0 }));
-        assert_eq!(Ratio::of(&[4.0, 1.0, 2.0, 3.0]), Some(Ratio { min: 1.0, median: 2.5, max: 4.0 }));
+    fn a_round_in_which_a_broker_did_nothing_is_not_left_out() {
+        let other = results(&[100.0, 100.0, 100.0], &[50.0, 0.0, 0.0]).peers.remove(1);
+        let ratio = other.ratio.expect("a ratio");
+        assert_eq!((ratio.min, ratio.median, ratio.max), (2.0, f64::INFINITY, f64::INFINITY));
+        let slower = other.p99_ratio.expect("a ratio");
+        assert_eq!((slower.min, slower.median), (2.0, f64::INFINITY));
+        let first_stood = results(&[0.0, 100.0], &[50.0, 50.0]).peers.remove(1);
+        assert_eq!(first_stood.ratio.map(|ratio| (ratio.min, ratio.max)), Some((0.0, 2.0)));
+        assert_eq!(first_stood.p99_ratio.map(|ratio| ratio.min), Some(0.0));
+        assert_eq!(results(&[0.0], &[0.0]).peers.remove(1).ratio, None);
+    }
+
+    #[test]
+    fn rounds_that_rise_one_after_the_other_are_told_from_rounds_that_wander() {
+        let is_rising = |rates: &[f64]| results(rates, &[]).peers.remove(0).is_rising();
+        assert!(is_rising(&[100.0, 120.0, 150.0]));
+        assert!(!is_rising(&[100.0, 120.0, 118.0]) && !is_rising(&[100.0, 102.0, 104.0]) && !is_rising(&[1.0, 2.0]));
     }
 }

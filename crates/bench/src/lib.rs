@@ -27,6 +27,8 @@ mod control;
 mod cpus;
 mod driver;
 mod error;
+#[cfg(test)]
+mod example;
 mod latency;
 mod link;
 mod live;
@@ -35,12 +37,15 @@ mod markdown;
 mod measured;
 mod options;
 mod page;
+mod page_cache;
 mod pauses;
 mod peer;
 mod process;
 mod progress;
 mod pull_lane;
 mod puller;
+mod ratio;
+mod remarks;
 mod reply;
 mod report;
 mod route;
@@ -66,7 +71,7 @@ mod unique_key;
 mod window;
 
 pub use compare::{CompareOptions, CompareSink, compare};
-pub use comparison::{Comparison, PeerResult, Ratio, ScenarioResult, StepResult};
+pub use comparison::{Comparison, PeerResult, ScenarioResult, StepResult};
 pub use cpus::leave as leave_processors;
 pub use driver::{Driver, Held, driver_of};
 pub use error::BenchError;
@@ -79,6 +84,7 @@ pub use page::page;
 pub use peer::{Cluster, Peer, PeerKind, PeerSetup};
 pub use process::BrokerUsage;
 pub use progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
+pub use ratio::Ratio;
 pub use report::{
     ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, Report, SendReport, SendTotals,
 };
@@ -91,4 +97,5 @@ pub use scenario::{
     ALL as SCENARIOS, BrokerNeeds, FieldFigures, Flush, Load, Scale, Scenario, Step, find as find_scenario,
 };
 pub use stage::Stage;
+pub use start_up::{StartUp, WarmUp};
 pub use target::Target;

@@ -15,7 +15,7 @@ const DRIFT_PERCENT: f64 = 15.0;
 const MILLION: f64 = 1e6;
 
 /// Figures of one round.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
     /// Messages that went well.
     pub messages: u64,
@@ -33,8 +33,12 @@ pub struct Measured {
     pub latency_ms: Option<LatencySummary>,
     /// CPU the broker's processes used for a million messages.
     pub broker_cpu_seconds_per_million: Option<f64>,
-    /// Most memory the broker's processes ever had resident.
+    /// Most memory the broker's processes ever had resident, pages of files that they have mapped among it.
     pub broker_resident_max_mib: Option<f64>,
+    /// Most memory of their own that they had, as seen once a second: no page of a file.
+    pub broker_own_max_mib: Option<f64>,
+    /// What of their files was in the page cache at the end, mapped or not.
+    pub broker_page_cache_mib: Option<f64>,
     /// What they wrote to disks.
     pub broker_written_mib: Option<f64>,
     /// How busy the generator's threads were, 100 being all the time.
@@ -74,6 +78,7 @@ impl Measured {
             problems,
             ..Self::used(report.observed, &report.generator, totals.ok)
         }
+        .judged()
     }
 
     /// Of opening connections: each counts as a message.
@@ -107,6 +112,7 @@ impl Measured {
             problems,
             ..Self::used(report.observed, &report.generator, totals.messages)
         }
+        .judged()
     }
 
     /// The one of the middle rate of several of the same; what went wrong in any of them is told.
@@ -148,6 +154,21 @@ impl Measured {
             problems,
             ..Self::used(report.consume.observed, busiest, totals.messages)
         }
+        .judged()
+    }
+
+    /// Its 99th percentile: for ever if nothing was answered at all, nothing where latencies are not measured.
+    pub(crate) fn p99_ms(&self) -> Option<f64> {
+        let nothing_came = (self.messages == 0).then_some(f64::INFINITY);
+        self.latency_ms.as_ref().map(|latency| latency.p99).or(nothing_came)
+    }
+
+    /// A round in which nothing went well has a rate of 0, and says so.
+    fn judged(mut self) -> Self {
+        if self.messages == 0 {
+            self.problems.push("no message went well in a round".to_owned());
+        }
+        self
     }
 
     fn used(observed: Observed, generator: &GeneratorUsage, messages: u64) -> Self {
@@ -164,6 +185,8 @@ impl Measured {
                 .filter(|_| messages > 0)
                 .map(|broker| broker.cpu_seconds * MILLION / messages as f64),
             broker_resident_max_mib: broker.map(|broker| broker.resident_max_mib),
+            broker_own_max_mib: broker.map(|broker| broker.own_max_mib),
+            broker_page_cache_mib: broker.and_then(|broker| broker.page_cache_mib),
             broker_written_mib: broker.and_then(|broker| broker.written_mib),
             generator_percent: generator.busy_percent,
             drift_percent: drift_percent(&observed.series),

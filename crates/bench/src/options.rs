@@ -100,6 +100,8 @@ pub struct SendOptions {
     pub answer_timeout_seconds: f64,
     /// Processes whose memory and CPU are recorded.
     pub broker_pids: Vec<u32>,
+    /// Where they keep their files: what of them is in the page cache is recorded.
+    pub broker_data: Vec<PathBuf>,
 }
 
 /// A measurement of the machine itself.
@@ -176,6 +178,7 @@ impl Default for SendOptions {
             one_way: false,
             answer_timeout_seconds: 10.0,
             broker_pids: Vec::new(),
+            broker_data: Vec::new(),
         }
     }
 }
@@ -226,6 +229,8 @@ pub struct ConsumeOptions {
     pub form: HeaderForm,
     /// Processes whose memory and CPU are recorded.
     pub broker_pids: Vec<u32>,
+    /// Where they keep their files: what of them is in the page cache is recorded.
+    pub broker_data: Vec<PathBuf>,
 }
 
 impl Default for ConsumeOptions {
@@ -252,6 +257,7 @@ impl Default for ConsumeOptions {
             suspend_ms: 15_000,
             form: HeaderForm::Binary,
             broker_pids: Vec::new(),
+            broker_data: Vec::new(),
         }
     }
 }

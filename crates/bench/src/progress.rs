@@ -30,6 +30,8 @@ pub struct Second {
     pub broker_cpu_percent: Option<f64>,
     /// Resident memory of the broker.
     pub broker_resident_mib: Option<f64>,
+    /// What of it is its own: no page of a file.
+    pub broker_own_mib: Option<f64>,
 }
 
 impl Second {
@@ -47,8 +49,8 @@ impl Second {
         if self.refused > 0 {
             line.push_str(&format!("  refused {}", self.refused));
         }
-        if let (Some(cpu), Some(resident)) = (self.broker_cpu_percent, self.broker_resident_mib) {
-            line.push_str(&format!("  broker {cpu:.0} % CPU, {resident:.0} MiB"));
+        if let (Some(cpu), Some(own)) = (self.broker_cpu_percent, self.broker_own_mib) {
+            line.push_str(&format!("  broker {cpu:.0} % CPU, {own:.0} MiB of its own"));
         }
         if self.warm_up {
             line.push_str("  (warm-up)");

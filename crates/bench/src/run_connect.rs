@@ -72,7 +72,8 @@ fn open_all(
             move || opener.run(share)
         })
         .collect();
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &options.broker_pids, measure_from_ns: 0 };
+    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns: 0 };
     let Watched { parts, observed } = supervisor.watch(workers);
     sink.end();
     let (mut tally, mut held) = (SendTally::new(), Held::default());

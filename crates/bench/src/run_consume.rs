@@ -40,7 +40,8 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
     let threads = pullers.len();
     let workers = pullers.into_iter().map(|puller| move || puller.run()).collect();
     let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &options.broker_pids, measure_from_ns };
+    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

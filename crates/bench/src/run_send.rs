@@ -36,7 +36,8 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     let clock = Clock::start();
     let senders = senders(&options, clock, &live, lanes_by_thread, None);
     let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &options.broker_pids, measure_from_ns };
+    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

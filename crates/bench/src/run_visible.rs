@@ -94,7 +94,8 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     }
     let send_threads = workers.len() - pull_threads;
     let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids: &send.broker_pids, measure_from_ns };
+    let (broker_pids, broker_data) = (&*send.broker_pids, &*send.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
     let watched = supervisor.watch(workers);
     sink.end();
 

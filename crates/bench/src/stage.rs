@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
 
+use crate::clock::Clock;
 use crate::driver::{Held, driver_of};
 use crate::error::BenchError;
 use crate::measured::Measured;
 use crate::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::progress::ProgressSink;
 use crate::scenario::{Load, Step};
-use crate::start_up::StartUp;
+use crate::start_up::{StartUp, WarmUp};
 use crate::target::Target;
 
 /// Idle connections being opened at any moment.
@@ -27,6 +29,7 @@ const PASSES_MAX: usize = 100;
 pub struct Stage {
     target: Target,
     broker_pids: Vec<u32>,
+    broker_data: Vec<PathBuf>,
     /// Topics that have their backlog, and how many messages the broker took of it.
     filled: HashMap<String, u64>,
 }
@@ -34,15 +37,20 @@ pub struct Stage {
 impl Stage {
     /// What listens at `target`; of `broker_pids` memory and CPU are recorded.
     pub fn new(target: Target, broker_pids: Vec<u32>) -> Self {
-        Self { target, broker_pids, filled: HashMap::new() }
+        Self { target, broker_pids, broker_data: Vec::new(), filled: HashMap::new() }
     }
 
-    /// Load that nobody measures, until the broker is as fast as it gets: sends, then reads of what was sent.
+    /// The same; what of the files in `data` is in the page cache is recorded too.
+    pub fn with_data(self, data: Vec<PathBuf>) -> Self {
+        Self { broker_data: data, ..self }
+    }
+
+    /// Load that nobody measures, until a broker that was just started is as fast as it gets: sends, then reads of what was sent.
     pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
         let (driver, seconds) = (driver_of(&self.target), Some(start_up.slice.as_secs_f64()));
         let load = SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds, ..SendOptions::default() };
-        let mut rates = Vec::new();
-        while start_up.goes_on(&rates) && !sink.stop_requested() {
+        let (clock, mut rates) = (Clock::start(), Vec::new());
+        while start_up.goes_on(&rates, clock.elapsed()) && !sink.stop_requested() {
             let report = driver.send(self.aimed(&load, START_UP_TOPIC), sink)?;
             rates.push(report.totals.messages_per_second);
         }
@@ -55,22 +63,56 @@ impl Stage {
         driver.consume(self.reading(&read, START_UP_TOPIC), sink).map(drop)
     }
 
+    /// The load of `step` itself, a slice at a time, until the broker gets no faster with it: one that is warm for sends over a few
+    /// connections is not yet warm for reads, or for a cluster.
+    pub fn warm_up(
+        &mut self,
+        scenario: &str,
+        step: &Step,
+        start_up: StartUp,
+        sink: &dyn ProgressSink,
+    ) -> Result<WarmUp, BenchError> {
+        let _held = self.set_up(scenario, step, sink)?;
+        let start_up = start_up.for_groups(step.needs.groups);
+        let slice = step.load.for_seconds(start_up.slice.as_secs_f64());
+        let (clock, mut speeds) = (Clock::start(), Vec::new());
+        while start_up.goes_on(&speeds, clock.elapsed()) && !sink.stop_requested() {
+            let measured = self.put(scenario, step, &slice, sink)?;
+            speeds.push(speed_of(&measured, slice.pace()));
+        }
+        Ok(WarmUp::of(speeds))
+    }
+
     /// One round of `step` of the scenario named `scenario`.
     pub fn perform(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Measured, BenchError> {
-        let driver = driver_of(&self.target);
-        let topic = topic_of(scenario, &step.label);
-        if let Some(fill) = &step.beside {
+        let _held = self.set_up(scenario, step, sink)?;
+        self.put(scenario, step, &step.load, sink)
+    }
+
+    /// What is there before the load: a backlog beside it, the one it reads, connections that say nothing.
+    fn set_up(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Held, BenchError> {
+        let backlogs = [step.beside.as_ref(), step.load.backlog()];
+        for fill in backlogs.into_iter().flatten() {
             self.fill(scenario, fill, sink)?;
         }
-        let _held = match step.held_connections {
-            0 => Held::default(),
-            connections => {
-                let idle =
-                    SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
-                driver.hold(&self.aimed(&idle, &topic_of(scenario, "idle")))?
-            }
-        };
-        match &step.load {
+        if step.held_connections == 0 {
+            return Ok(Held::default());
+        }
+        let connections = step.held_connections;
+        let idle = SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
+        driver_of(&self.target).hold(&self.aimed(&idle, &topic_of(scenario, "idle")))
+    }
+
+    /// That load, once.
+    fn put(
+        &mut self,
+        scenario: &str,
+        step: &Step,
+        load: &Load,
+        sink: &dyn ProgressSink,
+    ) -> Result<Measured, BenchError> {
+        let (driver, topic) = (driver_of(&self.target), topic_of(scenario, &step.label));
+        match load {
             Load::Send(send) => driver.send(self.aimed(send, &topic), sink).map(Measured::of_send),
             Load::Connect(send) => driver.connect(self.aimed(send, &topic), sink).map(Measured::of_connect),
             Load::Consume { fill, read, seconds } => {
@@ -106,15 +148,15 @@ impl Stage {
     }
 
     fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {
-        let Self { target, broker_pids, .. } = self;
-        let (target, topic, broker_pids) = (target.clone(), topic.to_owned(), broker_pids.clone());
-        SendOptions { target, topic, broker_pids, ..send.clone() }
+        let (target, topic) = (self.target.clone(), topic.to_owned());
+        let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
+        SendOptions { target, topic, broker_pids, broker_data, ..send.clone() }
     }
 
     fn reading(&self, read: &ConsumeOptions, topic: &str) -> ConsumeOptions {
-        let Self { target, broker_pids, .. } = self;
-        let (target, topic, broker_pids) = (target.clone(), topic.to_owned(), broker_pids.clone());
-        ConsumeOptions { target, topic, broker_pids, ..read.clone() }
+        let (target, topic) = (self.target.clone(), topic.to_owned());
+        let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
+        ConsumeOptions { target, topic, broker_pids, broker_data, ..read.clone() }
     }
 }
 
@@ -126,9 +168,29 @@ fn is_read_again(passes: &[Measured], seconds: f64) -> bool {
         && passes.iter().all(|pass| pass.problems.is_empty())
 }
 
+/// How fast the broker was. At a pace the rate is that of the pace: there it is told by how little of its processors a message takes.
+fn speed_of(measured: &Measured, pace: u64) -> f64 {
+    let cpu_seconds = measured.broker_cpu_seconds_per_million.filter(|seconds| pace > 0 && *seconds > 0.0);
+    cpu_seconds.map_or(measured.messages_per_second, |seconds| 1e6 / seconds)
+}
+
 /// A topic of its own for each purpose, so that no step finds another's messages.
 fn topic_of(scenario: &str, purpose: &str) -> String {
     let mut hasher = DefaultHasher::new();
     purpose.hash(&mut hasher);
     format!("bench-{scenario}-{:08x}", hasher.finish() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_a_pace_a_broker_is_the_faster_the_less_of_its_processors_it_needs() {
+        let round =
+            Measured { messages_per_second: 500.0, broker_cpu_seconds_per_million: Some(20.0), ..Measured::default() };
+        assert_eq!((speed_of(&round, 500), speed_of(&round, 0)), (50_000.0, 500.0));
+        let unknown = Measured { broker_cpu_seconds_per_million: None, ..round };
+        assert_eq!(speed_of(&unknown, 500), 500.0);
+    }
 }

@@ -1,5 +1,6 @@
 //! Runs the threads of a load and watches them: a line a second, the broker's process, the wish to stop.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Supervisor<'a> {
     pub sink: &'a dyn ProgressSink,
     /// The broker's processes.
     pub broker_pids: &'a [u32],
+    /// Where they keep their files.
+    pub broker_data: &'a [PathBuf],
     /// When the warm-up ends.
     pub measure_from_ns: u64,
 }
@@ -82,7 +85,9 @@ impl Supervisor<'_> {
             series.extend(ticker.tick(self.clock.now_ns(), true));
             let last = ProcessSample::take_all(self.broker_pids);
             let broker = first.zip(last).zip(self.broker_pids.first());
-            let broker = broker.map(|((first, last), &pid)| BrokerUsage::between(pid, &first, &last));
+            let broker = broker.map(|((first, last), &pid)| {
+                BrokerUsage::between(pid, &first, &last, ticker.own_max_mib, self.broker_data)
+            });
             // A thread that panicked has nothing to tell; the panic itself was printed.
             let parts = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
             is_over.store(true, Relaxed);
@@ -115,12 +120,13 @@ struct Ticker<'a> {
     begin_ns: u64,
     messages: u64,
     broker: Option<ProcessSample>,
+    own_max_mib: f64,
 }
 
 impl<'a> Ticker<'a> {
     fn new(supervisor: &'a Supervisor<'a>, pause_max_ns: &'a AtomicU64) -> Self {
         let broker = ProcessSample::take_all(supervisor.broker_pids);
-        Self { supervisor, pause_max_ns, begin_ns: supervisor.clock.now_ns(), messages: 0, broker }
+        Self { supervisor, pause_max_ns, begin_ns: supervisor.clock.now_ns(), messages: 0, broker, own_max_mib: 0.0 }
     }
 
     /// The second that has ended by now. The last one may be short; a sliver is left out.
@@ -144,7 +150,10 @@ impl<'a> Ticker<'a> {
             machine_pause_max_ms: ns_to_ms(self.pause_max_ns.swap(0, Relaxed)),
             broker_cpu_percent: cpu,
             broker_resident_mib: broker.map(|broker| broker.resident_mib),
+            broker_own_mib: broker.map(|broker| broker.own_mib),
         };
+        let own_mib = second.broker_own_mib.filter(|_| !second.warm_up);
+        self.own_max_mib = self.own_max_mib.max(own_mib.unwrap_or(0.0));
         self.messages += taken.messages;
         self.begin_ns = now_ns;
         self.broker = broker;

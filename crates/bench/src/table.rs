@@ -120,8 +120,12 @@ fn end(mut table: Table, generator: &GeneratorUsage, observed: &Observed, faults
     }
     if let Some(broker) = &observed.broker {
         row(&mut table, "broker CPU", format!("{:.2} s", broker.cpu_seconds));
-        let memory = format!("{} MiB (max {})", grouped(broker.resident_mib), grouped(broker.resident_max_mib));
-        row(&mut table, "broker memory", memory);
+        row(&mut table, "broker memory of its own", format!("{} MiB", grouped(broker.own_max_mib)));
+        if let Some(cached) = broker.page_cache_mib {
+            row(&mut table, "its files in the page cache", format!("{} MiB", grouped(cached)));
+        }
+        let resident = format!("{} MiB (max {})", grouped(broker.resident_mib), grouped(broker.resident_max_mib));
+        row(&mut table, "broker resident, mapped files too", resident);
         if let Some(written) = broker.written_mib {
             row(&mut table, "broker wrote to disk", format!("{} MiB", grouped(written)));
         }

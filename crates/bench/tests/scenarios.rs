@@ -5,8 +5,9 @@
 mod fake_broker;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use bench::{Load, Measured, Quiet, SCENARIOS, Scale, Scenario, Stage, Step};
+use bench::{Load, Measured, Quiet, SCENARIOS, Scale, Scenario, Stage, StartUp, Step, WarmUp, find_scenario};
 use fake_broker::{FakeBroker, Fate, Manners};
 
 /// A step made short, for a broker that is a thread of this test.
@@ -14,6 +15,8 @@ fn shortened(mut step: Step) -> Step {
     let shorten = |send: &mut bench::SendOptions| {
         (send.seconds, send.warm_up_seconds, send.answer_timeout_seconds) = (Some(0.2), 0.0, 0.3);
         (send.topics, send.window) = (send.topics.min(2), send.window.min(64));
+        // What a thread of a test keeps up beside all others.
+        send.pace = send.pace.min(1_000);
         send.message_sizes.iter_mut().for_each(|size| *size = (*size).min(4096));
     };
     match &mut step.load {
@@ -95,5 +98,42 @@ fn a_broker_that_delays_shows_it_in_the_time_from_when_a_message_was_due() {
         let measured = first_round(scenario, Manners { delay_ms: 60, ..keeping() });
         let latency = measured.latency_ms.expect("measured");
         assert!(latency.max >= 60.0 && latency.p50 >= 60.0, "{}: {latency:?}", scenario.name);
+    }
+}
+
+/// The warm-up of a scenario's first step, in slices of a fifth of a second.
+fn warm_up(scenario: &Scenario, broker: &FakeBroker) -> WarmUp {
+    let step = shortened(scenario.steps(Scale::Quick).into_iter().next().expect("a step"));
+    let start_up = StartUp { slice: Duration::from_millis(200), slices_max: 60 };
+    let mut stage = Stage::new(broker.name_server(), Vec::new());
+    stage.warm_up(scenario.name, &step, start_up, &Quiet).expect("runs")
+}
+
+#[test]
+fn a_broker_that_gets_faster_with_the_load_of_a_step_is_not_measured_before_it_is_warm() {
+    let scenario = find_scenario("sync-send").expect("a scenario");
+    let broker = FakeBroker::start(Manners { cold_sends: 100, cold_ms: 10, ..keeping() });
+    let warm_up = warm_up(scenario, &broker);
+    assert!(broker.seen.lock().expect("not poisoned").sends > 100, "{warm_up:?}");
+    let (first, last) = (warm_up.speeds.first().copied(), warm_up.speeds.last().copied());
+    assert!(last > first.map(|first| first * 2.0), "{warm_up:?}");
+}
+
+#[test]
+fn every_kind_of_load_is_put_on_a_broker_before_its_first_round() {
+    for name in ["sync-send", "connection-storm", "two-consumers", "consume-while-producing"] {
+        let broker = FakeBroker::start(keeping());
+        let warm_up = warm_up(find_scenario(name).expect("a scenario"), &broker);
+        assert!(warm_up.speeds.len() > 3 && warm_up.speeds.iter().all(|speed| *speed > 0.0), "{name}: {warm_up:?}");
+    }
+}
+
+#[test]
+fn a_round_in_which_nothing_went_well_is_a_problem() {
+    let refuses = Manners { fate: |_| Fate::Refused(2), ..keeping() };
+    for scenario in SCENARIOS.iter().filter(|scenario| is_sending(scenario)) {
+        let measured = first_round(scenario, refuses.clone());
+        assert_eq!(measured.messages_per_second, 0.0, "{}", scenario.name);
+        assert!(measured.problems.contains(&"no message went well in a round".to_owned()), "{}", scenario.name);
     }
 }

@@ -1,32 +1,43 @@
 //! The page: a comparison as one HTML file that needs nothing else, for light, dark and paper.
 
 mod chart;
+mod legend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::comparison::{Comparison, PeerResult, Ratio, ScenarioResult, StepResult};
+use crate::comparison::{Comparison, PeerResult, ScenarioResult, StepResult};
 use crate::error::BenchError;
 use crate::measured::Measured;
-use crate::peer::Peer;
 use crate::progress::Second;
+use crate::ratio::{Ratio, times};
+use crate::remarks::{remarks_of, sentence, title_of};
 use crate::report::Measure;
 use crate::table::grouped;
 
 use chart::{LINE_COLOURS, Line, over_time, short};
+use legend::legend;
 
 const STYLE: &str = include_str!("style.css");
 /// Steps of one second or less have no course to draw.
 const SECONDS_MIN: usize = 2;
-/// Pauses of the machine that are worth a word.
-const PAUSE_MS: f64 = 10.0;
+/// Columns of a scenario's table behind the name of the broker.
+const FIGURES: [&str; 11] = [
+    "Messages a second",
+    "Ratio",
+    "Success",
+    "p50, ms",
+    "p99, ms",
+    "p99.9, ms",
+    "max, ms",
+    "CPU s / M",
+    "Own memory, MiB",
+    "Files in memory, MiB",
+    "To disk, MiB",
+];
 
 /// The whole page.
 pub fn page(comparison: &Comparison) -> Result<String, BenchError> {
-    let scenarios = comparison
-        .scenarios
-        .iter()
-        .map(|scenario| section(comparison, scenario))
-        .collect::<Result<Vec<_>, BenchError>>()?;
+    let scenarios = comparison.scenarios.iter().map(section).collect::<Result<Vec<_>, BenchError>>()?;
     let title = format!("Sluice beside {}", others(comparison));
     let page = html! {
         (DOCTYPE)
@@ -41,6 +52,7 @@ pub fn page(comparison: &Comparison) -> Result<String, BenchError> {
                 header {
                     h1 { (title) }
                     (summary(comparison))
+                    (legend(comparison))
                     (machine(comparison))
                 }
                 main { @for scenario in &scenarios { (scenario) } }
@@ -56,28 +68,23 @@ fn others(comparison: &Comparison) -> String {
     if names.is_empty() { "nobody".to_owned() } else { names.join(" and ") }
 }
 
-fn title_of(peer: &Peer) -> String {
-    format!("{} {}", peer.kind.title(), peer.version)
-}
-
 /// One line for each scenario: how many times the rate, and how many times as long the slowest hundredth takes, at a glance.
 fn summary(comparison: &Comparison) -> Markup {
+    let columns = |title: &str| [format!("Ratio to {title}"), format!("p99 ratio to {title}")];
+    let others = || (1..).zip(comparison.peers.iter().skip(1)).map(|(at, peer)| (at, columns(peer.kind.title())));
     html! {
-        table.summary {
+        table.summary.stacks {
             thead { tr {
                 th { "Scenario" }
                 th { "Field note" }
-                @for peer in comparison.peers.iter().skip(1) {
-                    th.number { "times the rate of " (peer.kind.title()) }
-                    th.number { "its p99, times as long" }
-                }
+                @for (_, columns) in others() { @for column in &columns { th.number { (column) } } }
             } }
             tbody { @for scenario in &comparison.scenarios { tr {
-                td { a href={ "#" (scenario.name) } { (scenario.name) } }
-                td { (scenario.source) }
-                @for at in 1..comparison.peers.len() {
-                    td.number { (span_of_ratios(scenario, at, |peer| peer.ratio)) }
-                    td.number { (span_of_ratios(scenario, at, |peer| peer.p99_ratio)) }
+                th.name { a href={ "#" (scenario.name) } { (scenario.name) } }
+                td data-label="Field note" { (scenario.source) }
+                @for (at, [rate, p99]) in others() {
+                    td.number data-label=(rate) { (span_of_ratios(scenario, at, |peer| peer.ratio)) }
+                    td.number data-label=(p99) { (span_of_ratios(scenario, at, |peer| peer.p99_ratio)) }
                 }
             } } }
         }
@@ -85,14 +92,21 @@ fn summary(comparison: &Comparison) -> Markup {
 }
 
 /// The least and the largest of the steps' ratios.
-fn span_of_ratios(scenario: &ScenarioResult, at: usize, ratio: fn(&PeerResult) -> Option<Ratio>) -> String {
+fn span_of_ratios(scenario: &ScenarioResult, at: usize, ratio: fn(&PeerResult) -> Option<Ratio>) -> Markup {
     let medians: Vec<f64> =
         scenario.steps.iter().filter_map(|step| ratio(step.peers.get(at)?)).map(|ratio| ratio.median).collect();
+    let end = |ratio: f64| marked(Ratio { min: ratio, median: ratio, max: ratio }, if ratio < 1.0 { 2 } else { 1 });
     match Ratio::of(&medians) {
-        Some(span) if medians.len() > 1 => format!("{:.1} to {:.1}", span.min, span.max),
-        Some(only) => format!("{:.1}", only.median),
-        None => "\u{2013}".to_owned(),
+        Some(span) if medians.len() > 1 => html! { (end(span.min)) " to " (end(span.max)) },
+        Some(only) => end(only.median),
+        None => html! { "\u{2013}" },
     }
+}
+
+/// The middle ratio; one in which the first broker did less cannot be overlooked.
+fn marked(ratio: Ratio, places: usize) -> Markup {
+    let text = times(ratio.median, places);
+    html! { @if ratio.is_below_one() { span.slower { (text) } } @else { (text) } }
 }
 
 fn machine(comparison: &Comparison) -> Markup {
@@ -123,7 +137,7 @@ fn limit_of(measure: &Measure) -> String {
     }
 }
 
-fn section(comparison: &Comparison, scenario: &ScenarioResult) -> Result<Markup, BenchError> {
+fn section(scenario: &ScenarioResult) -> Result<Markup, BenchError> {
     let most = scenario
         .steps
         .iter()
@@ -135,25 +149,19 @@ fn section(comparison: &Comparison, scenario: &ScenarioResult) -> Result<Markup,
     Ok(html! {
         section id=(scenario.name) {
             h2 { (scenario.name) " " span.source { (scenario.source) } }
-            p { (scenario.sentence) "." }
-            table.steps {
+            p { (sentence(scenario.sentence)) }
+            table.steps.stacks {
                 thead { tr {
                     th { "" }
                     th { "Broker" }
-                    th.rate { "Messages a second" }
-                    th.number { "Ratio" }
-                    th.number { "Went well" }
-                    th.number { "p50" } th.number { "p99" } th.number { "p99.9" } th.number { "max, ms" }
-                    th.number { "CPU s / M" }
-                    th.number { "Memory MiB" }
-                    th.number { "Disk MiB" }
+                    @for (at, name) in FIGURES.iter().enumerate() { th.number[at > 0] { (name) } }
                 } }
                 @for step in &scenario.steps { (step_rows(step, most)) }
             }
             @for (step, course) in scenario.steps.iter().zip(&courses) { @if let Some(course) = course {
                 details { summary { "Second by second: " (step.label) } div.courses { (course) } }
             } }
-            @if comparison.peers.len() > 1 { (remarks(scenario)) }
+            (remarks(scenario))
         }
     })
 }
@@ -169,74 +177,63 @@ fn step_rows(step: &StepResult, most: f64) -> Markup {
             } }
             @if let Some(field) = &step.field { tr.field {
                 td.broker { "the field note" }
-                td.rate { (grouped(field.messages_per_second)) }
-                td {}
-                td.number { (percent(field.success_percent)) }
-                td.number { @if let Some(mean) = field.mean_ms { "mean " (milliseconds(mean)) } }
-                td {} td {}
-                td.number { @if let Some(max) = field.max_ms { (milliseconds(max)) } }
-                td {} td {} td {}
+                (cell(0, html! { (grouped(field.messages_per_second)) }))
+                (cell(1, html! {}))
+                (cell(2, html! { (percent(field.success_percent)) }))
+                (cell(3, html! { @if let Some(mean) = field.mean_ms { "mean " (milliseconds(mean)) } }))
+                (cell(4, html! {})) (cell(5, html! {}))
+                (cell(6, html! { @if let Some(max) = field.max_ms { (milliseconds(max)) } }))
+                @for at in 7..FIGURES.len() { (cell(at, html! {})) }
             } }
         }
     }
 }
 
+/// A figure under the head of that column, which stands beside it where the table is too narrow for columns.
+fn cell(column: usize, figure: Markup) -> Markup {
+    let (label, is_empty) = (FIGURES.get(column).copied().unwrap_or_default(), figure.0.is_empty());
+    html! { td.number[column > 0].rate[column == 0].empty[is_empty] data-label=(label) { (figure) } }
+}
+
 fn figures(peer: &PeerResult, at: usize, most: f64) -> Markup {
     let Some(measured) = peer.typical() else {
-        return html! { td.rate colspan="10" { "not measured: it had left the limit before, or the run was stopped" } };
+        let why = "not measured: it had left the limit before, or the run was stopped";
+        return html! { td.rate colspan=(FIGURES.len()) { (why) } };
     };
-    let latency = measured.latency_ms.as_ref();
     // The figure stands behind its bar.
     let width = measured.messages_per_second / most * 60.0;
+    let rate = html! {
+        div.bar style={ "width: " (format!("{width:.1}")) "%; background: var(--line-" (at % LINE_COLOURS) ")" } {}
+        span { (grouped(measured.messages_per_second)) }
+    };
+    let ratio = peer.ratio.map_or_else(String::new, |ratio| {
+        let span = html! { (marked(ratio, 2)) small { (times(ratio.min, 2)) " to " (times(ratio.max, 2)) } };
+        span.into_string()
+    });
+    let latency = measured.latency_ms.as_ref();
+    let time = |value: Option<f64>| value.map(milliseconds).unwrap_or_default();
+    let whole = |value: Option<f64>| value.map(grouped).unwrap_or_default();
+    let plain = [
+        percent(measured.success_percent),
+        time(latency.map(|latency| latency.p50)),
+        time(latency.map(|latency| latency.p99)),
+        time(latency.map(|latency| latency.p99_9)),
+        time(latency.map(|latency| latency.max)),
+        measured.broker_cpu_seconds_per_million.map(|cpu| format!("{cpu:.1}")).unwrap_or_default(),
+        whole(measured.broker_own_max_mib),
+        whole(measured.broker_page_cache_mib),
+        whole(measured.broker_written_mib),
+    ];
     html! {
-        td.rate {
-            div.bar style={ "width: " (format!("{width:.1}")) "%; background: var(--line-" (at % LINE_COLOURS) ")" } {}
-            span { (grouped(measured.messages_per_second)) }
-        }
-        td.number { @if let Some(ratio) = &peer.ratio {
-            span title={ "round by round: " (format!("{:.2} to {:.2}", ratio.min, ratio.max)) } { (format!("{:.2}", ratio.median)) }
-        } }
-        td.number { (percent(measured.success_percent)) }
-        td.number { @if let Some(latency) = latency { (milliseconds(latency.p50)) } }
-        td.number { @if let Some(latency) = latency { (milliseconds(latency.p99)) } }
-        td.number { @if let Some(latency) = latency { (milliseconds(latency.p99_9)) } }
-        td.number { @if let Some(latency) = latency { (milliseconds(latency.max)) } }
-        td.number { @if let Some(cpu) = measured.broker_cpu_seconds_per_million { (format!("{cpu:.1}")) } }
-        td.number { @if let Some(memory) = measured.broker_resident_max_mib { (grouped(memory)) } }
-        td.number { @if let Some(written) = measured.broker_written_mib { (grouped(written)) } }
+        (cell(0, rate))
+        (cell(1, PreEscaped(ratio)))
+        @for (column, figure) in (2..).zip(&plain) { (cell(column, html! { (figure) })) }
     }
 }
 
-/// What went wrong, what differs from the field note, and where the generator may have been the limit.
 fn remarks(scenario: &ScenarioResult) -> Markup {
-    let mut remarks: Vec<String> = Vec::new();
-    for step in &scenario.steps {
-        let remark = step.remark.map(|remark| format!("Unlike the field note: {remark}."));
-        remarks.extend(remark.filter(|remark| !remarks.contains(remark)));
-        for peer in &step.peers {
-            let who = format!("{}, {}", title_of(&peer.peer), step.label);
-            remarks.extend(notes(peer).into_iter().map(|note| format!("{who}: {note}.")));
-        }
-    }
-    let rounds = scenario.steps.iter().flat_map(|step| &step.peers).flat_map(|peer| &peer.rounds);
-    let pause_ms = rounds.filter_map(|round| round.machine_pause_max_ms).fold(0.0, f64::max);
-    if pause_ms > PAUSE_MS {
-        remarks.push(format!(
-            "The machine itself paused for up to {pause_ms:.0} ms: times of that length are not the brokers' alone."
-        ));
-    }
+    let remarks = remarks_of(scenario);
     html! { @if !remarks.is_empty() { ul.remarks { @for remark in &remarks { li { (remark) } } } } }
-}
-
-/// What is to be known of a broker's rounds.
-fn notes(peer: &PeerResult) -> Vec<String> {
-    let mut notes: Vec<String> = peer.problems().into_iter().map(str::to_owned).collect();
-    if peer.rounds.iter().any(|round| round.generator_was_limit) {
-        notes.push("the load generator may have been the limit".to_owned());
-    }
-    let unsteady = peer.typical().filter(|round| round.is_unsteady()).and_then(|round| round.drift_percent);
-    notes.extend(unsteady.map(|drift| format!("not steady, the second half was {drift:+.0} % beside the first")));
-    notes
 }
 
 /// Four small charts of the typical rounds of a step; nothing for a step that is too short.
@@ -256,7 +253,7 @@ fn courses(step: &StepResult) -> Result<Option<Markup>, BenchError> {
         over_time("messages a second", &lines(&|second| Some(second.messages_per_second)))?,
         over_time("longest time in each second, ms", &lines(&|second| second.latency_max_ms))?,
         over_time("broker CPU, % of a core", &lines(&|second| second.broker_cpu_percent))?,
-        over_time("broker memory, MiB", &lines(&|second| second.broker_resident_mib))?,
+        over_time("broker's own memory, MiB", &lines(&|second| second.broker_own_mib))?,
     ];
     Ok(Some(html! { @for chart in &charts { figure { (PreEscaped(chart)) } } }))
 }
@@ -284,4 +281,54 @@ fn milliseconds(value: f64) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::comparison;
+
+    #[test]
+    fn where_the_first_broker_was_slower_it_stands_out() {
+        let page = page(&comparison()).expect("a page");
+        let marked: Vec<&str> =
+            page.split("<span class=\"slower\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+        // At a glance twice, for the rate and the 99th percentile; in the legend; in the row.
+        assert_eq!(marked, ["0.73", "0.73", "0.80", "0.73"]);
+    }
+
+    #[test]
+    fn every_column_has_its_unit_and_says_so_beside_the_figure_too() {
+        let page = page(&comparison()).expect("a page");
+        for name in FIGURES {
+            assert!(page.contains(&format!(">{name}</th>")), "{name}");
+            assert!(page.contains(&format!("data-label=\"{name}\"")), "{name}");
+        }
+        for words in ["p50, ms", "p99.9, ms", "Own memory, MiB"] {
+            assert!(FIGURES.contains(&words), "{words}");
+        }
+        assert!(page.contains("<dt>N2</dt>") && page.contains("field note: RocketMQ 4.5.1"), "the note is explained");
+        assert!(!page.contains("?."), "a question is no statement");
+        assert!(page.contains("\u{221e}"), "a broker that stood still");
+    }
+
+    #[test]
+    fn all_that_went_wrong_is_told() {
+        let page = page(&comparison()).expect("a page");
+        for words in TOLD {
+            assert!(page.contains(words), "{words}");
+        }
+        let alone = crate::comparison::Comparison { peers: Vec::new(), ..comparison() };
+        assert!(super::page(&alone).expect("a page").contains("7 sends were refused"), "of one broker alone too");
+    }
+
+    /// Of the made-up comparison.
+    const TOLD: [&str; 6] = [
+        "7 sends were refused with code 2",
+        "still getting faster when its warm-up ended, after 3 slices",
+        "each round was faster than the one before",
+        "the load generator may have been the limit",
+        "not steady, the second half was -40 %",
+        "Unlike the field note: one broker without a replica.",
+    ];
 }

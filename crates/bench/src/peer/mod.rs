@@ -78,7 +78,7 @@ pub struct Cluster {
     /// Its brokers; name servers of their own come after them.
     processes: Vec<Process>,
     brokers: usize,
-    _directory: Directory,
+    directory: Directory,
 }
 
 /// Removed when dropped.
@@ -202,7 +202,7 @@ impl Peer {
             PeerKind::Running => Started::at(self.version.parse()?, Vec::new()),
         };
         let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
-        Ok(Cluster { peer: self.clone(), address, target, processes, brokers, _directory: directory })
+        Ok(Cluster { peer: self.clone(), address, target, processes, brokers, directory })
     }
 }
 
@@ -217,9 +217,19 @@ impl Cluster {
         self.processes.iter().take(self.brokers).map(Process::id).collect()
     }
 
+    /// Where they keep their files; nothing is known of brokers that ran already.
+    pub fn data(&self) -> Vec<PathBuf> {
+        if self.processes.is_empty() { Vec::new() } else { vec![self.directory.0.clone()] }
+    }
+
     /// Whether all its processes run.
     pub fn is_running(&mut self) -> bool {
         self.processes.iter_mut().all(Process::is_running)
+    }
+
+    /// Fails if one of them ended by itself.
+    pub(crate) fn check_running(&mut self) -> Result<(), BenchError> {
+        if self.is_running() { Ok(()) } else { Err(BenchError::Died { name: self.peer.to_string() }) }
     }
 
     /// The command lines it was started with.

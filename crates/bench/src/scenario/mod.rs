@@ -13,6 +13,7 @@ mod consume_by_queues;
 mod consume_while_producing;
 mod flush;
 mod idle_connections;
+mod json_headers;
 mod many_queues;
 mod many_topics;
 mod price_list;
@@ -60,7 +61,7 @@ impl Scale {
         }
     }
 
-    /// Load on a broker that was just started, before anything is measured.
+    /// Load on a broker that was just started, and that of each step, before anything is measured.
     pub const fn start_up(self) -> StartUp {
         match self {
             Self::Quick => StartUp { slice: Duration::from_secs(1), slices_max: 16 },
@@ -158,6 +159,44 @@ pub enum Load {
     Visible(VisibleOptions),
 }
 
+impl Load {
+    /// The same for so many seconds, with nothing of it left out of the measurement. Opening connections takes as long as it takes.
+    pub(crate) fn for_seconds(&self, length: f64) -> Self {
+        let shortened = |send: &SendOptions| SendOptions {
+            seconds: Some(length),
+            count: None,
+            warm_up_seconds: 0.0,
+            ..send.clone()
+        };
+        match self {
+            Self::Send(send) => Self::Send(shortened(send)),
+            Self::Connect(_) => self.clone(),
+            Self::Consume { fill, read, .. } => {
+                Self::Consume { fill: fill.clone(), read: read.clone(), seconds: length }
+            }
+            Self::Visible(VisibleOptions { send, consume }) => {
+                Self::Visible(VisibleOptions { send: shortened(send), consume: consume.clone() })
+            }
+        }
+    }
+
+    /// Messages a second its sends are paced to; 0 if they are not.
+    pub(crate) const fn pace(&self) -> u64 {
+        match self {
+            Self::Send(send) | Self::Visible(VisibleOptions { send, .. }) => send.pace,
+            Self::Connect(_) | Self::Consume { .. } => 0,
+        }
+    }
+
+    /// How the backlog is made that it reads.
+    pub(crate) const fn backlog(&self) -> Option<&SendOptions> {
+        match self {
+            Self::Consume { fill, .. } => Some(fill),
+            Self::Send(_) | Self::Connect(_) | Self::Visible(_) => None,
+        }
+    }
+}
+
 /// One line of a scenario's table.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -180,7 +219,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn new(label: impl Into<String>, load: Load) -> Self {
+    pub(crate) fn new(label: impl Into<String>, load: Load) -> Self {
         Self {
             label: label.into(),
             field: None,
@@ -229,7 +268,7 @@ impl Scenario {
 }
 
 /// All of them, in the order of the field notes. Those without a note of their own come last.
-pub static ALL: [Scenario; 16] = [
+pub static ALL: [Scenario; 17] = [
     sync_send::SCENARIO,
     async_send::SCENARIO,
     consume_by_queues::SCENARIO,
@@ -238,6 +277,7 @@ pub static ALL: [Scenario; 16] = [
     thread_sweep::SCENARIO,
     flush::SCENARIO,
     consume_while_producing::SCENARIO,
+    json_headers::SCENARIO,
     price_list::SCENARIO,
     many_topics::SCENARIO,
     many_queues::SCENARIO,
@@ -247,6 +287,20 @@ pub static ALL: [Scenario; 16] = [
     connection_storm::SCENARIO,
     idle_connections::SCENARIO,
 ];
+
+/// What people measured in the field note of that name, and on what; nothing for a scenario that replays none.
+pub fn field_note(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "N0" => "RocketMQ 4.2.0 on brokers of 4 cores and 4 GB, one sending process on a laptop, 30-byte messages",
+        "N1" => "RocketMQ in 2014 on 24 cores and 48 GB, 2 producers, 2 consumers, 2 KB messages",
+        "N2" => "RocketMQ 4.5.1 on cloud hosts of 4 cores and 8 GB, the official benchmark tool, 1 KB messages",
+        "N3" => "RabbitMQ, 1 KB messages, consumers that take 10 ms for each",
+        "N4" => {
+            "RocketMQ 4.8.0 and 4.9.7 on 48 cores and 256 GB, 4 masters and 4 slaves, 200 topics, 400 consumer groups"
+        }
+        _ => return None,
+    })
+}
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Result<&'static Scenario, BenchError> {
@@ -295,6 +349,7 @@ fn reads(connections: usize) -> ConsumeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::HeaderForm;
 
     #[test]
     fn every_step_is_a_run_that_can_be_made() {
@@ -312,6 +367,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn one_scenario_has_the_headers_that_official_clients_send() {
+        let is_json = |load: &Load| match load {
+            Load::Send(send) | Load::Connect(send) => send.form == HeaderForm::Json,
+            Load::Consume { fill, read, .. } => fill.form == HeaderForm::Json && read.form == HeaderForm::Json,
+            Load::Visible(visible) => visible.send.form == HeaderForm::Json && visible.consume.form == HeaderForm::Json,
+        };
+        let steps = find("json-headers").expect("a scenario").steps(Scale::Quick);
+        assert!(steps.len() > 2 && steps.iter().all(|step| is_json(&step.load)));
+    }
+
+    #[test]
+    fn every_field_note_that_is_named_is_explained() {
+        assert!(ALL.iter().all(|scenario| scenario.source == "-" || field_note(scenario.source).is_some()));
     }
 
     #[test]

@@ -54,6 +54,10 @@ pub struct Manners {
     pub reorders: bool,
     /// How long every answer to sends waits.
     pub delay_ms: u64,
+    /// Sends until it is warm: the first waits for so much longer as `cold_ms` says, the later ones less and less.
+    pub cold_sends: u64,
+    /// How long the first of them waits.
+    pub cold_ms: u64,
 }
 
 impl Default for Manners {
@@ -68,6 +72,8 @@ impl Default for Manners {
             doubles: false,
             reorders: false,
             delay_ms: 0,
+            cold_sends: 0,
+            cold_ms: 0,
         }
     }
 }
@@ -139,7 +145,7 @@ impl Peer {
                 }
             }
             if self.sends > sends {
-                thread::sleep(Duration::from_millis(self.manners.delay_ms));
+                thread::sleep(Duration::from_millis(self.manners.delay_ms) + self.coldness());
             }
             if self.manners.reversed {
                 replies.reverse();
@@ -152,6 +158,13 @@ impl Peer {
                 Ok(size) => input.extend_from_slice(&chunk[..size]),
             }
         }
+    }
+
+    /// How much longer an answer takes since it is not warm yet.
+    fn coldness(&self) -> Duration {
+        let Manners { cold_sends, cold_ms, .. } = self.manners;
+        let left = cold_sends.saturating_sub(self.seen.lock().expect("not poisoned").sends);
+        Duration::from_micros(cold_ms * 1000 * left / cold_sends.max(1))
     }
 
     fn answer(&mut self, command: &Command<'_>) -> Result<Reply, ()> {

@@ -265,7 +265,8 @@ fn table(comparison: &Comparison) -> Table {
             let latency = typical.and_then(|one| one.latency_ms.as_ref());
             row.push(latency.map_or(String::new(), |latency| format!("{:.2}, {:.1}", latency.p99_9, latency.max)));
             if at > 0 {
-                row.push(peer.ratio.map(|ratio| ratio.to_string()).unwrap_or_default());
+                let slower = |ratio: &bench::Ratio| if ratio.is_below_one() { ", slower" } else { "" };
+                row.push(peer.ratio.map(|ratio| format!("{ratio}{}", slower(&ratio))).unwrap_or_default());
             }
         }
         table.add_row(row);
@@ -322,6 +323,13 @@ impl CompareSink for Sink {
         self.bar.set_message(format!("starting {peer}"));
         if self.bar.is_hidden() {
             eprintln!("starting {peer}");
+        }
+    }
+
+    fn warming_up(&self, what: &str) {
+        self.bar.set_message(format!("warming up: {what}"));
+        if self.bar.is_hidden() {
+            eprintln!("warming up: {what}");
         }
     }
 

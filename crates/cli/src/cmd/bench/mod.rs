@@ -98,6 +98,9 @@ struct Common {
     /// Process on this machine whose memory and CPU are recorded.
     #[arg(long, value_name = "PID")]
     broker_pid: Option<u32>,
+    /// Directory that process keeps its files in: what of them is in the page cache is recorded.
+    #[arg(long, value_name = "DIR", requires = "broker_pid")]
+    broker_data: Option<PathBuf>,
     /// Writes everything as JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -291,6 +294,7 @@ fn run_send(send: &Send) -> Outcome {
         one_way: send.one_way,
         answer_timeout_seconds: send.answer_timeout,
         broker_pids: common.broker_pid.into_iter().collect(),
+        broker_data: common.broker_data.clone().into_iter().collect(),
     };
     let report =
         bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
@@ -321,6 +325,7 @@ fn run_consume(consume: &Consume) -> Outcome {
         suspend_ms: consume.suspend_ms,
         form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
+        broker_data: common.broker_data.clone().into_iter().collect(),
     };
     let report =
         bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
@@ -344,6 +349,7 @@ fn run_visible(visible: &Visible) -> Outcome {
         pace: visible.pace,
         form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
+        broker_data: common.broker_data.clone().into_iter().collect(),
         ..SendOptions::default()
     };
     let consume = ConsumeOptions {
@@ -355,6 +361,7 @@ fn run_visible(visible: &Visible) -> Outcome {
         commit: true,
         form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
+        broker_data: common.broker_data.clone().into_iter().collect(),
         ..ConsumeOptions::default()
     };
     let sink = progress_sink(common.reports_to_stdout());
