@@ -80,6 +80,7 @@ metrics! {
     bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
     bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
     protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
+    stderr_lines_dropped Counter "sluice_stderr_lines_dropped" "Lines of the log that standard error did not take.";
 }
 
 metrics! {

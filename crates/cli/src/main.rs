@@ -1,6 +1,7 @@
 //! The `sluice` binary: one message broker that speaks RocketMQ.
 
 mod cmd;
+mod say;
 
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("sluice: {problem}");
+            say::last_words(format!("sluice: {problem}"));
             ExitCode::FAILURE
         }
     }

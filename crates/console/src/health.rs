@@ -12,9 +12,16 @@ use serde_json::{Map, Value, json};
 use crate::Sources;
 
 pub(crate) async fn get(State(sources): State<Sources>) -> impl IntoResponse {
+    if let Some(reason) = sources.ending.get() {
+        return answer(StatusCode::SERVICE_UNAVAILABLE, &picture(Some(reason)));
+    }
     let problems: Vec<_> =
         sources.brokers.iter().map(|broker| (broker.options().broker_name.as_str(), problem(broker))).collect();
     let (status, body) = judge(&problems);
+    answer(status, &body)
+}
+
+fn answer(status: StatusCode, body: &Value) -> impl IntoResponse + use<> {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string())
 }
 

@@ -6,7 +6,7 @@
 mod health;
 mod metrics;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::routing::get;
@@ -21,6 +21,8 @@ pub struct Sources {
     pub traffic: Arc<Traffic>,
     /// The brokers of the process; a name server alone has none.
     pub brokers: Vec<Arc<Broker>>,
+    /// Why the process ends, from the moment that it does.
+    pub ending: Arc<OnceLock<String>>,
 }
 
 /// Serves the console on `listener` until `stopped` is ready.

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::clock;
 use crate::group_commit::GroupCommit;
+use crate::supervision::Supervisor;
 
 /// How long appended bytes gather before the kernel is asked to write them, and to make pages for as many more.
 const PAGES_INTERVAL: Duration = Duration::from_millis(10);
@@ -105,16 +106,23 @@ fn ring(thread: &OnceLock<Thread>) {
     }
 }
 
-/// The running threads.
+/// The running threads of a broker.
 pub(crate) struct Background {
     bells: Arc<Bells>,
-    threads: Vec<JoinHandle<()>>,
+    supervisor: Supervisor,
+    /// Each gives whether it ended without a panic.
+    threads: Vec<JoinHandle<bool>>,
 }
 
 impl Background {
     /// Starts all threads. Their log lines are marked with the span that is entered.
-    pub(crate) fn start(broker: &Arc<Broker>, bells: &Arc<Bells>, intervals: Intervals) -> io::Result<Self> {
-        let mut background = Self { bells: bells.clone(), threads: Vec::new() };
+    pub(crate) fn start(
+        broker: &Arc<Broker>,
+        bells: &Arc<Bells>,
+        intervals: Intervals,
+        supervisor: &Supervisor,
+    ) -> io::Result<Self> {
+        let mut background = Self { bells: bells.clone(), supervisor: supervisor.clone(), threads: Vec::new() };
         let _ = bells.broker.set(Arc::downgrade(broker));
         let writer = background.spawn("log-writer", broker, write_log)?;
         let _ = bells.writer.set(writer);
@@ -132,11 +140,11 @@ impl Background {
 
     fn spawn(
         &mut self,
-        name: &str,
+        name: &'static str,
         broker: &Arc<Broker>,
         work: impl FnOnce(&Broker, &Bells) + Send + 'static,
     ) -> io::Result<Thread> {
-        let (broker, bells) = (broker.clone(), self.bells.clone());
+        let (broker, bells, supervisor) = (broker.clone(), self.bells.clone(), self.supervisor.clone());
         let gives_way = !URGENT.contains(&name);
         let span = tracing::Span::current();
         let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -144,22 +152,22 @@ impl Background {
             if gives_way {
                 give_way();
             }
-            work(&broker, &bells);
+            supervisor.watch(name, || work(&broker, &bells))
         })?;
         let thread = handle.thread().clone();
         self.threads.push(handle);
         Ok(thread)
     }
 
-    /// Lets every thread finish what it does, and waits for them.
-    pub(crate) fn stop(self) {
+    /// Lets every thread finish what it does, and waits for them. Gives whether all of them did.
+    pub(crate) fn stop(self) -> bool {
         self.bells.stopping.store(true, Ordering::Release);
+        let mut all_well = true;
         for handle in self.threads {
             handle.thread().unpark();
-            if handle.join().is_err() {
-                tracing::error!("a background thread ended with a panic");
-            }
+            all_well &= handle.join().unwrap_or(false);
         }
+        all_well
     }
 }
 

@@ -25,6 +25,7 @@ use crate::error::StartError;
 use crate::net;
 use crate::registration::Registrar;
 use crate::settings::{OneBroker, Settings};
+use crate::supervision::Supervisor;
 
 /// Recovery is silent unless it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
@@ -43,6 +44,7 @@ pub(crate) struct BrokerProcess {
     session_options: Arc<SessionOptions>,
     bells: Arc<Bells>,
     background: Background,
+    supervisor: Supervisor,
     /// What log lines about it are marked with.
     span: Span,
 }
@@ -54,6 +56,7 @@ impl BrokerProcess {
         one: OneBroker,
         session_options: Arc<SessionOptions>,
         listener: TcpListener,
+        supervisor: &Supervisor,
     ) -> Result<Self, StartError> {
         let OneBroker { place, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
@@ -66,7 +69,7 @@ impl BrokerProcess {
         let seed = now.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host, delay_levels);
         let broker = Arc::new(Broker::new(options, store, metrics, bells.clone(), seed, now)?);
-        let background = Background::start(&broker, &bells, broker_options::intervals(&settings));
+        let background = Background::start(&broker, &bells, broker_options::intervals(&settings), supervisor);
         Ok(Self {
             broker,
             listener: Some(listener),
@@ -74,6 +77,7 @@ impl BrokerProcess {
             session_options,
             bells,
             background: background.map_err(StartError::Threads)?,
+            supervisor: supervisor.clone(),
             span: Span::current(),
             settings,
         })
@@ -110,7 +114,7 @@ impl BrokerProcess {
 
     fn accept(&self, listener: TcpListener, drive: &Drive) {
         let accepting = accept_clients(listener, self.broker.clone(), self.session_options.clone(), drive.clone());
-        tokio::spawn(accepting);
+        self.supervisor.spawn("clients", accepting);
     }
 
     async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
@@ -125,12 +129,13 @@ impl BrokerProcess {
         let name_servers = &self.settings.broker.name_servers;
         for name_server in name_servers {
             let registering = registrar.clone().run(name_server.clone(), oneshot::channel().0);
-            tokio::spawn(registering.instrument(self.span.clone()));
+            self.supervisor.spawn("registration", registering.instrument(self.span.clone()));
         }
         match own_name_server {
             Some(name_server) => {
                 let (first, registered) = oneshot::channel();
-                tokio::spawn(registrar.run(name_server.to_owned(), first).instrument(self.span.clone()));
+                let registering = registrar.run(name_server.to_owned(), first);
+                self.supervisor.spawn("registration", registering.instrument(self.span.clone()));
                 let _ = registered.await;
             }
             None if name_servers.is_empty() => tracing::warn!(
@@ -141,10 +146,18 @@ impl BrokerProcess {
     }
 
     /// Brings everything to the disk. Waits for it.
+    ///
+    /// If one of its threads panicked the directory is left as by a killed process, offsets saved: what was acknowledged is in the
+    /// log, and the next start reads it again instead of trusting what such a thread left in memory.
     pub(crate) fn stop(self) -> Result<(), StorageError> {
         let _marked = self.span.enter();
-        self.background.stop();
-        self.broker.close(clock::now())
+        if self.background.stop() {
+            return self.broker.close(clock::now());
+        }
+        tracing::warn!(
+            "a thread of the broker panicked: its directory is left as after a kill, and read again at the next start"
+        );
+        self.broker.save(clock::now())
     }
 }
 

@@ -18,6 +18,7 @@ use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
 use crate::settings::{Effective, OneBroker, Settings};
+use crate::supervision::Supervisor;
 
 /// Brokers whose ports are taken and whose directories are not touched yet.
 #[derive(Default)]
@@ -44,14 +45,15 @@ impl Listening {
     }
 
     /// Opens every broker.
-    pub(crate) async fn open(self, effective: &[Effective]) -> Result<Brokers, StartError> {
+    pub(crate) async fn open(self, effective: &[Effective], supervisor: &Supervisor) -> Result<Brokers, StartError> {
         let several = self.0.len() > 1;
         let open_one = |(one, listener): (OneBroker, TcpListener)| {
             let session_options = broker_options::session_options(&one.settings, effective);
             let name = one.settings.broker.name.clone();
             let span = if several { tracing::error_span!("broker", name) } else { Span::none() };
+            let supervisor = supervisor.clone();
             spawn_blocking(move || {
-                let opened = span.in_scope(|| BrokerProcess::open(one, session_options, listener));
+                let opened = span.in_scope(|| BrokerProcess::open(one, session_options, listener, &supervisor));
                 opened.map_err(|problem| problem.of(&name, several))
             })
         };
@@ -141,7 +143,7 @@ mod tests {
     }
 
     async fn open(loaded: &Loaded) -> Result<Brokers, StartError> {
-        Listening::start(&loaded.settings)?.open(&loaded.effective).await
+        Listening::start(&loaded.settings)?.open(&loaded.effective, &Supervisor::default()).await
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Why the process did not start.
+//! Why the process did not start, or did not end well.
 
 use std::fmt;
 use std::io;
@@ -30,6 +30,8 @@ pub enum StartError {
     Threads(io::Error),
     /// Signals could not be listened for.
     Signals(io::Error),
+    /// A part of the process panicked while it ran.
+    Panicked(String),
     /// One of several brokers cannot work.
     Broker {
         /// Its name.
@@ -65,6 +67,9 @@ impl fmt::Display for StartError {
             Self::Setting { name, problem } => write!(f, "{name}: {problem}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
             Self::Signals(error) => write!(f, "cannot listen for signals: {error}"),
+            Self::Panicked(part) => {
+                write!(f, "{part}: this is a fault of the program, and the log says where; start it again")
+            }
             Self::Broker { name, source } => write!(f, "{name}: {source}"),
         }
     }

@@ -12,12 +12,14 @@ pub mod doctor;
 mod drive;
 mod error;
 mod group_commit;
-pub mod logging;
+mod log_lines;
+mod logging;
 mod name_server_process;
 mod net;
 mod process;
 mod registration;
 pub mod settings;
+mod supervision;
 
 pub use error::StartError;
 pub use process::run;

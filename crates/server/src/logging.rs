@@ -1,17 +1,58 @@
 //! Structured logs on standard error.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use base::metric::Traffic;
 use tracing_subscriber::EnvFilter;
 
+use crate::log_lines::Lines;
 use crate::settings::LogFormat;
 
-/// Starts logging; later calls change nothing.
-pub fn start(format: LogFormat, level: &str) {
+/// How long the end of the process waits for standard error to take the last lines.
+const FINISH_LIMIT: Duration = Duration::from_secs(1);
+
+/// Logging, for as long as it is kept.
+pub(crate) struct Log(Arc<Lines>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.finish(FINISH_LIMIT);
+    }
+}
+
+/// Starts logging, panics included; later calls change nothing.
+pub(crate) fn start(format: LogFormat, level: &str, traffic: Arc<Traffic>) -> std::io::Result<Log> {
+    let lines = Lines::new(traffic);
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone()).with_target(false);
+    // What goes wrong with a line is the lines' matter. The library would print it, and panic if it cannot.
+    let builder = builder.log_internal_errors(false);
     let started = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
     // A second start in one process (tests) keeps the first.
-    drop(started);
+    if started.is_ok() {
+        lines.start_writing()?;
+        std::panic::set_hook(Box::new(log_panic));
+    }
+    Ok(Log(lines))
+}
+
+/// A panic is a line of the log like any other: printed where it happens, it would wait for standard error.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let thread = thread.name().unwrap_or("unnamed");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let reason = panic.payload_as_str().unwrap_or("no reason given");
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(thread, place, reason, %backtrace, "a thread panicked: this is a fault of the program");
+    } else {
+        tracing::error!(thread, place, reason, "a thread panicked: this is a fault of the program");
+    }
 }

@@ -1,6 +1,8 @@
 //! The story of the process: listen, open, serve, stop.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Instant;
 
 use base::metric::Traffic;
@@ -9,16 +11,22 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::brokers::Listening;
+use crate::brokers::{Brokers, Listening};
 use crate::drive::{Drive, Stop};
 use crate::error::StartError;
+use crate::logging;
 use crate::name_server_process;
 use crate::net;
 use crate::settings::{Level, Loaded, Role};
+use crate::supervision::Supervisor;
 
 /// Runs until a signal or `stop_when` asks to stop; returns when everything is on the disk.
 pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     let started = Instant::now();
+    let traffic = Arc::new(Traffic::default());
+    // Kept to the end: what was logged last has a moment to be written.
+    let log = &loaded.settings.log;
+    let _log = logging::start(log.format, &log.level, traffic.clone()).map_err(StartError::Threads)?;
     for notice in &loaded.notices {
         match notice.level {
             Level::Info => tracing::info!("{notice}"),
@@ -31,23 +39,25 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
         builder.worker_threads(loaded.settings.server.threads);
     }
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
-    runtime.block_on(Process { role, loaded, started }.serve())
+    let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default() };
+    runtime.block_on(process.serve())
 }
 
 struct Process {
     role: Role,
     loaded: Loaded,
     started: Instant,
+    traffic: Arc<Traffic>,
+    supervisor: Supervisor,
 }
 
 impl Process {
     async fn serve(self) -> Result<(), StartError> {
         let settings = &self.loaded.settings;
         let (stopper, stop) = watch::channel(false);
-        let traffic = Arc::new(Traffic::default());
         let (alive, mut ended) = mpsc::channel::<()>(1);
         let drive = Drive {
-            traffic: traffic.clone(),
+            traffic: self.traffic.clone(),
             stop: stop.clone(),
             idle_timeout: settings.rocketmq.idle_timeout,
             connections_max: settings.server.connections_max as u64,
@@ -74,26 +84,41 @@ impl Process {
             }
             let server = name_server_process::open(settings)?;
             let drive = Drive { idle_timeout: settings.nameserver.idle_timeout, ..drive.clone() };
-            tokio::spawn(name_server_process::serve(server.clone(), listener, drive));
-            tokio::spawn(name_server_process::do_chores(server, settings.clone(), stop.clone()));
+            self.supervisor.spawn("name server", name_server_process::serve(server.clone(), listener, drive));
+            let doing_chores = name_server_process::do_chores(server, settings.clone(), stop.clone());
+            self.supervisor.spawn("name server's chores", doing_chores);
         }
-        let mut brokers = listening.open(&self.loaded.effective).await?;
+        let mut brokers = listening.open(&self.loaded.effective, &self.supervisor).await?;
         // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
         let asked_to_stop = StopSignals::listen().map_err(StartError::Signals)?;
         parts.extend(brokers.serve(own_name_server.as_deref(), &drive).await);
         parts.push(format!("console http://{}", net::local(&console)));
         parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
-        let sources = Sources { traffic, brokers: brokers.shared() };
-        tokio::spawn(serve_console(console, sources, stop.clone()));
+        let ending = Arc::new(OnceLock::new());
+        let sources = Sources { traffic: self.traffic.clone(), brokers: brokers.shared(), ending: ending.clone() };
+        // It tells why the process ends until it has.
+        let (_console_stopper, console_stop) = watch::channel(false);
+        self.supervisor.spawn("console", serve_console(console, sources, console_stop));
         self.announce(&parts);
-        asked_to_stop.wait().await;
+        let reason = tokio::select! {
+            () = asked_to_stop.wait() => "the process was asked to stop",
+            () = self.supervisor.failed() => self.supervisor.failure().unwrap_or_default(),
+        };
+        let _ = ending.set(reason.to_owned());
         tracing::info!("stopping: answering what was received");
         let _ = stopper.send(true);
         drop(drive);
         if tokio::time::timeout(settings.server.drain_timeout, ended.recv()).await.is_err() {
             tracing::warn!("some connections did not end in time (server.drain_timeout)");
         }
+        self.stop(brokers).await
+    }
+
+    async fn stop(&self, brokers: Brokers) -> Result<(), StartError> {
         brokers.stop().await?;
+        if let Some(failure) = self.supervisor.failure() {
+            return Err(StartError::Panicked(failure.to_owned()));
+        }
         tracing::info!("stopped");
         Ok(())
     }
@@ -103,15 +128,20 @@ impl Process {
         net::listen(&settings.listen.host, port, settings.server.backlog, setting)
     }
 
-    /// One line on standard output: whoever waits for the process waits for this.
+    /// One line on standard output: whoever waits for the process waits for this. If it is closed or full, or nobody reads it,
+    /// the process works all the same: hence a thread of its own, which may wait for ever.
     fn announce(&self, parts: &[String]) {
         let settings = &self.loaded.settings;
-        println!(
-            "sluice {} ready in {} ms: {}",
-            env!("CARGO_PKG_VERSION"),
-            self.started.elapsed().as_millis(),
-            parts.join(", ")
-        );
+        let took_ms = self.started.elapsed().as_millis();
+        let line = format!("sluice {} ready in {took_ms} ms: {}", env!("CARGO_PKG_VERSION"), parts.join(", "));
+        let printing = thread::Builder::new().name("ready-line".to_owned()).spawn(move || {
+            if let Err(error) = writeln!(std::io::stdout(), "{line}") {
+                tracing::warn!(%error, line, "the ready line cannot be printed");
+            }
+        });
+        if let Err(error) = printing {
+            tracing::warn!(%error, "the ready line cannot be printed");
+        }
         if !is_local(&settings.listen.host) {
             tracing::warn!(
                 "listening on {}: anyone who reaches this address may read, write and administrate; nothing is authenticated",

@@ -35,7 +35,6 @@ impl Sources {
     /// Loads everything and runs the process.
     pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
         let loaded = self.load(role, flags)?;
-        server::logging::start(loaded.settings.log.format, &loaded.settings.log.level);
         server::run(role, loaded).map_err(|error| error.to_string())
     }
 }

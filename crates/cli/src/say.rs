@@ -1,0 +1,39 @@
+//! What a subcommand prints, all of it: whoever reads may have gone, and a full disk is told of instead of panicking.
+
+use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long the last words may take.
+const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
+
+/// Prints `text` and a line's end on standard output. It is no fault if nobody reads it any more, as with `| head`.
+#[allow(dead_code)]
+pub fn line(text: impl std::fmt::Display) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says `text` on standard error, if it takes it.
+pub fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The last that is said, on standard error. A broker's log may be a pipe that is full and that nobody reads: its end must not
+/// wait for that.
+pub fn last_words(text: String) {
+    let (said, waited) = mpsc::channel();
+    let saying = thread::Builder::new().spawn(move || {
+        note(text);
+        let _ = said.send(());
+    });
+    if saying.is_ok() {
+        let _ = waited.recv_timeout(LAST_WORDS_LIMIT);
+    }
+}
