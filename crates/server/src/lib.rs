@@ -10,6 +10,7 @@ mod clock;
 mod directories;
 pub mod doctor;
 mod drive;
+mod dump;
 mod error;
 mod group_commit;
 mod log_lines;
@@ -19,6 +20,7 @@ mod net;
 mod process;
 mod registration;
 pub mod settings;
+mod signals;
 mod supervision;
 
 pub use error::StartError;

@@ -8,16 +8,17 @@ use std::time::Instant;
 use base::metric::Traffic;
 use console::Sources;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::brokers::{Brokers, Listening};
 use crate::drive::{Drive, Stop};
+use crate::dump::Dump;
 use crate::error::StartError;
 use crate::logging;
 use crate::name_server_process;
 use crate::net;
 use crate::settings::{Level, Loaded, Role};
+use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
 
 /// Runs until a signal or `stop_when` asks to stop; returns when everything is on the disk.
@@ -90,28 +91,58 @@ impl Process {
         }
         let mut brokers = listening.open(&self.loaded.effective, &self.supervisor).await?;
         // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
-        let asked_to_stop = StopSignals::listen().map_err(StartError::Signals)?;
+        let mut signals = Signals::listen().map_err(StartError::Signals)?;
         parts.extend(brokers.serve(own_name_server.as_deref(), &drive).await);
         parts.push(format!("console http://{}", net::local(&console)));
         parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
         let ending = Arc::new(OnceLock::new());
         let sources = Sources { traffic: self.traffic.clone(), brokers: brokers.shared(), ending: ending.clone() };
+        let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
         // It tells why the process ends until it has.
         let (_console_stopper, console_stop) = watch::channel(false);
         self.supervisor.spawn("console", serve_console(console, sources, console_stop));
         self.announce(&parts);
-        let reason = tokio::select! {
-            () = asked_to_stop.wait() => "the process was asked to stop",
-            () = self.supervisor.failed() => self.supervisor.failure().unwrap_or_default(),
-        };
-        let _ = ending.set(reason.to_owned());
+        let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
         tracing::info!("stopping: answering what was received");
         let _ = stopper.send(true);
         drop(drive);
-        if tokio::time::timeout(settings.server.drain_timeout, ended.recv()).await.is_err() {
-            tracing::warn!("some connections did not end in time (server.drain_timeout)");
-        }
+        self.drain(&mut ended, &mut signals, &dump).await;
         self.stop(brokers).await
+    }
+
+    /// Waits until the process has to end; gives why.
+    async fn reason_to_end(&self, signals: &mut Signals, dump: &Dump) -> String {
+        loop {
+            tokio::select! {
+                asked = signals.next() => match asked {
+                    Asked::Stop => return "the process was asked to stop".to_owned(),
+                    Asked::Dump => dump.start(),
+                },
+                () = self.supervisor.failed() => return self.supervisor.failure().unwrap_or_default().to_owned(),
+            }
+        }
+    }
+
+    /// Waits until all connections have `ended`, or nobody wants to wait any longer.
+    async fn drain(&self, ended: &mut mpsc::Receiver<()>, signals: &mut Signals, dump: &Dump) {
+        let limit = tokio::time::sleep(self.loaded.settings.server.drain_timeout);
+        tokio::pin!(limit);
+        loop {
+            tokio::select! {
+                _ = ended.recv() => return,
+                () = &mut limit => {
+                    tracing::warn!("some connections did not end in time (server.drain_timeout)");
+                    return;
+                }
+                asked = signals.next() => match asked {
+                    Asked::Stop => {
+                        tracing::warn!("asked to stop once more: some connections are not waited for");
+                        return;
+                    }
+                    Asked::Dump => dump.start(),
+                },
+            }
+        }
     }
 
     async fn stop(&self, brokers: Brokers) -> Result<(), StartError> {
@@ -162,26 +193,6 @@ async fn serve_console(listener: TcpListener, sources: Sources, mut stop: Stop) 
 
 fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// The signals that ask for an orderly stop.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    /// From now on the signals no longer end the process by themselves.
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn wait(mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 /// As many open files as the system allows without asking: one for each connection and for each queue in use.

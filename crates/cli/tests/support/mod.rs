@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,15 +66,26 @@ pub struct Serve {
 impl Serve {
     /// Starts it over a new directory.
     pub fn start(ports: Ports, stdout: Stdio, stderr: Stdio, variables: &[(&str, &str)]) -> Self {
+        Self::start_within(&[], ports, stdout, stderr, variables)
+    }
+
+    /// The same, by a program that becomes it.
+    pub fn start_within(
+        wrapper: &[&str],
+        ports: Ports,
+        stdout: Stdio,
+        stderr: Stdio,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let scratch = tempfile::tempdir().expect("directory");
         let data = scratch.path().join("data");
-        let child = spawn(&data, ports, stdout, stderr, variables);
+        let child = spawn(wrapper, &data, ports, stdout, stderr, variables);
         Self { child, ports, data, scratch: Some(scratch) }
     }
 
     /// Starts it once more over the same directory.
     pub fn start_again(&mut self) -> Self {
-        let child = spawn(&self.data, self.ports, Stdio::null(), Stdio::piped(), &[]);
+        let child = spawn(&[], &self.data, self.ports, Stdio::null(), Stdio::piped(), &[]);
         Self { child, ports: self.ports, data: self.data.clone(), scratch: self.scratch.take() }
     }
 
@@ -141,8 +152,9 @@ impl Serve {
         socket
     }
 
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    /// What it logs, if standard error was piped.
+    pub fn take_stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("a pipe")
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -168,7 +180,7 @@ impl Serve {
     /// What it logged, if standard error was piped; after its end.
     pub fn log(&mut self) -> String {
         let mut text = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        self.take_stderr().read_to_string(&mut text).expect("text");
         text
     }
 }
@@ -180,9 +192,17 @@ impl Drop for Serve {
     }
 }
 
-fn spawn(data: &Path, ports: Ports, stdout: Stdio, stderr: Stdio, variables: &[(&str, &str)]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-    command.arg("serve").arg("--data").arg(data);
+fn spawn(
+    wrapper: &[&str],
+    data: &Path,
+    ports: Ports,
+    stdout: Stdio,
+    stderr: Stdio,
+    variables: &[(&str, &str)],
+) -> Child {
+    let mut words = wrapper.iter().copied().chain([env!("CARGO_BIN_EXE_sluice")]);
+    let mut command = Command::new(words.next().expect("at least the binary"));
+    command.args(words).arg("serve").arg("--data").arg(data);
     for setting in [
         format!("nameserver.port={}", ports.name_server),
         format!("rocketmq.port={}", ports.rocketmq),

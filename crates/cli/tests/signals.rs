@@ -1,0 +1,85 @@
+//! What signals do to the built binary: as they do to a Java virtual machine, on which RocketMQ's brokers run.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{Ports, Serve, eventually};
+
+/// Less than `server.drain_timeout`, by far.
+const SOON: Duration = Duration::from_secs(20);
+
+fn start() -> Serve {
+    let mut serve = Serve::start(Ports::free(), Stdio::null(), Stdio::piped(), &[]);
+    serve.wait_until_up();
+    serve
+}
+
+#[test]
+fn a_closed_terminal_stops_it_in_good_order_and_so_do_ctrl_c_and_kill() {
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        let mut serve = start();
+        assert!(serve.bench_send(10).status.success());
+        serve.signal(signal);
+        assert_eq!(serve.wait().code(), Some(0), "{signal:?}");
+        assert!(!serve.data().join("abort").exists(), "{signal:?}");
+    }
+}
+
+/// `nohup` has SIGHUP ignored before the program begins.
+#[test]
+fn under_nohup_it_outlives_its_terminal() {
+    let mut serve = Serve::start_within(&["nohup"], Ports::free(), Stdio::null(), Stdio::piped(), &[]);
+    serve.wait_until_up();
+    serve.signal(Signal::HUP);
+    // Signals are taken one after the other, but not in order: HUP would have ended it long before this has come back.
+    assert!(serve.bench_send(10).status.success());
+    assert_eq!(serve.page("/health").0, 200);
+    serve.signal(Signal::TERM);
+    assert_eq!(serve.wait().code(), Some(0));
+}
+
+#[test]
+fn it_tells_its_state_when_asked_and_goes_on() {
+    for signal in [Signal::QUIT, Signal::USR1] {
+        let mut serve = start();
+        assert!(serve.bench_send(10).status.success());
+        let mut lines = BufReader::new(serve.take_stderr()).lines().map_while(Result::ok);
+        serve.signal(signal);
+        let mut told = String::new();
+        while !told.contains("figures of the broker") {
+            told.push_str(&lines.next().expect("it goes on to tell"));
+            told.push('\n');
+        }
+        for words in [
+            "up_seconds",
+            "name=\"housekeeping\" state=\"",
+            "name=\"log-writer\"",
+            "connections_accepted=",
+            "messages_in=10",
+        ] {
+            assert!(told.contains(words), "[{words}] in: {told}");
+        }
+        assert!(serve.bench_send(10).status.success());
+        serve.signal(Signal::TERM);
+        assert_eq!(serve.wait().code(), Some(0));
+    }
+}
+
+/// The first signal waits for a client that does not take its answers, the second does not. Nothing is lost by it.
+#[test]
+fn asked_once_more_it_ends_at_once_and_still_in_good_order() {
+    let mut serve = start();
+    assert!(serve.bench_send(2000).status.success());
+    let _unread = serve.ask_for_much_and_read_nothing();
+    serve.signal(Signal::TERM);
+    eventually("it stops", || serve.page("/health").1.contains("asked to stop"));
+    serve.signal(Signal::INT);
+    assert_eq!(serve.wait_for(SOON).code(), Some(0));
+    assert!(!serve.data().join("abort").exists());
+}
