@@ -46,7 +46,26 @@ pub const WAITING_FETCHES_PER_CONNECTION_MAX: usize = 65_536;
 /// Members of one group.
 pub const GROUP_MEMBERS_MAX: usize = 100_000;
 
+/// Groups a broker keeps, and producer groups that have members: as many as topics, since each has one for its retries.
+pub const GROUPS_MAX: usize = TOPICS_MAX;
+
+/// Topics one group subscribes to: far beyond any known use, and taken in within milliseconds while others wait.
+pub const SUBSCRIPTIONS_PER_GROUP_MAX: usize = 10_000;
+
+/// Queues that are locked at once, by all clients: those of four of the largest topics, and about 50 MB.
+pub const QUEUE_LOCKS_MAX: usize = 4 * QUEUES_PER_TOPIC_MAX as usize;
+
+/// Longest id a client may give itself, in bytes: kept once for each group it is in. Official ones have about 60.
+pub const CLIENT_ID_SIZE_MAX: usize = 1024;
+
+/// Largest body that lists a client's groups or queues, in bytes: a client that locks every queue of the largest topic.
+pub const LIST_BODY_SIZE_MAX: usize = 8 * 1024 * 1024;
+
+/// Largest such body that a network thread reads itself: well below a millisecond's work.
+pub const LIST_BODY_HERE_SIZE_MAX: usize = 64 * 1024;
+
 const _: () = assert!(FRAME_HEADER_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(PROPERTIES_SIZE_MAX < FRAME_HEADER_SIZE_MAX);
 const _: () = assert!(TURN_BATCH_SIZE_MAX < STAGED_SIZE_MAX);
+const _: () = assert!(LIST_BODY_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(TOPIC_NAME_SIZE_MAX < INTERNAL_TOPIC_NAME_SIZE_MAX);

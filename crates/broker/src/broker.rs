@@ -284,16 +284,38 @@ impl Broker {
         if self.system_topics().iter().any(|system| system == name) {
             return Err(Refusal::ReservedTopic(name.to_owned()));
         }
-        if !self.catalog.take_topic(name, now) {
+        {
+            let _one_at_a_time = self.catalog.removing.lock();
+            if !self.catalog.take_topic(name, now) {
+                return Ok(());
+            }
+            self.topics_changed();
+            self.forget_offsets(|topic, _| topic == name);
+            self.remove_queues(name).map_err(|error| {
+                Refusal::Internal(format!(
+                    "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
+                ))
+            })?;
+        }
+        self.save(now).map_err(internal)
+    }
+
+    /// Removes the queues of a topic that was taken out. Its name is free only then: over files of before, its old messages
+    /// would come back.
+    fn remove_queues(&self, name: &str) -> Result<(), StorageError> {
+        self.store.remove_topic(&TopicName::trusted(name))?;
+        self.catalog.free_name(name);
+        Ok(())
+    }
+
+    /// Tries again to remove what could not be removed of topics. Waits for the disk.
+    pub fn finish_removals(&self) -> Result<(), StorageError> {
+        if self.catalog.leaving().is_empty() {
             return Ok(());
         }
-        self.forget_offsets(|topic, _| topic == name);
-        let removed = self.store.remove_topic(&TopicName::trusted(name));
-        self.catalog.free_name(name);
-        removed.map_err(internal)?;
-        self.save(now).map_err(internal)?;
-        self.topics_changed();
-        Ok(())
+        let _one_at_a_time = self.catalog.removing.lock();
+        // What a request has removed meanwhile is not in the list any more.
+        self.catalog.leaving().iter().try_for_each(|name| self.remove_queues(name))
     }
 
     /// Removes a group and, if asked to, its offsets. Waits for the disk.

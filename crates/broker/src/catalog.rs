@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use base::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
-use base::limits::{QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
+use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
@@ -85,6 +85,8 @@ pub struct Catalog {
     topics_unsaved: AtomicBool,
     groups_unsaved: AtomicBool,
     saving: Mutex<()>,
+    /// Held while a topic's queues are removed: who comes second must not remove those of a topic made anew in between.
+    pub(crate) removing: Mutex<()>,
     metrics: Arc<Metrics>,
 }
 
@@ -95,6 +97,24 @@ struct Versions {
     forbidden: serde_json::Value,
     /// Topics whose queues are being removed: none of that name can be made meanwhile.
     leaving: HashSet<String>,
+}
+
+impl Versions {
+    fn check_topic(&self, name: &TopicName, settings: &TopicDocument) -> Result<(), Refusal> {
+        let queues = settings.read_queue_nums.max(settings.write_queue_nums);
+        if queues > QUEUES_PER_TOPIC_MAX {
+            return Err(Refusal::BadRequest(format!(
+                "topic [{name}]: {queues} queues; at most {QUEUES_PER_TOPIC_MAX} are possible"
+            )));
+        }
+        if self.leaving.contains(name.as_str()) {
+            return Err(Refusal::Busy(format!(
+                "topic [{name}] is being removed: create it again once its queues are gone; if their files cannot be removed, \
+                 the log says why"
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl Catalog {
@@ -140,6 +160,7 @@ impl Catalog {
             topics_unsaved: AtomicBool::new(found),
             groups_unsaved: AtomicBool::new(false),
             saving: Mutex::default(),
+            removing: Mutex::default(),
             metrics,
         })
     }
@@ -188,44 +209,64 @@ impl Catalog {
         &self,
         store: &Store,
         name: TopicName,
-        mut settings: TopicDocument,
+        settings: TopicDocument,
         now: Timestamp,
     ) -> Result<Arc<Topic>, Refusal> {
-        let queues = settings.read_queue_nums.max(settings.write_queue_nums);
-        if queues > QUEUES_PER_TOPIC_MAX {
-            return Err(Refusal::BadRequest(format!(
-                "topic [{name}]: {queues} queues; at most {QUEUES_PER_TOPIC_MAX} are possible"
-            )));
-        }
-        name.as_str().clone_into(&mut settings.topic_name);
-        let mut versions = self.changes.lock();
-        if versions.leaving.contains(name.as_str()) {
-            return Err(Refusal::Busy(format!("topic [{name}] is being removed: create it again in a moment")));
-        }
-        let current = self.snapshot.load();
-        if current.topics.len() >= TOPICS_MAX && !current.topics.contains_key(&name) {
-            return Err(Refusal::Busy(format!("there are {TOPICS_MAX} topics already: no more can be made")));
-        }
-        if let Some(same) = current.topics.get(&name).filter(|topic| topic.settings == settings) {
-            return Ok(same.clone());
-        }
-        let topic = Arc::new(new_topic(store, name.clone(), settings));
-        let mut topics = current.topics.clone();
-        topics.insert(name, topic.clone());
-        bump(&mut versions.topics, now);
-        self.publish(Snapshot { topics, groups: current.groups.clone() });
-        self.topics_unsaved.store(true, Ordering::Release);
-        Ok(topic)
+        let put = self.put_topics(store, vec![(name, settings)], now)?;
+        put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
-    /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`.
+    /// Makes topics or changes their settings: all, or none if one of them is refused. The table is copied once.
+    pub fn put_topics(
+        &self,
+        store: &Store,
+        wanted: Vec<(TopicName, TopicDocument)>,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Topic>>, Refusal> {
+        let mut versions = self.changes.lock();
+        let current = self.snapshot.load();
+        let mut new_count = 0;
+        for (name, settings) in &wanted {
+            versions.check_topic(name, settings)?;
+            new_count += usize::from(!current.topics.contains_key(name));
+        }
+        if new_count > 0 && current.topics.len() + new_count > TOPICS_MAX {
+            return Err(Refusal::Busy(format!(
+                "there are {} topics already, and no more than {TOPICS_MAX} can be",
+                current.topics.len()
+            )));
+        }
+        let mut changed: Option<HashMap<_, _>> = None;
+        let mut put = Vec::with_capacity(wanted.len());
+        for (name, mut settings) in wanted {
+            name.as_str().clone_into(&mut settings.topic_name);
+            let known = changed.as_ref().unwrap_or(&current.topics);
+            if let Some(same) = known.get(&name).filter(|topic| topic.settings == settings) {
+                put.push(same.clone());
+                continue;
+            }
+            let topic = Arc::new(new_topic(store, name.clone(), settings));
+            changed.get_or_insert_with(|| current.topics.clone()).insert(name, topic.clone());
+            put.push(topic);
+        }
+        if let Some(topics) = changed {
+            bump(&mut versions.topics, now);
+            self.publish(Snapshot { topics, groups: current.groups.clone() });
+            self.topics_unsaved.store(true, Ordering::Release);
+        }
+        Ok(put)
+    }
+
+    /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`. One whose queues could not
+    /// be removed then is taken out as well, again.
     pub(crate) fn take_topic(&self, name: &str, now: Timestamp) -> bool {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
-        let mut topics = current.topics.clone();
-        if topics.remove(name).is_none() {
-            return false;
+        if !current.topics.contains_key(name) {
+            return versions.leaving.contains(name);
         }
+        let mut topics = current.topics.clone();
+        topics.remove(name);
         versions.leaving.insert(name.to_owned());
         bump(&mut versions.topics, now);
         self.publish(Snapshot { topics, groups: current.groups.clone() });
@@ -238,21 +279,45 @@ impl Catalog {
         self.changes.lock().leaving.remove(name);
     }
 
+    /// Topics that were taken out and whose queues are not gone.
+    pub(crate) fn leaving(&self) -> Vec<String> {
+        self.changes.lock().leaving.iter().cloned().collect()
+    }
+
     /// Makes a group or changes its settings.
-    pub fn put_group(&self, name: &GroupName, mut settings: GroupDocument, now: Timestamp) -> Arc<GroupDocument> {
-        name.as_str().clone_into(&mut settings.group_name);
+    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Timestamp) -> Arc<GroupDocument> {
+        self.put_groups(vec![(name.clone(), settings)], now);
+        self.group(name.as_str()).unwrap_or_default()
+    }
+
+    /// Makes groups or changes their settings. The table is copied once.
+    pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Timestamp) {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
-        if let Some(same) = current.groups.get(name).filter(|group| ***group == settings) {
-            return same.clone();
+        let mut changed: Option<HashMap<_, _>> = None;
+        for (name, mut settings) in wanted {
+            name.as_str().clone_into(&mut settings.group_name);
+            let known = changed.as_ref().unwrap_or(&current.groups);
+            if known.get(&name).is_none_or(|group| **group != settings) {
+                changed.get_or_insert_with(|| current.groups.clone()).insert(name, Arc::new(settings));
+            }
         }
-        let settings = Arc::new(settings);
-        let mut groups = current.groups.clone();
-        groups.insert(name.clone(), settings.clone());
-        bump(&mut versions.groups, now);
-        self.publish(Snapshot { topics: current.topics.clone(), groups });
-        self.groups_unsaved.store(true, Ordering::Release);
-        settings
+        if let Some(groups) = changed {
+            bump(&mut versions.groups, now);
+            self.publish(Snapshot { topics: current.topics.clone(), groups });
+            self.groups_unsaved.store(true, Ordering::Release);
+        }
+    }
+
+    /// Refuses more groups than are kept.
+    pub fn check_room_for_groups(&self, new_count: usize) -> Result<(), Refusal> {
+        let count = self.snapshot.load().groups.len();
+        if new_count > 0 && count + new_count > GROUPS_MAX {
+            return Err(Refusal::Busy(format!(
+                "there are {count} groups already, and no more than {GROUPS_MAX} can be"
+            )));
+        }
+        Ok(())
     }
 
     /// Removes a group; `false` if there was none.

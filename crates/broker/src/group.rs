@@ -3,12 +3,12 @@
 //! Consumers share out queues among themselves; the broker lists them and tells all when the list changes. A member goes
 //! when its connection closes, when it says so, or when its heartbeats stop.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::document::GroupDocument;
-use base::limits::GROUP_MEMBERS_MAX;
+use base::document::{GroupDocument, TopicDocument};
+use base::limits::{CLIENT_ID_SIZE_MAX, GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
 use base::{GroupName, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 
@@ -109,13 +109,26 @@ impl Broker {
         registration: ConsumerRegistration,
         now: Timestamp,
     ) -> Result<(), Refusal> {
+        check_client_id(&member)?;
+        if registration.subscriptions.len() > SUBSCRIPTIONS_PER_GROUP_MAX {
+            return Err(Refusal::BadRequest(format!(
+                "group [{}] subscribes to {} topics; at most {SUBSCRIPTIONS_PER_GROUP_MAX} are possible",
+                registration.group,
+                registration.subscriptions.len()
+            )));
+        }
         let settings = self.group_for_use(&registration.group, now)?;
         self.ensure_retry_topic(&settings, now)?;
         let mut consumers = self.groups.consumers.lock();
-        let group = consumers.entry(registration.group.clone()).or_default();
-        if group.members.len() >= GROUP_MEMBERS_MAX {
+        if member.mailbox.is_closed() {
+            // Its connection went while its heartbeat was read: nobody would take it out again.
+            return Ok(());
+        }
+        let known = consumers.get(&registration.group);
+        if known.is_some_and(|group| is_full(&group.members, &member)) {
             return Err(Refusal::Busy(format!("group [{}] has {GROUP_MEMBERS_MAX} members", registration.group)));
         }
+        let group = consumers.entry(registration.group.clone()).or_default();
         group.consume_type = registration.consume_type;
         group.message_model = registration.message_model;
         group.consume_from_where = registration.consume_from_where;
@@ -129,58 +142,93 @@ impl Broker {
 
     /// Registers a client that sends.
     pub fn register_producer(&self, group: &GroupName, member: Member) -> Result<(), Refusal> {
+        check_client_id(&member)?;
         let mut producers = self.groups.producers.lock();
-        let members = producers.entry(group.clone()).or_default();
-        if members.len() >= GROUP_MEMBERS_MAX {
+        if member.mailbox.is_closed() {
+            return Ok(());
+        }
+        if producers.get(group).is_some_and(|members| is_full(members, &member)) {
             return Err(Refusal::Busy(format!("producer group [{group}] has {GROUP_MEMBERS_MAX} members")));
         }
+        if producers.len() >= GROUPS_MAX && !producers.contains_key(group) {
+            return Err(Refusal::Busy(format!("{GROUPS_MAX} producer groups have members: no more are taken")));
+        }
+        let members = producers.entry(group.clone()).or_default();
         members.insert(member.client_id.clone(), member);
         Ok(())
     }
 
-    /// A client leaves a consumer group.
-    pub fn unregister_consumer(&self, group: &str, client_id: &str) {
-        self.remove_consumers(|name, member| name.as_str() == group && member.client_id == client_id);
+    /// Tells the log, once a connection, that a heartbeat named groups that were not registered.
+    pub fn note_left_out(&self, member: &Member, reason: &str) {
+        if member.mailbox.tell_first_time() {
+            tracing::warn!(client = member.client_id, address = %member.address, reason, "a heartbeat is taken in part only");
+        }
+    }
+
+    /// A client leaves a consumer group, if it is there by this connection: one that has come back by another under the same
+    /// id stays, and keeps its locks.
+    pub fn unregister_consumer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
+        let mut consumers = self.groups.consumers.lock();
+        let Some((name, known)) = consumers.get_key_value(group) else { return };
+        if known.members.get(client_id).is_none_or(|member| !Arc::ptr_eq(&member.mailbox, mailbox)) {
+            return;
+        }
+        let name = name.clone();
+        if let Some(known) = consumers.get_mut(&name) {
+            known.members.remove(client_id);
+            if known.members.is_empty() {
+                consumers.remove(&name);
+            } else if self.notifies(&name) {
+                known.notify(&name);
+            }
+        }
+        drop(consumers);
         self.release_locks_of(group, client_id);
     }
 
-    /// A client leaves a producer group.
-    pub fn unregister_producer(&self, group: &str, client_id: &str) {
-        self.remove_producers(|name, member| name.as_str() == group && member.client_id == client_id);
+    /// A client leaves a producer group, if it is there by this connection.
+    pub fn unregister_producer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
+        let mut producers = self.groups.producers.lock();
+        let Some(members) = producers.get_mut(group) else { return };
+        if members.get(client_id).is_some_and(|member| Arc::ptr_eq(&member.mailbox, mailbox)) {
+            members.remove(client_id);
+            if members.is_empty() {
+                producers.remove(group);
+            }
+        }
     }
 
     /// A connection is gone, and with it all its memberships.
     pub fn connection_closed(&self, mailbox: &Arc<Mailbox>) {
-        self.remove_consumers(|_, member| Arc::ptr_eq(&member.mailbox, mailbox));
-        self.remove_producers(|_, member| Arc::ptr_eq(&member.mailbox, mailbox));
+        mailbox.close();
+        self.remove_consumers(|member| Arc::ptr_eq(&member.mailbox, mailbox));
+        self.remove_producers(|member| Arc::ptr_eq(&member.mailbox, mailbox));
     }
 
     /// Removes members whose heartbeats stopped.
     pub fn expire_members(&self, now: Timestamp) {
         let expiry_ms = self.options().client_expiry_ms;
-        let is_expired = |_: &GroupName, member: &Member| now.ms_since(member.seen) > expiry_ms;
+        let is_expired = |member: &Member| now.ms_since(member.seen) > expiry_ms;
         self.remove_consumers(is_expired);
         self.remove_producers(is_expired);
     }
 
-    fn remove_consumers(&self, is_gone: impl Fn(&GroupName, &Member) -> bool) {
-        let mut consumers = self.groups.consumers.lock();
-        consumers.retain(|name, group| {
-            let before = group.members.len();
-            group.members.retain(|_, member| !is_gone(name, member));
-            if group.members.len() < before {
-                let notifies = self.catalog().group(name.as_str()).is_none_or(|g| g.notify_consumer_ids_changed_enable);
-                if notifies {
-                    group.notify(name);
-                }
+    fn remove_consumers(&self, is_gone: impl Fn(&Member) -> bool) {
+        self.groups.consumers.lock().retain(|name, group| {
+            if group.remove(&is_gone) && self.notifies(name) {
+                group.notify(name);
             }
             !group.members.is_empty()
         });
     }
 
-    fn remove_producers(&self, is_gone: impl Fn(&GroupName, &Member) -> bool) {
-        self.groups.producers.lock().retain(|name, members| {
-            members.retain(|_, member| !is_gone(name, member));
+    fn notifies(&self, group: &GroupName) -> bool {
+        self.catalog().group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
+    }
+
+    fn remove_producers(&self, is_gone: impl Fn(&Member) -> bool) {
+        self.groups.producers.lock().retain(|_, members| {
+            members.retain(|_, member| !is_gone(member));
             !members.is_empty()
         });
     }
@@ -250,7 +298,35 @@ impl Broker {
         if !self.options().auto_create_groups {
             return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
         }
+        self.catalog().check_room_for_groups(1)?;
         Ok(self.catalog().put_group(group, GroupDocument::default(), now))
+    }
+
+    /// Makes those of a heartbeat's groups that are not there yet, all at once: each by itself would copy the table of groups
+    /// and that of topics. What cannot be made is refused to who asks for it.
+    pub fn prepare_groups(&self, names: &[GroupName], now: Timestamp) {
+        let mut missing: Vec<_> =
+            names.iter().filter(|name| self.catalog().group(name.as_str()).is_none()).cloned().collect();
+        missing.sort_unstable();
+        missing.dedup();
+        if missing.len() < 2 || !self.options().auto_create_groups {
+            return;
+        }
+        if self.catalog().check_room_for_groups(missing.len()).is_err() {
+            return;
+        }
+        let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
+        self.catalog().put_groups(made, now);
+        let queues = GroupDocument::default().retry_queue_nums;
+        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        let retry_names = names.iter().map(|name| TopicName::retry_of(name.as_str()));
+        let retry_topics: Vec<_> = retry_names
+            .filter(|name| self.catalog().topic(name.as_str()).is_none())
+            .map(|name| (name, settings.clone()))
+            .collect();
+        if queues > 0 && self.catalog().put_topics(self.store(), retry_topics, now).is_ok() {
+            self.topics_changed();
+        }
     }
 
     /// The topic that holds a group's retries.
@@ -263,7 +339,29 @@ impl Broker {
     }
 }
 
+fn check_client_id(member: &Member) -> Result<(), Refusal> {
+    let size = member.client_id.len();
+    if size > CLIENT_ID_SIZE_MAX {
+        return Err(Refusal::BadRequest(format!(
+            "the clientID is {size} bytes long; at most {CLIENT_ID_SIZE_MAX} are allowed"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether there is no room for a member that is not one yet.
+fn is_full(members: &BTreeMap<String, Member>, member: &Member) -> bool {
+    members.len() >= GROUP_MEMBERS_MAX && !members.contains_key(&member.client_id)
+}
+
 impl ConsumerGroup {
+    /// Returns whether anybody went.
+    fn remove(&mut self, is_gone: impl Fn(&Member) -> bool) -> bool {
+        let before = self.members.len();
+        self.members.retain(|_, member| !is_gone(member));
+        self.members.len() < before
+    }
+
     /// Returns whether the list of members changed.
     fn join(&mut self, member: Member) -> bool {
         let known = self.members.insert(member.client_id.clone(), member.clone());
@@ -273,7 +371,10 @@ impl ConsumerGroup {
     /// Takes newer subscriptions, drops those no longer wanted; returns whether any changed.
     fn subscribe(&mut self, wanted: Vec<Subscription>) -> bool {
         let before = self.subscriptions.len();
-        self.subscriptions.retain(|topic, _| wanted.iter().any(|subscription| &subscription.topic == topic));
+        {
+            let topics: HashSet<_> = wanted.iter().map(|subscription| &*subscription.topic).collect();
+            self.subscriptions.retain(|topic, _| topics.contains(&**topic));
+        }
         let mut changed = self.subscriptions.len() != before;
         for subscription in wanted {
             match self.subscriptions.get(&subscription.topic) {

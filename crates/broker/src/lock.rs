@@ -3,9 +3,11 @@
 //! A lock holds for 60 s unless renewed. After a crash all are gone: clients lock again, and none is granted twice since
 //! they must ask anew.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use base::Timestamp;
+use base::limits::{CLIENT_ID_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, QUEUE_LOCKS_MAX};
 use parking_lot::Mutex;
 
 use crate::broker::Broker;
@@ -18,57 +20,101 @@ pub type QueueKey = (String, u32);
 
 #[derive(Debug)]
 struct Holder {
-    client_id: String,
+    client_id: Arc<str>,
     renewed: Timestamp,
 }
 
+/// One group's locks.
+type Held = HashMap<QueueKey, Holder>;
+
 #[derive(Debug, Default)]
-pub(crate) struct Locks {
-    by_group: Mutex<HashMap<String, HashMap<QueueKey, Holder>>>,
+pub(crate) struct Locks(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_group: HashMap<String, Held>,
+    /// Locks of all groups.
+    count: usize,
+}
+
+impl Table {
+    /// Changes one group's locks; a group without any is forgotten.
+    fn change<T>(&mut self, group: &str, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
+        let held = self.by_group.get_mut(group)?;
+        let before = held.len();
+        let changed = change(held);
+        self.count = self.count - before + held.len();
+        if held.is_empty() {
+            self.by_group.remove(group);
+        }
+        Some(changed)
+    }
 }
 
 impl Broker {
-    /// Locks or renews what can be had; returns the queues the client now holds.
-    pub fn lock_queues(&self, group: &str, client_id: &str, queues: Vec<QueueKey>, now: Timestamp) -> Vec<QueueKey> {
-        let mut by_group = self.locks.by_group.lock();
-        let held = by_group.entry(group.to_owned()).or_default();
-        queues
-            .into_iter()
-            .filter(|queue| {
-                let holder = held.get(queue);
-                let is_free = holder.is_none_or(|holder| {
-                    holder.client_id == client_id || now.ms_since(holder.renewed) > LOCK_EXPIRY_MS
-                });
-                if is_free {
-                    held.insert(queue.clone(), Holder { client_id: client_id.to_owned(), renewed: now });
+    /// Locks or renews what can be had; returns the queues the client now holds. More than `QUEUE_LOCKS_MAX` are not to be
+    /// had.
+    pub fn lock_queues(
+        &self,
+        group: &str,
+        client_id: &str,
+        queues: Vec<QueueKey>,
+        now: Timestamp,
+    ) -> HashSet<QueueKey> {
+        let mut table = self.locks.0.lock();
+        if client_id.len() > CLIENT_ID_SIZE_MAX {
+            return HashSet::new();
+        }
+        let client_id: Arc<str> = client_id.into();
+        let mut room = QUEUE_LOCKS_MAX.saturating_sub(table.count);
+        table.by_group.entry(group.to_owned()).or_default();
+        let granted = table.change(group, |held| {
+            let mut grant = |queue: &QueueKey| {
+                let is_known = match held.get(queue) {
+                    Some(holder)
+                        if *holder.client_id != *client_id && now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS =>
+                    {
+                        return false;
+                    }
+                    Some(_) => true,
+                    None => false,
+                };
+                if !is_known {
+                    if room == 0 || queue.0.len() > INTERNAL_TOPIC_NAME_SIZE_MAX {
+                        return false;
+                    }
+                    room -= 1;
                 }
-                is_free
-            })
-            .collect()
+                held.insert(queue.clone(), Holder { client_id: client_id.clone(), renewed: now });
+                true
+            };
+            queues.into_iter().filter(|queue| grant(queue)).collect()
+        });
+        granted.unwrap_or_default()
     }
 
     /// Gives up locks the client holds.
-    pub fn unlock_queues(&self, group: &str, client_id: &str, queues: &[QueueKey]) {
-        let mut by_group = self.locks.by_group.lock();
-        if let Some(held) = by_group.get_mut(group) {
-            held.retain(|queue, holder| holder.client_id != client_id || !queues.contains(queue));
-            if held.is_empty() {
-                by_group.remove(group);
+    pub fn unlock_queues(&self, group: &str, client_id: &str, queues: &HashSet<QueueKey>) {
+        self.locks.0.lock().change(group, |held| {
+            for queue in queues {
+                if held.get(queue).is_some_and(|holder| *holder.client_id == *client_id) {
+                    held.remove(queue);
+                }
             }
-        }
+        });
     }
 
     pub(crate) fn release_locks_of(&self, group: &str, client_id: &str) {
-        if let Some(held) = self.locks.by_group.lock().get_mut(group) {
-            held.retain(|_, holder| holder.client_id != client_id);
-        }
+        self.locks.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
     }
 
     /// Forgets locks that were not renewed.
     pub fn expire_locks(&self, now: Timestamp) {
-        self.locks.by_group.lock().retain(|_, held| {
+        let mut table = self.locks.0.lock();
+        table.by_group.retain(|_, held| {
             held.retain(|_, holder| now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS);
             !held.is_empty()
         });
+        table.count = table.by_group.values().map(HashMap::len).sum();
     }
 }

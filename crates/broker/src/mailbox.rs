@@ -1,6 +1,7 @@
 //! How the broker reaches a connection: signals are left in its mailbox and its bell is rung.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 use base::GroupName;
@@ -19,6 +20,10 @@ pub enum Signal {
 pub struct Mailbox {
     signals: Mutex<Vec<Signal>>,
     bell: Waker,
+    /// The connection is gone: whoever still works for it must register nothing under it any more.
+    is_closed: AtomicBool,
+    /// What its heartbeats cannot get is in the log.
+    was_told_of: AtomicBool,
 }
 
 impl std::fmt::Debug for Mailbox {
@@ -30,7 +35,12 @@ impl std::fmt::Debug for Mailbox {
 impl Mailbox {
     /// A mailbox that wakes its connection with `bell`.
     pub fn new(bell: Waker) -> Arc<Self> {
-        Arc::new(Self { signals: Mutex::default(), bell })
+        Arc::new(Self {
+            signals: Mutex::default(),
+            bell,
+            is_closed: AtomicBool::new(false),
+            was_told_of: AtomicBool::new(false),
+        })
     }
 
     /// Leaves a signal and rings.
@@ -47,6 +57,20 @@ impl Mailbox {
     /// The bell itself, for watermarks.
     pub fn bell(&self) -> Waker {
         self.bell.clone()
+    }
+
+    /// Its connection is gone.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether this is called for the first time.
+    pub(crate) fn tell_first_time(&self) -> bool {
+        !self.was_told_of.swap(true, Ordering::Relaxed)
     }
 
     /// Takes all signals.

@@ -5,11 +5,12 @@ mod support;
 use std::path::Path;
 
 use base::document::{GroupDocument, TopicDocument};
+use base::limits::GROUP_MEMBERS_MAX;
 use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
-use broker::{FetchStatus, Filter, SendBack};
+use broker::{FetchStatus, Filter, Mailbox, Member, SendBack};
 use storage::RetentionPolicy;
-use storage::disk::{Disk, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{layout, message, open, open_on, open_with};
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -245,9 +246,102 @@ fn a_queue_lock_is_one_clients_until_it_expires_or_is_given_up() {
     let queues = || vec![("orders".to_owned(), 0), ("orders".to_owned(), 1)];
     assert_eq!(bench.broker.lock_queues("g", "one", queues(), START).len(), 2);
     assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 0);
-    bench.broker.unlock_queues("g", "one", &queues()[..1]);
+    bench.broker.unlock_queues("g", "one", &queues().into_iter().take(1).collect());
     assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 1);
     assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_001)).len(), 2);
+}
+
+#[test]
+fn a_lock_is_kept_for_its_minute_whoever_sweeps() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let queues = || vec![("orders".to_owned(), 0)];
+    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START).len(), 1);
+    bench.broker.expire(START.plus_ms(60_000));
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_000)).len(), 0);
+    bench.broker.expire(START.plus_ms(60_001));
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(30_000)).len(), 1, "it was swept");
+}
+
+#[test]
+fn every_queue_of_a_large_topic_is_locked_and_unlocked_within_a_moment() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let queues = || (0..65_536).map(|number| ("orders".to_owned(), number));
+    let began = std::time::Instant::now();
+    assert_eq!(bench.broker.lock_queues("g", "one", queues().collect(), START).len(), 65_536);
+    bench.broker.unlock_queues("g", "one", &queues().collect());
+    assert_eq!(bench.broker.lock_queues("g", "two", queues().collect(), START).len(), 65_536);
+    // Compared one with another, they would be some 10^10 steps.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+#[test]
+fn no_more_queues_are_locked_than_there_is_room_for() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let lock = |group: &str, from: u32, count: u32, now| {
+        let queues = (from..from + count).map(|number| ("t".to_owned(), number)).collect();
+        bench.broker.lock_queues(group, "one", queues, now).len()
+    };
+    assert_eq!(lock("a", 0, 200_000, START), 200_000);
+    assert_eq!(lock("b", 0, 200_000, START), 62_144);
+    assert_eq!(lock("a", 0, 200_001, START), 200_000, "renewed, and none in addition");
+    bench.broker.unlock_queues("a", "one", &(0..5).map(|number| ("t".to_owned(), number)).collect());
+    assert_eq!(lock("c", 0, 10, START), 5);
+    bench.broker.expire(START.plus_ms(60_001));
+    assert_eq!(lock("c", 0, 10, START.plus_ms(60_001)), 10);
+}
+
+#[test]
+fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let open = |disk: Disk| open_on(storage::Options { disk, ..layout(Path::new("/data"), vec![1000]) }, START, |_| ());
+    let bench = open(Disk::new(disk.clone()));
+    for body in ["old", "older"] {
+        bench.publish("orders", &message(body.as_bytes(), b"")).expect("stored");
+    }
+    bench.broker.store().checkpoint().expect("entries are in files");
+    for operation in [Operation::Write, Operation::Name] {
+        // No room for the checkpoint; files that cannot be unlinked.
+        disk.fail(Failure::error(operation, 28));
+        assert!(bench.broker.remove_topic("orders", START).is_err(), "{operation:?}");
+        assert!(bench.broker.finish_removals().is_err(), "{operation:?}");
+        disk.heal();
+        let refused = bench.publish("orders", &message(b"new", b""));
+        assert!(matches!(&refused, Err(Refusal::Busy(why)) if why.contains("is being removed")), "{refused:?}");
+    }
+    bench.broker.finish_removals().expect("removes");
+    bench.publish("orders", &message(b"new", b"")).expect("stored");
+    bench.broker.remove_topic("others", START).expect("was never there");
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let bench = open(Disk::new(disk));
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+}
+
+#[test]
+fn members_of_a_full_group_stay_in_it() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open_with(scratch.path(), START, vec![1000], |_| ());
+    let mailbox = Mailbox::new(std::task::Waker::noop().clone());
+    let member = |client_id: String, seen| Member {
+        client_id,
+        address: "10.0.0.1:5000".parse().expect("address"),
+        language: 0,
+        version: 493,
+        mailbox: mailbox.clone(),
+        seen,
+    };
+    let group = GroupName::trusted("makers");
+    let join = |number: usize, seen| bench.broker.register_producer(&group, member(format!("one-{number}"), seen));
+    (0..GROUP_MEMBERS_MAX).for_each(|number| join(number, START).expect("joins"));
+    assert!(matches!(join(GROUP_MEMBERS_MAX, START), Err(Refusal::Busy(_))));
+    join(7, START.plus_ms(100_000)).expect("is in it already");
+    bench.broker.expire(START.plus_ms(120_001));
+    let left = bench.broker.producers_of("makers");
+    assert_eq!(left.iter().map(|member| &*member.client_id).collect::<Vec<_>>(), ["one-7"]);
 }
 
 #[test]

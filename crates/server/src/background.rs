@@ -28,6 +28,8 @@ const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
 /// How often members, locks and rates are looked after.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the removal of a topic's files is tried again.
+const REMOVALS_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of log after which a checkpoint is due, whatever the time.
 const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
 
@@ -316,6 +318,7 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     let mut queues = Due::every(intervals.queue_flush);
     let mut offsets = Due::every(intervals.offset_flush);
     let mut delays = Due::every(intervals.delay_flush);
+    let mut removals = Due::every(REMOVALS_INTERVAL);
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
     let mut disk_state = DiskState::default();
@@ -335,6 +338,11 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
         }
         if bells.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
             problems.report("topics, groups or offsets cannot be written", broker.save(clock::now()));
+        }
+        if removals.is_due() {
+            let finished = broker.finish_removals();
+            problems
+                .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
         }
         if delays.is_due() {
             let saved = broker.save_delay_progress(clock::now());

@@ -1,5 +1,6 @@
 //! What clients do besides sending and pulling: heartbeats, leaving, member lists, queue locks, sending back.
 
+use base::limits::LIST_BODY_SIZE_MAX;
 use base::{GroupName, LogOffset, Refusal};
 use broker::{Broker, ConsumerRegistration, Filter, Member, QueueKey, SendBack, Subscription};
 use wire::rocketmq::body::client::{
@@ -13,36 +14,87 @@ use super::answer::{Answer, Answered, bad_body, header};
 use super::pull::check_expression_type;
 use super::session::{Context, RocketSession};
 
-use base::Timestamp;
-
-pub(super) fn heartbeat(session: &RocketSession, command: &Command<'_>, now: Timestamp) -> Answered {
-    let heartbeat: Heartbeat = decode("heartbeat", command.body).map_err(bad_body)?;
+/// Registers what can be registered, as a Java broker does: a group that cannot does not keep the others away. The answer's
+/// remark says what was left out, and so does the log, once a connection.
+pub(super) fn heartbeat(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let heartbeat: Heartbeat = decode_list("heartbeat", command)?;
     if heartbeat.client_id.is_empty() {
         return Err(Refusal::BadRequest("the heartbeat has no clientID".to_owned()));
     }
+    let (broker, peer) = (context.broker, context.peer);
     let member = Member {
         client_id: heartbeat.client_id,
-        address: session.remote,
+        address: peer.address,
         language: command.header.language.0,
         version: command.header.version,
-        mailbox: session.mailbox.clone(),
-        seen: now,
+        mailbox: peer.mailbox.clone(),
+        seen: context.now,
     };
+    let mut left_out = LeftOut::default();
     for producer in &heartbeat.producers {
-        session.broker.register_producer(&GroupName::checked(&producer.group_name)?, member.clone())?;
+        let group = GroupName::checked(&producer.group_name);
+        left_out.note("producer", group.and_then(|group| broker.register_producer(&group, member.clone())));
     }
+    let names = heartbeat.consumers.iter().filter_map(|consumer| GroupName::checked(&consumer.group_name).ok());
+    broker.prepare_groups(&names.collect::<Vec<_>>(), context.now);
     for consumer in heartbeat.consumers {
-        if consumer.consume_type == "CONSUME_POP" {
-            return Err(Refusal::NotSupported("Sluice does not support pop consumers yet".to_owned()));
-        }
-        let registration = registration_of(consumer, heartbeat.without_subscriptions)?;
-        session.broker.register_consumer(member.clone(), registration, now)?;
+        let registration = registration_of(consumer, heartbeat.without_subscriptions);
+        let registered =
+            registration.and_then(|registration| broker.register_consumer(member.clone(), registration, context.now));
+        left_out.note("consumer", registered);
     }
     // Clients of 5.1.3 and later may leave unchanged subscriptions out if told that they can.
-    Ok(Answer::ok().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", true))
+    let answer = Answer::ok().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", true);
+    let remark = left_out.remark();
+    if let Some(reason) = &remark {
+        broker.note_left_out(&member, reason);
+    }
+    Ok(Answer { remark, ..answer })
+}
+
+/// Groups of a heartbeat that were not registered.
+#[derive(Default)]
+struct LeftOut {
+    count: usize,
+    first: Option<String>,
+}
+
+impl LeftOut {
+    fn note(&mut self, kind: &str, registered: Result<(), Refusal>) {
+        if let Err(refusal) = registered {
+            self.count += 1;
+            self.first.get_or_insert_with(|| format!("{kind}: {refusal}"));
+        }
+    }
+
+    fn remark(self) -> Option<String> {
+        let first = self.first?;
+        Some(if self.count == 1 {
+            format!("left out: {first}")
+        } else {
+            format!("left out: {} groups; {first}", self.count)
+        })
+    }
+}
+
+/// Decodes a body that lists a client's groups or queues.
+fn decode_list<T: serde::de::DeserializeOwned>(what: &'static str, command: &Command<'_>) -> Result<T, Refusal> {
+    let size = command.body.len();
+    if size > LIST_BODY_SIZE_MAX {
+        return Err(Refusal::BadRequest(format!(
+            "the {what} is {size} bytes long; at most {LIST_BODY_SIZE_MAX} are allowed: name fewer in one request"
+        )));
+    }
+    decode(what, command.body).map_err(bad_body)
 }
 
 fn registration_of(consumer: ConsumerData, keeps_subscriptions: bool) -> Result<ConsumerRegistration, Refusal> {
+    if consumer.consume_type == "CONSUME_POP" {
+        return Err(Refusal::NotSupported(format!(
+            "Sluice does not support pop consumers yet (group [{}])",
+            consumer.group_name
+        )));
+    }
     let subscriptions = consumer.subscription_data_set.into_iter().map(subscription_of).collect::<Result<_, _>>()?;
     Ok(ConsumerRegistration {
         group: GroupName::checked(&consumer.group_name)?,
@@ -88,10 +140,10 @@ pub(super) fn subscription_data(subscription: &Subscription) -> SubscriptionData
 pub(super) fn unregister(session: &RocketSession, command: &Command<'_>) -> Answered {
     let request: UnregisterClientRequest<'_> = header(command)?;
     if let Some(group) = &request.producer_group {
-        session.broker.unregister_producer(group, &request.client_id);
+        session.broker.unregister_producer(group, &request.client_id, &session.mailbox);
     }
     if let Some(group) = &request.consumer_group {
-        session.broker.unregister_consumer(group, &request.client_id);
+        session.broker.unregister_consumer(group, &request.client_id, &session.mailbox);
     }
     Ok(Answer::ok())
 }
@@ -104,8 +156,8 @@ pub(super) fn list_members(broker: &Broker, command: &Command<'_>) -> Answered {
     }
 }
 
-pub(super) fn check_client(command: &Command<'_>) -> Answered {
-    let check: ClientConfigCheck = decode("client configuration", command.body).map_err(bad_body)?;
+pub(super) fn check_client(_context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let check: ClientConfigCheck = decode_list("client configuration", command)?;
     let subscription = check.subscription_data;
     match check_expression_type(Some(&subscription.expression_type.into())) {
         Ok(()) => Filter::parse(&subscription.sub_string).map(|_| Answer::ok()),
@@ -116,25 +168,24 @@ pub(super) fn check_client(command: &Command<'_>) -> Answered {
     }
 }
 
-fn queue_keys(batch: &LockBatch) -> Vec<QueueKey> {
-    let keys = batch.mq_set.iter();
-    keys.filter_map(|queue| Some((queue.topic.clone(), u32::try_from(queue.queue_id).ok()?))).collect()
+fn queue_key(queue: &MessageQueue) -> Option<QueueKey> {
+    Some((queue.topic.clone(), u32::try_from(queue.queue_id).ok()?))
 }
 
-pub(super) fn lock_queues(broker: &Broker, command: &Command<'_>, now: Timestamp) -> Answered {
-    let batch: LockBatch = decode("queue lock", command.body).map_err(bad_body)?;
+pub(super) fn lock_queues(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let batch: LockBatch = decode_list("queue lock", command)?;
     GroupName::checked(&batch.consumer_group)?;
-    let held = broker.lock_queues(&batch.consumer_group, &batch.client_id, queue_keys(&batch), now);
-    let is_held = |queue: &&MessageQueue| {
-        held.iter().any(|(topic, number)| *topic == queue.topic && i64::from(*number) == i64::from(queue.queue_id))
-    };
+    let wanted = batch.mq_set.iter().filter_map(queue_key).collect();
+    let held = context.broker.lock_queues(&batch.consumer_group, &batch.client_id, wanted, context.now);
+    let is_held = |queue: &&MessageQueue| queue_key(queue).is_some_and(|key| held.contains(&key));
     let locked: Vec<_> = batch.mq_set.iter().filter(is_held).collect();
     Ok(Answer::json(&serde_json::json!({"lockOKMQSet": locked})))
 }
 
-pub(super) fn unlock_queues(broker: &Broker, command: &Command<'_>) -> Answered {
-    let batch: LockBatch = decode("queue lock", command.body).map_err(bad_body)?;
-    broker.unlock_queues(&batch.consumer_group, &batch.client_id, &queue_keys(&batch));
+pub(super) fn unlock_queues(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let batch: LockBatch = decode_list("queue lock", command)?;
+    let given_up = batch.mq_set.iter().filter_map(queue_key).collect();
+    context.broker.unlock_queues(&batch.consumer_group, &batch.client_id, &given_up);
     Ok(Answer::ok())
 }
 

@@ -43,9 +43,10 @@ fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
     for settings in groups {
         checked.push((GroupName::checked(&settings.group_name)?, settings));
     }
-    for (name, settings) in checked {
-        context.broker.catalog().put_group(&name, settings, context.now);
-    }
+    let catalog = context.broker.catalog();
+    let new_count = checked.iter().filter(|(name, _)| catalog.group(name.as_str()).is_none()).count();
+    catalog.check_room_for_groups(new_count)?;
+    catalog.put_groups(checked, context.now);
     context.broker.save(context.now).map_err(internal)?;
     Ok(Answer::ok())
 }

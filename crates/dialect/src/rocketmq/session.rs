@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
+use base::limits::{LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Refusal, Timestamp};
 use broker::{Broker, Mailbox, Signal, Topic};
@@ -60,6 +60,7 @@ pub struct RocketSession {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) options: Arc<SessionOptions>,
     pub(super) remote: SocketAddr,
+    peer: Peer,
     pub(super) output: Output,
     /// Sends whose watermark has not passed yet, in the order of the log.
     pub(super) waiting_sends: VecDeque<WaitingSends>,
@@ -85,9 +86,11 @@ pub struct RocketSession {
 impl RocketSession {
     /// A session for a connection from `remote`.
     pub fn new(broker: Arc<Broker>, mailbox: Arc<Mailbox>, options: Arc<SessionOptions>, remote: SocketAddr) -> Self {
+        let peer = Peer { mailbox: mailbox.clone(), address: remote };
         Self {
             broker,
             mailbox,
+            peer,
             options,
             remote,
             output: Output::default(),
@@ -118,21 +121,21 @@ impl RocketSession {
                 return self.send(&command, asked, turn, now);
             }
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => return self.pull(&command, asked, now),
-            request::HEART_BEAT => consumer::heartbeat(self, &command, now),
             request::UNREGISTER_CLIENT => consumer::unregister(self, &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer::list_members(&self.broker, &command),
-            request::CHECK_CLIENT_CONFIG => consumer::check_client(&command),
-            request::LOCK_BATCH_QUEUES => consumer::lock_queues(&self.broker, &command, now),
-            request::UNLOCK_BATCH_QUEUES => consumer::unlock_queues(&self.broker, &command),
             request::UPDATE_CONSUMER_OFFSET => offset::commit(&self.broker, &command),
             request::GET_MAX_OFFSET => offset::max(&self.broker, &command),
             request::GET_MIN_OFFSET => offset::min(&self.broker, &command),
             code => {
-                match slow_handler(code) {
-                    Some(handler) => self.run_apart(handler, frame_bytes, asked, now),
-                    None => self.reply(asked, &not_supported(code)),
+                let is_long = command.body.len() > LIST_BODY_HERE_SIZE_MAX;
+                match (list_handler(code), slow_handler(code)) {
+                    (Some(handler), _) if !is_long => handler(&self.context(now), &command),
+                    (Some(handler), _) | (None, Some(handler)) => {
+                        self.run_apart(handler, frame_bytes, asked, now);
+                        return Ok(());
+                    }
+                    (None, None) => Ok(not_supported(code)),
                 }
-                return Ok(());
             }
         };
         self.reply_with(asked, answered);
@@ -143,13 +146,17 @@ impl RocketSession {
         self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
     }
 
+    fn context(&self, now: Timestamp) -> Context<'_> {
+        Context { broker: &self.broker, options: &self.options, peer: &self.peer, now }
+    }
+
     /// Has a request answered away from the network threads.
     fn run_apart(&mut self, handler: SlowHandler, frame_bytes: &[u8], asked: Asked, now: Timestamp) {
         let frame_bytes = Bytes::copy_from_slice(frame_bytes);
-        let (broker, options) = (self.broker.clone(), self.options.clone());
+        let (broker, options, peer) = (self.broker.clone(), self.options.clone(), self.peer.clone());
         self.run_job(move || {
             let answered = match Command::decode(&frame_bytes) {
-                Ok(command) => handler(&Context { broker: &broker, options: &options, now }, &command),
+                Ok(command) => handler(&Context { broker: &broker, options: &options, peer: &peer, now }, &command),
                 Err(error) => Err(Refusal::Internal(error.to_string())),
             };
             let answer = answered.unwrap_or_else(|refusal| Answer::refused(&refusal));
@@ -232,10 +239,29 @@ impl RocketSession {
 pub(super) struct Context<'a> {
     pub(super) broker: &'a Arc<Broker>,
     pub(super) options: &'a SessionOptions,
+    pub(super) peer: &'a Peer,
     pub(super) now: Timestamp,
 }
 
+/// Who is at the other end.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) address: SocketAddr,
+}
+
 type SlowHandler = fn(&Context<'_>, &Command<'_>) -> Answered;
+
+/// Handlers of requests whose body is a list: short ones are answered on the spot, long ones away from the network threads.
+const fn list_handler(code: i32) -> Option<SlowHandler> {
+    Some(match code {
+        request::HEART_BEAT => consumer::heartbeat,
+        request::CHECK_CLIENT_CONFIG => consumer::check_client,
+        request::LOCK_BATCH_QUEUES => consumer::lock_queues,
+        request::UNLOCK_BATCH_QUEUES => consumer::unlock_queues,
+        _ => return None,
+    })
+}
 
 /// Handlers of requests that may wait for a disk or walk large tables.
 const fn slow_handler(code: i32) -> Option<SlowHandler> {

@@ -19,7 +19,7 @@ const PERMISSION_MASK: i32 = 0b111;
 
 pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: CreateTopicRequest<'_> = header(command)?;
-    let name = checked_name(context, &request.topic)?;
+    let name = checked_name(&context.broker.system_topics(), &request.topic)?;
     let known = context.broker.catalog().topic(name.as_str());
     let mut attributes = known.map(|topic| topic.settings.attributes.clone()).unwrap_or_default();
     change_attributes(&mut attributes, request.attributes.as_deref().unwrap_or_default())?;
@@ -39,7 +39,7 @@ pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
         topic_sys_flag: request.topic_system_flag.unwrap_or_default(),
         topic_name: request.topic.to_string(),
     };
-    keep(context, [(name, settings)])
+    keep(context, vec![(name, settings)])
 }
 
 #[derive(Deserialize, Default)]
@@ -50,25 +50,24 @@ struct TopicList {
 
 pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let list: TopicList = decode("topic list", command.body).map_err(bad_body)?;
+    let reserved = context.broker.system_topics();
     let mut checked = Vec::new();
     for settings in list.topic_config_list {
-        checked.push((checked_name(context, &settings.topic_name)?, settings));
+        checked.push((checked_name(&reserved, &settings.topic_name)?, settings));
     }
     keep(context, checked)
 }
 
-fn keep(context: &Context<'_>, topics: impl IntoIterator<Item = (TopicName, TopicDocument)>) -> Answered {
-    for (name, settings) in topics {
-        context.broker.catalog().put_topic(context.broker.store(), name, settings, context.now)?;
-    }
+fn keep(context: &Context<'_>, topics: Vec<(TopicName, TopicDocument)>) -> Answered {
+    context.broker.catalog().put_topics(context.broker.store(), topics, context.now)?;
     context.broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     context.broker.topics_changed();
     Ok(Answer::ok())
 }
 
-fn checked_name(context: &Context<'_>, name: &str) -> Result<TopicName, Refusal> {
+fn checked_name(reserved: &[String], name: &str) -> Result<TopicName, Refusal> {
     let checked = TopicName::checked(name)?;
-    if context.broker.system_topics().iter().any(|system| system == name) || name.starts_with("rmq_sys_") {
+    if reserved.iter().any(|system| system == name) || name.starts_with("rmq_sys_") {
         return Err(Refusal::ReservedTopic(name.to_owned()));
     }
     Ok(checked)

@@ -1,7 +1,8 @@
 //! Promises to consumers that share a group: who belongs to it, who hears of changes, who holds which queue.
 
 use base::document::GroupDocument;
-use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, SubscriptionData};
+use base::session::Session;
+use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, ProducerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 
@@ -148,8 +149,8 @@ fn the_first_heartbeat_makes_the_group_and_its_retry_topic_if_that_is_allowed() 
     assert!(bench.broker.catalog().group("billing").is_some());
     assert!(bench.broker.catalog().topic("%RETRY%billing").is_some());
     let strict = Bench::with(|setup| setup.broker.auto_create_groups = false);
-    let reply = strict.client().ask(heartbeat("one", "billing", "orders", "*", 1));
-    assert_eq!(reply.code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    let reply = strict.client().ask_well(heartbeat("one", "billing", "orders", "*", 1));
+    assert!(strict.broker.catalog().group("billing").is_none());
     assert!(reply.remark.contains("group.auto_create"), "{}", reply.remark);
 }
 
@@ -162,14 +163,167 @@ fn a_heartbeat_that_cannot_be_accepted_makes_no_member() {
         consume_type: "CONSUME_POP".to_owned(),
         ..ConsumerData::default()
     };
-    for (asked, code) in [
-        (heartbeat_of("one", popping), response::REQUEST_CODE_NOT_SUPPORTED),
-        (heartbeat("", "billing", "orders", "*", 1), response::SYSTEM_ERROR),
-        (heartbeat("one", "no group", "orders", "*", 1), response::INVALID_PARAMETER),
+    let long_id = "x".repeat(1025);
+    for (asked, remark) in [
+        (heartbeat_of("one", popping), "left out: consumer: Sluice does not support pop consumers"),
+        (heartbeat("one", "no group", "orders", "*", 1), "left out: consumer: the group name [no group]"),
+        (heartbeat(&long_id, "billing", "orders", "*", 1), "left out: consumer: the clientID is 1025 bytes long"),
     ] {
-        assert_eq!(client.ask(asked).code, code);
+        let reply = client.ask_well(asked);
+        assert!(reply.remark.starts_with(remark), "{}", reply.remark);
     }
+    assert_eq!(client.ask(heartbeat("", "billing", "orders", "*", 1)).code, response::SYSTEM_ERROR);
     assert_eq!(client.ask(list()).code, response::SYSTEM_ERROR);
+}
+
+/// A consumer of `orders` in a group.
+fn consumer(group: &str, subscriptions: Vec<SubscriptionData>) -> ConsumerData {
+    ConsumerData {
+        group_name: group.to_owned(),
+        consume_type: "CONSUME_PASSIVELY".to_owned(),
+        message_model: "CLUSTERING".to_owned(),
+        subscription_data_set: subscriptions,
+        ..ConsumerData::default()
+    }
+}
+
+fn producer(group: &str) -> ProducerData {
+    ProducerData { group_name: group.to_owned() }
+}
+
+fn heartbeat_with(client_id: &str, consumers: Vec<ConsumerData>, producers: Vec<ProducerData>) -> Ask {
+    let heartbeat = Heartbeat { client_id: client_id.to_owned(), consumers, producers, ..Heartbeat::default() };
+    ask(request::HEART_BEAT, &[]).body(serde_json::to_vec(&heartbeat).expect("JSON"))
+}
+
+fn producers(client: &mut Client) -> Vec<String> {
+    let reply = client.ask(ask(request::GET_PRODUCER_CONNECTION_LIST, &[("producerGroup", "makers")]));
+    if reply.code != 0 {
+        return Vec::new();
+    }
+    let found = reply.json()["connectionSet"].as_array().expect("connections").clone();
+    found.iter().map(|one| one["clientId"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[test]
+fn a_bad_group_does_not_keep_the_good_ones_of_its_heartbeat_away() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let consumers = vec![consumer("no group", Vec::new()), consumer("billing", Vec::new())];
+    let asked = heartbeat_with("one", consumers, vec![producer("no group"), producer("makers")]);
+    let replies = client.give(&[asked]);
+    let answer = replies.iter().find(|reply| reply.is_response).expect("an answer");
+    assert_eq!(answer.code, 0);
+    assert!(answer.remark.starts_with("left out: 2 groups; producer: the group name [no group]"), "{}", answer.remark);
+    assert_eq!(members(&mut client), ["one"]);
+    assert_eq!(producers(&mut client), ["one"]);
+}
+
+#[test]
+fn a_producer_is_known_until_it_leaves_is_silent_or_gone() {
+    let bench = Bench::new();
+    let mut watcher = bench.client();
+    let join = |client_id: &str| {
+        let mut client = bench.client();
+        client.ask_well(heartbeat_with(client_id, Vec::new(), vec![producer("makers")]));
+        client
+    };
+    let (mut one, two, three) = (join("one"), join("two"), join("three"));
+    assert_eq!(producers(&mut watcher), ["one", "three", "two"]);
+    one.ask_well(ask(request::UNREGISTER_CLIENT, &[("clientID", "one"), ("producerGroup", "makers")]));
+    assert_eq!(producers(&mut watcher), ["three", "two"]);
+    two.close();
+    assert_eq!(producers(&mut watcher), ["three"]);
+    bench.broker.expire(three.now.plus_ms(120_000));
+    assert_eq!(producers(&mut watcher), ["three"]);
+    bench.broker.expire(three.now.plus_ms(120_001));
+    assert_eq!(producers(&mut watcher), [""; 0]);
+}
+
+#[test]
+fn a_client_that_has_come_back_stays_when_its_old_connection_says_goodbye() {
+    let bench = Bench::new();
+    let join = || {
+        let mut client = bench.client();
+        client.give(&[heartbeat_with("one", vec![consumer("billing", Vec::new())], vec![producer("makers")])]);
+        client
+    };
+    let (mut old, mut new) = (join(), join());
+    assert_eq!(locked(&new.ask_well(locking(request::LOCK_BATCH_QUEUES, "one", &[0]))), [0]);
+    let goodbye = leave("one").with("producerGroup", "makers");
+    old.give(std::slice::from_ref(&goodbye));
+    assert_eq!((members(&mut new), producers(&mut new)), (vec!["one".to_owned()], vec!["one".to_owned()]));
+    assert_eq!(locked(&new.ask_well(locking(request::LOCK_BATCH_QUEUES, "two", &[0]))), [0; 0]);
+    new.give(&[goodbye]);
+    assert_eq!(new.ask(list()).code, response::SYSTEM_ERROR);
+    assert_eq!(producers(&mut new), [""; 0]);
+    assert_eq!(locked(&new.ask_well(locking(request::LOCK_BATCH_QUEUES, "two", &[0]))), [0]);
+}
+
+#[test]
+fn what_is_taken_in_at_once_is_bounded() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let wanted = |number| SubscriptionData { topic: format!("t-{number}"), ..SubscriptionData::default() };
+    let many = |count| heartbeat_with("one", vec![consumer("billing", (0..count).map(wanted).collect())], Vec::new());
+    let reply = client.ask_well(many(10_001));
+    assert!(reply.remark.contains("subscribes to 10001 topics; at most 10000"), "{}", reply.remark);
+    client.give(&[many(10_000)]);
+    assert_eq!(bench.broker.group_picture("billing").expect("is online").subscriptions.len(), 10_000);
+    let long = heartbeat_with(&"x".repeat(8 << 20), Vec::new(), Vec::new());
+    let reply = client.ask(long);
+    assert_eq!(reply.code, response::SYSTEM_ERROR);
+    assert!(reply.remark.contains("at most 8388608 are allowed"), "{}", reply.remark);
+}
+
+#[test]
+fn long_lists_are_read_away_from_the_network_and_short_ones_at_once() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let subscriptions =
+        |count| (0..count).map(|n| SubscriptionData { topic: format!("t-{n}"), ..SubscriptionData::default() });
+    let all: Vec<i32> = (0..4000).collect();
+    let long = |count| heartbeat_with("one", vec![consumer("billing", subscriptions(count).collect())], Vec::new());
+    for (asked, is_apart) in [
+        (long(1), false),
+        (long(2000), true),
+        (locking(request::LOCK_BATCH_QUEUES, "one", &[0]), false),
+        (locking(request::LOCK_BATCH_QUEUES, "one", &all), true),
+        (locking(request::UNLOCK_BATCH_QUEUES, "one", &[0]), false),
+        (locking(request::UNLOCK_BATCH_QUEUES, "one", &all), true),
+    ] {
+        let code = asked.code;
+        client.receive(&mut asked.frame(1)).expect("a frame");
+        assert_eq!(client.session.is_busy(), is_apart, "{code}");
+        assert!(client.hear().iter().any(|reply| reply.code == 0), "{code}");
+    }
+}
+
+#[test]
+fn a_heartbeat_that_is_read_when_its_connection_is_gone_registers_nobody() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let subscriptions = (0..2000).map(|n| SubscriptionData { topic: format!("t-{n}"), ..SubscriptionData::default() });
+    let asked = heartbeat_with("one", vec![consumer("billing", subscriptions.collect())], vec![producer("makers")]);
+    client.receive(&mut asked.frame(1)).expect("a frame");
+    let job = client.session.take_job().expect("a job");
+    client.close();
+    job();
+    let mut other = bench.client();
+    assert_eq!(other.ask(list()).code, response::SYSTEM_ERROR);
+    assert_eq!(producers(&mut other), [""; 0]);
+}
+
+#[test]
+fn groups_of_one_heartbeat_are_made_together() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let before = bench.broker.catalog().generation();
+    let groups = (0..500).map(|number| consumer(&format!("group-{number}"), Vec::new()));
+    client.give(&[heartbeat_with("one", groups.collect(), Vec::new())]);
+    assert!(bench.broker.catalog().group("group-499").is_some());
+    assert!(bench.broker.catalog().topic("%RETRY%group-499").is_some());
+    assert_eq!(bench.broker.catalog().generation() - before, 2, "one change of the groups, one of the topics");
 }
 
 #[test]
