@@ -28,12 +28,13 @@ takes_messages() {
 }
 
 # bench_at PORT PID SCENARIO OPTIONS...: one run against the name server at PORT; the figures are left in $work/last.json. A run
-# that leaves none ends the script: the figures of another run are not its own.
+# that leaves none ends the script: the figures of another run are not its own. With $data set, what of the files there is in
+# the page cache is recorded too.
 bench_at() {
   local port=$1 pid=$2 scenario=$3
   shift 3
   rm -f "$work/last.json"
-  "$sluice" bench "$scenario" --target "rocketmq://127.0.0.1:$port" --broker-pid "$pid" --json "$work/last.json" "$@" \
+  "$sluice" bench "$scenario" --target "rocketmq://127.0.0.1:$port" --broker-pid "$pid" ${data:+--broker-data "$data"} --json "$work/last.json" "$@" \
     >"$work/last.txt" 2>&1 || cat "$work/last.txt" >&2
   [ -s "$work/last.json" ]
 }
@@ -50,7 +51,21 @@ within() {
 # calculate EXPRESSION: of awk, to two places.
 calculate() { awk "BEGIN { printf \"%.2f\", $1 }"; }
 
-ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / (b > 0 ? b : 1) }'; }
+# ratio A B: how many times B, in words where one of them is 0.
+ratio() {
+  awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN {
+    if (b > 0) printf "%.2f", a / b; else printf (a > 0 ? "infinite" : "neither"); }'
+}
+
+# in_turn TURN NAME NAME: the names in the order of that turn: A B, then B A.
+in_turn() { if [ $(($1 % 2)) -eq 0 ]; then echo "$2 $3"; else echo "$3 $2"; fi; }
+
+# is_flat RATE...: whether none of the last three is above the best of those before by more than 5 %.
+is_flat() {
+  [ $# -gt 3 ] && printf '%s\n' "$@" | awk '{ rate[NR] = $1 } END {
+    for (i = 1; i <= NR - 3; i++) if (rate[i] > best) best = rate[i]
+    for (i = NR - 2; i <= NR; i++) if (rate[i] > best * 1.05) exit 1 }'
+}
 
 # median VALUE...
 median() { printf '%s\n' "$@" | sort -g | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'; }
