@@ -53,7 +53,7 @@ const LIMIT_SECONDS: f64 = 1.0;
 pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Comparison, BenchError> {
     options.peers.iter().try_for_each(Peer::check)?;
     let machine = Machine::describe();
-    let limit = measure_limit(&options.setup)?;
+    let limit = measure_limit(&options.setup, sink)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
     let mut run = Run { options, sink, done: 0, all, steps: 0, stages: Vec::new(), needs: None, commands: Vec::new() };
@@ -62,8 +62,8 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
     Ok(Comparison::new(options, machine, limit, commands, results))
 }
 
-fn measure_limit(setup: &PeerSetup) -> Result<LimitReport, BenchError> {
-    run_limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS })
+fn measure_limit(setup: &PeerSetup, sink: &dyn CompareSink) -> Result<LimitReport, BenchError> {
+    run_limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS }, sink)
 }
 
 /// A scenario, and how far it has come.

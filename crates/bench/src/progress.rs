@@ -63,6 +63,8 @@ impl Second {
 pub trait ProgressSink: Sync {
     /// Before the load: `done` of `all` such things are done.
     fn prepare(&self, _what: &str, _done: u64, _all: u64) {}
+    /// A measurement of several begins, which shows nothing while it goes on: the `number`th of `all`.
+    fn part(&self, _what: &str, _number: usize, _all: usize) {}
     /// The load begins: what it is, and how much of it there will be (seconds or messages, warm-up included) if known.
     fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>);
     /// A second is over; `messages` were done since the start.
@@ -100,6 +102,10 @@ enum Measure {
 }
 
 impl ProgressSink for Terminal {
+    fn part(&self, what: &str, number: usize, all: usize) {
+        eprintln!("[{number}/{all}] {what}");
+    }
+
     fn prepare(&self, what: &str, done: u64, all: u64) {
         let bar = self.preparation.get_or_init(|| styled(ProgressBar::new(all), "{msg} {pos} of {len} [{bar:40}]"));
         bar.set_message(what.to_owned());

@@ -3,6 +3,7 @@
 //!
 //! Each is done for a while by one thread as fast as it can; the socket has a second thread at its other end, as a sender is.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,6 +17,7 @@ use crate::latency::Latency;
 use crate::machine::Machine;
 use crate::options::LimitOptions;
 use crate::pauses;
+use crate::progress::ProgressSink;
 use crate::report::{LimitReport, Measure};
 use crate::scratch::{FILE_SIZE, Scratch, in_directory};
 
@@ -27,17 +29,31 @@ const SLICE_NS: u64 = SECOND_NS / 10;
 /// What the sender gives to the socket at once.
 const SENDER_BLOCK: usize = 256 * KIB;
 
-/// Measures the machine: a socket copied to a file, plain writes, writes with a sync each.
-pub fn limit(options: LimitOptions) -> Result<LimitReport, BenchError> {
+/// What is measured, in order.
+const COPY: &str = "socket to file, 64 KiB";
+const WRITES: [(&str, usize); 2] = [("write 64 KiB", 64 * KIB), ("write 256 KiB", 256 * KIB)];
+const SYNCS: [(&str, usize); 2] = [("write 4 KiB + fdatasync", 4 * KIB), ("write 64 KiB + fdatasync", 64 * KIB)];
+const PAUSES: &str = "late to wake, all busy";
+/// How many that are.
+const MEASURES: usize = 1 + WRITES.len() + SYNCS.len() + 1;
+
+/// Measures the machine: a socket copied to a file, plain writes, writes with a sync each. `sink` is told what is being measured.
+pub fn limit(options: LimitOptions, sink: &dyn ProgressSink) -> Result<LimitReport, BenchError> {
     options.check()?;
-    limit_with(options, FILE_SIZE)
+    limit_with(options, FILE_SIZE, sink)
 }
 
-fn limit_with(options: LimitOptions, file_size: u64) -> Result<LimitReport, BenchError> {
+fn limit_with(options: LimitOptions, file_size: u64, sink: &dyn ProgressSink) -> Result<LimitReport, BenchError> {
     let machine = Machine::describe();
-    let directory = &options.data;
+    let directory = &options.data.clone();
     let failed = in_directory(directory);
+    let begun = Cell::new(0);
+    let begin = |name| {
+        begun.set(begun.get() + 1);
+        sink.part(&format!("{name}: {} s", options.seconds), begun.get(), MEASURES);
+    };
     let run = |name, block, one: &mut dyn FnMut(&File, u64) -> io::Result<usize>| {
+        begin(name);
         touch_memory(directory, file_size)?;
         let mut scratch = Scratch::new(directory, file_size)?;
         measure(name, block, seconds_to_ns(options.seconds), &mut scratch, one)
@@ -56,19 +72,19 @@ fn limit_with(options: LimitOptions, file_size: u64) -> Result<LimitReport, Benc
     let copy = || {
         let mut source = Source::open()?;
         let mut buffer = vec![0; SOCKET_BLOCK];
-        run("socket to file, 64 KiB", SOCKET_BLOCK, &mut |file, position| {
+        run(COPY, SOCKET_BLOCK, &mut |file, position| {
             let count = source.socket.read(&mut buffer)?;
             file.write_all_at(buffer.get(..count).unwrap_or_default(), position).map(|()| count)
         })
     };
-    let measures = [
-        copy(),
-        write("write 64 KiB", 64 * KIB),
-        write("write 256 KiB", 256 * KIB),
-        sync("write 4 KiB + fdatasync", 4 * KIB),
-        sync("write 64 KiB + fdatasync", 64 * KIB),
-    ];
-    let mut measures = measures.into_iter().collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    let mut measures = vec![copy().map_err(&failed)?];
+    for (name, block) in WRITES {
+        measures.push(write(name, block).map_err(&failed)?);
+    }
+    for (name, block) in SYNCS {
+        measures.push(sync(name, block).map_err(&failed)?);
+    }
+    begin(PAUSES);
     measures.push(pauses(options.seconds));
     Ok(LimitReport::new(options, machine, measures))
 }
@@ -77,7 +93,7 @@ fn limit_with(options: LimitOptions, file_size: u64) -> Result<LimitReport, Benc
 fn pauses(seconds: f64) -> Measure {
     let (latency, wall_ns) = pauses::while_busy(seconds_to_ns(seconds));
     let sleeps = latency.summary().map_or(0, |summary| summary.count);
-    Measure::new("late to wake, all busy", 0, (sleeps, 0), (wall_ns, 0), 0.0, &latency)
+    Measure::new(PAUSES, 0, (sleeps, 0), (wall_ns, 0), 0.0, &latency)
 }
 
 /// Fills a file and drops it. A virtual machine's host gives memory when it is first touched: what comes next finds memory
@@ -160,14 +176,34 @@ impl Drop for Source {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::progress::{Quiet, Second};
     use crate::report::Report as _;
+
+    /// Notes what is being measured.
+    #[derive(Default)]
+    struct Told(Mutex<Vec<String>>);
+
+    impl ProgressSink for Told {
+        fn part(&self, what: &str, number: usize, all: usize) {
+            self.0.lock().expect("not poisoned").push(format!("{number} of {all}: {what}"));
+        }
+        fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
+        fn second(&self, _: &Second, _: u64) {}
+        fn end(&self) {}
+    }
 
     #[test]
     fn every_limit_is_measured_and_shown() {
         let options = LimitOptions { data: std::env::temp_dir(), seconds: 0.02 };
-        let report = limit_with(options, 4 << 20).expect("measures");
-        assert_eq!(report.measures.len(), 6);
+        let told = Told::default();
+        let report = limit_with(options, 4 << 20, &told).expect("measures");
+        assert_eq!(report.measures.len(), MEASURES);
+        let line = |(number, measure): (usize, &Measure)| format!("{number} of {MEASURES}: {}: 0.02 s", measure.name);
+        let lines: Vec<_> = (1..).zip(&report.measures).map(line).collect();
+        assert_eq!(*told.0.lock().expect("not poisoned"), lines, "each is told before it is measured");
         let table = report.table();
         for measure in &report.measures {
             assert!(measure.operations > 0 && measure.seconds >= 0.02, "{measure:?}");
@@ -181,9 +217,9 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let data = std::env::temp_dir().join("no-such-directory-of-sluice");
-        let error = limit(LimitOptions { data, seconds: 0.01 }).expect_err("no directory").to_string();
+        let error = limit(LimitOptions { data, seconds: 0.01 }, &Quiet).expect_err("no directory").to_string();
         assert!(error.contains("no-such-directory-of-sluice") && error.contains("--data"), "{error}");
-        let wrong = limit(LimitOptions { data: std::env::temp_dir(), seconds: 0.0 });
+        let wrong = limit(LimitOptions { data: std::env::temp_dir(), seconds: 0.0 }, &Quiet);
         assert!(matches!(wrong, Err(BenchError::WrongOption { name: "seconds", .. })));
     }
 }

@@ -69,10 +69,22 @@ pub fn visible(report: &VisibleReport) -> String {
     unless_zero(&mut table, "never arrived", report.lost());
     latency(&mut table, "answer to arrival", report.answer_to_consume_ms.as_ref());
     latency(&mut table, "send to arrival", report.due_to_consume_ms.as_ref());
+    if let Some(note) = backlog_of_its_own(report) {
+        row(&mut table, "note", note.to_owned());
+    }
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     [send(&report.send), consume(&report.consume), table.to_string()].join("\n")
+}
+
+/// Why the times of a run may be those of a backlog that it made itself.
+fn backlog_of_its_own(report: &VisibleReport) -> Option<&'static str> {
+    match (report.send.options.pace, report.send.totals.unsent) {
+        (0, _) => Some("unpaced: sends and messages wait in a backlog that the run makes itself; --pace N has none"),
+        (_, 0) => None,
+        _ => Some("the pace was not kept, and the times are those of a backlog: try a lower --pace"),
+    }
 }
 
 /// The table of what the machine can do.

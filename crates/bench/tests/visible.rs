@@ -53,6 +53,17 @@ fn every_group_of_a_topic_gets_its_messages_and_each_is_matched_with_its_send() 
 }
 
 #[test]
+fn a_run_that_measures_a_backlog_of_its_own_says_so() {
+    let broker = FakeBroker::start(Manners { keeps: true, ..Manners::default() });
+    let paced = visible(options(&broker), &Quiet).expect("runs");
+    assert!(!paced.table().contains("backlog"), "{}", paced.table());
+    let mut unpaced = options(&broker);
+    (unpaced.send.pace, unpaced.send.count) = (0, Some(200));
+    let table = visible(unpaced, &Quiet).expect("runs").table();
+    assert!(table.contains("unpaced") && table.contains("--pace N"), "{table}");
+}
+
+#[test]
 fn sends_that_cannot_be_found_again_are_an_error() {
     let broker = FakeBroker::start(Manners::default());
     let spoil: [fn(&mut SendOptions); 4] =

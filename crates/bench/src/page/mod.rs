@@ -122,7 +122,7 @@ fn machine(comparison: &Comparison) -> Markup {
             "What the machine does without a broker, in the same run: "
             @for (at, measure) in comparison.limit.measures.iter().enumerate() {
                 @if at > 0 { "; " }
-                (measure.name) " " (limit_of(measure))
+                (measure.name) ": " (limit_of(measure))
             }
             "."
         }

@@ -310,6 +310,14 @@ impl Sink {
 }
 
 impl ProgressSink for Sink {
+    fn part(&self, what: &str, number: usize, all: usize) {
+        let what = format!("the machine alone, {number} of {all}: {what}");
+        if self.bar.is_hidden() {
+            eprintln!("{what}");
+        }
+        self.bar.set_message(what);
+    }
+
     fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
     fn second(&self, _: &Second, _: u64) {}
     fn end(&self) {}

@@ -220,8 +220,8 @@ struct Visible {
     /// Bytes of a body; several, as in 256,1024, are sent in turn.
     #[arg(long, default_value = "1024", value_delimiter = ',')]
     size: Vec<usize>,
-    /// Messages a second in total; 0 is as fast as the windows allow.
-    #[arg(long, default_value_t = 0)]
+    /// Messages a second in total; 0 is as fast as the windows allow, and measures the backlog that makes.
+    #[arg(long, default_value_t = 10_000)]
     pace: u64,
     /// Groups; dealt to the topics in turn, so that twice as many groups as topics read every message twice.
     #[arg(long, default_value_t = 1)]
@@ -371,7 +371,8 @@ fn run_visible(visible: &Visible) -> Outcome {
 
 fn run_limit(limit: &Limit) -> Outcome {
     let options = LimitOptions { data: limit.data.clone(), seconds: limit.seconds };
-    let report = bench::limit(options).map_err(|error| error.to_string())?;
+    // Lines of their own on the error stream, whatever becomes of the table: each part takes seconds and shows nothing meanwhile.
+    let report = bench::limit(options, &bench::Terminal::default()).map_err(|error| error.to_string())?;
     publish(limit.json.as_deref(), &report)
 }
 
