@@ -9,14 +9,17 @@ pub const FRAME_HEADER_SIZE_MAX: usize = 1024 * 1024;
 /// Extension fields in one header: the largest official request carries about 20.
 pub const HEADER_FIELD_COUNT_MAX: usize = 256;
 
-/// Longest topic name, in bytes: one byte of length in the record's first form (RocketMQ `CHARACTER_MAX_LENGTH`).
+/// Longest name of a topic that is made or written to, in bytes: one byte of length in the record's first form, the only one that
+/// RocketMQ 4.9 reads (`CHARACTER_MAX_LENGTH`).
 pub const TOPIC_NAME_SIZE_MAX: usize = 127;
 
-/// Longest name of a retry or dead-letter topic, in bytes: prefix and group name.
+/// Longest name of a group that has retries and dead letters, in bytes: `%RETRY%` and the name are a topic.
+pub const RETRIED_GROUP_NAME_SIZE_MAX: usize = TOPIC_NAME_SIZE_MAX - "%RETRY%".len();
+
+/// Longest topic name that is read, in bytes: RocketMQ 5.x makes retry topics of this size, and a folder's name has no more.
 pub const INTERNAL_TOPIC_NAME_SIZE_MAX: usize = 255;
 
-/// Longest group name, in bytes. RocketMQ's `Validators` allow 255 at the client, but the retry topic, `%RETRY%` before the
-/// name, is a folder, and those have at most 255.
+/// Longest group name, in bytes: RocketMQ 5.x has a retry topic for each of these.
 pub const GROUP_NAME_SIZE_MAX: usize = INTERNAL_TOPIC_NAME_SIZE_MAX - "%RETRY%".len();
 
 /// Longest property block of a message, in bytes: its length is a signed 16-bit number in the record.

@@ -4,7 +4,9 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, TOPIC_NAME_SIZE_MAX};
+use crate::limits::{
+    GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, RETRIED_GROUP_NAME_SIZE_MAX, TOPIC_NAME_SIZE_MAX,
+};
 use crate::refusal::Refusal;
 
 /// Prefix of the topic that holds a group's retries.
@@ -67,16 +69,30 @@ impl TopicName {
         !name.contains(['\0', '/']) && !matches!(name, "" | "." | "..")
     }
 
-    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes
-    /// (255 for retry and dead-letter topics).
+    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes.
     pub fn checked(name: &str) -> Result<Self, Refusal> {
-        let limit = if name.starts_with(RETRY_PREFIX) || name.starts_with(DEAD_LETTER_PREFIX) {
-            INTERNAL_TOPIC_NAME_SIZE_MAX
-        } else {
-            TOPIC_NAME_SIZE_MAX
-        };
-        check("topic", name, limit)?;
-        Ok(Self::trusted(name))
+        let checked = Self::trusted(name);
+        checked.check_size()?;
+        check("topic", name, TOPIC_NAME_SIZE_MAX)?;
+        Ok(checked)
+    }
+
+    /// Whether records of this topic may be written. RocketMQ 5.x has made longer retry topics, which are read; RocketMQ 4.9 takes a
+    /// record of one for the end of the log.
+    #[inline]
+    pub fn check_size(&self) -> Result<(), Refusal> {
+        if self.0.len() <= TOPIC_NAME_SIZE_MAX { Ok(()) } else { Err(self.too_long()) }
+    }
+
+    #[cold]
+    fn too_long(&self) -> Refusal {
+        let mut problem = too_long(&self.0, TOPIC_NAME_SIZE_MAX);
+        if self.retried_group().is_some() || self.holds_dead_letters() {
+            problem += &format!(
+                ": a group whose name is longer than {RETRIED_GROUP_NAME_SIZE_MAX} bytes has no retries and no dead letters, give it a shorter one"
+            );
+        }
+        Refusal::BadName { kind: "topic", name: shown(&self.0), problem }
     }
 
     /// The topic of `group`'s retries.
@@ -117,14 +133,21 @@ fn check(kind: &'static str, name: &str, limit: usize) -> Result<(), Refusal> {
     let problem = if name.trim().is_empty() {
         "is empty".to_owned()
     } else if name.len() > limit {
-        format!("is {} bytes long; at most {limit} are allowed", name.len())
+        too_long(name, limit)
     } else if let Some(bad) = name.chars().find(|&c| !is_name_character(c)) {
         format!("contains {bad:?}; allowed are letters, digits and % | - _")
     } else {
         return Ok(());
     };
-    let shown = name.chars().take(INTERNAL_TOPIC_NAME_SIZE_MAX).collect();
-    Err(Refusal::BadName { kind, name: shown, problem })
+    Err(Refusal::BadName { kind, name: shown(name), problem })
+}
+
+fn too_long(name: &str, limit: usize) -> String {
+    format!("is {} bytes long; at most {limit} are allowed", name.len())
+}
+
+fn shown(name: &str) -> String {
+    name.chars().take(INTERNAL_TOPIC_NAME_SIZE_MAX).collect()
 }
 
 fn is_name_character(c: char) -> bool {
@@ -144,7 +167,13 @@ mod tests {
         assert!(problem("日本").contains('日'));
         assert!(problem(&"x".repeat(128)).contains("128 bytes"));
         assert!(TopicName::checked(&"x".repeat(127)).is_ok());
-        assert!(TopicName::checked(&format!("%RETRY%{}", "x".repeat(240))).is_ok());
+        assert!(TopicName::checked(&format!("%RETRY%{}", "x".repeat(120))).is_ok());
+        for prefix in [RETRY_PREFIX, DEAD_LETTER_PREFIX] {
+            let name = format!("{prefix}{}", "x".repeat(128 - prefix.len()));
+            assert!(
+                problem(&name).contains("128 bytes") && problem(&name).contains("longer than 120 bytes has no retries")
+            );
+        }
         assert!(GroupName::checked("a.b").is_err());
     }
 }

@@ -79,7 +79,8 @@ pub struct Property<'a> {
     pub end: usize,
 }
 
-/// Walks the well-formed properties of `block`, skipping pieces that are not `name 0x01 value`.
+/// Walks the properties of `block`, skipping pieces that are not `name 0x01 value`. As for RocketMQ, of every version, a name or value of
+/// no bytes makes no property.
 pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -87,7 +88,7 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
             let (piece, after) = split_piece(rest);
             let end = block.len() - after.len();
             let property_start = std::mem::replace(&mut start, end);
-            if let Some(split) = memchr::memchr(NAME_END, piece) {
+            if let Some(split) = memchr::memchr(NAME_END, piece).filter(|&at| at > 0 && at + 1 < piece.len()) {
                 let (name, value) = (&piece[..split], &piece[split + 1..]);
                 return Some(Property { name, value, start: property_start, end });
             }
@@ -97,13 +98,13 @@ pub fn iterate(block: &[u8]) -> impl Iterator<Item = Property<'_>> {
 }
 
 /// The value of the property `name`, if it is there and is UTF-8. The last one counts, as for RocketMQ's clients, which read
-/// the block into a map; so what a broker appends cannot be forestalled by a sender.
+/// the block into a map; so what a broker appends cannot be forestalled by a sender. A value of no bytes is none.
 pub fn find<'a>(block: &'a [u8], name: &str) -> Option<&'a str> {
     let (mut rest, mut found) = (block, None);
     while !rest.is_empty() {
         let (piece, after) = split_piece(rest);
         let value = piece.strip_prefix(name.as_bytes()).and_then(|value| value.strip_prefix(&[NAME_END]));
-        found = value.or(found);
+        found = value.filter(|value| !value.is_empty()).or(found);
         rest = after;
     }
     found.and_then(|value| std::str::from_utf8(value).ok())
@@ -170,11 +171,22 @@ mod tests {
                 .map(|p| (String::from_utf8_lossy(p.name).into(), String::from_utf8_lossy(p.value).into()))
                 .collect()
         };
-        let expected = vec![("a".to_owned(), "1".to_owned()), ("b".to_owned(), String::new())];
-        assert_eq!(pairs(b"a\x011\x02b\x01\x02"), expected);
-        assert_eq!(pairs(b"a\x011\x02b\x01"), expected);
-        assert_eq!(pairs(b"a\x011\x02junk\x02\x02b\x01"), expected);
+        let expected = vec![("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())];
+        assert_eq!(pairs(b"a\x011\x02b\x012\x02"), expected);
+        assert_eq!(pairs(b"a\x011\x02b\x012"), expected);
+        assert_eq!(pairs(b"a\x011\x02junk\x02\x02b\x012"), expected);
         assert_eq!(pairs(b""), vec![]);
+    }
+
+    #[test]
+    fn a_name_or_value_of_no_bytes_makes_no_property() {
+        for block in [&b"a\x01"[..], b"a\x01\x02", b"\x01a\x02", b"\x01", b"\x01\x01a\x02"] {
+            assert_eq!(iterate(block).count(), 0, "{block:?}");
+            assert_eq!(find(block, "a"), None, "{block:?}");
+        }
+        assert_eq!(find(b"a\x011\x02a\x01\x02", "a"), Some("1"));
+        let found: Vec<_> = iterate(b"a\x01\x01\x02").map(|property| property.value).collect();
+        assert_eq!(found, [b"\x01"]);
     }
 
     #[test]

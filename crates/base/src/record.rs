@@ -26,6 +26,7 @@
 mod checksum;
 mod listing;
 mod parts;
+pub mod system_flag;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -49,22 +50,6 @@ pub const MAGIC_FILLER: u32 = 0xCBD4_3194;
 /// Bytes of a filler that are written: its size and magic. This much stays free at the end of every segment.
 pub const FILLER_SIZE: usize = 8;
 
-/// Bits of the system flag (source: RocketMQ `MessageSysFlag`).
-pub mod system_flag {
-    /// The body is compressed.
-    pub const COMPRESSED: i32 = 0x1;
-    /// Mask of the transaction state; 0 is an ordinary message, 4 prepared, 8 commit, 12 rollback.
-    pub const TRANSACTION_MASK: i32 = 0xC;
-    /// A half message.
-    pub const TRANSACTION_PREPARED: i32 = 0x4;
-    /// A rolled-back half message.
-    pub const TRANSACTION_ROLLBACK: i32 = 0xC;
-    /// The born host is an IPv6 address.
-    pub const BORN_HOST_V6: i32 = 0x10;
-    /// The store host is an IPv6 address.
-    pub const STORE_HOST_V6: i32 = 0x20;
-}
-
 const SIZE_AT: usize = 0;
 const MAGIC_AT: usize = SIZE_AT + 4;
 const BODY_CRC_AT: usize = MAGIC_AT + 4;
@@ -87,7 +72,7 @@ const _: () = assert!(RECORD_SIZE_MIN == 91);
 /// What is known of a message before it has a place in the log.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
-    /// Topic name, at most 255 bytes.
+    /// Topic name, at most 127 bytes: RocketMQ 4.9 reads no record of a longer one (the second magic).
     pub topic: &'a str,
     /// Queue it goes to.
     pub queue: QueueId,

@@ -332,7 +332,8 @@ impl Broker {
     /// The topic that holds a group's retries.
     pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Timestamp) -> Result<(), Refusal> {
         let name = TopicName::retry_of(&group.group_name);
-        if self.catalog().topic(name.as_str()).is_none() && group.retry_queue_nums > 0 {
+        // A group with too long a name consumes all the same; what it gives back is refused.
+        if name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none() && group.retry_queue_nums > 0 {
             self.make_internal_topic(name, group.retry_queue_nums, now)?;
         }
         Ok(())

@@ -17,6 +17,7 @@ mod group;
 mod lock;
 mod lookup;
 mod mailbox;
+mod noted;
 mod offset;
 mod publish;
 mod put_time;

@@ -14,6 +14,7 @@ use storage::{AppendBatch, Appended, StorageError};
 use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
 use crate::delay::DELAY_TOPIC;
+use crate::noted::Noted;
 
 /// Topic whose settings new topics take, unless the producer names another.
 pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
@@ -73,65 +74,6 @@ impl Turn {
         self.needs_durable
     }
 }
-
-/// What one look over the properties finds.
-#[derive(Default)]
-struct Noted<'a> {
-    tags: &'a [u8],
-    keys: &'a [u8],
-    unique_key: &'a [u8],
-    delay_level: usize,
-    waits: bool,
-    /// Properties that must not be stored as they came.
-    must_clean: bool,
-    unsupported: Option<&'static str>,
-}
-
-impl<'a> Noted<'a> {
-    fn of(block: &'a [u8]) -> Self {
-        let mut noted = Self { waits: true, ..Self::default() };
-        for property in properties::iterate(block) {
-            let text = || std::str::from_utf8(property.value).unwrap_or_default();
-            match std::str::from_utf8(property.name).unwrap_or_default() {
-                names::TAGS => noted.tags = property.value,
-                names::KEYS => noted.keys = property.value,
-                names::UNIQUE_KEY => noted.unique_key = property.value,
-                names::DELAY => noted.delay_level = text().parse().unwrap_or(0),
-                names::WAIT => noted.waits = !text().eq_ignore_ascii_case("false"),
-                names::CLUSTER
-                | names::MESSAGE_REGION
-                | names::TRACE_SWITCH
-                | names::POP_CHECK_POINT
-                | names::FURTHER_OFFSETS
-                | names::CHECKSUM => {
-                    noted.must_clean = true;
-                }
-                names::TRANSACTION_PREPARED if text().eq_ignore_ascii_case("true") => {
-                    noted.unsupported = Some("transactional messages");
-                }
-                names::TIMER_DELIVER_MS | names::TIMER_DELAY_MS | names::TIMER_DELAY_SECONDS => {
-                    noted.unsupported = Some("messages with a delivery time (use one of the 18 delay levels)");
-                }
-                names::INNER_COUNT => noted.unsupported = Some("batches stored as one message"),
-                _ => {}
-            }
-        }
-        if noted.delay_level > 0 {
-            // With both, the level wins.
-            noted.unsupported = noted.unsupported.filter(|what| !what.contains("delivery time"));
-        }
-        noted
-    }
-}
-
-const CLEANED: &[&str] = &[
-    names::CLUSTER,
-    names::MESSAGE_REGION,
-    names::TRACE_SWITCH,
-    names::POP_CHECK_POINT,
-    names::FURTHER_OFFSETS,
-    names::CHECKSUM,
-];
 
 impl Broker {
     /// Begins a turn of messages of about `size` bytes in all.
@@ -194,6 +136,7 @@ impl Broker {
         now: Timestamp,
     ) -> Result<Arc<Topic>, Refusal> {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        name.check_size()?;
         let made = self.catalog().put_topic(self.store(), name, settings, now)?;
         self.topics_changed();
         Ok(made)
@@ -239,13 +182,8 @@ impl Broker {
         noted: &Noted<'_>,
     ) -> Result<QueueId, Refusal> {
         let queue = self.choose_queue(topic, message.queue)?;
-        let cleaned;
-        let block = if noted.must_clean {
-            cleaned = properties::without(message.properties, CLEANED);
-            &cleaned[..]
-        } else {
-            message.properties
-        };
+        let cleaned = noted.cleaned(message.properties);
+        let block = &*cleaned;
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
         turn.needs_durable |= noted.waits && self.options().sync_flush;
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
@@ -351,10 +289,8 @@ impl Broker {
         if message.system_flag & system_flag::TRANSACTION_MASK != 0 {
             return Err(Refusal::NotSupported("Sluice does not support transactional messages yet".to_owned()));
         }
-        if let Some(what) = noted.unsupported {
-            return Err(Refusal::NotSupported(format!("Sluice does not support {what} yet")));
-        }
-        Ok(())
+        topic.name.check_size()?;
+        noted.check()
     }
 
     fn choose_queue(&self, topic: &Topic, wanted: Option<QueueId>) -> Result<QueueId, Refusal> {
@@ -395,7 +331,8 @@ fn tag_of(tags: &[u8]) -> i64 {
     std::str::from_utf8(tags).map_or(0, tag_code)
 }
 
-/// Topics the broker alone writes (source: RocketMQ `TopicValidator`).
+/// Topics the broker alone writes (source: RocketMQ `TopicValidator`, `TimerMessageStore`: a Java broker stops at a record there that is not
+/// its own).
 pub(crate) fn is_write_protected(name: &str) -> bool {
     matches!(
         name,
@@ -405,5 +342,8 @@ pub(crate) fn is_write_protected(name: &str) -> bool {
             | "TRANS_CHECK_MAX_TIME_TOPIC"
             | "SELF_TEST_TOPIC"
             | "OFFSET_MOVED_EVENT"
+            | "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+            | "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+            | "rmq_sys_wheel_timer"
     )
 }

@@ -57,8 +57,9 @@ impl Broker {
             };
             properties::append(&mut block, names::DELAY, &level.to_string());
             self.metrics().retries.add(1);
-            self.ensure_retry_topic(&group, now)?;
             let name = TopicName::retry_of(group_name);
+            name.check_size()?;
+            self.ensure_retry_topic(&group, now)?;
             self.catalog().topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?
         };
         let queues = topic.settings.write_queue_nums.max(1);
@@ -80,6 +81,7 @@ impl Broker {
     /// The topic of a group's dead letters, made with the first.
     pub fn dead_letter_topic(&self, group: &str, now: Timestamp) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
         let name = TopicName::dead_letters_of(group);
+        name.check_size()?;
         match self.catalog().topic(name.as_str()) {
             Some(topic) => Ok(topic),
             None => self.make_internal_topic(name, 1, now),

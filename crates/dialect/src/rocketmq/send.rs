@@ -6,7 +6,7 @@ use base::batch_body;
 use base::limits::TURN_BATCH_SIZE_MAX;
 use base::offset::Watermark;
 use base::properties::{self, names};
-use base::record::{OffsetMessageId, offset_message_id};
+use base::record::{OffsetMessageId, offset_message_id, system_flag};
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
 use broker::{Appended, BatchRecord, Message, Topic, Turn};
@@ -98,7 +98,7 @@ impl RocketSession {
             body: command.body,
             properties,
             flag: send.flag,
-            system_flag: send.system_flag,
+            system_flag: send.system_flag & system_flag::OF_SENDER,
             born_timestamp: Timestamp(u64::try_from(send.born_timestamp).unwrap_or_default()),
             born_host: self.remote,
             reconsume_times: send.reconsume_times.unwrap_or_default(),
