@@ -43,6 +43,10 @@ pub const OUTPUT_BACKLOG_SIZE_MAX: usize = 8 * 1024 * 1024;
 /// Bytes staged for the log and not yet written before publishers' sockets are no longer read.
 pub const STAGED_SIZE_MAX: usize = 32 * 1024 * 1024;
 
+/// Bytes the records of one batch may take: as much as may wait to be written. Many short messages take several times the frame they came
+/// in, and each takes the frame's own properties as well.
+pub const BATCH_RECORDS_SIZE_MAX: usize = STAGED_SIZE_MAX;
+
 /// Requests of one connection that may wait for messages at once: every queue of a large subscription.
 pub const WAITING_FETCHES_PER_CONNECTION_MAX: usize = 65_536;
 

@@ -137,13 +137,25 @@ fn split_piece(block: &[u8]) -> (&[u8], &[u8]) {
 
 /// Appends one property to `block`, ending an unterminated last one first.
 pub fn append(block: &mut Vec<u8>, name: &str, value: &str) {
-    if block.last().is_some_and(|&last| last != VALUE_END) {
-        block.push(VALUE_END);
-    }
+    end_last(block);
     block.extend_from_slice(name.as_bytes());
     block.push(NAME_END);
     block.extend_from_slice(value.as_bytes());
     block.push(VALUE_END);
+}
+
+/// Appends the properties of `further` to `block`, ending an unterminated last one first.
+pub fn append_all(block: &mut Vec<u8>, further: &[u8]) {
+    if !further.is_empty() {
+        end_last(block);
+        block.extend_from_slice(further);
+    }
+}
+
+fn end_last(block: &mut Vec<u8>) {
+    if block.last().is_some_and(|&last| last != VALUE_END) {
+        block.push(VALUE_END);
+    }
 }
 
 /// `block` without the properties named in `dropped`.
@@ -225,5 +237,10 @@ mod tests {
         let mut block = b"a\x011".to_vec();
         append(&mut block, "b", "2");
         assert_eq!(block, b"a\x011\x02b\x012\x02");
+        let mut block = b"a\x011".to_vec();
+        append_all(&mut block, b"");
+        append_all(&mut block, b"b\x012\x02c\x013");
+        append_all(&mut block, b"d\x014");
+        assert_eq!(block, b"a\x011\x02b\x012\x02c\x013\x02d\x014");
     }
 }

@@ -104,6 +104,13 @@ impl Broker {
         });
     }
 
+    /// Whether a client holds a queue of the group.
+    pub fn is_consumed_in_order(&self, group: &str, now: Timestamp) -> bool {
+        let table = self.locks.0.lock();
+        let mut holders = table.by_group.get(group).into_iter().flat_map(HashMap::values);
+        holders.any(|holder| now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS)
+    }
+
     pub(crate) fn release_locks_of(&self, group: &str, client_id: &str) {
         self.locks.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
     }

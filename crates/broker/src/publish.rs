@@ -229,19 +229,7 @@ impl Broker {
         code: i64,
         noted: &Noted<'_>,
     ) -> Result<(), Refusal> {
-        let draft = Draft {
-            topic: topic.name.as_str(),
-            queue,
-            flag: message.flag,
-            system_flag: message.system_flag,
-            born_timestamp: message.born_timestamp,
-            born_host: message.born_host,
-            store_host: self.options().store_host,
-            reconsume_times: message.reconsume_times,
-            prepared_transaction_offset: 0,
-            body: message.body,
-            properties: pieces,
-        };
+        let draft = self.draft(topic, queue, message, pieces);
         let properties_len = draft.properties_len();
         if properties_len > PROPERTIES_SIZE_MAX {
             return Err(Refusal::BadMessage(format!(
@@ -275,6 +263,34 @@ impl Broker {
             return Err(Refusal::NotPermitted(format!("the topic[{}] sending message is forbidden", topic.name)));
         }
         Ok(())
+    }
+
+    fn draft<'a>(
+        &self,
+        topic: &'a Topic,
+        queue: QueueId,
+        message: &Message<'a>,
+        properties: &'a [&'a [u8]],
+    ) -> Draft<'a> {
+        Draft {
+            topic: topic.name.as_str(),
+            queue,
+            flag: message.flag,
+            system_flag: message.system_flag,
+            born_timestamp: message.born_timestamp,
+            born_host: message.born_host,
+            store_host: self.options().store_host,
+            reconsume_times: message.reconsume_times,
+            prepared_transaction_offset: 0,
+            body: message.body,
+            properties,
+        }
+    }
+
+    /// Bytes a message takes in the log if its properties are kept as they are and it is not delayed.
+    pub fn record_size(&self, topic: &Topic, message: &Message<'_>) -> usize {
+        let pieces = [message.properties, self.stamp(), self.store().checksum_room()];
+        self.draft(topic, QueueId(0), message, &pieces).encoded_len()
     }
 
     fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base::batch_body;
-use base::limits::TURN_BATCH_SIZE_MAX;
+use base::batch_body::{self, BatchItem};
+use base::limits::{BATCH_RECORDS_SIZE_MAX, TURN_BATCH_SIZE_MAX};
 use base::offset::Watermark;
 use base::properties::{self, names};
 use base::record::{OffsetMessageId, offset_message_id, system_flag};
@@ -138,7 +138,8 @@ impl RocketSession {
         Ok(topic)
     }
 
-    /// A client that retries by itself sends to the retry topic; once its tries are spent, the message is a dead letter.
+    /// A client that retries by itself sends to the retry topic, with the number of the try that follows; once its tries are spent, the
+    /// message is a dead letter. One that consumes in order tries at its own place and sends only what is spent.
     fn dead_letter_topic_if_spent(
         &self,
         send: &SendRequest<'_>,
@@ -148,7 +149,7 @@ impl RocketSession {
         let Some(group) = topic.name.retried_group() else { return Ok(None) };
         let settings = self.broker.group_for_use(&GroupName::checked(group)?, now)?;
         let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
-        if send.reconsume_times.unwrap_or_default() < tries_max {
+        if send.reconsume_times.unwrap_or_default() <= tries_max && !self.broker.is_consumed_in_order(group, now) {
             return Ok(None);
         }
         self.broker.metrics().dead_letters.add(1);
@@ -247,13 +248,14 @@ fn stage_batch(
         Some(queue) => queue,
         None => QueueId((broker.random() % u64::from(topic.settings.write_queue_nums.max(1))) as u32),
     };
+    let common = properties::without(whole.properties, &[]);
+    check_batch_size(broker, topic, &Message { properties: &common, ..whole.clone() }, &items)?;
     let first = turn.len();
+    let mut block = Vec::new();
     for item in &items {
-        let mut block = item.properties.to_vec();
-        for property in properties::iterate(whole.properties) {
-            let (name, value) = (String::from_utf8_lossy(property.name), String::from_utf8_lossy(property.value));
-            properties::append(&mut block, &name, &value);
-        }
+        block.clear();
+        block.extend_from_slice(item.properties);
+        properties::append_all(&mut block, &common);
         let message =
             Message { queue: Some(queue), body: item.body, properties: &block, flag: item.flag, ..whole.clone() };
         if let Err(refusal) = broker.add(turn, topic, &message) {
@@ -263,6 +265,25 @@ fn stage_batch(
         }
     }
     Ok(queue)
+}
+
+/// Each item becomes a record with the frame's properties behind its own, which may be many times what came.
+fn check_batch_size(
+    broker: &broker::Broker,
+    topic: &Topic,
+    whole: &Message<'_>,
+    items: &[BatchItem<'_>],
+) -> Result<(), Refusal> {
+    let each = broker.record_size(topic, &Message { body: &[], ..whole.clone() });
+    let own: usize = items.iter().map(|item| item.body.len() + item.properties.len()).sum();
+    let size = items.len() * each + own;
+    if size <= BATCH_RECORDS_SIZE_MAX {
+        return Ok(());
+    }
+    Err(Refusal::BadMessage(format!(
+        "the batch's {} messages take {size} bytes as they are stored, {each} of them for each message besides its own body and properties; at most {BATCH_RECORDS_SIZE_MAX} are allowed: send fewer at once",
+        items.len()
+    )))
 }
 
 fn encode_sent(out: &mut BytesMut, send: &StagedSend, records: &[BatchRecord], code: i32, options: &broker::Options) {

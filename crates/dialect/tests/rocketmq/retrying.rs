@@ -6,7 +6,7 @@ use base::record::Record;
 use wire::rocketmq::code::{request, response};
 
 use crate::bench::Bench;
-use crate::client::{Ask, Client, ask, pull, send, send_batch};
+use crate::client::{Ask, Client, ask, locking, pull, send, send_batch};
 
 /// Gives the message at a place in the log back to the broker for `billing`.
 fn send_back(place: i64, delay_level: i32) -> Ask {
@@ -50,12 +50,30 @@ fn a_message_whose_tries_are_spent_is_a_dead_letter() {
     client.ask_well(pull("billing", "orders", 0));
     client.ask_well(send_back(0, -1));
     client.ask_well(send_back(0, 0).with("maxReconsumeTimes", 0));
-    // An ordered consumer sends to the retry topic itself.
-    client.ask_well(send("%RETRY%billing", "ordered").with("j", 15));
-    client.ask_well(send("%RETRY%billing", "spent").with("j", 16));
-    client.ask_well(send("%RETRY%billing", "spent early").with("j", 2).with("l", 2));
-    assert_eq!(bodies(&mut client, "%RETRY%billing"), ["ordered"]);
+    // A consumer that could not give it back sends it to the retry topic itself, with the number of the try that follows.
+    client.ask_well(send("%RETRY%billing", "last try").with("j", 16));
+    client.ask_well(send("%RETRY%billing", "spent").with("j", 17));
+    client.ask_well(send("%RETRY%billing", "last early try").with("j", 2).with("l", 2));
+    client.ask_well(send("%RETRY%billing", "spent early").with("j", 3).with("l", 2));
+    assert_eq!(bodies(&mut client, "%RETRY%billing"), ["last try", "last early try"]);
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard", "hard", "spent", "spent early"]);
+}
+
+/// It tries again at the message's own place, and sends to the retry topic only what is spent.
+#[test]
+fn what_a_consumer_in_order_sends_to_the_retry_topic_is_a_dead_letter() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "first"));
+    client.ask_well(locking(request::LOCK_BATCH_QUEUES, "c", &[0]));
+    client.ask_well(send("%RETRY%billing", "spent").with("j", 2).with("l", 2));
+    client.ask_well(send("%RETRY%others", "not in order").with("j", 2).with("l", 2));
+    // The lock is over.
+    client.wait(60_001);
+    client.ask_well(send("%RETRY%billing", "no longer in order").with("j", 2).with("l", 2));
+    assert_eq!(bodies(&mut client, "%DLQ%billing"), ["spent"]);
+    assert_eq!(bodies(&mut client, "%RETRY%others"), ["not in order"]);
+    assert_eq!(bodies(&mut client, "%RETRY%billing"), ["no longer in order"]);
 }
 
 #[test]
@@ -63,7 +81,7 @@ fn queue_and_delay_of_a_retry_do_not_carry_over_to_its_dead_letter() {
     let bench = Bench::new();
     bench.make_group("billing", GroupDocument { retry_queue_nums: 4, ..GroupDocument::default() });
     let mut client = bench.client();
-    let spent = send("%RETRY%billing", "spent").with("e", 3).with("i", "DELAY\u{1}2\u{2}").with("j", 16);
+    let spent = send("%RETRY%billing", "spent").with("e", 3).with("i", "DELAY\u{1}2\u{2}").with("j", 17);
     client.ask_well(spent);
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["spent"]);
     let batch = send_batch("%RETRY%billing", &[("a", "")]).with("j", 16);

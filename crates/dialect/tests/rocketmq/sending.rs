@@ -1,6 +1,7 @@
 //! Promises to those who send: what is answered to what, and that a refused message is not stored.
 
 use base::document::TopicDocument;
+use base::record::{Record, split};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 
@@ -112,6 +113,39 @@ fn a_batch_that_cannot_be_is_refused_whole_and_its_neighbours_are_not() {
         assert_eq!(codes.iter().map(|(_, code)| *code).collect::<Vec<_>>(), [0, code, 0], "case {number}");
         assert_eq!(bench.count("orders", 0), 2 * (number as u64 + 1), "case {number}");
     }
+}
+
+#[test]
+fn every_message_of_a_batch_has_the_properties_of_its_frame() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let items = [("one", ""), ("two", "TAGS\u{1}a\u{2}"), ("three", "TAGS\u{1}b")];
+    client.ask_well(send_batch("orders", &items).with("i", "KEYS\u{1}k\u{2}\u{2}INSTANCE_ID\u{1}i"));
+    let found = client.ask_well(pull("billing", "orders", 0));
+    let records: Vec<_> = split(&found.body).map(|bytes| Record::decode(bytes).expect("a record")).collect();
+    assert_eq!(records.iter().map(|record| record.property("TAGS")).collect::<Vec<_>>(), [None, Some("a"), Some("b")]);
+    assert!(records.iter().all(|record| record.property("KEYS") == Some("k")));
+    assert!(records.iter().all(|record| record.property("INSTANCE_ID") == Some("i")));
+}
+
+/// The frame's properties are in every record, and a record has its own fields: a small frame must not become a huge batch.
+#[test]
+fn a_batch_that_would_take_many_times_its_frame_in_the_log_is_refused_before_anything_is_made_of_it() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let empty = |count: usize| send_batch("orders", &vec![("", ""); count]);
+    let wide = |size: usize| format!("k\u{1}{}\u{2}", "v".repeat(size - 3));
+    let fits = client.ask_well(empty(1000).with("i", wide(30_000)));
+    assert_eq!(fits.fields["msgId"].split(',').count(), 1000);
+    for (batch, properties) in [(empty(20_000), wide(30_000)), (empty(1200), wide(30_000)), (empty(190_000), wide(100))]
+    {
+        let refused = client.ask(batch.with("i", properties));
+        assert_eq!(refused.code, response::MESSAGE_ILLEGAL, "{}", refused.remark);
+        assert!(refused.remark.contains("at most 33554432 are allowed: send fewer at once"), "{}", refused.remark);
+    }
+    assert_eq!(bench.count("orders", 0), 1000);
+    // Many short ones are fine.
+    client.ask_well(empty(20_000));
 }
 
 #[test]
