@@ -34,7 +34,7 @@ pub use lock::QueueKey;
 pub use lookup::KeyKind;
 pub use mailbox::{Mailbox, Signal};
 pub use offset::Boundary;
-pub use publish::{Message, Turn};
+pub use publish::{Added, Message, Turn};
 pub use put_time::PutTimes;
 pub use retry::SendBack;
 pub use storage::{Appended, BatchRecord, QueueIndex, ReadMode};

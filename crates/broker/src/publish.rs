@@ -40,6 +40,15 @@ pub struct Message<'a> {
     pub reconsume_times: i32,
 }
 
+/// A message that became part of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Added<'a> {
+    /// Queue it is for.
+    pub queue: QueueId,
+    /// Id its producer gave it; none is empty.
+    pub unique_key: &'a [u8],
+}
+
 /// Messages of one turn, gathered to be appended at once.
 #[derive(Debug)]
 pub struct Turn {
@@ -142,11 +151,12 @@ impl Broker {
         Ok(made)
     }
 
-    /// Checks a message and adds it to the turn as one record. Returns the queue it is for.
-    pub fn add(&self, turn: &mut Turn, topic: &Topic, message: &Message<'_>) -> Result<QueueId, Refusal> {
+    /// Checks a message and adds it to the turn as one record.
+    pub fn add<'a>(&self, turn: &mut Turn, topic: &Topic, message: &Message<'a>) -> Result<Added<'a>, Refusal> {
         let noted = Noted::of(message.properties);
         self.check(topic, message, &noted)?;
-        self.add_noted(turn, topic, message, &noted)
+        let queue = self.add_noted(turn, topic, message, &noted)?;
+        Ok(Added { queue, unique_key: noted.unique_key })
     }
 
     /// Adds a message that was accepted once and comes again: only whether its topic takes messages is looked at.

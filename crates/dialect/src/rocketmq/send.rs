@@ -1,5 +1,6 @@
 //! Sends: single and batch, of every kind of header; their replies leave when the watermark they wait for has passed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::batch_body::{self, BatchItem};
@@ -9,7 +10,7 @@ use base::properties::{self, names};
 use base::record::{OffsetMessageId, offset_message_id, system_flag};
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Appended, BatchRecord, Message, Topic, Turn};
+use broker::{Added, Appended, BatchRecord, Message, Topic, Turn};
 use bytes::BytesMut;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
@@ -19,11 +20,15 @@ use wire::rocketmq::header::{SendRequest, SendRequestV1};
 use super::answer::{Asked, bad_body, header, response_header};
 use super::session::RocketSession;
 
+/// Bytes a connection keeps for the ids of its next turn's messages: several hundred of the usual ones.
+const SPARE_SIZE_MAX: usize = 16 * 1024;
+
 /// Sends of one turn.
 #[derive(Default)]
 pub(super) struct SendTurn {
     turn: Option<Turn>,
     sends: Vec<StagedSend>,
+    unique_keys: Vec<u8>,
     /// Bytes its records will take, roughly.
     expected_size: usize,
 }
@@ -47,6 +52,8 @@ pub(super) struct StagedSend {
     first: usize,
     count: usize,
     queue: QueueId,
+    /// Where the id its producer gave it lies among the turn's.
+    unique_key: Range<usize>,
 }
 
 /// Sends that wait for a watermark.
@@ -54,6 +61,7 @@ pub(super) struct WaitingSends {
     appended: Arc<Appended>,
     watermark: Watermark,
     sends: Vec<StagedSend>,
+    unique_keys: Vec<u8>,
     /// When they came.
     received: Timestamp,
     /// When they are answered though the watermark has not passed.
@@ -114,12 +122,16 @@ impl RocketSession {
             None => topic,
         };
         let broker = &self.broker;
+        if turn.turn.is_none() {
+            turn.unique_keys = std::mem::take(&mut self.spare_unique_keys);
+        }
         let open = turn.turn.get_or_insert_with(|| broker.begin_turn(turn.expected_size, now));
         let first = open.len();
-        let queue =
+        let added =
             if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };
-        let count = open.len() - first;
-        turn.sends.push(StagedSend { asked, first, count, queue });
+        let unique_key = turn.unique_keys.len()..turn.unique_keys.len() + added.unique_key.len();
+        turn.unique_keys.extend_from_slice(added.unique_key);
+        turn.sends.push(StagedSend { asked, first, count: open.len() - first, queue: added.queue, unique_key });
         Ok(())
     }
 
@@ -159,6 +171,7 @@ impl RocketSession {
     /// Appends what the turn has gathered; the replies wait for their watermark.
     pub(super) fn end_turn(&mut self, turn: &mut SendTurn, now: Timestamp) {
         let sends = std::mem::take(&mut turn.sends);
+        let unique_keys = std::mem::take(&mut turn.unique_keys);
         let Some(gathered) = turn.turn.take().filter(|gathered| !gathered.is_empty()) else {
             return;
         };
@@ -167,7 +180,8 @@ impl RocketSession {
             Ok(appended) => {
                 let deadline = now.plus_ms(self.options.flush_timeout_ms);
                 let end = appended.end;
-                self.waiting_sends.push_back(WaitingSends { appended, watermark, sends, received: now, deadline });
+                let waiting = WaitingSends { appended, watermark, sends, unique_keys, received: now, deadline };
+                self.waiting_sends.push_back(waiting);
                 self.release_sends(now);
                 // Most are answered here and now: whoever waits for no sync, with nobody before it.
                 if self.waiting_sends.back().is_some_and(|last| last.appended.end == end) {
@@ -209,25 +223,31 @@ impl RocketSession {
     }
 
     fn answer_sent(&mut self, at: usize, code: i32, now: Timestamp) {
-        let Some(waiting) = self.waiting_sends.remove(at) else { return };
+        let Some(mut waiting) = self.waiting_sends.remove(at) else { return };
         self.broker.note_put_time(now.ms_since(waiting.received), waiting.appended.records.len() as u64);
         let mut out = std::mem::take(&mut self.scratch);
         let options = self.broker.options();
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
             let records = waiting.appended.records.get(send.first..send.first + send.count).unwrap_or_default();
-            encode_sent(&mut out, send, records, code, options);
+            let unique_key = waiting.unique_keys.get(send.unique_key.clone()).unwrap_or_default();
+            encode_sent(&mut out, send, records, unique_key, code, options);
+        }
+        // The next turn's go into the same bytes.
+        if waiting.unique_keys.capacity() <= SPARE_SIZE_MAX {
+            waiting.unique_keys.clear();
+            self.spare_unique_keys = waiting.unique_keys;
         }
         self.output.push(out.split().freeze());
         self.scratch = out;
     }
 }
 
-fn stage_batch(
+fn stage_batch<'a>(
     broker: &broker::Broker,
     turn: &mut Turn,
     topic: &Topic,
-    whole: &Message<'_>,
-) -> Result<QueueId, Refusal> {
+    whole: &Message<'a>,
+) -> Result<Added<'a>, Refusal> {
     if whole.body.len() > broker.options().message_size_max {
         return Err(Refusal::BadMessage(format!(
             "the batch has {} bytes; at most {} are allowed (message.size_max)",
@@ -264,7 +284,9 @@ fn stage_batch(
             return Err(refusal);
         }
     }
-    Ok(queue)
+    // Its messages have ids of their own; its frame mostly has none.
+    let unique_key = properties::find(whole.properties, names::UNIQUE_KEY).unwrap_or_default();
+    Ok(Added { queue, unique_key: unique_key.as_bytes() })
 }
 
 /// Each item becomes a record with the frame's properties behind its own, which may be many times what came.
@@ -286,7 +308,14 @@ fn check_batch_size(
     )))
 }
 
-fn encode_sent(out: &mut BytesMut, send: &StagedSend, records: &[BatchRecord], code: i32, options: &broker::Options) {
+fn encode_sent(
+    out: &mut BytesMut,
+    send: &StagedSend,
+    records: &[BatchRecord],
+    unique_key: &[u8],
+    code: i32,
+    options: &broker::Options,
+) {
     let Some(first) = records.first() else { return };
     let remark = (code == response::FLUSH_DISK_TIMEOUT).then(|| Refusal::FlushTimedOut.to_string());
     let header = response_header(send.asked.opaque, code, remark.as_deref());
@@ -301,6 +330,11 @@ fn encode_sent(out: &mut BytesMut, send: &StagedSend, records: &[BatchRecord], c
         }
         sink.number("queueId", i64::from(send.queue.0));
         sink.number("queueOffset", first.queue_offset.0 as i64);
+        if let Ok(id) = std::str::from_utf8(unique_key)
+            && !id.is_empty()
+        {
+            sink.text("transactionId", id);
+        }
         sink.text("MSG_REGION", &options.region);
         sink.boolean("TRACE_ON", options.trace_on);
     };

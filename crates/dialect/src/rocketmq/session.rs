@@ -76,6 +76,8 @@ pub struct RocketSession {
     done: Arc<Mutex<Vec<Done>>>,
     /// The topic last sent to, and the catalog's generation it is of.
     pub(super) last_topic: Option<(u64, Arc<Topic>)>,
+    /// Room for the ids of the next turn's messages.
+    pub(super) spare_unique_keys: Vec<u8>,
     next_opaque: i32,
     /// Form of the client's last request: what the broker's own requests are sent in.
     form: Form,
@@ -103,6 +105,7 @@ impl RocketSession {
             jobs_running: 0,
             done: Arc::default(),
             last_topic: None,
+            spare_unique_keys: Vec::new(),
             next_opaque: 0,
             form: Form::Json,
             scratch: BytesMut::new(),

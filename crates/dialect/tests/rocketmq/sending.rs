@@ -37,6 +37,32 @@ fn a_message_is_answered_with_its_place_and_can_be_read_there() {
     }
 }
 
+/// RocketMQ calls it so in every answer since 5.x; clients hand it on with the result.
+#[test]
+fn the_id_that_its_producer_gave_a_message_is_in_the_answer() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let named =
+        |id: &str| send("orders", "x").with("i", format!("KEYS\u{1}k\u{2}UNIQ_KEY\u{1}{id}\u{2}TAGS\u{1}t\u{2}"));
+    let long = "L".repeat(200);
+    let asked = [
+        named("one"),
+        send("orders", "x"),
+        named(&long),
+        send("orders", "x").with("e", 99),
+        named("").with("f", 1),
+        send_batch("orders", &[("a", "UNIQ_KEY\u{1}own\u{2}"), ("b", "")]),
+        send_batch("orders", &[("a", ""), ("b", "")]).with("i", "UNIQ_KEY\u{1}batch\u{2}"),
+        named("last").form(Form::Binary),
+    ];
+    for _ in 0..2 {
+        let mut replies = client.give(&asked);
+        replies.sort_unstable_by_key(|reply| reply.opaque);
+        let ids: Vec<_> = replies.iter().map(|reply| reply.fields.get("transactionId").map(String::as_str)).collect();
+        assert_eq!(ids, [Some("one"), None, Some(&*long), None, None, None, Some("batch"), Some("last")]);
+    }
+}
+
 #[test]
 fn every_kind_of_send_is_answered_in_the_form_it_came_in() {
     let bench = Bench::new();
