@@ -3,12 +3,13 @@
 use base::document::{GroupDocument, TopicDocument};
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
+use wire::rocketmq::body::client::{ConsumerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 use wire::rocketmq::header::pull_flag;
 
 use crate::bench::{Bench, START};
-use crate::client::{Ask, Reply, ask, heartbeat, held_pull, pull, send, send_batch};
+use crate::client::{Ask, Reply, ask, heartbeat, heartbeat_of, held_pull, pull, send, send_batch};
 
 /// Where an answer to a pull says to go on, and the bounds of the queue.
 fn places(reply: &Reply) -> (i64, i64, i64) {
@@ -260,4 +261,41 @@ fn an_administrators_reset_is_told_with_the_next_pull_and_only_once() {
     let reply = consumer.ask(held_pull("billing", "orders", 2));
     assert_eq!((reply.code, places(&reply)), (response::PULL_OFFSET_MOVED, (1, 0, 2)));
     assert_eq!(consumer.ask_well(held_pull("billing", "orders", 1)).bodies(), ["two"]);
+}
+
+/// Clients name the tags they want by code in their heartbeats, and leave the subscription out of their pulls.
+#[test]
+fn a_subscription_by_the_codes_of_two_tags_gets_those_two_alone() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let tags = ["red", "green", "blue"];
+    for tag in tags {
+        client.ask_well(send("orders", tag).with("i", format!("TAGS\u{1}{tag}\u{2}")));
+    }
+    client.ask_well(send("orders", "none"));
+    // `String.hashCode`, as RocketMQ has it.
+    for (group, codes, wanted) in [
+        ("one", vec![112_785], &tags[..1]),
+        ("two", vec![3_027_034, 112_785], &["red", "blue"][..]),
+        ("three", vec![112_785, 98_619_139, 3_027_034], &tags[..]),
+    ] {
+        let data = SubscriptionData {
+            topic: "orders".to_owned(),
+            sub_string: "by code".to_owned(),
+            code_set: codes,
+            sub_version: 1,
+            ..SubscriptionData::default()
+        };
+        let consumer = ConsumerData {
+            group_name: group.to_owned(),
+            consume_type: "CONSUME_PASSIVELY".to_owned(),
+            message_model: "CLUSTERING".to_owned(),
+            consume_from_where: "CONSUME_FROM_FIRST_OFFSET".to_owned(),
+            subscription_data_set: vec![data],
+            unit_mode: false,
+        };
+        client.give(&[heartbeat_of("c", consumer)]);
+        let pulled = client.ask_well(registered(group, "orders", 1));
+        assert_eq!(pulled.bodies(), wanted, "{group}");
+    }
 }

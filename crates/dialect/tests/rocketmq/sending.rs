@@ -275,12 +275,26 @@ fn a_request_that_is_not_supported_is_named_and_the_connection_goes_on() {
         25, 37, 223, 306, 307, 308, 309, 316, 323, 324, 325, 329, 353, 370, 400, 401, 402, 513, 902, 903, 905, 906,
         907, 908, 200_050, 200_051, 200_052, 200_053, 200_054, 200_055, 200_056, 200_151, 29_999, -1,
     ];
+    // As RocketMQ's `RequestCode` calls them.
+    let names = [
+        (25, "UPDATE_BROKER_CONFIG"),
+        (37, "END_TRANSACTION"),
+        (223, "INVOKE_BROKER_TO_GET_CONSUMER_STATUS"),
+        (307, "GET_CONSUMER_RUNNING_INFO"),
+        (309, "CONSUME_MESSAGE_DIRECTLY"),
+        (324, "SEND_REPLY_MESSAGE"),
+        (513, "UPDATE_AND_CREATE_STATIC_TOPIC"),
+    ];
     for code in codes {
         for form in [Form::Json, Form::Binary] {
             let reply = client.ask(ask(code, &[]).form(form));
             assert_eq!(reply.code, response::REQUEST_CODE_NOT_SUPPORTED, "{code}");
-            let name = request::name(code);
-            assert_eq!(reply.remark, format!("request type {code} ({name}) not supported by Sluice"));
+            let name = reply.remark.strip_prefix(&format!("request type {code} ("));
+            let name = name.and_then(|rest| rest.strip_suffix(") not supported by Sluice"));
+            let name = name.unwrap_or_else(|| panic!("{code}: {}", reply.remark));
+            if let Some((_, known)) = names.iter().find(|(known, _)| *known == code) {
+                assert_eq!(name, *known);
+            }
         }
     }
     client.ask_well(send("orders", "x"));

@@ -56,6 +56,21 @@ fn a_send_that_does_not_wait_for_the_sync_overtakes_one_that_does() {
 }
 
 #[test]
+fn a_turn_waits_for_the_sync_if_one_of_its_sends_does() {
+    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    bench.stop_writing();
+    let mut client = bench.client();
+    let (waits, does_not) = (send("orders", "waits"), send("orders", "does not").with("i", NO_WAIT));
+    for turn in [[waits.clone(), does_not.clone()], [does_not, waits]] {
+        client.give(&turn);
+        bench.write();
+        assert_eq!(client.hear(), []);
+        bench.sync();
+        assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [0, 0]);
+    }
+}
+
+#[test]
 fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
     let bench = Bench::with(|setup| setup.broker.sync_flush = true);
     bench.stop_writing();

@@ -324,3 +324,17 @@ macro_rules! header_write {
 }
 
 pub(crate) use {header_finish, header_type, header_write, headers};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_fields_are_read_up_to_their_limit_and_no_further() {
+        let fields = |count: usize| [0, 1, b'k', 0, 0, 0, 1, b'v'].repeat(count);
+        let at_most = Fields::Binary(&fields(HEADER_FIELD_COUNT_MAX)).pairs().expect("reads").len();
+        assert_eq!(at_most, HEADER_FIELD_COUNT_MAX);
+        let one_more = Fields::Binary(&fields(HEADER_FIELD_COUNT_MAX + 1)).pairs();
+        assert_eq!(one_more, Err(too_many_fields(HEADER_FIELD_COUNT_MAX + 1)));
+    }
+}

@@ -429,7 +429,7 @@ mod tests {
     }
 
     fn pack(write: impl FnOnce(&mut Packer)) -> Vec<u8> {
-        let mut packer = Packer(ZlibEncoder::new(Vec::new(), Compression::best()));
+        let mut packer = Packer(ZlibEncoder::new(Vec::new(), Compression::fast()));
         write(&mut packer);
         packer.0.finish().expect("packs")
     }
@@ -475,6 +475,29 @@ mod tests {
         for (name, body) in lies {
             assert!(Registration::decode(&body, true, 493, None).is_err(), "{name}");
         }
+    }
+
+    /// Every section within its own limit, and as many as were announced: only their sum is too much.
+    #[test]
+    fn a_packed_body_is_read_up_to_its_limit_and_no_further() {
+        let body = |count: usize| {
+            pack(|p| {
+                p.section(b"{}");
+                p.number(count);
+                for number in 0..count {
+                    let name = "t".repeat(SECTION_SIZE_MAX - 30);
+                    p.section(format!("{name}{number} 1 1 6 SINGLE_TAG").as_bytes());
+                }
+                p.section(b"");
+                p.number(0);
+            })
+        };
+        let sections = UNPACKED_SIZE_MAX / SECTION_SIZE_MAX;
+        assert!(Registration::decode(&body(sections - 1), true, 493, None).is_ok());
+        let limit = UNPACKED_SIZE_MAX as i64;
+        let too_much = DecodeError::BadLength { what: "unpacked registration", found: limit + 1, limit };
+        let refused = Registration::decode(&body(sections + 1), true, 493, None);
+        assert_eq!(refused, Err(RegistrationError::Malformed(too_much)));
     }
 
     #[test]
