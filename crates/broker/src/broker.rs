@@ -73,6 +73,8 @@ pub trait Host: Send + Sync + std::fmt::Debug {
     fn sync_wanted(&self, waiting: usize);
     /// Topics were made or changed: name servers have to hear of it, documents to be written.
     fn topics_changed(&self);
+    /// Waits until the name servers know of all topics, as far as they can be reached and answer soon.
+    fn wait_until_announced(&self) {}
 }
 
 /// A broker over one store.
@@ -219,6 +221,12 @@ impl Broker {
     /// Topics were made or changed by an operation that does not wait for the disk.
     pub fn topics_changed(&self) {
         self.host.topics_changed();
+    }
+
+    /// An administrator made or changed topics: waits until clients that ask a name server find them as they are now.
+    pub fn announce_topics(&self) {
+        self.host.topics_changed();
+        self.host.wait_until_announced();
     }
 
     /// A queue for a message that names none. The starting point is random, then they take turns.

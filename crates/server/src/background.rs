@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use storage::{DiskState, RetentionOutcome, Store};
 use tokio::sync::Notify;
 
+use crate::announcements::Announcements;
 use crate::clock;
 use crate::group_commit::GroupCommit;
 use crate::supervision::Supervisor;
@@ -40,6 +41,9 @@ const WRITE_HERE_MAX: usize = 16 * 1024;
 const SLOW_WRITE: Duration = Duration::from_millis(10);
 /// Until this long after a slow write.
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long whoever made a topic waits until name servers know of it: less than clients wait for an answer, three seconds.
+const ANNOUNCED_LIMIT: Duration = Duration::from_secs(2);
 
 /// Threads that someone's answer waits for; the others give way to them and to the network threads.
 const URGENT: [&str; 2] = ["log-writer", "log-sync"];
@@ -78,6 +82,7 @@ pub(crate) struct Bells {
     housekeeper: OnceLock<Thread>,
     /// Rung for whoever registers at name servers.
     pub(crate) topics: Notify,
+    pub(crate) announcements: Arc<Announcements>,
     topics_unsaved: AtomicBool,
     stopping: AtomicBool,
 }
@@ -98,7 +103,12 @@ impl Host for Bells {
     fn topics_changed(&self) {
         self.topics_unsaved.store(true, Ordering::Release);
         ring(&self.housekeeper);
+        self.announcements.note_change();
         self.topics.notify_waiters();
+    }
+
+    fn wait_until_announced(&self) {
+        self.announcements.wait(ANNOUNCED_LIMIT);
     }
 }
 

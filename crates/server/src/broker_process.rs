@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::Timestamp;
 use base::metric::Metrics;
 use broker::{Broker, Mailbox};
 use dialect::rocketmq::{RocketSession, SessionOptions};
@@ -41,6 +42,7 @@ pub(crate) struct BrokerProcess {
     listener: Option<TcpListener>,
     /// Where clients are told to find it.
     address: String,
+    opened: Timestamp,
     session_options: Arc<SessionOptions>,
     bells: Arc<Bells>,
     background: Background,
@@ -74,6 +76,7 @@ impl BrokerProcess {
             broker,
             listener: Some(listener),
             address,
+            opened: now,
             session_options,
             bells,
             background: background.map_err(StartError::Threads)?,
@@ -122,6 +125,7 @@ impl BrokerProcess {
             broker: self.broker.clone(),
             bells: self.bells.clone(),
             identity: broker_options::identity(&self.settings, &self.address),
+            started: self.opened,
             interval: self.settings.broker.registration_interval,
             timeout: self.settings.broker.registration_timeout,
             stop: drive.stop.clone(),

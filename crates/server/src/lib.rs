@@ -1,6 +1,7 @@
 //! The process: sockets, threads, settings, signals. It carries values between the rooms and is the only one that reads
 //! a clock, spawns tasks or threads, and opens sockets.
 
+mod announcements;
 mod background;
 mod bell;
 mod broker_options;

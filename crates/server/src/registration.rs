@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Timestamp;
+use base::document::TopicTableDocument;
 use broker::Broker;
 use bytes::BytesMut;
 use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
@@ -12,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use wire::rocketmq::frame::{self, Command, Form};
 
+use crate::announcements::Place;
 use crate::background::Bells;
 use crate::drive::Stop;
 
@@ -21,12 +24,17 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of topics are gathered this long before they are announced.
 const GATHER: Duration = Duration::from_millis(5);
 
+/// A broker with this permission leaves each topic its own.
+const READ_AND_WRITE: u32 = 0b110;
+
 /// What registering needs.
 #[derive(Clone)]
 pub(crate) struct Registrar {
     pub(crate) broker: Arc<Broker>,
     pub(crate) bells: Arc<Bells>,
     pub(crate) identity: Identity,
+    /// When the broker was opened.
+    pub(crate) started: Timestamp,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) stop: Stop,
@@ -37,8 +45,10 @@ impl Registrar {
     pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut has_failed = false;
+        let place = self.bells.announcements.join();
         while !*self.stop.borrow() {
-            let outcome = self.stay_registered(&address, &mut first, &mut has_failed).await;
+            let outcome = self.stay_registered(&address, &place, &mut first, &mut has_failed).await;
+            place.is_lost();
             match outcome {
                 Ok(()) => return,
                 Err(problem) if !has_failed => {
@@ -57,6 +67,7 @@ impl Registrar {
     async fn stay_registered(
         &mut self,
         address: &str,
+        place: &Place,
         first: &mut Option<oneshot::Sender<()>>,
         has_failed: &mut bool,
     ) -> Result<(), String> {
@@ -69,12 +80,14 @@ impl Registrar {
             // Listening begins before the table is read, so that no change falls in between.
             let bells = self.bells.clone();
             let changed = bells.topics.notified();
-            let topics = self.broker.catalog().topic_table();
+            let change = bells.announcements.last_change();
+            let topics = told(self.broker.catalog().topic_table(), self.broker.options().permission, self.started);
             let request = register_request(&self.identity, &topics, Form::Json, opaque).map_err(|e| e.to_string())?;
             let answer = exchange(&mut socket, &request);
             let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;
             let command = Command::decode(&answer).map_err(|error| error.to_string())?;
             read_register_answer(&command).map_err(|refusal| refusal.to_string())?;
+            place.knows(change);
             if let Some(first) = first.take() {
                 tracing::info!(name_server = address, "registered at the name server");
                 let _ = first.send(());
@@ -94,6 +107,20 @@ impl Registrar {
     }
 }
 
+/// The topics as name servers are told of them: with the permissions that are left to clients here, so that a producer does not
+/// choose a broker that takes nothing (`broker.permission`).
+///
+/// That setting may have changed since the process before, whose registration a name server may still have: the version is
+/// one of this process, since a name server takes no table whose version it knows.
+fn told(mut topics: TopicTableDocument, permission: u32, started: Timestamp) -> TopicTableDocument {
+    let version = &mut topics.data_version;
+    version.timestamp = version.timestamp.max(i64::try_from(started.0).unwrap_or(i64::MAX));
+    if permission & READ_AND_WRITE != READ_AND_WRITE {
+        topics.topic_config_table.values_mut().for_each(|topic| topic.perm &= permission);
+    }
+    topics
+}
+
 /// Sends one request and reads frames until its answer has come.
 async fn exchange(socket: &mut TcpStream, request: &[u8]) -> Result<BytesMut, String> {
     socket.write_all(request).await.map_err(|error| error.to_string())?;
@@ -109,5 +136,36 @@ async fn exchange(socket: &mut TcpStream, request: &[u8]) -> Result<BytesMut, St
         if socket.read_buf(&mut input).await.map_err(|error| error.to_string())? == 0 {
             return Err("the name server closed the connection".to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::document::{DataVersion, TopicDocument};
+
+    fn table(permission: u32, timestamp: i64) -> TopicTableDocument {
+        let topic = TopicDocument { perm: permission, ..TopicDocument::default() };
+        TopicTableDocument {
+            data_version: DataVersion { counter: 7, timestamp, ..DataVersion::default() },
+            topic_config_table: [("t".to_owned(), topic)].into(),
+        }
+    }
+
+    #[test]
+    fn name_servers_are_told_what_the_broker_leaves_of_each_permission() {
+        for (of_topic, of_broker, expected) in
+            [(6, 6, 6), (7, 6, 7), (6, 7, 6), (4, 6, 4), (6, 4, 4), (2, 4, 0), (7, 2, 2)]
+        {
+            let told = told(table(of_topic, 0), of_broker, Timestamp(0));
+            assert_eq!(told.topic_config_table["t"].perm, expected, "{of_topic} of {of_broker}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_never_one_that_the_process_before_has_told() {
+        let told_at = |changed, started| told(table(6, changed), 6, Timestamp(started)).data_version;
+        assert_eq!((told_at(1000, 5000).timestamp, told_at(1000, 5000).counter), (5000, 7));
+        assert_eq!(told_at(6000, 5000).timestamp, 6000);
     }
 }

@@ -1,0 +1,154 @@
+//! Which name servers have been told of which topics: for whoever made a topic and is answered once clients can find it.
+//!
+//! A name server counts from its first answer until its connection fails. Each change of topics has a number; a name server
+//! that answered a registration knows of every change up to the number read before the table was.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Changes of topics, and how far each name server that can be reached has come.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements {
+    state: Mutex<State>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Changes so far.
+    changes: u64,
+    /// The last change each name server knows of; `None` while it cannot be reached.
+    known: Vec<Option<u64>>,
+}
+
+impl Announcements {
+    /// Topics were made or changed.
+    pub(crate) fn note_change(&self) {
+        self.state.lock().changes += 1;
+    }
+
+    /// Number of the last change. To be read before the table that is sent.
+    pub(crate) fn last_change(&self) -> u64 {
+        self.state.lock().changes
+    }
+
+    /// A place for one more name server, which cannot be reached yet.
+    pub(crate) fn join(self: &Arc<Self>) -> Place {
+        let mut state = self.state.lock();
+        state.known.push(None);
+        Place { announcements: self.clone(), index: state.known.len() - 1 }
+    }
+
+    /// Waits until every name server that can be reached knows of every change made so far, for `limit` at most.
+    pub(crate) fn wait(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut state = self.state.lock();
+        let wanted = state.changes;
+        while state.known.iter().flatten().any(|&known| known < wanted) {
+            if self.told.wait_until(&mut state, deadline).timed_out() {
+                tracing::debug!("a name server takes long to hear of a topic: whoever made it is answered before");
+                return;
+            }
+        }
+    }
+}
+
+/// Where is noted what one name server knows.
+#[derive(Debug)]
+pub(crate) struct Place {
+    announcements: Arc<Announcements>,
+    index: usize,
+}
+
+impl Place {
+    /// It knows of every change up to this one.
+    pub(crate) fn knows(&self, change: u64) {
+        self.note(Some(change));
+    }
+
+    /// It cannot be reached: nobody waits for it.
+    pub(crate) fn is_lost(&self) {
+        self.note(None);
+    }
+
+    fn note(&self, known: Option<u64>) {
+        if let Some(place) = self.announcements.state.lock().known.get_mut(self.index) {
+            *place = known;
+        }
+        self.announcements.told.notify_all();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.is_lost();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// Longer than any test runs.
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Begins to wait on a thread of its own; what is received tells that the wait is over.
+    fn wait(announcements: &Arc<Announcements>) -> mpsc::Receiver<()> {
+        let (over, waited) = mpsc::channel();
+        let announcements = announcements.clone();
+        thread::spawn(move || {
+            announcements.wait(LONG);
+            let _ = over.send(());
+        });
+        waited
+    }
+
+    #[test]
+    fn without_a_name_server_that_can_be_reached_nobody_waits() {
+        let announcements = Arc::<Announcements>::default();
+        announcements.note_change();
+        announcements.wait(LONG);
+        let _unreached = announcements.join();
+        announcements.wait(LONG);
+    }
+
+    #[test]
+    fn the_wait_is_over_when_the_last_of_them_knows_of_what_was_made_before_it() {
+        let announcements = Arc::<Announcements>::default();
+        let (one, two) = (announcements.join(), announcements.join());
+        one.knows(0);
+        two.knows(0);
+        announcements.note_change();
+        let waited = wait(&announcements);
+        one.knows(announcements.last_change());
+        assert!(waited.try_recv().is_err(), "the other does not know yet");
+        two.knows(1);
+        waited.recv().expect("it ends");
+    }
+
+    #[test]
+    fn one_that_is_lost_or_leaves_is_not_waited_for() {
+        let announcements = Arc::<Announcements>::default();
+        let (one, two) = (announcements.join(), announcements.join());
+        one.knows(0);
+        two.knows(0);
+        announcements.note_change();
+        let waited = wait(&announcements);
+        one.is_lost();
+        drop(two);
+        waited.recv().expect("it ends");
+    }
+
+    #[test]
+    fn one_that_does_not_answer_is_waited_for_no_longer_than_the_limit() {
+        let announcements = Arc::<Announcements>::default();
+        let place = announcements.join();
+        place.knows(0);
+        announcements.note_change();
+        announcements.wait(Duration::from_millis(1));
+    }
+}
