@@ -126,7 +126,11 @@ impl Broker {
                 Filter::Tags(_) => (scan_until.0 - fetched.next.0) as usize,
             };
             entries.clear();
-            queue.read(fetched.next, wanted, mode, &mut entries)?;
+            match queue.read(fetched.next, wanted, mode, &mut entries) {
+                // What lies before a place that cannot be read is served; who comes to it is told.
+                Err(error) if fetched.next > offset && !matches!(error, StorageError::WouldBlock) => break,
+                outcome => outcome?,
+            }
             if entries.is_empty() {
                 break;
             }

@@ -51,6 +51,11 @@ impl StorageError {
         move |source| Self::Io { action, path, source }
     }
 
+    /// Whether the disk cannot read a place back, as against a failure of the moment.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Io { action: "read", source, .. } if is_unreadable(source))
+    }
+
     /// Whether the cause is a disk without room.
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -61,6 +66,12 @@ impl StorageError {
             _ => false,
         }
     }
+}
+
+/// Whether a read failed for what lies there. Of Linux: EIO, ENODATA (a medium error), EBADMSG and EUCLEAN (a file system's
+/// checksum), EILSEQ (a protection error).
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(5 | 61 | 74 | 84 | 117))
 }
 
 impl fmt::Display for StorageError {

@@ -240,15 +240,33 @@ impl QueueIndex {
         let place = from.0 % self.entries_per_file;
         let in_file = (self.entries_per_file - place).min(recent_start - from.0).min(count as u64);
         let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
-        match mode {
-            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, place * ENTRY_SIZE as u64)?,
-            ReadMode::MayWait => file.read_at(&mut bytes, place * ENTRY_SIZE as u64)?,
+        let outcome = match mode {
+            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, place * ENTRY_SIZE as u64),
+            ReadMode::MayWait => file.read_at(&mut bytes, place * ENTRY_SIZE as u64),
+        };
+        match outcome {
+            // Those before the place that cannot be read are served.
+            Err(error) if error.is_unreadable() && in_file > 1 => {
+                return self.read(from, in_file as usize / 2, mode, entries);
+            }
+            Err(error) if error.is_unreadable() => return Err(self.unreadable(from, &error)),
+            outcome => outcome?,
         }
         for piece in bytes.chunks_exact(ENTRY_SIZE) {
             let missing = Entry { log_offset: LogOffset(0), size: 0, tag_code: 0 };
             entries.push(Entry::decode(piece).unwrap_or(missing));
         }
         Ok(())
+    }
+
+    /// Its records may all be whole: it is not passed over.
+    fn unreadable(&self, place: QueueOffset, error: &StorageError) -> StorageError {
+        StorageError::Damaged {
+            path: self.path(place.0 / self.entries_per_file),
+            problem: format!(
+                "the entry at offset {place} cannot be read ({error}); stop, remove all of consumequeue and start again: entries are made again from the log"
+            ),
+        }
     }
 
     /// The entry at `offset`, waiting for the disk if need be.

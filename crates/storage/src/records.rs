@@ -113,7 +113,10 @@ impl Collection {
     ) -> Result<(), E> {
         if size < SHARED_SIZE_MIN {
             let start = self.copied.len();
-            read(&mut self.copied)?;
+            if let Err(error) = read(&mut self.copied) {
+                self.copied.truncate(start);
+                return Err(error);
+            }
             self.put_place(number, Place { source: Source::Copied, start, end: self.copied.len() });
         } else {
             let mut bytes = Vec::with_capacity(size);

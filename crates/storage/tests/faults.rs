@@ -16,6 +16,7 @@ use storage::{Options, ReadMode, StorageError};
 use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
+const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
 
 fn options(disk: &FaultyDisk) -> Options {
@@ -284,9 +285,15 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     let world = World::open(&options, &model, model.appended).expect("opens");
     let index = world.store.queue(&TopicName::trusted(TOPICS[0]), QueueId(0));
     let entries = support::entries(&index);
-    disk.fail(Failure::error(Operation::Read, EIO));
+    disk.fail(Failure::error(Operation::Read, ENOMEM));
     assert!(world.store.read(&index, &entries, ReadMode::MayWait).is_err());
     assert!(world.store.record_at(LogOffset(0)).is_err());
+    disk.heal();
+    // What the disk cannot read back is damaged: it is not there.
+    disk.fail(Failure::error(Operation::Read, EIO));
+    let found = world.store.read(&index, &entries, ReadMode::MayWait).expect("others may be readable");
+    assert_eq!((found.count(), found.iter().flatten().count()), (0, 0));
+    assert_eq!(world.store.record_at(LogOffset(0)).expect("no failure"), None);
     assert!(world.store.poisoned().is_none(), "reading breaks no promise");
     disk.heal();
     world.verify();

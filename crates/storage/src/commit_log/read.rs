@@ -52,7 +52,7 @@ impl CommitLog {
         if place < self.first() || place.after(RECORD_SIZE_MIN as u64) > end {
             return Ok(None);
         }
-        let head = self.read_bytes(place.0, record::PLACE_WITHIN, ReadMode::MayWait)?;
+        let Some(head) = self.read_or_tell(place, record::PLACE_WITHIN)? else { return Ok(None) };
         let size = match record::kind_at(&head) {
             Ok(record::Kind::Record(size)) if place.after(size as u64) <= end => size,
             _ => {
@@ -63,7 +63,7 @@ impl CommitLog {
                 return Ok(None);
             }
         };
-        let bytes = self.read_bytes(place.0, size, ReadMode::MayWait)?;
+        let Some(bytes) = self.read_or_tell(place, size)? else { return Ok(None) };
         let problem = match Parts::split(&bytes) {
             Ok(parts) if std::str::from_utf8(parts.topic).is_err() => Some("its topic is no text"),
             Ok(parts) => problem_of(&bytes, &parts, place, self.record_checksums),
@@ -74,6 +74,21 @@ impl CommitLog {
             return Ok(None);
         }
         Ok(Some(bytes))
+    }
+
+    /// Bytes of the record at `place`; `None` if its disk cannot read them back, which is told.
+    fn read_or_tell(&self, place: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
+        match self.read_bytes(place.0, size, ReadMode::MayWait) {
+            Err(error) if error.is_unreadable() => {
+                self.tell_unreadable(place, &error);
+                Ok(None)
+            }
+            outcome => outcome.map(Some),
+        }
+    }
+
+    fn tell_unreadable(&self, place: LogOffset, error: &StorageError) {
+        self.tell_damage(place, &error.to_string());
     }
 
     /// Tells people of a damaged record, once.
@@ -163,24 +178,44 @@ impl ColdReader<'_> {
         found: &mut Collection,
     ) -> Result<(), StorageError> {
         let mut last_block: Option<(u64, Bytes)> = None;
+        let mut unreadable_block = None;
         for (number, (_, entry)) in wanted {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
             let block_number = Blocks::number(start);
             let is_whole_in_block = Blocks::number(start + size as u64 - 1) == block_number;
-            if is_whole_in_block && (block_number + 1) * BLOCK_SIZE <= self.written {
+            let is_written = (block_number + 1) * BLOCK_SIZE <= self.written;
+            if is_whole_in_block && is_written && unreadable_block != Some(block_number) {
                 let block = match last_block.take().filter(|(last, _)| *last == block_number) {
-                    Some((_, block)) => block,
-                    None => self.block(block_number)?,
+                    Some((_, block)) => Ok(block),
+                    None => self.block(block_number),
                 };
-                let from = (start % BLOCK_SIZE) as usize;
-                found.put(number, &block, from, size);
-                last_block = Some((block_number, block));
-            } else {
-                found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode))?;
-                self.log.leave_behind(start, start + size as u64);
+                match block {
+                    Ok(block) => {
+                        found.put(number, &block, (start % BLOCK_SIZE) as usize, size);
+                        last_block = Some((block_number, block));
+                        continue;
+                    }
+                    // Some of its records may be readable.
+                    Err(error) if error.is_unreadable() => unreadable_block = Some(block_number),
+                    Err(error) => return Err(error),
+                }
             }
+            let read = found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode));
+            self.pass_unreadable(read, entry)?;
+            self.log.leave_behind(start, start + size as u64);
         }
         Ok(())
+    }
+
+    /// A record that its disk cannot read back is damaged: it is told of and left out, and its neighbours are served.
+    fn pass_unreadable(&self, read: Result<(), StorageError>, entry: &Entry) -> Result<(), StorageError> {
+        match read {
+            Err(error) if error.is_unreadable() => {
+                self.log.tell_unreadable(entry.log_offset, &error);
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     fn block(&self, number: u64) -> Result<Bytes, StorageError> {
@@ -211,7 +246,8 @@ impl ColdReader<'_> {
             let (size, end) = (entry.size as usize, entry.log_offset.after(u64::from(entry.size)));
             if end.0 <= known.end() {
                 let position = known.position(entry.log_offset);
-                found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait))?;
+                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait));
+                self.pass_unreadable(read, entry)?;
                 self.log.leave_behind(entry.log_offset.0, end.0);
             }
             segment = Some(known);

@@ -6,84 +6,16 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::failure::{Effect, Failure, Operation};
 use super::history::{Change, History};
 use super::memory::{MemoryDisk, MemoryFile};
 use super::{FileHandle, FileState, FileSystem, Opening};
-
-/// What fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Everything that changes the disk or puts a change on it.
-    Change,
-    /// Opening, or making, a file.
-    Open,
-    /// Reading bytes of a file.
-    Read,
-    /// Writing bytes of a file, or clearing them.
-    Write,
-    /// Giving a file its size, with or without room for it.
-    Resize,
-    /// Syncing a file.
-    Sync,
-    /// Syncing a directory.
-    SyncDirectory,
-    /// Making a directory, renaming, linking, removing.
-    Name,
-}
-
-/// A failure to come.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    operation: Operation,
-    path_part: String,
-    passes: u64,
-    times: u64,
-    effect: Effect,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Effect {
-    Error(i32),
-    Short(usize),
-}
-
-impl Failure {
-    /// `operation` fails with an error of the operating system, such as `EIO`: from now on, everywhere.
-    pub fn error(operation: Operation, code: i32) -> Self {
-        Self { operation, path_part: String::new(), passes: 0, times: u64::MAX, effect: Effect::Error(code) }
-    }
-
-    /// A write takes `size` bytes at most and says so.
-    pub fn short_write(size: usize) -> Self {
-        Self { effect: Effect::Short(size), ..Self::error(Operation::Write, 0) }
-    }
-
-    /// Only where the path contains `part`.
-    #[must_use]
-    pub fn at(mut self, part: &str) -> Self {
-        part.clone_into(&mut self.path_part);
-        self
-    }
-
-    /// Only after it went well `passes` times.
-    #[must_use]
-    pub fn after(mut self, passes: u64) -> Self {
-        self.passes = passes;
-        self
-    }
-
-    /// Only so many times.
-    #[must_use]
-    pub fn times(mut self, times: u64) -> Self {
-        self.times = times;
-        self
-    }
-}
 
 /// A disk that fails on demand. Copies of the value are the same disk.
 #[derive(Clone)]
@@ -198,9 +130,20 @@ impl FaultyDisk {
         path: &Path,
         act: impl FnOnce(&MemoryDisk, Option<usize>, &mut Vec<Change>) -> io::Result<T>,
     ) -> io::Result<T> {
+        self.step_at(operation, path, 0..u64::MAX, act)
+    }
+
+    /// The same for an operation that touches these bytes.
+    fn step_at<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        touched: Range<u64>,
+        act: impl FnOnce(&MemoryDisk, Option<usize>, &mut Vec<Change>) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut state = self.0.state.lock();
         let mut size_max = None;
-        match state.effect_on(operation, path) {
+        match state.effect_on(operation, path, &touched) {
             Some((_, Effect::Error(code))) => return Err(io::Error::from_raw_os_error(code)),
             Some((_, Effect::Short(size))) => size_max = Some(size),
             None => {}
@@ -211,7 +154,7 @@ impl FaultyDisk {
     /// Puts a file on the disk, unless that is to fail.
     fn sync(&self, path: &Path, number: u64) -> io::Result<()> {
         let mut state = self.0.state.lock();
-        match state.effect_on(Operation::Sync, path) {
+        match state.effect_on(Operation::Sync, path, &(0..u64::MAX)) {
             Some((meant, Effect::Error(code))) => {
                 // Where every change fails, the machine has stopped: the disk was not even asked.
                 if meant == Operation::Sync {
@@ -229,20 +172,11 @@ impl FaultyDisk {
 
 impl State {
     /// What keeps `operation` from going well, and as which operation it was told to fail.
-    fn effect_on(&mut self, operation: Operation, path: &Path) -> Option<(Operation, Effect)> {
-        let is_change = !matches!(operation, Operation::Open | Operation::Read);
-        let path = path.to_string_lossy();
+    fn effect_on(&mut self, operation: Operation, path: &Path, touched: &Range<u64>) -> Option<(Operation, Effect)> {
         let mut effect = None;
         for failure in &mut self.failures {
-            let is_meant = failure.operation == operation || failure.operation == Operation::Change && is_change;
-            if !is_meant || !path.contains(&failure.path_part) {
-                continue;
-            }
-            if failure.passes > 0 {
-                failure.passes -= 1;
-            } else if failure.times > 0 {
-                failure.times -= 1;
-                effect.get_or_insert((failure.operation, failure.effect));
+            if let Some(own) = failure.effect_on(operation, path, touched) {
+                effect.get_or_insert((failure.operation, own));
             }
         }
         effect
@@ -391,12 +325,14 @@ impl FileHandle for FaultyFile {
     }
 
     fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
-        self.disk.step(Operation::Read, &self.path, |_, _, _| self.file.read(buffer, position, may_wait))
+        let touched = position..position + buffer.len() as u64;
+        self.disk.step_at(Operation::Read, &self.path, touched, |_, _, _| self.file.read(buffer, position, may_wait))
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+        let touched = position..position + count as u64;
         let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
-        self.disk.step(Operation::Read, &self.path, read)
+        self.disk.step_at(Operation::Read, &self.path, touched, read)
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

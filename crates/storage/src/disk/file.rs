@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::{Disk, FileHandle};
-use crate::error::StorageError;
+use crate::error::{StorageError, is_unreadable};
 
 /// Slices a system takes in one vectored write.
 const VECTOR_SLICES_MAX: usize = 1024;
@@ -197,7 +197,9 @@ impl DiskFile {
     }
 }
 
-/// Whether a read that may not wait is left to a thread that may: not in memory, or a file system without such reads.
+/// Whether a read that may not wait is left to a thread that may: not in memory, a file system without such reads, or a place that
+/// cannot be read, which is for that thread to find.
 fn is_not_now(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::Unsupported)
+    is_unreadable(error)
+        || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::Unsupported)
 }

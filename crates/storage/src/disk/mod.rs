@@ -9,6 +9,7 @@
 //! Versions: [`RealDisk`] (`real.rs` alone names the file system), [`MemoryDisk`] for tests and simulations, and
 //! [`FaultyDisk`], which is memory that fails when told to and can lose what was not synced.
 
+mod failure;
 mod faulty;
 mod file;
 mod history;
@@ -20,7 +21,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use faulty::{Failure, FaultyDisk, Operation};
+pub use failure::{Failure, Operation};
+pub use faulty::FaultyDisk;
 pub use file::DiskFile;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;

@@ -1,0 +1,136 @@
+//! A place on the disk that cannot be read back costs the record that lies there, and nothing else.
+
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
+mod support;
+
+use std::path::Path;
+
+use base::{GroupName, LogOffset, QueueId, Timestamp};
+use broker::{Fetch, FetchStatus, Filter, ReadMode};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use support::{Bench, layout, message, open_on};
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+const EIO: i32 = 5;
+
+/// What is old is read from the disk.
+fn open(disk: &FaultyDisk, now: Timestamp) -> Bench {
+    let layout = storage::Options {
+        disk: Disk::new(disk.clone()),
+        recent_size: 1,
+        ..layout(Path::new("/data"), vec![1000, 1000])
+    };
+    open_on(layout, now, |_| ())
+}
+
+fn lose(disk: &FaultyDisk, place: LogOffset) {
+    // Some bytes within the record, which has a page of its own in none of these tests.
+    disk.fail(Failure::unreadable("commitlog", place.0 + 60..place.0 + 62, EIO));
+}
+
+fn bodies(bench: &Bench, offset: i64) -> Vec<String> {
+    let fetched = bench.fetch("orders", 0, offset, Filter::All);
+    let text = |bytes: &[u8]| {
+        String::from_utf8_lossy(base::record::Record::decode(bytes).expect("a record").body).trim_end().to_owned()
+    };
+    fetched.records().map(text).collect()
+}
+
+#[test]
+fn a_pull_passes_a_record_that_cannot_be_read_and_serves_its_neighbours() {
+    // Close together, where whole blocks are read, and far apart, where single records are.
+    for (size, between) in [(1000, 0), (100, 20_000)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let bench = open(&disk, START);
+        let places: Vec<_> = (0..30)
+            .map(|number| {
+                bench.publish("others", &message(&vec![b'x'; between], b"")).expect("stored");
+                let body = format!("{number:size$}");
+                bench.publish("orders", &message(body.as_bytes(), b"KEYS\x01k\x02")).expect("stored")
+            })
+            .collect();
+        for _ in 0..100 {
+            bench.publish("others", &message(&[b'x'; 1000], b"")).expect("stored");
+        }
+        lose(&disk, places[7]);
+        let expected: Vec<_> = (0..30).filter(|number| *number != 7).map(|number| number.to_string()).collect();
+        let found: Vec<_> = bodies(&bench, 0).iter().map(|body| body.trim().to_owned()).collect();
+        assert_eq!((found, bench.broker.metrics().records_damaged.get()), (expected, 1));
+        let alone = bench.fetch("orders", 0, 7, Filter::All);
+        assert_eq!((alone.status, alone.next.0, alone.count), (FetchStatus::Found, 30, 22));
+        // Where waiting is not allowed, the disk is asked elsewhere.
+        let fetch = Fetch {
+            topic: bench.broker.catalog().topic("orders").expect("is there"),
+            queue: QueueId(0),
+            group: GroupName::trusted("readers"),
+            offset: 7,
+            count_max: 1,
+            size_max: 1000,
+            filter: Filter::All,
+        };
+        assert!(bench.broker.fetch(&fetch, ReadMode::IfCached).expect("no refusal").is_none());
+        assert_eq!(bench.broker.store().record_at(places[7]).expect("no failure"), None);
+        assert!(bench.broker.store().record_at(places[8]).expect("reads").is_some());
+        assert_eq!(bench.broker.metrics().records_damaged.get(), 1, "told once");
+    }
+}
+
+#[test]
+fn delivery_passes_a_record_that_cannot_be_read() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open(&disk, START);
+    let publish = |body: &[u8], level: &[u8]| bench.publish("orders", &message(body, level)).expect("stored");
+    publish(b"one", b"DELAY\x011\x02");
+    let lost = publish(b"lost", b"DELAY\x011\x02");
+    publish(b"two", b"DELAY\x011\x02");
+    publish(b"other level", b"DELAY\x012\x02");
+    publish(b"now", b"");
+    lose(&disk, lost);
+    bench.advance(1000);
+    assert_eq!(bodies(&bench, 0), ["now", "one", "two", "other level"]);
+    assert_eq!(bench.broker.metrics().records_damaged.get(), 1);
+    bench.advance(1000);
+    assert_eq!(bodies(&bench, 0).len(), 4);
+}
+
+#[test]
+fn a_level_whose_queue_cannot_be_read_holds_up_no_other_and_goes_on_when_it_can() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open(&disk, START);
+    for (body, level) in [(&b"one"[..], &b"DELAY\x011\x02"[..]), (b"two", b"DELAY\x012\x02")] {
+        bench.publish("orders", &message(body, level)).expect("stored");
+    }
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let mut bench = open(&disk, START);
+    disk.fail(Failure::unreadable("SCHEDULE_TOPIC_XXXX/0", 0..20, EIO));
+    for _ in 0..3 {
+        bench.advance(1000);
+    }
+    assert_eq!((bodies(&bench, 0), bench.broker.metrics().delayed_failures.get()), (vec!["two".to_owned()], 3));
+    disk.heal();
+    bench.advance(1000);
+    assert_eq!(bodies(&bench, 0), ["two", "one"]);
+}
+
+#[test]
+fn entries_before_one_that_cannot_be_read_are_served_and_the_failure_says_what_to_do() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open(&disk, START);
+    for number in 0..10 {
+        bench.publish("orders", &message(number.to_string().as_bytes(), b"")).expect("stored");
+    }
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let bench = open(&disk, START);
+    disk.fail(Failure::unreadable("orders/0", 120..130, EIO));
+    let mut found = Vec::new();
+    while found.len() < 6 {
+        found.extend(bodies(&bench, found.len() as i64));
+    }
+    assert_eq!(found, ["0", "1", "2", "3", "4", "5"]);
+    let error = bench.broker.queues_of("orders").expect("is there")[0].entry(base::QueueOffset(6));
+    let error = error.expect_err("cannot be read").to_string();
+    assert!(error.contains("remove all of consumequeue"), "{error}");
+}

@@ -1,0 +1,108 @@
+//! What a `FaultyDisk` is told to let fail.
+
+use std::ops::Range;
+use std::path::Path;
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Everything that changes the disk or puts a change on it.
+    Change,
+    /// Opening, or making, a file.
+    Open,
+    /// Reading bytes of a file.
+    Read,
+    /// Writing bytes of a file, or clearing them.
+    Write,
+    /// Giving a file its size, with or without room for it.
+    Resize,
+    /// Syncing a file.
+    Sync,
+    /// Syncing a directory.
+    SyncDirectory,
+    /// Making a directory, renaming, linking, removing.
+    Name,
+}
+
+/// A failure to come.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub(super) operation: Operation,
+    path_part: String,
+    passes: u64,
+    times: u64,
+    pub(super) effect: Effect,
+    /// Only where a read touches these bytes.
+    bytes: Option<Range<u64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Effect {
+    Error(i32),
+    Short(usize),
+}
+
+impl Failure {
+    /// `operation` fails with an error of the operating system, such as `EIO`: from now on, everywhere.
+    pub fn error(operation: Operation, code: i32) -> Self {
+        Self {
+            operation,
+            path_part: String::new(),
+            passes: 0,
+            times: u64::MAX,
+            effect: Effect::Error(code),
+            bytes: None,
+        }
+    }
+
+    /// These bytes of files whose path contains `part` cannot be read back.
+    pub fn unreadable(part: &str, bytes: Range<u64>, code: i32) -> Self {
+        Self { bytes: Some(bytes), ..Self::error(Operation::Read, code) }.at(part)
+    }
+
+    /// A write takes `size` bytes at most and says so.
+    pub fn short_write(size: usize) -> Self {
+        Self { effect: Effect::Short(size), ..Self::error(Operation::Write, 0) }
+    }
+
+    /// Only where the path contains `part`.
+    #[must_use]
+    pub fn at(mut self, part: &str) -> Self {
+        part.clone_into(&mut self.path_part);
+        self
+    }
+
+    /// Only after it went well `passes` times.
+    #[must_use]
+    pub fn after(mut self, passes: u64) -> Self {
+        self.passes = passes;
+        self
+    }
+
+    /// Only so many times.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = times;
+        self
+    }
+}
+
+impl Failure {
+    /// What it does to `operation` on these bytes of `path`, if that is meant and its time has come.
+    pub(super) fn effect_on(&mut self, operation: Operation, path: &Path, touched: &Range<u64>) -> Option<Effect> {
+        let is_change = !matches!(operation, Operation::Open | Operation::Read);
+        let is_meant = self.operation == operation || self.operation == Operation::Change && is_change;
+        let is_touched = self.bytes.as_ref().is_none_or(|bytes| bytes.start < touched.end && touched.start < bytes.end);
+        if !is_meant || !is_touched || !path.to_string_lossy().contains(&self.path_part) {
+            None
+        } else if self.passes > 0 {
+            self.passes -= 1;
+            None
+        } else if self.times > 0 {
+            self.times -= 1;
+            Some(self.effect)
+        } else {
+            None
+        }
+    }
+}
