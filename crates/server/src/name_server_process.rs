@@ -85,6 +85,17 @@ pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut s
                 let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
             });
         }
+        for odd in server.take_odd_registrations() {
+            let (broker, address, count) = (odd.broker, odd.address, odd.topics.count);
+            let first = odd.topics.first.unwrap_or_default();
+            tracing::warn!(
+                broker,
+                address,
+                count,
+                first,
+                "a broker registered topics that are not as they should be; the others have routes"
+            );
+        }
         let now = clock::now();
         if now.ms_since(last_expiry) >= settings.nameserver.scan_interval.as_millis() as u64 {
             last_expiry = now;

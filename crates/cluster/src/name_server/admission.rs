@@ -1,12 +1,30 @@
 //! What may enter the registry: names, addresses and counts of a registration, checked before anything is changed.
+//! What is wrong with a single topic costs that topic, what is wrong with the broker the whole registration.
 
 use base::Refusal;
+use base::cursor::preview;
 use base::limits::TOPICS_MAX;
 use wire::rocketmq::registration::Registration;
 
 use super::broker::{BrokerIdentity, BrokerTraits};
 use super::registry::Registry;
 use crate::limits::{ADDRESS_SIZE_MAX, BROKERS_MAX, REPLICAS_MAX, check_address, check_name};
+
+/// Leaves out the topics that cannot be kept under their names, and notes them: one must not keep its broker out.
+pub(super) fn leave_out_unusable_topics(what: &mut Registration) {
+    let Registration { topics, odd, .. } = what;
+    topics.topic_config_table.retain(|key, topic| {
+        let problem = match check_name("topic", &topic.topic_name) {
+            Err(refusal) => refusal.to_string(),
+            Ok(()) if *key != topic.topic_name => {
+                format!("it is sent under the name [{}], and both must be one", preview(topic.topic_name.as_bytes()))
+            }
+            Ok(()) => return true,
+        };
+        odd.leave_out(key, &problem);
+        false
+    });
+}
 
 impl Registry {
     /// Refuses a registration that is malformed or would exceed a bound.
@@ -29,14 +47,6 @@ impl Registry {
                 "a zone or replication address is {longest} bytes long; at most {ADDRESS_SIZE_MAX} are allowed"
             );
             return Err(Refusal::BadRequest(problem));
-        }
-        for (key, topic) in &what.topics.topic_config_table {
-            check_name("topic", &topic.topic_name)?;
-            if *key != topic.topic_name {
-                let problem =
-                    format!("the topic [{key}] is sent under the name [{}]; both must be one", topic.topic_name);
-                return Err(Refusal::BadRequest(problem));
-            }
         }
         let broker = self.brokers.get(who.name);
         if broker.is_none() && self.brokers.len() >= BROKERS_MAX {

@@ -22,6 +22,7 @@ use wire::rocketmq::header::{
 use wire::rocketmq::registration::{Registration, RegistrationError, decode_data_version, encode_data_version};
 
 use super::NameServer;
+use super::admission::leave_out_unusable_topics;
 use super::broker::{Arrival, BrokerIdentity, BrokerTraits, ConnectionId};
 use super::key_values::ORDER_TOPIC_NAMESPACE;
 use super::routes::{UnitFilter, keep_zone};
@@ -206,7 +207,8 @@ impl Asked<'_> {
         let asked = RegisterBrokerRequest::decode(&self.command.fields)?;
         let is_packed = asked.compressed == Some(true);
         let version = self.command.header.version;
-        let what = Registration::decode(self.command.body, is_packed, version, asked.body_crc32)?;
+        let mut what = Registration::decode(self.command.body, is_packed, version, asked.body_crc32)?;
+        leave_out_unusable_topics(&mut what);
         let zone = self.zone();
         let who = BrokerIdentity {
             cluster: &asked.cluster_name,
@@ -231,6 +233,7 @@ impl Asked<'_> {
         if let Some(change) = &registered.lowest_id_change {
             state.notify(change);
         }
+        state.odd.note(&who, what.odd);
         let orders = state.key_values.list(ORDER_TOPIC_NAMESPACE);
         let orders = orders.filter(|_| state.options.return_order_topic_config_to_broker);
         let header = RegisterBrokerResponse {

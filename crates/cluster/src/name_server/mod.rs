@@ -14,6 +14,7 @@ mod admission;
 mod answers;
 pub mod broker;
 pub mod key_values;
+pub mod odd_registrations;
 pub mod options;
 pub mod registry;
 pub mod routes;
@@ -34,6 +35,7 @@ use crate::limits::{BROKERS_MAX, NOTICES_MAX};
 use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 use broker::{ConnectionId, Expired, LowestIdChange};
 use key_values::KeyValues;
+use odd_registrations::{OddRegistration, OddRegistrations};
 use options::Options;
 use registry::Registry;
 use session::NameServerSession;
@@ -79,6 +81,7 @@ struct State {
     key_values: KeyValues,
     options: Options,
     notices: VecDeque<Notice>,
+    odd: OddRegistrations,
     scan_due_at: Timestamp,
     /// Dropped and not yet told to the server; at most `BROKERS_MAX`.
     expired: Vec<Expired>,
@@ -93,6 +96,7 @@ impl NameServer {
             key_values,
             options,
             notices: VecDeque::new(),
+            odd: OddRegistrations::default(),
             scan_due_at,
             expired: Vec::new(),
         };
@@ -148,6 +152,14 @@ impl NameServer {
             return Vec::new();
         }
         self.state.write().notices.drain(..).collect()
+    }
+
+    /// Registrations with topics that had to be changed or left out, since this was last asked, for the log.
+    pub fn take_odd_registrations(&self) -> Vec<OddRegistration> {
+        if self.state.read().odd.is_told() {
+            return Vec::new();
+        }
+        self.state.write().odd.take()
     }
 
     /// Figures for the console.

@@ -93,7 +93,7 @@ impl Registry {
             return Ok(Registered::default());
         }
         let known = self.brokers.get(who.name).and_then(|broker| broker.addresses.get(&who.id));
-        if known.is_none() && what.topics.topic_config_table.len() == 1 {
+        if known.is_none() && what.topics.topic_config_table.len() + what.odd.left_out == 1 {
             return Err(Refusal::BadRequest(format!(
                 "register broker failed: broker [{}] with id {} is not known here and sends a single topic; \
                  it must register all its topics first",

@@ -105,17 +105,40 @@ fn names_that_cannot_travel_are_refused() {
         assert!(!reply.remark().is_empty() && reply.remark().len() < 1000, "{case}");
     }
     for name in ["", "a b", "a\n", &long] {
-        let reply = client.register(&good, &topics(1, &["t1", name]));
-        assert_eq!(reply.code, response::SYSTEM_ERROR, "{name:?}");
-        assert!(reply.remark().contains("topic name"), "{:?}", reply.remark);
         let body = br#"{"queueDatas":[]}"#;
         let reply = client.ask(&ask(request::REGISTER_TOPIC_IN_NAME_SERVER, &[("topic", name)]).body(body));
         assert_eq!(reply.code, response::SYSTEM_ERROR, "{name:?}");
     }
+    assert_eq!((server.summary().brokers, server.summary().topics), (0, 0));
+}
+
+#[test]
+fn an_odd_topic_costs_itself_and_no_other_and_is_told_once() {
+    let long = "x".repeat(NAME_SIZE_MAX + 1);
+    let good = broker("b-a", 0, 10911);
+    for name in ["a b", "a\n", &long] {
+        let server = name_server(Options::default());
+        let mut client = Client::new(&server);
+        for _ in 0..2 {
+            assert_eq!(client.register(&good, &topics(1, &["t1", name])).code, response::SUCCESS, "{name:?}");
+        }
+        assert_eq!((client.route("t1").code, server.summary().topics), (response::SUCCESS, 1));
+        let told = server.take_odd_registrations();
+        assert_eq!((told.len(), &*told[0].broker, told[0].topics.count), (1, "b-a", 1));
+        assert!(told[0].topics.first.as_deref().is_some_and(|text| text.contains("topic name")), "{told:?}");
+    }
+    let server = name_server(Options::default());
+    let mut client = Client::new(&server);
     let mut renamed = topics(1, &["t1", "t2"]);
     renamed.topic_config_table.insert("t3".to_owned(), topic("t4"));
-    assert!(client.register(&good, &renamed).remark().contains("[t3]"));
-    assert_eq!((server.summary().brokers, server.summary().topics), (0, 0));
+    assert_eq!(client.register(&good, &renamed).code, response::SUCCESS);
+    assert_eq!(server.summary().topics, 2);
+    assert!(server.take_odd_registrations()[0].topics.first.as_deref().is_some_and(|text| text.contains("[t4]")));
+    // Once it is in order there is nothing to tell; what is odd again is told again.
+    client.register(&good, &topics(2, &["t1", "t2"]));
+    assert_eq!(server.take_odd_registrations(), []);
+    client.register(&good, &renamed);
+    assert_eq!(server.take_odd_registrations().len(), 1);
 }
 
 #[test]

@@ -10,4 +10,5 @@ pub mod frame;
 pub mod header;
 mod json_header;
 mod lenient_text;
+mod registered_topic;
 pub mod registration;

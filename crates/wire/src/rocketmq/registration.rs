@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use base::cursor::{DecodeError, preview};
+use base::cursor::DecodeError;
 use base::document::{DataVersion, TopicDocument, TopicTableDocument};
 use base::limits::FRAME_SIZE_MAX;
 use bytes::Bytes;
@@ -29,6 +29,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::json::{decode, decode_any, null_as_default};
+pub use super::registered_topic::OddTopics;
+use super::registered_topic::{PlainTopic, read_line};
 
 /// First version whose packed form ends with mappings (`V5_0_0`).
 pub const MAPPINGS_VERSION: i32 = 413;
@@ -57,6 +59,8 @@ pub struct Registration {
     pub filter_servers: Vec<String>,
     /// Static-queue mappings by topic, kept as they came.
     pub mappings: BTreeMap<String, Value>,
+    /// Topics that were not as they should be.
+    pub odd: OddTopics,
 }
 
 /// Why a registration could not be taken.
@@ -116,7 +120,7 @@ struct PlainTopics {
     #[serde(deserialize_with = "null_as_default")]
     data_version: DataVersion,
     #[serde(deserialize_with = "null_as_default")]
-    topic_config_table: BTreeMap<String, TopicDocument>,
+    topic_config_table: BTreeMap<String, Option<PlainTopic>>,
     #[serde(deserialize_with = "null_as_default")]
     topic_queue_mapping_info_map: BTreeMap<String, Value>,
 }
@@ -197,16 +201,19 @@ impl Registration {
 fn decode_plain(body: &[u8]) -> Result<Registration, DecodeError> {
     let PlainBody { filter_server_list, topic_config_serialize_wrapper: wrapper } = decode("registration", body)?;
     within(wrapper.topic_config_table.len(), REGISTERED_TOPICS_MAX, "topics")?;
-    let mut topics = wrapper.topic_config_table;
-    for (key, topic) in &mut topics {
-        if topic.topic_name.is_empty() {
-            topic.topic_name.clone_from(key);
+    let mut odd = OddTopics::default();
+    let mut topics = BTreeMap::new();
+    for (key, topic) in wrapper.topic_config_table {
+        match topic {
+            Some(topic) => drop(topics.insert(key.clone(), topic.usable(&key, &mut odd))),
+            None => odd.leave_out(&key, "it is null"),
         }
     }
     Ok(Registration {
         topics: TopicTableDocument { data_version: wrapper.data_version, topic_config_table: topics },
         filter_servers: filter_server_list,
         mappings: wrapper.topic_queue_mapping_info_map,
+        odd,
     })
 }
 
@@ -216,8 +223,9 @@ fn decode_packed(body: &[u8], version: i32) -> Result<Registration, DecodeError>
     registration.topics.data_version = decode("data version", unpacker.section("data version")?)?;
     let topic_count = unpacker.count(REGISTERED_TOPICS_MAX, "topics")?;
     for _ in 0..topic_count {
-        let topic = read_topic_line(unpacker.section("topic")?)?;
-        registration.topics.topic_config_table.insert(topic.topic_name.clone(), topic);
+        if let Some(topic) = read_line(unpacker.section("topic")?, &mut registration.odd) {
+            registration.topics.topic_config_table.insert(topic.topic_name.clone(), topic);
+        }
     }
     let filter_servers = unpacker.section("filter servers")?;
     if !filter_servers.is_empty() {
@@ -252,29 +260,6 @@ fn topic_line(topic: &TopicDocument) -> String {
         line.push_str(&serde_json::to_string(&topic.attributes).unwrap_or_default());
     }
     line
-}
-
-fn read_topic_line(line: &[u8]) -> Result<TopicDocument, DecodeError> {
-    let bad = || DecodeError::BadValue { what: "topic line", found: format!("{:?}", preview(line)) };
-    let text = std::str::from_utf8(line).map_err(|_| bad())?;
-    let mut parts = text.splitn(6, ' ');
-    let mut next = || parts.next().filter(|part| !part.is_empty()).ok_or_else(bad);
-    let topic_name = next()?.to_owned();
-    let read_queue_nums = next()?.parse().map_err(|_| bad())?;
-    let write_queue_nums = next()?.parse().map_err(|_| bad())?;
-    let perm = next()?.parse().map_err(|_| bad())?;
-    let topic_filter_type = next()?.to_owned();
-    // As Java does: attributes that cannot be read are none.
-    let attributes = parts.next().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    Ok(TopicDocument {
-        attributes,
-        perm,
-        read_queue_nums,
-        topic_filter_type,
-        topic_name,
-        write_queue_nums,
-        ..TopicDocument::default()
-    })
 }
 
 struct Packer(ZlibEncoder<Vec<u8>>);
@@ -373,7 +358,7 @@ mod tests {
                 topic_config_table: BTreeMap::from([("t1".to_owned(), fifo), ("t2".to_owned(), topic("t2", 3, 3))]),
             },
             filter_servers: vec!["f:1".to_owned()],
-            mappings: BTreeMap::new(),
+            ..Registration::default()
         }
     }
 
@@ -501,16 +486,51 @@ mod tests {
     }
 
     #[test]
-    fn topic_lines_that_are_none_are_errors() {
-        for line in ["", "t", "t 1 1 6", "t x 1 6 SINGLE_TAG", "t -1 1 6 SINGLE_TAG", " 1 1 6 SINGLE_TAG", "t 1 1 6 "] {
-            assert!(read_topic_line(line.as_bytes()).is_err(), "{line:?}");
-        }
-        assert!(read_topic_line(b"\xFF 1 1 6 SINGLE_TAG").is_err());
-        let spaced = read_topic_line(br#"t 1 1 6 SINGLE_TAG {"a": "b c"}"#).expect("reads");
-        assert_eq!(spaced.attributes["a"], "b c");
-        assert!(read_topic_line(b"t 1 1 6 SINGLE_TAG {broken").expect("reads").attributes.is_empty());
+    fn an_odd_topic_costs_itself_and_no_other() {
+        let odd = br#"{"topicConfigSerializeWrapper":{"topicConfigTable":{
+            "a":{"topicName":"a","readQueueNums":-1,"writeQueueNums":4},
+            "b":{"topicName":"b","attributes":{"+x":null,"+y":"z"},"perm":null},
+            "c":null,
+            "d":{"topicName":"d","writeQueueNums":99999999999,"topicFilterType":null,"order":null},
+            "t":{"topicName":"t","readQueueNums":3,"writeQueueNums":3,"attributes":null}}}}"#;
+        let read = Registration::decode(odd, false, 493, None).expect("reads");
+        let topics = &read.topics.topic_config_table;
+        assert_eq!(topics.keys().collect::<Vec<_>>(), ["a", "b", "d", "t"]);
+        assert_eq!((topics["a"].read_queue_nums, topics["a"].write_queue_nums), (0, 4));
+        assert_eq!((topics["b"].attributes.len(), &*topics["b"].attributes["+y"], topics["b"].perm), (1, "z", 6));
+        assert_eq!((topics["d"].write_queue_nums, &*topics["d"].topic_filter_type), (i32::MAX as u32, "SINGLE_TAG"));
+        assert_eq!(topics["t"], topic("t", 3, 3));
+        let first = "topic [a]: readQueueNums is -1, taken as 0".to_owned();
+        assert_eq!(read.odd, OddTopics { count: 4, left_out: 1, first: Some(first) });
     }
 
+    #[test]
+    fn an_odd_line_costs_its_topic_and_no_other() {
+        let of = |lines: &[&[u8]]| {
+            let body = pack(|p| {
+                p.section(b"{}");
+                p.number(lines.len() + 1);
+                lines.iter().for_each(|line| p.section(line));
+                p.section(b"t 3 3 6 SINGLE_TAG");
+                p.section(b"[]");
+                p.number(0);
+            });
+            let read = Registration::decode(&body, true, 493, None).expect("reads");
+            assert_eq!(read.topics.topic_config_table["t"], topic("t", 3, 3));
+            (read.topics.topic_config_table.len() - 1, read.odd)
+        };
+        for line in ["", "x", "x 1 1 6", "x y 1 6 SINGLE_TAG", " 1 1 6 SINGLE_TAG", "x 1 1 6 "] {
+            let (others, odd) = of(&[line.as_bytes()]);
+            assert_eq!((others, odd.count), (0, 1), "{line:?}");
+        }
+        assert_eq!(of(&[b"\xFF 1 1 6 SINGLE_TAG"]).1.count, 1);
+        let (others, odd) = of(&[b"x -1 1 6 SINGLE_TAG"]);
+        assert_eq!((others, odd.first.as_deref()), (1, Some("topic [x]: readQueueNums is -1, taken as 0")));
+        assert_eq!(
+            of(&[b"x 1 1 6 SINGLE_TAG {broken", br#"y 1 1 6 SINGLE_TAG {"a": "b c"}"#]),
+            (2, OddTopics::default())
+        );
+    }
     #[test]
     fn no_changed_or_missing_byte_makes_reading_fail_badly() {
         for (is_packed, body) in [(false, with_mapping().encode_plain()), (true, with_mapping().encode_packed(493))] {
