@@ -77,6 +77,7 @@ metrics! {
     Traffic, "Figures of the process: its connections, whichever broker or name server they are for.";
     connections Gauge "sluice_connections" "Open client connections.";
     connections_accepted Counter "sluice_connections_accepted" "Client connections accepted since the start.";
+    connections_refused Counter "sluice_connections_refused" "Client connections closed at once since there were too many.";
     bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
     bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
     protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";

@@ -3,6 +3,7 @@
 //! `GET /health` answers 200 while a broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
 //! metric tables. It has no private door: what it shows are the broker's figures and admin pictures.
 
+mod connections;
 mod health;
 mod metrics;
 
@@ -25,15 +26,63 @@ pub struct Sources {
     pub ending: Arc<OnceLock<String>>,
 }
 
-/// Serves the console on `listener` until `stopped` is ready.
-pub async fn serve(
-    listener: TcpListener,
-    sources: Sources,
-    stopped: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(sources)).with_graceful_shutdown(stopped).await
+/// Serves the console on `listener` with at most `connections_max` connections until `stopped` is ready.
+pub async fn serve(listener: TcpListener, sources: Sources, connections_max: usize, stopped: impl Future<Output = ()>) {
+    connections::serve(listener, router(sources), connections_max, stopped).await;
 }
 
 fn router(sources: Sources) -> Router {
     Router::new().route("/health", get(health::get)).route("/metrics", get(metrics::get)).with_state(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn console(connections_max: usize) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("address");
+        let sources = Sources { traffic: Arc::default(), brokers: Vec::new(), ending: Arc::default() };
+        tokio::spawn(serve(listener, sources, connections_max, std::future::pending()));
+        address
+    }
+
+    async fn half_a_request(address: std::net::SocketAddr) -> TcpStream {
+        let mut socket = TcpStream::connect(address).await.expect("connects");
+        socket.write_all(b"GET /health HTTP/1.1\r\nHost:").await.expect("sends");
+        socket
+    }
+
+    #[tokio::test]
+    async fn half_sent_requests_keep_nobody_from_the_health_page() {
+        let address = console(8).await;
+        let mut half_sent = Vec::new();
+        for _ in 0..80 {
+            half_sent.push(half_a_request(address).await);
+        }
+        for _ in 0..20 {
+            let mut socket = TcpStream::connect(address).await.expect("connects");
+            socket.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.expect("sends");
+            let mut page = String::new();
+            socket.read_to_string(&mut page).await.expect("reads");
+            assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with(r#"{"status":"up"}"#), "{page}");
+        }
+        // Those that had to go are closed, the oldest first.
+        let mut rest = Vec::new();
+        let closed = half_sent[0].read_to_end(&mut rest).await;
+        assert!(closed.is_err() || rest.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_does_not_come_whole_is_not_waited_for() {
+        let mut socket = half_a_request(console(8).await).await;
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(60), socket.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "it is still open");
+    }
 }

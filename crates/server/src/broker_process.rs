@@ -23,6 +23,7 @@ use crate::clock;
 use crate::directories;
 use crate::drive::Drive;
 use crate::error::StartError;
+use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
 use crate::settings::{OneBroker, Settings};
@@ -47,6 +48,8 @@ pub(crate) struct BrokerProcess {
     bells: Arc<Bells>,
     background: Background,
     supervisor: Supervisor,
+    /// What its sessions have done away from the network threads.
+    jobs: Jobs,
     /// What log lines about it are marked with.
     span: Span,
 }
@@ -59,13 +62,16 @@ impl BrokerProcess {
         session_options: Arc<SessionOptions>,
         listener: TcpListener,
         supervisor: &Supervisor,
+        queue_files_max: usize,
     ) -> Result<Self, StartError> {
         let OneBroker { place, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
         let bells = Arc::new(Bells::default());
         let metrics = Arc::new(Metrics::default());
         let delay_levels = broker_options::delay_levels(&settings)?;
-        let store = open_store(broker_options::store_options(&settings, &delay_levels), &metrics)?;
+        let mut store_options = broker_options::store_options(&settings, &delay_levels);
+        store_options.open_queue_files = store_options.open_queue_files.min(queue_files_max);
+        let store = open_store(store_options, &metrics)?;
         directories::keep_place(&settings.storage.directory, place)?;
         let now = clock::now();
         let seed = now.0 ^ u64::from(std::process::id()) << 32;
@@ -81,6 +87,7 @@ impl BrokerProcess {
             bells,
             background: background.map_err(StartError::Threads)?,
             supervisor: supervisor.clone(),
+            jobs: Jobs::default(),
             span: Span::current(),
             settings,
         })
@@ -116,7 +123,8 @@ impl BrokerProcess {
     }
 
     fn accept(&self, listener: TcpListener, drive: &Drive) {
-        let accepting = accept_clients(listener, self.broker.clone(), self.session_options.clone(), drive.clone());
+        let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
+        let accepting = accept_clients(listener, self.broker.clone(), self.session_options.clone(), drive);
         self.supervisor.spawn("clients", accepting);
     }
 
@@ -214,13 +222,11 @@ async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                if !drive.has_room(peer) {
-                    continue;
-                }
+                let Some(place) = drive.admit(peer) else { continue };
                 let (bell, waker) = Bell::new();
                 let mailbox = Mailbox::new(waker);
                 let session = RocketSession::new(broker.clone(), mailbox, options.clone(), net::canonical(peer));
-                tokio::spawn(drive.clone().run(socket, session, bell, peer.to_string()));
+                tokio::spawn(drive.clone().run(socket, session, bell, peer.to_string(), place));
             }
             _ = stop.changed() => return,
         }

@@ -44,8 +44,13 @@ impl Listening {
         brokers.into_iter().map(listen).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Opens every broker.
-    pub(crate) async fn open(self, effective: &[Effective], supervisor: &Supervisor) -> Result<Brokers, StartError> {
+    /// Opens every broker, each with at most `queue_files_max` files of queues open.
+    pub(crate) async fn open(
+        self,
+        effective: &[Effective],
+        queue_files_max: usize,
+        supervisor: &Supervisor,
+    ) -> Result<Brokers, StartError> {
         let several = self.0.len() > 1;
         let open_one = |(one, listener): (OneBroker, TcpListener)| {
             let session_options = broker_options::session_options(&one.settings, effective);
@@ -53,7 +58,8 @@ impl Listening {
             let span = if several { tracing::error_span!("broker", name) } else { Span::none() };
             let supervisor = supervisor.clone();
             spawn_blocking(move || {
-                let opened = span.in_scope(|| BrokerProcess::open(one, session_options, listener, &supervisor));
+                let opened =
+                    span.in_scope(|| BrokerProcess::open(one, session_options, listener, &supervisor, queue_files_max));
                 opened.map_err(|problem| problem.of(&name, several))
             })
         };
@@ -143,7 +149,7 @@ mod tests {
     }
 
     async fn open(loaded: &Loaded) -> Result<Brokers, StartError> {
-        Listening::start(&loaded.settings)?.open(&loaded.effective, &Supervisor::default()).await
+        Listening::start(&loaded.settings)?.open(&loaded.effective, 256, &Supervisor::default()).await
     }
 
     #[tokio::test]

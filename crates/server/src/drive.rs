@@ -10,8 +10,10 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base::Timestamp;
 use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
@@ -22,12 +24,16 @@ use tokio::time::Instant;
 
 use crate::bell::Bell;
 use crate::clock;
+use crate::jobs::Jobs;
 
 /// Bytes read at once: some hundred messages of 1 KiB make a turn.
 const READ_SIZE: usize = 256 * 1024;
 
 /// Slices given to one vectored write.
 const WRITE_SLICES: usize = 256;
+
+/// How often the log says that connections are refused.
+const REFUSALS_TOLD_EVERY_MS: u64 = 60_000;
 
 /// Read buffers a network thread keeps for whichever connection reads next.
 const POOLED_BUFFERS: usize = 4;
@@ -48,8 +54,21 @@ pub(crate) struct Drive {
     pub(crate) idle_timeout: Duration,
     /// Connections beyond this are closed at once.
     pub(crate) connections_max: u64,
+    /// When that was last told, in ms: one line a minute is enough.
+    pub(crate) refusal_told_at: Arc<AtomicU64>,
+    /// What runs away from the network threads.
+    pub(crate) jobs: Jobs,
     /// Dropped with the last connection: how the process knows that all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
+}
+
+/// One of the places for connections; free again when it is dropped.
+pub(crate) struct Place(Arc<Traffic>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.subtract(1);
+    }
 }
 
 /// Why a connection ended.
@@ -74,23 +93,42 @@ enum Pause {
 }
 
 impl Drive {
-    /// Whether one more connection may be served. If not, it is to be closed at once: the client sees it and tries
-    /// elsewhere or later.
-    pub(crate) fn has_room(&self, peer: SocketAddr) -> bool {
-        let has_room = self.traffic.connections.get() < self.connections_max;
-        if !has_room {
-            tracing::warn!(%peer, max = self.connections_max, "too many connections (server.connections_max)");
+    /// A place for one more connection. If there is none, it is to be closed at once: the client sees it and tries elsewhere or
+    /// later.
+    pub(crate) fn admit(&self, peer: SocketAddr) -> Option<Place> {
+        // Counted before it is looked at: many are accepted before the first of them is driven.
+        self.traffic.connections.add(1);
+        let place = Place(self.traffic.clone());
+        if self.traffic.connections.get() <= self.connections_max {
+            self.traffic.connections_accepted.add(1);
+            return Some(place);
         }
-        has_room
+        self.traffic.connections_refused.add(1);
+        let now = clock::now();
+        if now.ms_since(Timestamp(self.refusal_told_at.load(Ordering::Relaxed))) >= REFUSALS_TOLD_EVERY_MS {
+            self.refusal_told_at.store(now.0, Ordering::Relaxed);
+            tracing::warn!(
+                %peer,
+                max = self.connections_max,
+                "too many connections (server.connections_max, or the limit of open files); sluice_connections_refused_total counts"
+            );
+        }
+        None
     }
 
     /// Drives `session` over `socket` until one of them ends.
-    pub(crate) async fn run(mut self, mut socket: TcpStream, mut session: impl Session, bell: Arc<Bell>, peer: String) {
-        self.traffic.connections.add(1);
-        self.traffic.connections_accepted.add(1);
+    pub(crate) async fn run(
+        mut self,
+        mut socket: TcpStream,
+        mut session: impl Session,
+        bell: Arc<Bell>,
+        peer: String,
+        place: Place,
+    ) {
         let end = self.exchange(&mut socket, &mut session, &bell).await;
         session.closed(clock::now());
-        self.traffic.connections.subtract(1);
+        drop(socket);
+        drop(place);
         match end {
             End::Quiet => tracing::debug!(peer, "connection closed"),
             End::Idle => tracing::info!(peer, "connection closed: idle"),
@@ -113,7 +151,7 @@ impl Drive {
         let mut moved_at = Instant::now();
         loop {
             while let Some(job) = session.take_job() {
-                tokio::task::spawn_blocking(job);
+                self.jobs.run(job);
             }
             match self.write(socket, session) {
                 Ok(written) => has_moved |= written,
@@ -263,9 +301,8 @@ fn give_back(buffer: BytesMut) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
-    use base::Timestamp;
     use base::session::{CloseReason, Job, Output};
     use bytes::Bytes;
     use tokio::io::AsyncWriteExt as _;
@@ -319,6 +356,26 @@ mod tests {
         fn closed(&mut self, _now: Timestamp) {}
     }
 
+    fn drive(stop: Stop, idle_timeout: Duration, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
+        let (_alive, ended) = mpsc::channel(1);
+        let traffic = Arc::default();
+        let (refusal_told_at, jobs) = (Arc::default(), Jobs::default());
+        (Drive { traffic, stop, idle_timeout, connections_max, refusal_told_at, jobs, _alive }, ended)
+    }
+
+    #[test]
+    fn connections_beyond_the_bound_are_refused_and_counted_until_one_ends() {
+        let (_stopper, stop) = watch::channel(false);
+        let (drive, _ended) = drive(stop, Duration::from_secs(1), 2);
+        let peer = "10.0.0.1:5000".parse().expect("address");
+        let places: Vec<_> = (0..5).map(|_| drive.admit(peer)).collect();
+        assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, false]);
+        assert_eq!((drive.traffic.connections.get(), drive.traffic.connections_refused.get()), (2, 3));
+        drop(places);
+        assert!(drive.admit(peer).is_some());
+        assert_eq!((drive.traffic.connections.get(), drive.traffic.connections_accepted.get()), (0, 3));
+    }
+
     /// A connection to a session that gives `answer` after `wait`, how often that was woken, and how it ends.
     async fn connect(
         answer: Bytes,
@@ -331,8 +388,7 @@ mod tests {
         let woken = Arc::new(AtomicUsize::new(0));
         let mut session = Answering { output: Output::default(), answer, wait, due_at: None, woken: woken.clone() };
         let (stopper, stop) = watch::channel(false);
-        let (_alive, _) = mpsc::channel(1);
-        let mut drive = Drive { traffic: Arc::default(), stop, idle_timeout, connections_max: 10, _alive };
+        let mut drive = drive(stop, idle_timeout, 10).0;
         let end = tokio::spawn(async move {
             let _stopper = stopper;
             drive.exchange(&mut socket, &mut session, &Bell::new().0).await

@@ -63,11 +63,9 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                if !drive.has_room(peer) {
-                    continue;
-                }
+                let Some(place) = drive.admit(peer) else { continue };
                 let (bell, waker) = Bell::new();
-                tokio::spawn(drive.clone().run(socket, server.session(waker), bell, peer.to_string()));
+                tokio::spawn(drive.clone().run(socket, server.session(waker), bell, peer.to_string(), place));
             }
             _ = stop.changed() => return,
         }

@@ -14,6 +14,8 @@ use crate::brokers::{Brokers, Listening};
 use crate::drive::{Drive, Stop};
 use crate::dump::Dump;
 use crate::error::StartError;
+use crate::files::{self, FileShares};
+use crate::jobs::{JOBS_AT_ONCE_MAX, Jobs};
 use crate::logging;
 use crate::name_server_process;
 use crate::net;
@@ -34,13 +36,16 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
             Level::Warning => tracing::warn!("{notice}"),
         }
     }
-    raise_file_limit();
+    let brokers = if role == Role::NameServer { 0 } else { loaded.settings.brokers().len() };
+    let shares = FileShares::of(files::raise_limit(), brokers as u64);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
+    // Each broker and the name server at their bound, and one for each broker that opens or stops.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
-    let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default() };
+    let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
     runtime.block_on(process.serve())
 }
 
@@ -50,18 +55,21 @@ struct Process {
     started: Instant,
     traffic: Arc<Traffic>,
     supervisor: Supervisor,
+    shares: FileShares,
 }
 
 impl Process {
     async fn serve(self) -> Result<(), StartError> {
-        let settings = &self.loaded.settings;
+        let (settings, shares) = (&self.loaded.settings, self.shares);
         let (stopper, stop) = watch::channel(false);
         let (alive, mut ended) = mpsc::channel::<()>(1);
         let drive = Drive {
             traffic: self.traffic.clone(),
             stop: stop.clone(),
             idle_timeout: settings.rocketmq.idle_timeout,
-            connections_max: settings.server.connections_max as u64,
+            connections_max: shares.connections.min(settings.server.connections_max as u64),
+            refusal_told_at: Arc::default(),
+            jobs: Jobs::default(),
             _alive: alive,
         };
         // What the ready line names.
@@ -89,7 +97,8 @@ impl Process {
             let doing_chores = name_server_process::do_chores(server, settings.clone(), stop.clone());
             self.supervisor.spawn("name server's chores", doing_chores);
         }
-        let mut brokers = listening.open(&self.loaded.effective, &self.supervisor).await?;
+        let queue_files_max = shares.queues_of_store as usize;
+        let mut brokers = listening.open(&self.loaded.effective, queue_files_max, &self.supervisor).await?;
         // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         parts.extend(brokers.serve(own_name_server.as_deref(), &drive).await);
@@ -100,7 +109,8 @@ impl Process {
         let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
         // It tells why the process ends until it has.
         let (_console_stopper, console_stop) = watch::channel(false);
-        self.supervisor.spawn("console", serve_console(console, sources, console_stop));
+        let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
+        self.supervisor.spawn("console", serving_console);
         self.announce(&parts);
         let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
         tracing::info!("stopping: answering what was received");
@@ -182,24 +192,13 @@ impl Process {
     }
 }
 
-async fn serve_console(listener: TcpListener, sources: Sources, mut stop: Stop) {
+async fn serve_console(listener: TcpListener, sources: Sources, connections_max: usize, mut stop: Stop) {
     let stopped = async move {
         let _ = stop.changed().await;
     };
-    if let Err(error) = console::serve(listener, sources, stopped).await {
-        tracing::error!(%error, "the console ended");
-    }
+    console::serve(listener, sources, connections_max, stopped).await;
 }
 
 fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// As many open files as the system allows without asking: one for each connection and for each queue in use.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
-    }
 }

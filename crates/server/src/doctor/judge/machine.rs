@@ -3,9 +3,8 @@
 use super::super::facts::{Clock, Facts, Memory, OpenFiles, Port, PortState, Processor, Wants};
 use super::super::finding::{Finding, Mark};
 use super::{GIB, size, time};
+use crate::files::FILES_OF_STORE;
 
-/// Files beside those of connections: queues in use, segments, key indexes.
-const FILES_OF_STORE: u64 = 4096;
 /// With fewer files a broker cannot even start.
 const FILES_MIN: u64 = 64;
 /// Percent of its time that the host may take away: from the first bound on it is worth knowing, from the second it hurts.
