@@ -1,8 +1,9 @@
-//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`.
+//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`.
 
 mod fuzz;
 mod instructions;
 mod mask;
+mod mutants;
 mod repository;
 mod source;
 mod steps;
@@ -22,6 +23,9 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [--seconds N]  fuzz one target, or each after the other (60 seconds each)
   instructions [--update]      count the instructions of the hot functions; fail where one takes over 5 % more than noted
                                (--update notes what was counted)
+  mutants [CRATE...] [--sample K] [--one-in N] [--jobs N]
+                               make small mistakes in storage, broker, dialect, cluster and wire, and fail where tests catch under
+                               90 % of those in sample K (0 unless told); about an hour on two cores, --one-in 1 makes them all
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => test::run(test::Extent::Quick),
         ["ci"] => test::print_versions().and_then(|()| test::run(test::Extent::Full)),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["mutants", rest @ ..] => mutants::run(rest),
         ["instructions"] => instructions::run(instructions::Mode::Compare),
         ["instructions", "--update"] => instructions::run(instructions::Mode::Update),
         _ => Err(USAGE.to_owned()),
