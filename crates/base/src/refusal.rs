@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::name::{DEAD_LETTER_PREFIX, RETRY_PREFIX};
 use crate::offset::QueueId;
 
 /// Why an operation was not carried out. The text names the thing and, where there is one, the remedy.
@@ -85,6 +86,16 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadName { kind, name, problem } => write!(f, "the {kind} name [{name}] {problem}"),
+            Self::NoSuchTopic(topic) if let Some(group) = topic.strip_prefix(RETRY_PREFIX) => write!(
+                f,
+                "topic[{topic}] not exist: group [{group}] keeps no retries here; it is made with the group's first heartbeat, so look \
+                 whether the group's name is right, and create the group if groups are not created automatically (mqadmin \
+                 updateSubGroup, group.auto_create)"
+            ),
+            Self::NoSuchTopic(topic) if let Some(group) = topic.strip_prefix(DEAD_LETTER_PREFIX) => write!(
+                f,
+                "topic[{topic}] not exist: group [{group}] has no dead letters; it is made with the first of them"
+            ),
             Self::NoSuchTopic(topic) => write!(
                 f,
                 "topic[{topic}] not exist; create it first (mqadmin updateTopic), or send to it where topics are created automatically (topic.auto_create)"
@@ -123,3 +134,18 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_topic_is_advised_on_by_what_it_is() {
+        let advice = |topic: &str| Refusal::NoSuchTopic(topic.to_owned()).to_string();
+        assert!(advice("orders").contains("updateTopic"));
+        for (topic, says) in [("%RETRY%billing", "updateSubGroup"), ("%DLQ%billing", "no dead letters")] {
+            let text = advice(topic);
+            assert!(text.contains("group [billing]") && text.contains(says) && !text.contains("updateTopic"), "{text}");
+        }
+    }
+}

@@ -191,7 +191,8 @@ impl Broker {
         })
     }
 
-    /// Has the group begin again at `offset`: consumers hear of it with their next fetch, and commits of before are void.
+    /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
+    /// before are void.
     pub fn reset_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
         let key = key(topic, group);
         self.offsets.committed.lock().entry(key.clone()).or_default().insert(queue.0, offset);
@@ -199,6 +200,20 @@ impl Broker {
         if self.group_is_online(group) {
             self.offsets.resets.lock().entry(key).or_default().insert(queue.0, offset);
             self.offsets.has_resets.store(true, Ordering::Release);
+            // Fetches that wait for a message hear of it now rather than when their time is over.
+            if let Some(topic) = self.catalog().topic(topic)
+                && let Ok(queue) = topic.queue(queue)
+            {
+                queue.wake_watchers();
+            }
+        }
+    }
+
+    /// Whether a reset waits for this consumer.
+    pub fn has_reset(&self, topic: &str, group: &str, queue: QueueId) -> bool {
+        self.offsets.has_resets.load(Ordering::Acquire) && {
+            let resets = self.offsets.resets.lock();
+            resets.get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
         }
     }
 

@@ -31,7 +31,7 @@ impl Broker {
     /// `None` if the group keeps no retries.
     pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
         let group_name = request.group.as_str();
-        let group = self.catalog().group(group_name).ok_or_else(|| Refusal::NoSuchGroup(group_name.to_owned()))?;
+        let group = self.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use base::document::{GroupDocument, TopicDocument};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
-use broker::{FetchStatus, Filter, Mailbox, Member, SendBack};
+use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, SendBack};
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{layout, message, open, open_on, open_with};
@@ -219,14 +219,47 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"x", b"")).expect("stored");
-    let queue = QueueId(0);
-    bench.broker.commit_offset("orders", "billing", queue, 1).expect("committed");
+    let (broker, queue) = (&bench.broker, QueueId(0));
+    let commit = |offset| broker.commit_offset("orders", "billing", queue, offset).expect("taken");
+    commit(1);
     // Nobody is online: the offset is simply set.
-    bench.broker.reset_offset("orders", "billing", queue, 0);
-    assert_eq!(bench.broker.take_reset("orders", "billing", queue), None);
-    assert_eq!(bench.broker.committed_offset("orders", "billing", queue), Some(0));
-    bench.broker.commit_offset("orders", "billing", queue, 1).expect("committed");
-    assert_eq!(bench.broker.committed_offset("orders", "billing", queue), Some(1));
+    broker.reset_offset("orders", "billing", queue, 0);
+    assert_eq!(broker.take_reset("orders", "billing", queue), None);
+    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(0));
+    commit(1);
+    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(1));
+
+    let registration = ConsumerRegistration {
+        group: GroupName::trusted("billing"),
+        consume_type: String::new(),
+        message_model: String::new(),
+        consume_from_where: String::new(),
+        subscriptions: Vec::new(),
+        keeps_subscriptions: false,
+    };
+    broker.register_consumer(member("one", START), registration, START).expect("joins");
+    broker.reset_offset("orders", "billing", queue, 0);
+    broker.reset_offset("orders", "billing", QueueId(1), 0);
+    commit(1);
+    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(0), "of before the reset");
+    assert!(broker.has_reset("orders", "billing", queue));
+    assert!(!broker.has_reset("orders", "shipping", queue) && !broker.has_reset("others", "billing", queue));
+    assert_eq!(broker.take_reset("orders", "billing", queue), Some(0));
+    assert_eq!(broker.take_reset("orders", "billing", queue), None, "told once");
+    commit(1);
+    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(1));
+    assert_eq!(broker.take_reset("orders", "billing", QueueId(1)), Some(0), "each queue by itself");
+}
+
+fn member(client_id: &str, seen: Timestamp) -> Member {
+    Member {
+        client_id: client_id.to_owned(),
+        address: ([10, 0, 0, 1], 5000).into(),
+        language: 0,
+        version: 493,
+        mailbox: Mailbox::new(std::task::Waker::noop().clone()),
+        seen,
+    }
 }
 
 #[test]
@@ -325,17 +358,8 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
 fn members_of_a_full_group_stay_in_it() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open_with(scratch.path(), START, vec![1000], |_| ());
-    let mailbox = Mailbox::new(std::task::Waker::noop().clone());
-    let member = |client_id: String, seen| Member {
-        client_id,
-        address: "10.0.0.1:5000".parse().expect("address"),
-        language: 0,
-        version: 493,
-        mailbox: mailbox.clone(),
-        seen,
-    };
     let group = GroupName::trusted("makers");
-    let join = |number: usize, seen| bench.broker.register_producer(&group, member(format!("one-{number}"), seen));
+    let join = |number: usize, seen| bench.broker.register_producer(&group, member(&format!("one-{number}"), seen));
     (0..GROUP_MEMBERS_MAX).for_each(|number| join(number, START).expect("joins"));
     assert!(matches!(join(GROUP_MEMBERS_MAX, START), Err(Refusal::Busy(_))));
     join(7, START.plus_ms(100_000)).expect("is in it already");

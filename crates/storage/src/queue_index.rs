@@ -201,7 +201,8 @@ impl QueueIndex {
         self.watchers.lock().retain(|watcher| !watcher.will_wake(waker));
     }
 
-    fn wake_watchers(&self) {
+    /// Wakes whoever watches, as the next entry would.
+    pub fn wake_watchers(&self) {
         // Pairs with `watch`: whoever registers looks at `end` after registering, so either side sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.has_watchers.load(Ordering::SeqCst) {

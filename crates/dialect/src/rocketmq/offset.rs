@@ -45,13 +45,8 @@ pub(super) fn query(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: QueryConsumerOffsetRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
     let zero_if_new = request.set_zero_if_not_found != Some(false);
-    // A consumer that asks anew knows of a reset from the answer.
-    let reset = context.broker.take_reset(&request.topic, &request.consumer_group, queue);
-    let offset = match reset {
-        Some(offset) => Some(offset),
-        None => context.broker.start_offset(&request.topic, &request.consumer_group, queue, zero_if_new)?,
-    };
-    match offset {
+    // This shows where a reset leads and leaves the reset to a pull: a tool may ask, or a member that does not pull.
+    match context.broker.start_offset(&request.topic, &request.consumer_group, queue, zero_if_new)? {
         Some(offset) => Ok(Answer::ok().field("offset", offset)),
         None => Err(Refusal::NotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first".to_owned())),
     }
@@ -80,7 +75,7 @@ pub(super) fn earliest(context: &Context<'_>, command: &Command<'_>) -> Answered
 }
 
 /// Sets a group back or forth in every queue of a topic, by time or to one offset; its consumers hear of it with their
-/// next pull.
+/// next pull, or the one that waits.
 pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ResetOffsetRequest<'_> = header(command)?;
     let broker = context.broker;

@@ -194,7 +194,7 @@ impl RocketSession {
             return;
         }
         let Ok(queue) = pull.fetch.topic.queue(pull.fetch.queue).cloned() else { return };
-        let offset = pull.fetch.offset;
+        let (offset, group) = (pull.fetch.offset, pull.fetch.group.clone());
         self.next_pull += 1;
         let number = self.next_pull;
         let watcher = self.mailbox.fetch_waker(number);
@@ -202,7 +202,8 @@ impl RocketSession {
         self.waiting_pulls.insert(number, WaitingPull { pull, deadline, watcher });
         self.pull_deadlines.insert((deadline, number));
         self.broker.metrics().fetch_waiting.add(1);
-        if queue.end().0 as i64 > offset {
+        if queue.end().0 as i64 > offset || self.broker.has_reset(queue.topic().as_str(), group.as_str(), queue.queue())
+        {
             self.resume_pull(number, now);
         }
     }
@@ -215,9 +216,20 @@ impl RocketSession {
     }
 
     fn resume_pull(&mut self, number: u64, now: Timestamp) {
-        if let Some(waiting) = self.take_waiting(number) {
-            self.try_pull(waiting.pull, now);
+        let Some(WaitingPull { pull, .. }) = self.take_waiting(number) else { return };
+        match self.take_reset_of(&pull.fetch) {
+            Some((offset, first, end)) => {
+                self.answer_pull(pull.asked, response::PULL_OFFSET_MOVED, offset, first, end);
+            }
+            None => self.try_pull(pull, now),
         }
+    }
+
+    /// Takes the reset that waits for who pulls, if there is one: its offset, and the bounds of the queue.
+    fn take_reset_of(&self, fetch: &Fetch) -> Option<(i64, i64, i64)> {
+        let offset = self.broker.take_reset(fetch.topic.name.as_str(), fetch.group.as_str(), fetch.queue)?;
+        let (first, end) = fetch.topic.queue(fetch.queue).map_or((0, 0), |queue| (queue.first().0, queue.end().0));
+        Some((offset, first as i64, end as i64))
     }
 
     /// Goes on with pulls that are ready, as long as there is room for their answers. One batch may make all of them ready.

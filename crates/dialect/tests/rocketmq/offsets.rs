@@ -4,7 +4,7 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::header::pull_flag;
 
 use crate::bench::Bench;
-use crate::client::{Ask, Client, ask, heartbeat, pull, send};
+use crate::client::{Ask, Client, ask, heartbeat, held_pull, pull, send};
 
 fn commit(offset: i64) -> Ask {
     Ask { code: request::UPDATE_CONSUMER_OFFSET, ..query().with("commitOffset", offset) }
@@ -166,13 +166,78 @@ fn a_group_is_set_back_by_time_or_offset_and_forward_only_by_force() {
 }
 
 #[test]
-fn commits_of_before_a_reset_are_ignored_until_the_member_has_heard_of_it() {
+fn a_pull_commits_for_its_own_queue() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let flags = pull_flag::SUBSCRIPTION | pull_flag::COMMIT_OFFSET;
+    client.ask(pull("billing", "orders", 0).with("queueId", 2).with("commitOffset", 7).with("sysFlag", flags));
+    let of = |number: i32| query().with("queueId", number).with("setZeroIfNotFound", false);
+    assert_eq!(client.ask_well(of(2)).number("offset"), 7);
+    for other in [0, 1, 3] {
+        assert_eq!(client.ask(of(other)).code, response::QUERY_NOT_FOUND, "{other}");
+    }
+}
+
+#[test]
+fn commits_of_before_a_reset_are_ignored_until_a_pull_has_told_of_it() {
     let bench = Bench::new();
     let mut client = sender(&bench);
     client.give(&[heartbeat("one", "billing", "orders", "*", 1), commit(3)]);
     client.ask_well(reset(1, 0, true));
-    client.ask_well(commit(4));
+    for late in [4, 2] {
+        client.ask_well(commit(late));
+        // Whoever asks sees the reset, and does not take it away from who pulls.
+        assert_eq!(committed(&mut client), 1);
+        assert_eq!(bench.client().ask_well(query()).number("offset"), 1);
+    }
+    let commits_too = pull_flag::SUBSCRIPTION | pull_flag::COMMIT_OFFSET;
+    let told = client.ask(pull("billing", "orders", 4).with("commitOffset", 4).with("sysFlag", commits_too));
+    assert_eq!((told.code, told.number("nextBeginOffset")), (response::PULL_OFFSET_MOVED, 1));
     assert_eq!(committed(&mut client), 1);
     client.ask_well(commit(2));
     assert_eq!(committed(&mut client), 2);
+    assert_eq!(client.ask_well(pull("billing", "orders", 1)).bodies(), ["1", "2", "3"], "it was told once");
+}
+
+#[test]
+fn every_queue_of_a_reset_is_told_of_by_itself_and_no_other_group() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    client.give(&[heartbeat("one", "billing", "orders", "*", 1), heartbeat("one", "shipping", "orders", "*", 1)]);
+    client.ask_well(reset(0, 0, true));
+    let pull_of = |group: &str, number: i32| pull(group, "orders", 0).with("queueId", number);
+    for number in [2, 0, 1, 3] {
+        assert_ne!(client.ask(pull_of("shipping", number)).code, response::PULL_OFFSET_MOVED, "{number}");
+        assert_eq!(client.ask(pull_of("billing", number)).code, response::PULL_OFFSET_MOVED, "{number}");
+        assert_ne!(client.ask(pull_of("billing", number)).code, response::PULL_OFFSET_MOVED, "{number}");
+    }
+    // Of one queue alone, beside one that is still to be told.
+    client.ask_well(reset(0, 0, true).with("queueId", 1));
+    client.ask_well(reset(0, 0, true).with("queueId", 3));
+    for (number, is_told) in [(0, false), (1, true), (2, false), (3, true)] {
+        assert_eq!(client.ask(pull_of("billing", number)).code == response::PULL_OFFSET_MOVED, is_told, "{number}");
+    }
+}
+
+#[test]
+fn a_pull_that_waits_is_told_of_a_reset_at_once() {
+    let bench = Bench::new();
+    let mut consumer = sender(&bench);
+    let mut admin = bench.client();
+    consumer.give(&[heartbeat("one", "billing", "orders", "*", 1), commit(4)]);
+    let mut other = bench.client();
+    other.give(&[heartbeat("two", "shipping", "orders", "*", 1)]);
+    other.hear();
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 4)]), []);
+    assert_eq!(other.give(&[held_pull("shipping", "orders", 4)]), []);
+    admin.ask_well(reset(1, 0, true));
+    let told = consumer.hear();
+    assert_eq!(
+        told.iter().map(|reply| (reply.code, reply.number("nextBeginOffset"))).collect::<Vec<_>>(),
+        [(response::PULL_OFFSET_MOVED, 1)]
+    );
+    // The reset is not its group's: it goes on waiting, and is woken by the next message.
+    assert_eq!(other.hear(), []);
+    admin.ask_well(send("orders", "next"));
+    assert_eq!(other.hear().iter().flat_map(crate::client::Reply::bodies).collect::<Vec<_>>(), ["next"]);
 }

@@ -89,12 +89,23 @@ fn queue_and_delay_of_a_retry_do_not_carry_over_to_its_dead_letter() {
 }
 
 #[test]
-fn what_cannot_be_given_back_is_refused() {
-    let bench = Bench::new();
+fn nothing_is_given_back_for_a_group_that_may_not_be_made() {
+    let bench = Bench::with(|setup| setup.broker.auto_create_groups = false);
     let mut client = bench.client();
     client.ask_well(send("orders", "hard"));
     assert_eq!(client.ask(send_back(0, 0)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
     bench.make_group("billing", GroupDocument::default());
+    client.ask_well(send_back(0, 0));
+}
+
+#[test]
+fn what_cannot_be_given_back_is_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "hard"));
+    // The group is made on first use, as by a heartbeat or a pull.
+    client.ask_well(send_back(0, -1));
+    assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard"]);
     for place in [1, 1_000_000, -1] {
         assert_eq!(client.ask(send_back(place, 0)).code, response::SYSTEM_ERROR, "{place}");
     }
