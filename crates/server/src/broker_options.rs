@@ -106,6 +106,7 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
         notify_changes: settings.group.notify_changes,
         query_count_max: settings.query.messages_max as usize,
+        query_key_count_max: settings.query.key_messages_max as usize,
         settings: shown_settings(settings, effective),
     })
 }

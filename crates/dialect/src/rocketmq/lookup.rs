@@ -19,7 +19,12 @@ pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let kind = if request.unique_key_query == Some(true) { KeyKind::Unique } else { KeyKind::Key };
     let time = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or_default());
     let times = (time(request.begin_timestamp), time(request.end_timestamp));
-    let count = usize::try_from(request.max_count).unwrap_or_default().clamp(1, context.options.query_count_max);
+    // Whoever asks by unique id names no number that counts: copies of one message are few.
+    let count = match kind {
+        KeyKind::Unique => context.options.query_count_max.min(context.options.query_key_count_max),
+        KeyKind::Key => usize::try_from(request.max_count).unwrap_or_default().min(context.options.query_key_count_max),
+    };
+    let count = count.max(1);
     let found = context.broker.messages_by_key(&request.topic, &request.key, kind, times, (count, BODY_SIZE_MAX));
     let (last_time, last_offset) = context.broker.key_index_last();
     let answer = match found {

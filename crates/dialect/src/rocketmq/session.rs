@@ -42,8 +42,10 @@ pub struct SessionOptions {
     pub flush_timeout_ms: u64,
     /// Whether consumers hear of changes in their group.
     pub notify_changes: bool,
-    /// Messages a query by key gives at most.
+    /// Messages a query by unique id gives at most.
     pub query_count_max: usize,
+    /// Messages a query by any key gives at most.
+    pub query_key_count_max: usize,
     /// Settings as name and value, for administrators who ask.
     pub settings: Vec<(String, String)>,
 }

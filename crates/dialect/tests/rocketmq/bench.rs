@@ -93,6 +93,7 @@ impl Setup {
             flush_timeout_ms: 5000,
             notify_changes: true,
             query_count_max: 32,
+            query_key_count_max: 64,
             settings: Vec::new(),
         };
         Self { broker, store, session }

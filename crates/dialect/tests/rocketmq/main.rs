@@ -8,6 +8,7 @@ mod bench;
 mod captured;
 mod client;
 mod groups;
+mod lookup;
 mod malformed;
 mod offsets;
 mod pulling;

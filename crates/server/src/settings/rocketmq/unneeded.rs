@@ -180,7 +180,7 @@ pub(super) static KEYS: &[UnneededKeys] = &[
     UnneededKeys {
         reason: FETCHING,
         keys: &[
-            "maxFilterMessageSize", "maxMsgsNumBatch", "maxTransferBytesOnMessageInDisk",
+            "maxFilterMessageSize", "maxTransferBytesOnMessageInDisk",
             "maxTransferCountOnMessageInDisk", "pullBatchMaxMessageCount", "searchBcqByCacheEnable",
             "travelCqFileNumWhenGetMessage",
         ],

@@ -162,7 +162,11 @@ section!(Delay, "delay", "Messages that are delivered later" {
 
 section!(Query, "query", "Queries by key or time" {
     messages_max: u32 = "32", Kind::Integer { min: 1, max: 100_000 },
-        "Messages returned when a query does not say how many",
-        "a page that a person reads",
+        "Messages that a query by unique id returns at most, whatever number it names",
+        "copies of one message are few",
         same("defaultQueryMaxNum");
+    key_messages_max: u32 = "64", Kind::Integer { min: 1, max: 100_000 },
+        "Messages that a query by key or unique id returns at most",
+        "a page that a person reads",
+        same("maxMsgsNumBatch");
 });
