@@ -62,6 +62,9 @@ pub const SUBSCRIPTIONS_PER_GROUP_MAX: usize = 10_000;
 /// Queues that are locked at once, by all clients: those of four of the largest topics, and about 50 MB.
 pub const QUEUE_LOCKS_MAX: usize = 4 * QUEUES_PER_TOPIC_MAX as usize;
 
+/// Queues, by group, for which is noted how far they were fetched: 32 MB.
+pub const FETCHED_QUEUES_MAX: usize = 4 * 1024 * 1024;
+
 /// Longest id a client may give itself, in bytes: kept once for each group it is in. Official ones have about 60.
 pub const CLIENT_ID_SIZE_MAX: usize = 1024;
 

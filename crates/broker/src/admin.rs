@@ -30,6 +30,8 @@ pub struct ProgressPicture {
     pub end: QueueOffset,
     /// Committed offset; 0 if there is none.
     pub committed: RawOffset,
+    /// Where the group's next fetch begins, as far as is known: not before `committed`.
+    pub fetched: RawOffset,
     /// When the last message consumed was stored; 0 if it cannot be told.
     pub consumed_time: Timestamp,
 }
@@ -109,14 +111,22 @@ impl Broker {
     /// A group's progress in a topic's queues. Waits for the disk.
     pub fn progress_picture(&self, topic: &str, group: &str) -> Result<Vec<ProgressPicture>, Refusal> {
         let offsets = self.offsets_of(topic, group);
+        let fetched = self.fetched.get(topic, group);
         let queues = self.queues_of(topic)?;
         let pictures = queues.iter().map(|queue| {
             let committed = offsets.get(&queue.queue().0).copied().unwrap_or_default().max(0);
+            let fetched = fetched.as_ref().and_then(|fetched| fetched.of(queue.queue())).unwrap_or_default();
             let consumed_time = match (committed as u64).checked_sub(1) {
                 Some(last) => self.stored_at(topic, queue.queue(), last),
                 None => Timestamp(0),
             };
-            ProgressPicture { queue: queue.queue(), end: queue.end(), committed, consumed_time }
+            ProgressPicture {
+                queue: queue.queue(),
+                end: queue.end(),
+                committed,
+                fetched: fetched.max(committed),
+                consumed_time,
+            }
         });
         Ok(pictures.collect())
     }

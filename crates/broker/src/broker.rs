@@ -16,6 +16,7 @@ use storage::{Appended, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};
+use crate::fetched::FetchedTable;
 use crate::flow::Flow;
 use crate::group::Groups;
 use crate::lock::Locks;
@@ -97,6 +98,7 @@ pub struct Broker {
     pub(crate) rates: Mutex<Rates>,
     put_times: PutTimes,
     pub(crate) flow: Mutex<Flow>,
+    pub(crate) fetched: FetchedTable,
 }
 
 impl Broker {
@@ -125,6 +127,7 @@ impl Broker {
             rates: Mutex::default(),
             put_times: PutTimes::default(),
             flow: Mutex::default(),
+            fetched: FetchedTable::default(),
             options,
             store,
             metrics,

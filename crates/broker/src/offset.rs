@@ -197,6 +197,7 @@ impl Broker {
         let key = key(topic, group);
         self.offsets.committed.lock().entry(key.clone()).or_default().insert(queue.0, offset);
         self.offsets.unsaved.store(true, Ordering::Release);
+        self.fetched.forget_queue(topic, group, queue);
         if self.group_is_online(group) {
             self.offsets.resets.lock().entry(key).or_default().insert(queue.0, offset);
             self.offsets.has_resets.store(true, Ordering::Release);
@@ -284,6 +285,7 @@ impl Broker {
         let is_concerned = |key: &String| key.split_once('@').is_some_and(|(topic, group)| concerns(topic, group));
         self.offsets.committed.lock().retain(|key, _| !is_concerned(key));
         self.offsets.resets.lock().retain(|key, _| !is_concerned(key));
+        self.fetched.forget(&concerns);
         self.offsets.unsaved.store(true, Ordering::Release);
     }
 

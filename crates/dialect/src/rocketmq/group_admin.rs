@@ -123,10 +123,18 @@ pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> An
     Ok(Answer::json(&json!({"data": data})))
 }
 
-/// One group's progress in topics, as the body of 208 has it; also the sum of what it has not consumed.
-fn stats_of(context: &Context<'_>, group: &str, topics: &[String]) -> Result<(String, u64), Refusal> {
+/// Messages of a group, in several topics.
+#[derive(Default)]
+struct Behind {
+    /// Not consumed.
+    unconsumed: u64,
+    /// Of these, fetched.
+    fetched: u64,
+}
+
+/// One group's progress in topics, as the body of 208 has it; adds to `behind` what it has not consumed.
+fn stats_of(context: &Context<'_>, group: &str, topics: &[String], behind: &mut Behind) -> Result<String, Refusal> {
     let mut rows = Vec::new();
-    let mut behind = 0;
     let mut rate = 0.0;
     for topic in topics {
         if context.broker.catalog().topic(topic).is_none() {
@@ -134,18 +142,19 @@ fn stats_of(context: &Context<'_>, group: &str, topics: &[String]) -> Result<(St
         }
         rate += context.broker.consume_rate(topic, group, context.now);
         for queue in context.broker.progress_picture(topic, group)? {
-            behind += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
+            behind.unconsumed += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
+            behind.fetched += (queue.fetched - queue.committed).max(0) as u64;
             let value = json!({
                 "brokerOffset": queue.end.0,
                 "consumerOffset": queue.committed,
                 "lastTimestamp": queue.consumed_time.0,
-                "pullOffset": queue.committed,
+                "pullOffset": queue.fetched,
             });
             rows.push((message_queue(context.broker, topic, queue.queue), value));
         }
     }
     let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
-    Ok((format!("{{\"consumeTps\":{rate:?},\"offsetTable\":{table}}}"), behind))
+    Ok(format!("{{\"consumeTps\":{rate:?},\"offsetTable\":{table}}}"))
 }
 
 pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
@@ -158,24 +167,24 @@ pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Ans
     if topics.is_empty() {
         topics = context.broker.topics_of_group(&request.consumer_group);
     }
-    let (body, _) = stats_of(context, &request.consumer_group, &topics)?;
-    Ok(Answer::body(body))
+    Ok(Answer::body(stats_of(context, &request.consumer_group, &topics, &mut Behind::default())?))
 }
 
 pub(super) fn all_consume_stats(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let mut groups = Vec::new();
-    let mut total = 0;
+    let mut behind = Behind::default();
     for group in context.broker.catalog().groups() {
         let name = &group.group_name;
         let topics = context.broker.topics_of_group(name);
-        let (stats, behind) = stats_of(context, name, &topics)?;
-        total += behind;
+        let stats = stats_of(context, name, &topics, &mut behind)?;
         groups.push(format!("{{{}:[{stats}]}}", Value::from(name.as_str())));
     }
     let address = Value::from(context.broker.options().store_host.to_string());
     Ok(Answer::body(format!(
-        "{{\"brokerAddr\":{address},\"consumeStatsList\":[{}],\"totalDiff\":{total},\"totalInflightDiff\":0}}",
-        groups.join(",")
+        "{{\"brokerAddr\":{address},\"consumeStatsList\":[{}],\"totalDiff\":{},\"totalInflightDiff\":{}}}",
+        groups.join(","),
+        behind.unconsumed,
+        behind.fetched
     )))
 }
 

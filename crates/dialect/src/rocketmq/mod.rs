@@ -7,6 +7,7 @@ mod answer;
 mod broker_admin;
 mod consumer;
 mod error;
+mod fetched;
 mod group_admin;
 mod lookup;
 mod offset;

@@ -167,6 +167,7 @@ impl RocketSession {
     fn settle_pull(&mut self, mut pull: Pull, fetched: Fetched, now: Timestamp) {
         let (first, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
         let next = fetched.next.0 as i64;
+        self.fetched.note(&self.broker, &pull.fetch, fetched.next);
         match fetched.status {
             FetchStatus::Found => self.answer_found(&pull, fetched),
             FetchStatus::OffsetOutside => self.answer_pull(pull.asked, response::PULL_OFFSET_MOVED, next, first, end),

@@ -20,6 +20,7 @@ use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language}
 
 use super::VERSION;
 use super::answer::{Answer, Answered, Asked, not_supported};
+use super::fetched::FetchedCells;
 use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
@@ -71,6 +72,7 @@ pub struct RocketSession {
     /// When waiting pulls have to be answered.
     pub(super) pull_deadlines: BTreeSet<(Timestamp, u64)>,
     pub(super) next_pull: u64,
+    pub(super) fetched: FetchedCells,
     /// Waiting pulls whose queue has grown or whose time is over, by number: each goes on once there is room for its answer.
     pub(super) ready_pulls: VecDeque<u64>,
     jobs: VecDeque<Job>,
@@ -102,6 +104,7 @@ impl RocketSession {
             waiting_pulls: HashMap::new(),
             pull_deadlines: BTreeSet::new(),
             next_pull: 0,
+            fetched: FetchedCells::default(),
             ready_pulls: VecDeque::new(),
             jobs: VecDeque::new(),
             jobs_running: 0,

@@ -241,3 +241,57 @@ fn a_pull_that_waits_is_told_of_a_reset_at_once() {
     admin.ask_well(send("orders", "next"));
     assert_eq!(other.hear().iter().flat_map(crate::client::Reply::bodies).collect::<Vec<_>>(), ["next"]);
 }
+
+#[test]
+fn what_is_fetched_and_not_yet_committed_is_told_by_the_statistics() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let mut tool = bench.client();
+    // The bodies are JSON but for their keys, which are objects.
+    let number = |text: &str, name: &str| {
+        let rest = text.split(&format!("\"{name}\":")).nth(1).expect("a number");
+        rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<i64>().expect("a number")
+    };
+    let mut progress = || {
+        let mut body = |asked| String::from_utf8(tool.ask_well(asked).body).expect("text");
+        let one = body(ask(request::GET_CONSUME_STATS, &[("consumerGroup", "billing"), ("topic", "orders")]));
+        let queue_0 = one.split("\"queueId\":0,").nth(1).expect("queue 0");
+        let places = ["brokerOffset", "consumerOffset", "pullOffset"].map(|name| number(queue_0, name));
+        let all = body(ask(request::GET_BROKER_CONSUME_STATS, &[("isOrder", "false")]));
+        (places, number(&all, "totalDiff"), number(&all, "totalInflightDiff"))
+    };
+    client.ask_well(pull("billing", "orders", 0).with("maxMsgNums", 3));
+    client.ask_well(commit(1));
+    assert_eq!(progress(), ([4, 1, 3], 3, 2));
+    // Of another group and another queue.
+    client.ask_well(pull("shipping", "orders", 0));
+    client.ask(pull("billing", "orders", 0).with("queueId", 1));
+    assert_eq!(progress(), ([4, 1, 3], 3, 2));
+    client.ask_well(commit(4));
+    assert_eq!(progress(), ([4, 4, 4], 0, 0), "what is committed was fetched");
+    client.ask_well(reset(1, 0, true));
+    assert_eq!(progress(), ([4, 1, 1], 3, 0), "after a reset nothing is on its way");
+    client.ask_well(pull("billing", "orders", 1));
+    // More queues make it another topic to the connection, and the places stay.
+    let settings = base::document::TopicDocument { read_queue_nums: 9, write_queue_nums: 9, ..Default::default() };
+    bench.make_topic("orders", settings);
+    assert_eq!(progress(), ([4, 1, 4], 3, 3));
+    client.ask(pull("billing", "orders", 0).with("queueId", 8));
+    assert_eq!(progress(), ([4, 1, 4], 3, 3));
+}
+
+#[test]
+fn a_connection_that_fetches_for_many_groups_notes_all_of_them() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let groups: Vec<_> = (0..40).map(|number| format!("group-{number}")).collect();
+    for round in [2, 3] {
+        for group in &groups {
+            client.ask_well(pull(group, "orders", 0).with("maxMsgNums", round));
+        }
+        for group in &groups {
+            let fetched = bench.broker.progress_picture("orders", group).expect("is there");
+            assert_eq!(fetched[0].fetched, round, "{group}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How far each group has fetched in each queue, which is further than it has committed while messages are on their way.
+//!
+//! For administrators alone, and in memory alone: after a restart what is committed counts. A connection keeps the cells it
+//! writes to at hand, so that a fetch pays for one store into memory. Cells are bounded: if there are too many, those that no
+//! connection keeps go, and what is fetched then is not noted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use base::limits::FETCHED_QUEUES_MAX;
+use base::{GroupName, QueueId, QueueOffset, TopicName};
+use parking_lot::Mutex;
+
+use crate::RawOffset;
+use crate::broker::Broker;
+use crate::catalog::Topic;
+
+/// In a queue that was not fetched from.
+const NONE: RawOffset = -1;
+
+/// One group's places in one topic, by queue.
+#[derive(Debug)]
+pub struct FetchedOffsets(Box<[AtomicI64]>);
+
+impl FetchedOffsets {
+    /// Notes where the next fetch begins.
+    pub fn note(&self, queue: QueueId, next: QueueOffset) {
+        if let Some(cell) = self.0.get(queue.0 as usize) {
+            cell.store(next.0 as RawOffset, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the next fetch begins, if there was one.
+    pub(crate) fn of(&self, queue: QueueId) -> Option<RawOffset> {
+        self.0.get(queue.0 as usize).map(|cell| cell.load(Ordering::Relaxed)).filter(|&offset| offset != NONE)
+    }
+
+    fn forget(&self, queue: QueueId) {
+        if let Some(cell) = self.0.get(queue.0 as usize) {
+            cell.store(NONE, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct FetchedTable(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_group: HashMap<GroupName, HashMap<TopicName, Arc<FetchedOffsets>>>,
+    /// Cells of all of them.
+    cells: usize,
+}
+
+impl Table {
+    fn get(&self, topic: &str, group: &str) -> Option<&Arc<FetchedOffsets>> {
+        self.by_group.get(group)?.get(topic)
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&TopicName, &GroupName, &Arc<FetchedOffsets>) -> bool) {
+        let mut cells = 0;
+        self.by_group.retain(|group, topics| {
+            topics.retain(|topic, known| is_kept(topic, group, known));
+            cells += topics.values().map(|known| known.0.len()).sum::<usize>();
+            !topics.is_empty()
+        });
+        self.cells = cells;
+    }
+
+    fn make(&mut self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
+        let wanted = topic.queues.len();
+        if self.cells + wanted > FETCHED_QUEUES_MAX {
+            self.retain(|_, _, known| Arc::strong_count(known) > 1);
+        }
+        if self.cells + wanted > FETCHED_QUEUES_MAX {
+            return None;
+        }
+        let before = self.get(topic.name.as_str(), group.as_str()).cloned();
+        let offset_of = |queue| before.as_ref().and_then(|before| before.of(queue)).unwrap_or(NONE);
+        let made = (0..wanted as u32).map(|queue| AtomicI64::new(offset_of(QueueId(queue)))).collect();
+        let made = Arc::new(FetchedOffsets(made));
+        self.by_group.entry(group.clone()).or_default().insert(topic.name.clone(), made.clone());
+        self.cells = self.cells + wanted - before.map_or(0, |before| before.0.len());
+        Some(made)
+    }
+}
+
+impl FetchedTable {
+    pub(crate) fn get(&self, topic: &str, group: &str) -> Option<Arc<FetchedOffsets>> {
+        self.0.lock().get(topic, group).cloned()
+    }
+
+    pub(crate) fn forget_queue(&self, topic: &str, group: &str, queue: QueueId) {
+        if let Some(known) = self.get(topic, group) {
+            known.forget(queue);
+        }
+    }
+
+    pub(crate) fn forget(&self, concerns: impl Fn(&str, &str) -> bool) {
+        self.0.lock().retain(|topic, group, _| !concerns(topic.as_str(), group.as_str()));
+    }
+}
+
+impl Broker {
+    /// Where a group's fetches in a topic are noted; `None` if there is no room for more.
+    pub fn fetched_offsets(&self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
+        let mut table = self.fetched.0.lock();
+        match table.get(topic.name.as_str(), group.as_str()) {
+            Some(known) if known.0.len() >= topic.queues.len() => Some(known.clone()),
+            _ => table.make(topic, group),
+        }
+    }
+}
