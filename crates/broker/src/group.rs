@@ -315,13 +315,13 @@ impl Broker {
         if self.catalog().check_room_for_groups(missing.len()).is_err() {
             return;
         }
-        let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
+        let made = missing.iter().map(|name| (name.clone(), GroupDocument::default())).collect();
         self.catalog().put_groups(made, now);
         let queues = GroupDocument::default().retry_queue_nums;
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        let retry_names = names.iter().map(|name| TopicName::retry_of(name.as_str()));
+        let retry_names = missing.iter().map(|name| TopicName::retry_of(name.as_str()));
         let retry_topics: Vec<_> = retry_names
-            .filter(|name| self.catalog().topic(name.as_str()).is_none())
+            .filter(|name| name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none())
             .map(|name| (name, settings.clone()))
             .collect();
         if queues > 0 && self.catalog().put_topics(self.store(), retry_topics, now).is_ok() {

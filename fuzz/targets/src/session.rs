@@ -126,6 +126,7 @@ fn session_options() -> SessionOptions {
         flush_timeout_ms: 5000,
         notify_changes: true,
         query_count_max: 64,
+        query_key_count_max: 64,
         settings: vec![("brokerName".to_owned(), "b-a".to_owned())],
     }
 }

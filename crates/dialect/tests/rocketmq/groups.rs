@@ -319,8 +319,13 @@ fn groups_of_one_heartbeat_are_made_together() {
     let bench = Bench::new();
     let mut client = bench.client();
     let before = bench.broker.catalog().generation();
+    bench.make_group("without", GroupDocument { retry_queue_nums: 0, ..GroupDocument::default() });
+    let before = before + 1;
     let groups = (0..500).map(|number| consumer(&format!("group-{number}"), Vec::new()));
-    client.give(&[heartbeat_with("one", groups.collect(), Vec::new())]);
+    let others = ["without", &"long".repeat(50)].map(|group| consumer(group, Vec::new()));
+    client.give(&[heartbeat_with("one", groups.chain(others).collect(), Vec::new())]);
+    assert!(bench.broker.catalog().topic("%RETRY%without").is_none());
+    assert!(bench.broker.catalog().topic(&format!("%RETRY%{}", "long".repeat(50))).is_none());
     assert!(bench.broker.catalog().group("group-499").is_some());
     assert!(bench.broker.catalog().topic("%RETRY%group-499").is_some());
     assert_eq!(bench.broker.catalog().generation() - before, 2, "one change of the groups, one of the topics");
