@@ -15,6 +15,7 @@ pub mod offset;
 pub mod properties;
 pub mod record;
 pub mod refusal;
+pub mod refused;
 pub mod session;
 pub mod time;
 

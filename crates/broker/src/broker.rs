@@ -9,6 +9,7 @@ use base::document::TopicDocument;
 use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::Watermark;
+use base::refused::RefusedRequests;
 use base::{LogOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -85,6 +86,7 @@ pub struct Broker {
     store: Store,
     catalog: Catalog,
     metrics: Arc<Metrics>,
+    refused: RefusedRequests,
     host: Arc<dyn Host>,
     /// Appended to every message's properties.
     stamp: Vec<u8>,
@@ -131,6 +133,7 @@ impl Broker {
             options,
             store,
             metrics,
+            refused: RefusedRequests::default(),
             host,
         };
         broker.make_system_topics(now);
@@ -195,6 +198,11 @@ impl Broker {
     /// Its figures.
     pub const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Counts of requests it refused.
+    pub const fn refused(&self) -> &RefusedRequests {
+        &self.refused
     }
 
     /// Notes sends that were acknowledged `milliseconds` after they came.

@@ -62,6 +62,7 @@ impl Collector for Tables {
         if brokers.is_empty() {
             return Ok(());
         }
+        self.encode_refused(&mut encoder)?;
         let help = "Messages of a group's topics that it has not consumed.";
         let mut family = encoder.encode_descriptor("sluice_group_lag_messages", help, None, MetricType::Gauge)?;
         for broker in brokers {
@@ -69,6 +70,21 @@ impl Collector for Tables {
                 let mut labels = self.labels(broker);
                 labels.push(("group", &group));
                 gauge(lag).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn encode_refused(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "Requests refused, by request and answer.";
+        let mut family = encoder.encode_descriptor("sluice_requests_refused", help, None, MetricType::Counter)?;
+        for broker in &self.0.brokers {
+            for (kind, count) in broker.refused().counts() {
+                let mut labels = self.labels(broker);
+                labels.extend([("request", kind.request), ("answer", kind.answer)]);
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())

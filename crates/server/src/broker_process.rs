@@ -21,7 +21,7 @@ use crate::bell::Bell;
 use crate::broker_options;
 use crate::clock;
 use crate::directories;
-use crate::drive::Drive;
+use crate::drive::{Drive, Stop};
 use crate::error::StartError;
 use crate::jobs::Jobs;
 use crate::net;
@@ -31,6 +31,9 @@ use crate::supervision::Supervisor;
 
 /// Recovery is silent unless it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether refused requests are to be told.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connections of official clients of 4.4 and before: they use the port two below (`vipChannelEnabled`).
 pub(crate) const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
@@ -118,6 +121,8 @@ impl BrokerProcess {
             Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
             None => {}
         }
+        let telling = tell_refused(self.broker.clone(), drive.stop.clone()).instrument(self.span.clone());
+        self.supervisor.spawn("refused requests", telling);
         self.register(own_name_server, drive).await;
         ports
     }
@@ -214,6 +219,28 @@ fn report(recovery: &Recovery, took: Duration) {
     }
     if recovery.entries_made_again {
         tracing::info!(records = recovery.records, "all queue entries were made again from the log");
+    }
+}
+
+/// Puts refused requests into the log: each kind once a minute.
+async fn tell_refused(broker: Arc<Broker>, mut stop: Stop) {
+    loop {
+        for told in broker.refused().take_due() {
+            let (request, answer) = (told.kind.request, told.kind.answer);
+            tracing::warn!(
+                request,
+                code = told.code,
+                answer,
+                count = told.count,
+                from = told.from,
+                remark = told.remark,
+                "requests refused"
+            );
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TELL_INTERVAL) => {}
+            _ = stop.changed() => return,
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! An answer to one request, and how it is put on the wire.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 
-use base::Refusal;
 use base::cursor::DecodeError;
 use base::limits::{FRAME_HEADER_SIZE_MAX, FRAME_SIZE_MAX};
+use base::refused::Kind;
+use base::{Refusal, Timestamp};
+use broker::Broker;
 use bytes::{Bytes, BytesMut};
-use wire::rocketmq::code::response;
+use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language};
 
@@ -19,6 +22,7 @@ pub(super) const BODY_SIZE_MAX: usize = FRAME_SIZE_MAX - FRAME_HEADER_SIZE_MAX;
 /// What of a request its answer needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
+    pub(super) code: i32,
     pub(super) opaque: i32,
     pub(super) form: Form,
     pub(super) one_way: bool,
@@ -26,7 +30,8 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn of(command: &Command<'_>) -> Self {
-        Self { opaque: command.header.opaque, form: command.form, one_way: command.header.is_one_way() }
+        let header = &command.header;
+        Self { code: header.code, opaque: header.opaque, form: command.form, one_way: header.is_one_way() }
     }
 }
 
@@ -114,9 +119,31 @@ pub(super) fn bad_body(error: DecodeError) -> Refusal {
     Refusal::BadRequest(format!("the body cannot be read: {error}"))
 }
 
+/// Whether an answer says no to what was asked. That there is nothing, or nobody, is an answer as good as any.
+const fn is_refusal(code: i32) -> bool {
+    !matches!(
+        code,
+        response::SUCCESS
+            | response::PULL_NOT_FOUND
+            | response::PULL_RETRY_IMMEDIATELY
+            | response::PULL_OFFSET_MOVED
+            | response::QUERY_NOT_FOUND
+            | response::CONSUMER_NOT_ONLINE
+            | response::NO_MESSAGE
+    )
+}
+
+/// Counts an answer that says no.
+pub(super) fn note_refusal(broker: &Broker, from: SocketAddr, asked: Asked, answer: &Answer, now: Timestamp) {
+    if is_refusal(answer.code) {
+        let kind = Kind { request: request::name(asked.code), answer: response::name(answer.code) };
+        broker.refused().note(kind, asked.code, from, answer.remark.as_deref().unwrap_or_default(), now);
+    }
+}
+
 /// Requests Sluice does not know, or knows and does not have.
 pub(super) fn not_supported(code: i32) -> Answer {
-    let name = wire::rocketmq::code::request::name(code);
+    let name = request::name(code);
     Answer {
         code: response::REQUEST_CODE_NOT_SUPPORTED,
         remark: Some(format!("request type {code} ({name}) not supported by Sluice")),

@@ -19,7 +19,7 @@ use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
 use super::VERSION;
-use super::answer::{Answer, Answered, Asked, not_supported};
+use super::answer::{Answer, Answered, Asked, not_supported, note_refusal};
 use super::fetched::FetchedCells;
 use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
@@ -83,6 +83,8 @@ pub struct RocketSession {
     /// Room for the ids of the next turn's messages.
     pub(super) spare_unique_keys: Vec<u8>,
     next_opaque: i32,
+    /// When it was last given something to do.
+    now: Timestamp,
     /// Form of the client's last request: what the broker's own requests are sent in.
     form: Form,
     /// Scratch for replies.
@@ -112,6 +114,7 @@ impl RocketSession {
             last_topic: None,
             spare_unique_keys: Vec::new(),
             next_opaque: 0,
+            now: Timestamp(0),
             form: Form::Json,
             scratch: BytesMut::new(),
         }
@@ -168,6 +171,7 @@ impl RocketSession {
                 Err(error) => Err(Refusal::Internal(error.to_string())),
             };
             let answer = answered.unwrap_or_else(|refusal| Answer::refused(&refusal));
+            note_refusal(&broker, peer.address, asked, &answer, now);
             let reply = if asked.one_way { Bytes::new() } else { answer.encode(asked) };
             Done::Reply(reply)
         });
@@ -196,6 +200,7 @@ impl RocketSession {
     }
 
     fn reply(&mut self, asked: Asked, answer: &Answer) {
+        note_refusal(&self.broker, self.peer.address, asked, answer, self.now);
         if !asked.one_way {
             self.output.push(answer.encode(asked));
         }
@@ -315,6 +320,7 @@ const fn slow_handler(code: i32) -> Option<SlowHandler> {
 
 impl Session for RocketSession {
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+        self.now = now;
         let mut turn = SendTurn::over(input.len());
         let mut consumed = 0;
         let ended = loop {
@@ -343,6 +349,7 @@ impl Session for RocketSession {
     }
 
     fn wake(&mut self, now: Timestamp) {
+        self.now = now;
         self.take_done(now);
         self.take_signals();
         self.release_sends(now);

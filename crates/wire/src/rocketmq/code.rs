@@ -22,13 +22,17 @@ pub mod request {
             SEND_MESSAGE = 10;
             PULL_MESSAGE = 11;
             QUERY_MESSAGE = 12;
+            QUERY_BROKER_OFFSET = 13;
             QUERY_CONSUMER_OFFSET = 14;
             UPDATE_CONSUMER_OFFSET = 15;
             UPDATE_AND_CREATE_TOPIC = 17;
             UPDATE_AND_CREATE_TOPIC_LIST = 18;
             GET_ALL_TOPIC_CONFIG = 21;
+            GET_TOPIC_CONFIG_LIST = 22;
+            GET_TOPIC_NAME_LIST = 23;
             UPDATE_BROKER_CONFIG = 25;
             GET_BROKER_CONFIG = 26;
+            TRIGGER_DELETE_FILES = 27;
             GET_BROKER_RUNTIME_INFO = 28;
             SEARCH_OFFSET_BY_TIMESTAMP = 29;
             GET_MAX_OFFSET = 30;
@@ -47,6 +51,14 @@ pub mod request {
             GET_ALL_CONSUMER_OFFSET = 43;
             GET_ALL_DELAY_OFFSET = 45;
             CHECK_CLIENT_CONFIG = 46;
+            GET_CLIENT_CONFIG = 47;
+            UPDATE_AND_CREATE_ACL_CONFIG = 50;
+            DELETE_ACL_CONFIG = 51;
+            GET_BROKER_CLUSTER_ACL_INFO = 52;
+            UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53;
+            GET_BROKER_CLUSTER_ACL_CONFIG = 54;
+            GET_TIMER_CHECK_POINT = 60;
+            GET_TIMER_METRICS = 61;
             PUT_KV_CONFIG = 100;
             GET_KV_CONFIG = 101;
             DELETE_KV_CONFIG = 102;
@@ -63,6 +75,12 @@ pub mod request {
             GET_ALL_TOPIC_LIST_FROM_NAME_SERVER = 206;
             DELETE_SUBSCRIPTION_GROUP = 207;
             GET_CONSUME_STATS = 208;
+            SUSPEND_CONSUMER = 209;
+            RESUME_CONSUMER = 210;
+            RESET_CONSUMER_OFFSET_IN_CONSUMER = 211;
+            RESET_CONSUMER_OFFSET_IN_BROKER = 212;
+            ADJUST_CONSUMER_THREAD_POOL = 213;
+            WHO_CONSUME_THE_MESSAGE = 214;
             DELETE_TOPIC_IN_BROKER = 215;
             DELETE_TOPIC_IN_NAME_SERVER = 216;
             REGISTER_TOPIC_IN_NAME_SERVER = 217;
@@ -74,6 +92,8 @@ pub mod request {
             GET_TOPICS_BY_CLUSTER = 224;
             UPDATE_AND_CREATE_SUBSCRIPTION_GROUP_LIST = 225;
             QUERY_TOPIC_CONSUME_BY_WHO = 300;
+            REGISTER_FILTER_SERVER = 301;
+            REGISTER_MESSAGE_FILTER_CLASS = 302;
             QUERY_CONSUME_TIME_SPAN = 303;
             GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER = 304;
             GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305;
@@ -106,6 +126,8 @@ pub mod request {
             GET_TOPIC_CONFIG = 351;
             GET_SUBSCRIPTION_GROUP_CONFIG = 352;
             UPDATE_AND_GET_GROUP_FORBIDDEN = 353;
+            CHECK_ROCKSDB_CQ_WRITE_PROGRESS = 354;
+            EXPORT_ROCKSDB_CONFIG_TO_JSON = 355;
             LITE_PULL_MESSAGE = 361;
             RECALL_MESSAGE = 370;
             QUERY_ASSIGNMENT = 400;
@@ -120,6 +142,34 @@ pub mod request {
             EXCHANGE_BROKER_HA_INFO = 906;
             GET_BROKER_HA_STATUS = 907;
             RESET_MASTER_FLUSH_OFFSET = 908;
+            CONTROLLER_ALTER_SYNC_STATE_SET = 1001;
+            CONTROLLER_ELECT_MASTER = 1002;
+            CONTROLLER_REGISTER_BROKER = 1003;
+            CONTROLLER_GET_REPLICA_INFO = 1004;
+            CONTROLLER_GET_METADATA_INFO = 1005;
+            CONTROLLER_GET_SYNC_STATE_DATA = 1006;
+            GET_BROKER_EPOCH_CACHE = 1007;
+            NOTIFY_BROKER_ROLE_CHANGED = 1008;
+            UPDATE_CONTROLLER_CONFIG = 1009;
+            GET_CONTROLLER_CONFIG = 1010;
+            CLEAN_BROKER_DATA = 1011;
+            CONTROLLER_GET_NEXT_BROKER_ID = 1012;
+            CONTROLLER_APPLY_BROKER_ID = 1013;
+            UPDATE_COLD_DATA_FLOW_CTR_CONFIG = 2001;
+            REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002;
+            GET_COLD_DATA_FLOW_CTR_INFO = 2003;
+            SET_COMMITLOG_READ_MODE = 2004;
+            AUTH_CREATE_USER = 3001;
+            AUTH_UPDATE_USER = 3002;
+            AUTH_DELETE_USER = 3003;
+            AUTH_GET_USER = 3004;
+            AUTH_LIST_USER = 3005;
+            AUTH_CREATE_ACL = 3006;
+            AUTH_UPDATE_ACL = 3007;
+            AUTH_DELETE_ACL = 3008;
+            AUTH_GET_ACL = 3009;
+            AUTH_LIST_ACL = 3010;
+            SWITCH_TIMER_ENGINE = 5001;
             POP_MESSAGE = 200050;
             ACK_MESSAGE = 200051;
             PEEK_MESSAGE = 200052;
@@ -159,5 +209,26 @@ pub mod response {
             CONSUME_MESSAGE_TIMEOUT = 207;
             NO_MESSAGE = 208;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = include_str!("../../../../testdata/rocketmq/request-codes.txt");
+
+    #[test]
+    fn every_request_of_rocketmq_has_a_name() {
+        let rows = LIST.lines().filter(|line| !line.starts_with('#'));
+        let unnamed: Vec<_> = rows
+            .filter(|row| {
+                let code = row.split('\t').next().and_then(|code| code.parse().ok()).expect("a code");
+                request::name(code) == "UNKNOWN"
+            })
+            .collect();
+        assert!(unnamed.is_empty(), "{unnamed:?}");
+        assert!(LIST.lines().count() > 150);
+        assert_eq!(request::name(1234), "UNKNOWN");
     }
 }
