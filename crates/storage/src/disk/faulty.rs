@@ -89,6 +89,11 @@ impl FaultyDisk {
         self.0.gate.changed.wait_while(&mut self.0.gate.held.lock(), |held| held.waiting == 0);
     }
 
+    /// How many syncs are being held.
+    pub fn held_sync_count(&self) -> usize {
+        self.0.gate.held.lock().waiting
+    }
+
     /// Lets all syncs go on.
     pub fn release_syncs(&self) {
         self.0.gate.held.lock().are_held = false;

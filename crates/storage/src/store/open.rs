@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
@@ -81,6 +81,12 @@ impl Store {
         disk.create_directory(&root.join("consumequeue"))?;
         if self.key_index.is_some() {
             disk.create_directory(&root.join("index"))?;
+        }
+        let documents = root.join("config");
+        if self.doubts_disk.load(Ordering::Relaxed) && disk.exists(&documents) {
+            // What is read from now on is not written again by who wants it so: it must not be lost with a name that a killed
+            // process did not sync.
+            disk.sync_directory(&documents)?;
         }
         // Without room for more it still serves what there is.
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
