@@ -116,17 +116,25 @@ fn what_there_is_no_room_to_answer_is_left_until_there_is() {
 #[test]
 fn a_pull_that_is_over_leaves_nothing_behind_in_its_queue() {
     let bench = Bench::new();
-    let mut client = bench.client();
-    client.ask_well(send("orders", "x"));
-    let holders = client.bell_holders();
-    for _ in 0..100 {
-        assert_eq!(client.give(&[held_pull("billing", "orders", 1)]), []);
-        assert_eq!(client.wait(15_000).len(), 1);
-    }
-    assert_eq!(client.bell_holders(), holders);
-    client.give(&[held_pull("billing", "orders", 1)]);
-    client.session.closed(client.now);
-    assert_eq!(client.bell_holders(), holders);
+    let (mut consumer, mut producer) = (bench.client(), bench.client());
+    producer.ask_well(send("orders", "x"));
+    // What it left would ring its bell with the next message.
+    let is_rung = |consumer: &mut Client, producer: &mut Client| {
+        consumer.take_ring();
+        producer.ask_well(send("orders", "x"));
+        consumer.take_ring()
+    };
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 1)]), []);
+    assert!(is_rung(&mut consumer, &mut producer), "while it waits it is told");
+    consumer.session.wake(consumer.now);
+    assert_eq!(consumer.hear().len(), 1);
+    assert!(!is_rung(&mut consumer, &mut producer), "answered");
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 3)]), []);
+    assert_eq!(consumer.wait(15_000).len(), 1);
+    assert!(!is_rung(&mut consumer, &mut producer), "its time was over");
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 4)]), []);
+    consumer.session.closed(consumer.now);
+    assert!(!is_rung(&mut consumer, &mut producer), "its connection is closed");
 }
 
 #[test]

@@ -307,11 +307,6 @@ impl Client {
         self.hear()
     }
 
-    /// How many hold the session's bell: its wakers wherever they were left.
-    pub fn bell_holders(&self) -> usize {
-        Arc::strong_count(&self.bell)
-    }
-
     pub fn close(mut self) {
         self.session.closed(self.now);
     }

@@ -3,13 +3,16 @@
 use base::document::{GroupDocument, TopicDocument};
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use wire::rocketmq::body::client::{ConsumerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 use wire::rocketmq::header::pull_flag;
 
-use crate::bench::{Bench, START};
+use crate::bench::{Bench, START, Setup};
 use crate::client::{Ask, Reply, ask, heartbeat, heartbeat_of, held_pull, pull, send, send_batch};
+
+const EIO: i32 = 5;
 
 /// Where an answer to a pull says to go on, and the bounds of the queue.
 fn places(reply: &Reply) -> (i64, i64, i64) {
@@ -83,6 +86,35 @@ fn a_held_pull_is_answered_by_the_next_send_to_its_queue() {
         assert_eq!((replies[0].bodies(), places(&replies[0])), (vec!["new".to_owned()], (end + 1, 0, end + 1)));
         assert_eq!(consumer.session.deadline(), None);
     }
+}
+
+#[test]
+fn a_message_that_comes_while_a_pull_is_looked_up_on_the_disk_is_not_slept_through() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let on_disk = |setup: &mut Setup| {
+        setup.store.disk = Disk::new(disk.clone());
+        setup.store.directory = "/data".into();
+    };
+    let first = Bench::with(on_disk);
+    first.client().ask_well(tagged("b"));
+    first.broker.close(START).expect("closes");
+    drop(first);
+    let bench = Bench::with(on_disk);
+    let (mut consumer, mut producer) = (bench.client(), bench.client());
+    // The entries are not in memory: a job looks at them, and finds none that is wanted.
+    disk.fail(Failure::error(Operation::Read, EIO));
+    let asked = held_pull("billing", "orders", 0).with("subscription", "a");
+    consumer.receive(&mut asked.frame(1)).expect("a frame");
+    disk.heal();
+    let job = consumer.session.take_job().expect("a job");
+    job();
+    // The connection has not heard of that yet when the wanted one comes.
+    producer.ask_well(tagged("a"));
+    let replies = consumer.hear();
+    assert_eq!(
+        replies.iter().map(|reply| (reply.code, reply.bodies())).collect::<Vec<_>>(),
+        [(0, vec!["a".to_owned()])]
+    );
 }
 
 #[test]
