@@ -125,9 +125,14 @@ pub struct JavaBroker {
 impl JavaBroker {
     /// Starts one over `directory` that registers at `name_server`.
     pub fn start(directory: &Path, name_server: &str, settings: &[&str]) -> Self {
+        Self::start_version(BROKER_VERSION, directory, name_server, settings)
+    }
+
+    /// The same of a version.
+    pub fn start_version(version: &str, directory: &Path, name_server: &str, settings: &[&str]) -> Self {
         let port = free_port();
         let mut command = Command::new(peer_script());
-        command.args(["broker", BROKER_VERSION]).arg(directory).args([name_server, &port.to_string()]);
+        command.args(["broker", version]).arg(directory).args([name_server, &port.to_string()]);
         command.args(settings);
         command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m");
         let process = start_listening("official broker", command, directory, port);
