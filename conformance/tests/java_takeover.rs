@@ -279,6 +279,33 @@ fn by_chance(random: &mut StdRng, count: u64) -> Vec<Send> {
     (0..count).map(send).collect()
 }
 
+/// Topics whose attributes ask for queues of other kinds: whether or not they can be had, what is sent there is there.
+fn topics_of_other_kinds(connection: &mut Connection) -> Vec<Send> {
+    let kinds = [
+        ("batchQueue", "+queue.type=BatchCQ"),
+        ("rocksQueue", "+queue.type=RocksDBCQ"),
+        ("compacted", "+cleanup.policy=COMPACTION"),
+        ("typed", "+message.type=TRANSACTION"),
+        ("odd", "+queue.type=SimpleCQ,+x=y"),
+    ];
+    let mut sends = Vec::new();
+    for (topic, attributes) in kinds {
+        let fields = [
+            ("topic", topic),
+            ("defaultTopic", "TBW102"),
+            ("readQueueNums", "4"),
+            ("writeQueueNums", "4"),
+            ("perm", "6"),
+            ("topicFilterType", "SINGLE_TAG"),
+            ("order", "false"),
+            ("attributes", attributes),
+        ];
+        connection.call(request::UPDATE_AND_CREATE_TOPIC, &fields, &[]);
+        sends.extend(["", "KEYS\u{1}k\u{2}", "DELAY\u{1}2\u{2}"].map(|block| Send::properties(block).with("b", topic)));
+    }
+    sends
+}
+
 /// Gives messages of all kinds back, at levels of all kinds.
 fn send_back(connection: &mut Connection, places: &[u64]) {
     let levels = ["-2147483648", "-1", "0", "5", "18", "19", "2147483647"];
@@ -304,6 +331,7 @@ fn fill(address: &str) -> u64 {
     let mut connection = Connection::open(address);
     connection.make_topic(TOPIC, QUEUES as u32);
     let mut sends = long_names(&mut connection);
+    sends.extend(topics_of_other_kinds(&mut connection));
     sends.extend(named_properties());
     sends.extend(header_fields());
     sends.extend(bodies_and_batches());

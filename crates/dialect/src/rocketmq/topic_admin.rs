@@ -53,6 +53,7 @@ pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered
     let reserved = context.broker.system_topics();
     let mut checked = Vec::new();
     for settings in list.topic_config_list {
+        settings.attributes.iter().try_for_each(|(key, value)| check_attribute(key, value))?;
         checked.push((checked_name(&reserved, &settings.topic_name)?, settings));
     }
     keep(context, checked)
@@ -78,11 +79,23 @@ fn queue_count(topic: &str, count: i32) -> Result<u32, Refusal> {
         .map_err(|_| Refusal::BadRequest(format!("topic [{topic}]: {count} queues; 0 or more are possible")))
 }
 
+/// Other attributes are kept and have no effect. A Java broker that takes over does not start if the files of a topic's queues are not of the
+/// kind its attribute says.
+fn check_attribute(key: &str, value: &str) -> Result<(), Refusal> {
+    if key.trim_start_matches('+').trim() == "queue.type" && value.trim() != "SimpleCQ" {
+        return Err(Refusal::NotSupported(format!(
+            "Sluice does not support queues of the type [{value}] (attribute queue.type); SimpleCQ is the one it has"
+        )));
+    }
+    Ok(())
+}
+
 /// Applies `+key=value,-key` to attributes.
 fn change_attributes(attributes: &mut BTreeMap<String, String>, changes: &str) -> Result<(), Refusal> {
     for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
         match (change.strip_prefix('+').and_then(|set| set.split_once('=')), change.strip_prefix('-')) {
             (Some((key, value)), _) => {
+                check_attribute(key, value)?;
                 attributes.insert(key.to_owned(), value.to_owned());
             }
             (None, Some(key)) => {

@@ -204,3 +204,28 @@ fn topics_that_a_java_broker_reads_as_its_own_take_no_messages() {
         assert_eq!(client.ask(send(topic, "x")).code, response::NO_PERMISSION, "{topic}");
     }
 }
+
+/// A Java broker does not start over a topic whose files are not of the kind its attribute says.
+#[test]
+fn a_topic_of_queues_of_another_kind_is_not_made() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let fields = [
+        ("topic", "orders"),
+        ("defaultTopic", "TBW102"),
+        ("readQueueNums", "4"),
+        ("writeQueueNums", "4"),
+        ("perm", "6"),
+        ("topicFilterType", "SINGLE_TAG"),
+        ("order", "false"),
+    ];
+    let make = ask(request::UPDATE_AND_CREATE_TOPIC, &fields);
+    for attributes in ["+queue.type=BatchCQ", "+message.type=NORMAL,+queue.type=RocksDBCQ"] {
+        assert_eq!(client.ask(make.clone().with("attributes", attributes)).code, response::REQUEST_CODE_NOT_SUPPORTED);
+    }
+    let list = r#"{"topicConfigList":[{"topicName":"orders","attributes":{"queue.type":"BatchCQ"}}]}"#;
+    let reply = client.ask(ask(request::UPDATE_AND_CREATE_TOPIC_LIST, &[]).body(list));
+    assert_eq!(reply.code, response::REQUEST_CODE_NOT_SUPPORTED, "{}", reply.remark);
+    assert!(bench.broker.catalog().topic("orders").is_none());
+    client.ask_well(make.with("attributes", "+queue.type=SimpleCQ,+message.type=NORMAL"));
+}
