@@ -167,7 +167,8 @@ fn installed() -> Result<PathBuf, String> {
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_ascii_punctuation() {
+        // Not every mark: with a stroke before it, `<` is the beginning of a word.
+        if r"\.+*?()|[]{}^$".contains(character) {
             escaped.push('\\');
         }
         escaped.push(character);
@@ -181,7 +182,9 @@ mod tests {
 
     #[test]
     fn every_mark_of_a_name_stands_for_itself() {
-        assert_eq!(escaped("a/b.rs:1: replace + with *"), r"a\/b\.rs\:1\: replace \+ with \*");
+        assert_eq!(escaped("a/b.rs:1: replace + with *"), r"a/b\.rs:1: replace \+ with \*");
+        let result = escaped("replace f -> Result<Vec<u8>, E> with Ok(vec![1])");
+        assert_eq!(result, r"replace f -> Result<Vec<u8>, E> with Ok\(vec!\[1\]\)");
     }
 
     #[test]
