@@ -32,6 +32,10 @@ pub const NOTICES_MAX: usize = 1024;
 /// Text of a change of settings, in bytes: all settings with comments many times over.
 pub const SETTINGS_TEXT_SIZE_MAX: usize = 64 * 1024;
 
+/// Largest body that a network thread reads itself, in bytes. Packed, a topic takes some ten bytes: a broker with a few hundred is
+/// registered at once, and one with many thousands by a job.
+pub const BODY_HERE_SIZE_MAX: usize = 4 * 1024;
+
 /// Bytes of a frame that an answer's header may take.
 pub const ANSWER_HEADER_SIZE_MAX: usize = 256 * 1024;
 

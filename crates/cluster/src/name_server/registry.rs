@@ -162,11 +162,14 @@ impl Registry {
         let is_acting = who.id != MASTER_ID && traits.enable_acting_master == Some(true);
         let withheld = if is_acting { PERMISSION_WRITE } else { 0 };
         for topic in what.topics.topic_config_table.values() {
-            let has_queues =
-                || self.topics.get(&*topic.topic_name).is_some_and(|topic| topic.queues.contains_key(name));
-            if is_changed || !has_queues() {
-                let mut queues = Queues::of(topic);
-                queues.permission &= !withheld;
+            let known = self.topics.get(&*topic.topic_name).and_then(|topic| topic.queues.get(name));
+            if known.is_some() && !is_changed {
+                continue;
+            }
+            let mut queues = Queues::of(topic);
+            queues.permission &= !withheld;
+            // Of a large broker nearly all are as they were.
+            if known != Some(&queues) {
                 self.put_queues(name, &topic.topic_name, queues);
             }
         }

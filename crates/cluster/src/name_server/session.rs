@@ -7,10 +7,12 @@
 //! Answers can be much larger than requests, so no request is taken while more than [`OUTPUT_BACKLOG_SIZE_MAX`] bytes
 //! wait to be written.
 //!
-//! An answer that promises a change to the key-value table is given by a job, once the table is on the disk.
+//! An answer that promises a change to the key-value table is given by a job, once the table is on the disk. A long body, such
+//! as the topics of a large broker, is read by a job too; what it registers after the connection is gone is taken out again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base::Timestamp;
@@ -25,7 +27,7 @@ use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, frame_le
 use super::NameServer;
 use super::answers::{Answer, Rejection, answer};
 use super::broker::ConnectionId;
-use crate::limits::ANSWER_HEADER_SIZE_MAX;
+use crate::limits::{ANSWER_HEADER_SIZE_MAX, BODY_HERE_SIZE_MAX};
 use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 
 /// Changes of one connection on their way to the disk; more wait to be read.
@@ -39,7 +41,8 @@ pub struct NameServerSession {
     jobs: VecDeque<Job>,
     jobs_running: usize,
     /// Answers of jobs that have ended.
-    done: Arc<Mutex<Vec<Bytes>>>,
+    done: Arc<Mutex<Vec<[Bytes; 2]>>>,
+    is_closed: Arc<AtomicBool>,
     waker: Waker,
 }
 
@@ -52,33 +55,60 @@ impl NameServerSession {
             jobs: VecDeque::new(),
             jobs_running: 0,
             done: Arc::default(),
+            is_closed: Arc::default(),
             waker,
         }
     }
 
-    fn act(&mut self, command: &Command<'_>, now: Timestamp) {
+    fn act(&mut self, frame: &Bytes, now: Timestamp) -> Result<(), CloseReason> {
+        let command = &Command::decode(frame).map_err(close)?;
         // The name server's own requests are one-way: an answer to one is nobody's.
         if command.header.is_response() {
-            return;
+            return Ok(());
         }
         if self.server.is_scan_due(now) {
             self.server.scan(now);
         }
-        let outcome = answer(&self.server, self.connection, command, now);
         let asked = Asked { form: command.form, opaque: command.header.opaque, one_way: command.header.is_one_way() };
+        if command.body.len() > BODY_HERE_SIZE_MAX {
+            self.answer_apart(frame.clone(), asked, now);
+            return Ok(());
+        }
+        let outcome = answer(&self.server, self.connection, command, now);
         match outcome.and_then(fit) {
             Ok(answer) if answer.once_kept => self.answer_once_kept(asked),
             outcome => asked.reply(outcome).into_iter().for_each(|piece| self.output.push(piece)),
         }
+        Ok(())
     }
 
     fn answer_once_kept(&mut self, asked: Asked) {
-        let (server, done, waker) = (self.server.clone(), self.done.clone(), self.waker.clone());
+        let server = self.server.clone();
+        self.run_job(move || asked.reply(once_kept(&server)));
+    }
+
+    /// Reads and answers a request away from the network threads.
+    fn answer_apart(&mut self, frame: Bytes, asked: Asked, now: Timestamp) {
+        let (server, connection, is_closed) = (self.server.clone(), self.connection, self.is_closed.clone());
+        self.run_job(move || {
+            let Ok(command) = Command::decode(&frame) else { return [Bytes::new(), Bytes::new()] };
+            let outcome = match answer(&server, connection, &command, now).and_then(fit) {
+                Ok(answer) if answer.once_kept => once_kept(&server),
+                outcome => outcome,
+            };
+            if is_closed.load(Ordering::SeqCst) {
+                server.connection_closed(connection);
+            }
+            asked.reply(outcome)
+        });
+    }
+
+    fn run_job(&mut self, work: impl FnOnce() -> [Bytes; 2] + Send + 'static) {
+        let (done, waker) = (self.done.clone(), self.waker.clone());
         self.jobs_running += 1;
         self.jobs.push_back(Box::new(move || {
-            let kept = server.keep_key_values().map(|()| Answer::default()).map_err(Rejection::from);
-            let [head, _] = asked.reply(kept);
-            done.lock().push(head);
+            let reply = work();
+            done.lock().push(reply);
             waker.wake();
         }));
     }
@@ -121,8 +151,8 @@ impl Session for NameServerSession {
         while self.wants_input()
             && let Some(len) = frame_len(input).map_err(close)?
         {
-            let frame = input.split_to(len);
-            self.act(&Command::decode(&frame).map_err(close)?, now);
+            let frame = input.split_to(len).freeze();
+            self.act(&frame, now)?;
         }
         Ok(())
     }
@@ -130,7 +160,7 @@ impl Session for NameServerSession {
     fn wake(&mut self, _now: Timestamp) {
         for reply in std::mem::take(&mut *self.done.lock()) {
             self.jobs_running -= 1;
-            self.output.push(reply);
+            reply.into_iter().for_each(|piece| self.output.push(piece));
         }
     }
 
@@ -155,8 +185,15 @@ impl Session for NameServerSession {
     }
 
     fn closed(&mut self, _now: Timestamp) {
+        // In this order: a job that registers later sees it.
+        self.is_closed.store(true, Ordering::SeqCst);
         self.server.connection_closed(self.connection);
     }
+}
+
+/// What is said once the key-value table is on the disk.
+fn once_kept(server: &NameServer) -> Result<Answer, Rejection> {
+    server.keep_key_values().map(|()| Answer::default()).map_err(Rejection::from)
 }
 
 fn close(error: DecodeError) -> CloseReason {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use base::document::{DataVersion, TopicDocument};
+use base::session::Session;
 use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{Command, Form};
@@ -13,7 +14,7 @@ use cluster::registration::{
     Identity, read_register_answer, read_unregister_answer, register_request, unregister_request,
 };
 
-use crate::client::{Client, ask, broker, name_server, topic, topics};
+use crate::client::{Client, START, ask, broker, name_server, topic, topics};
 
 /// The header fields by which a broker of 4.9.7 registers.
 fn old_fields<'a>(compressed: &'a str, checksum: &'a str) -> [(&'a str, &'a str); 7] {
@@ -271,4 +272,43 @@ fn a_broker_with_very_many_topics_registers_in_one_frame() {
     let reply = client.register(&broker("b-a", 0, 10911), &table);
     assert_eq!(reply.code, response::SUCCESS, "{:?}", reply.remark);
     assert_eq!(client.route("topic-19999").route().queue_datas.len(), 1);
+}
+
+#[test]
+fn the_topics_of_a_large_broker_are_read_away_from_the_network() {
+    let server = name_server(Options::default());
+    let mut client = Client::new(&server);
+    let names: Vec<_> = (0..5000).map(|number| format!("topic-{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for (count, is_apart) in [(10, false), (5000, true)] {
+        let registration =
+            Registration { topics: topics(i64::from(is_apart) + 1, &names[..count]), ..Registration::default() };
+        for body in [registration.encode_plain(), registration.encode_packed(493)] {
+            let flag = (body != registration.encode_plain()).to_string();
+            let checksum = body_checksum(&body).to_string();
+            let fields = old_fields(&flag, &checksum);
+            let frame = ask(request::REGISTER_BROKER, &fields).body(&body).frame(7);
+            client.session.receive(&mut bytes::BytesMut::from(&frame[..]), START).expect("a frame");
+            assert_eq!(client.session.is_busy(), is_apart, "{count}");
+            assert_eq!(client.send(&[])[0].code, response::SUCCESS, "{count}");
+            assert_eq!(client.route(names[count - 1]).code, response::SUCCESS);
+        }
+    }
+}
+
+#[test]
+fn a_registration_that_is_read_when_its_connection_is_gone_leaves_nothing() {
+    let server = name_server(Options::default());
+    let (mut client, mut other) = (Client::new(&server), Client::new(&server));
+    let names: Vec<_> = (0..5000).map(|number| format!("topic-{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let body = Registration { topics: topics(1, &names), ..Registration::default() }.encode_plain();
+    let frame =
+        ask(request::REGISTER_BROKER, &old_fields("false", &body_checksum(&body).to_string())).body(&body).frame(7);
+    client.session.receive(&mut bytes::BytesMut::from(&frame[..]), START).expect("a frame");
+    let job = client.session.take_job().expect("a job");
+    client.session.closed(START);
+    job();
+    assert_eq!(other.route("topic-7").code, response::TOPIC_NOT_EXIST);
+    assert_eq!((server.summary().topics, server.summary().brokers), (0, 0));
 }
