@@ -1,5 +1,6 @@
 //! The broker: the store with everything that gives its records a meaning.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::Watermark;
 use base::refused::RefusedRequests;
-use base::{LogOffset, Refusal, Timestamp, TopicName};
+use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Appended, StorageError, Store};
@@ -335,6 +336,44 @@ impl Broker {
         let _one_at_a_time = self.catalog.removing.lock();
         // What a request has removed meanwhile is not in the list any more.
         self.catalog.leaving().iter().try_for_each(|name| self.remove_queues(name))
+    }
+
+    /// Removes queues of topics that are not there: those whose removal has failed, mostly. Waits for the disk.
+    pub fn remove_unknown_topics(&self) -> Result<(), Refusal> {
+        self.finish_removals().map_err(internal)?;
+        let _one_at_a_time = self.catalog.removing.lock();
+        for (name, _) in self.store.topics() {
+            let is_known = || name.is_light() || self.catalog.topic(name.as_str()).is_some();
+            if is_known() || !self.catalog.hold_name(name.as_str()) {
+                continue;
+            }
+            if is_known() {
+                // Made since it was looked for.
+                self.catalog.free_name(name.as_str());
+            } else {
+                self.remove_queues(name.as_str()).map_err(internal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes queues that their topic does not have any more, once retention has taken their last message; gives how many.
+    /// Waits for the disk.
+    pub fn remove_expired_queues(&self) -> Result<usize, Refusal> {
+        let _one_at_a_time = self.catalog.removing.lock();
+        let count_of = |name: &TopicName| self.catalog.topic(name.as_str()).map_or(0, |topic| topic.queues.len());
+        let has_others = |name: &TopicName, count: u32| !name.is_light() && count as usize > count_of(name);
+        // Meanwhile none of these topics gets queues anew.
+        let mut held = HashSet::new();
+        for (name, count) in self.store.topics() {
+            if has_others(&name, count) && self.catalog.hold_name(name.as_str()) {
+                held.insert(name);
+            }
+        }
+        let is_used = |name: &TopicName, queue: QueueId| !held.contains(name) || (queue.0 as usize) < count_of(name);
+        let removed = self.store.remove_expired_queues(is_used);
+        held.iter().for_each(|name| self.catalog.free_name(name.as_str()));
+        removed.map_err(internal)
     }
 
     /// Removes a group and, if asked to, its offsets. Waits for the disk.

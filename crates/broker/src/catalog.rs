@@ -274,6 +274,11 @@ impl Catalog {
         true
     }
 
+    /// Keeps a topic from being made or changed until `free_name`; `false` if it is kept from that already.
+    pub(crate) fn hold_name(&self, name: &str) -> bool {
+        self.changes.lock().leaving.insert(name.to_owned())
+    }
+
     /// The queues of the topic that was taken out are gone.
     pub(crate) fn free_name(&self, name: &str) {
         self.changes.lock().leaving.remove(name);

@@ -8,7 +8,7 @@ use base::document::{GroupDocument, TopicDocument};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
-use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, SendBack};
+use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{layout, message, open, open_on, open_with};
@@ -351,6 +351,69 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
     bench.broker.close(START).expect("closes");
     drop(bench);
     let bench = open(Disk::new(disk));
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+}
+
+#[test]
+fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
+    let memory = MemoryDisk::new();
+    let retention = RetentionPolicy { age_ms: 10_000, delete_hours: (0..24).collect(), ..RetentionPolicy::default() };
+    let layout = storage::Options {
+        disk: Disk::new(memory.clone()),
+        segment_size: 16 * 1024,
+        retention,
+        ..layout(Path::new("/data"), vec![1000])
+    };
+    memory.set_now(START.0);
+    let bench = open_on(layout, START, |_| ());
+    let of = |queue| Message { queue: Some(QueueId(queue)), ..message(b"x", b"") };
+    for queue in [0, 3] {
+        bench.publish("orders", &of(queue)).expect("stored");
+    }
+    let set = |queues| {
+        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        bench.broker.catalog().put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START)
+    };
+    set(2).expect("changed");
+    for _ in 0..20 {
+        bench.publish("others", &message(&[b'y'; 1000], b"")).expect("stored");
+    }
+    bench.broker.store().checkpoint().expect("checkpoint");
+    let disk = Disk::new(memory.clone());
+    let is_there = |queue: u32| disk.exists(&Path::new("/data/consumequeue/orders").join(queue.to_string()));
+    let clean = || bench.broker.remove_expired_queues().expect("looks");
+    // Queue 2 never had a message.
+    assert_eq!((clean(), is_there(0), is_there(3)), (1, true, true), "queue 3 has one still");
+    memory.set_now(START.0 + 20_000);
+    assert!(bench.broker.store().apply_retention(START.plus_ms(20_000), 5).expect("looks").removed > 0);
+    assert_eq!((clean(), is_there(0), is_there(3)), (1, true, false));
+    assert_eq!((clean(), bench.broker.catalog().topic("orders").expect("is there").queues[0].end().0), (0, 1));
+    // Made again it begins anew, and the others go on.
+    set(4).expect("changed");
+    bench.publish("orders", &of(3)).expect("stored");
+    bench.publish("orders", &of(0)).expect("stored");
+    let ends: Vec<_> = bench.broker.queues_of("orders").expect("is there").iter().map(|queue| queue.end().0).collect();
+    assert_eq!(ends, [2, 0, 0, 1]);
+}
+
+#[test]
+fn queues_of_topics_that_are_not_there_are_removed_on_request() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000]) };
+    let bench = open_on(layout, START, |_| ());
+    for topic in ["orders", "others"] {
+        bench.publish(topic, &message(b"x", b"")).expect("stored");
+    }
+    bench.broker.store().queue(&TopicName::trusted("stray"), QueueId(0));
+    bench.broker.store().checkpoint().expect("checkpoint");
+    disk.fail(Failure::error(Operation::Name, 28));
+    assert!(bench.broker.remove_topic("orders", START).is_err());
+    disk.heal();
+    bench.broker.remove_unknown_topics().expect("removes");
+    let known: Vec<_> = bench.broker.store().topics().into_keys().map(|name| name.as_str().to_owned()).collect();
+    assert!(known.contains(&"others".to_owned()), "{known:?}");
+    assert!(!known.contains(&"orders".to_owned()) && !known.contains(&"stray".to_owned()), "{known:?}");
+    bench.publish("orders", &message(b"new", b"")).expect("its name is free");
     assert_eq!(bench.bodies("orders", 0), ["new"]);
 }
 

@@ -293,6 +293,8 @@ const fn slow_handler(code: i32) -> Option<SlowHandler> {
         request::UPDATE_AND_CREATE_TOPIC => topic_admin::put,
         request::UPDATE_AND_CREATE_TOPIC_LIST => topic_admin::put_list,
         request::DELETE_TOPIC_IN_BROKER => topic_admin::delete,
+        request::CLEAN_EXPIRED_CONSUME_QUEUE => topic_admin::remove_expired_queues,
+        request::CLEAN_UNUSED_TOPIC => topic_admin::remove_unknown,
         request::GET_ALL_TOPIC_CONFIG => topic_admin::all,
         request::GET_TOPIC_CONFIG => topic_admin::get,
         request::GET_TOPIC_STATS_INFO => topic_admin::stats,

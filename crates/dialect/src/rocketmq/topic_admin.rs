@@ -120,6 +120,18 @@ pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
     Ok(Answer::ok())
 }
 
+/// Queues that their topic does not have any more, without a message left.
+pub(super) fn remove_expired_queues(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    context.broker.remove_expired_queues()?;
+    Ok(Answer::ok())
+}
+
+/// Queues of topics that are not there.
+pub(super) fn remove_unknown(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    context.broker.remove_unknown_topics()?;
+    Ok(Answer::ok())
+}
+
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let table = context.broker.catalog().topic_table();
     let text = serde_json::to_vec(&table).map_err(|error| Refusal::Internal(error.to_string()))?;

@@ -295,3 +295,24 @@ fn a_connection_that_fetches_for_many_groups_notes_all_of_them() {
         }
     }
 }
+
+#[test]
+fn queues_without_a_use_are_cleaned_on_request() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let settings = |queues| base::document::TopicDocument {
+        read_queue_nums: queues,
+        write_queue_nums: queues,
+        ..base::document::TopicDocument::default()
+    };
+    bench.make_topic("orders", settings(2));
+    bench.broker.store().queue(&base::TopicName::trusted("stray"), base::QueueId(0));
+    let known = || bench.broker.store().topics().into_iter().map(|(name, count)| (name.as_str().to_owned(), count));
+    let count_of = |name: &str| known().find(|(known, _)| known == name).map(|(_, count)| count);
+    assert_eq!((count_of("orders"), count_of("stray")), (Some(4), Some(1)));
+    client.ask_well(ask(request::CLEAN_EXPIRED_CONSUME_QUEUE, &[]));
+    assert_eq!(count_of("orders"), Some(2), "queues 2 and 3 are empty");
+    client.ask_well(ask(request::CLEAN_UNUSED_TOPIC, &[]));
+    assert_eq!(count_of("stray"), None);
+    assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies(), ["0", "1", "2", "3"]);
+}

@@ -1,8 +1,8 @@
-//! Removes a topic's queues: its records stay in the log until retention takes them, and are listed nowhere.
+//! Removes queues, of a topic that goes or that are of no use any more: their records stay in the log until retention takes them, and are listed nowhere.
 
 use std::sync::Arc;
 
-use base::TopicName;
+use base::{QueueId, TopicName};
 
 use super::Store;
 use crate::error::StorageError;
@@ -23,6 +23,43 @@ impl Store {
         self.remove_queues(topic, &gone).inspect_err(|_| {
             self.queues.write().extend(gone.into_iter().map(|queue| ((topic.clone(), queue.queue()), queue)));
         })
+    }
+
+    /// Removes queues that are of no use and have no message left; gives how many. One that is of use keeps its last file, which
+    /// tells where it goes on.
+    pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {
+        let _not_while_written = self.flushing.lock();
+        let has_none = |queue: &QueueIndex| queue.first() == queue.end();
+        let mut gone: Vec<_> = {
+            let mut queues = self.queues.write();
+            let expired = queues.extract_if(|(name, number), queue| has_none(queue) && !is_used(name, *number));
+            expired.map(|(_, queue)| queue).collect()
+        };
+        if gone.is_empty() {
+            return Ok(0);
+        }
+        recover::sort(&mut gone);
+        let count = gone.len();
+        self.remove_empty_queues(&gone).inspect_err(|_| {
+            let known = gone.into_iter().map(|queue| ((queue.topic().clone(), queue.queue()), queue));
+            self.queues.write().extend(known);
+        })?;
+        Ok(count)
+    }
+
+    fn remove_empty_queues(&self, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
+        self.log.close_queues(gone);
+        self.write_staged()?;
+        self.checkpoint_while_flushing()?;
+        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
+        for queue in gone {
+            queue.remove()?;
+            let topic = queues.join(queue.topic().as_str());
+            if disk.exists(&topic) {
+                disk.sync_directory(&topic)?;
+            }
+        }
+        Ok(())
     }
 
     fn remove_queues(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
