@@ -65,6 +65,9 @@ pub const QUEUE_LOCKS_MAX: usize = 4 * QUEUES_PER_TOPIC_MAX as usize;
 /// Queues, by group, for which is noted how far they were fetched: 32 MB.
 pub const FETCHED_QUEUES_MAX: usize = 4 * 1024 * 1024;
 
+/// Topics, and topics by group, whose messages are counted by minute, hour and day: about 50 MB.
+pub const FLOW_HISTORIES_MAX: usize = 65_536;
+
 /// Longest id a client may give itself, in bytes: kept once for each group it is in. Official ones have about 60.
 pub const CLIENT_ID_SIZE_MAX: usize = 1024;
 

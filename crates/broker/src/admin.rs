@@ -7,6 +7,7 @@ use base::{QueueId, QueueOffset, Refusal, Timestamp};
 
 use crate::RawOffset;
 use crate::broker::Broker;
+use crate::flow::PeriodFlow;
 
 /// One queue's bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +96,17 @@ impl Broker {
     pub fn consume_rate(&self, topic: &str, group: &str, now: Timestamp) -> f64 {
         let sum = self.offsets_of(topic, group).values().map(|&offset| offset.max(0) as u64).sum();
         self.flow.lock().rate(&format!("{topic}@{group}"), sum, now)
+    }
+
+    /// Messages stored in a topic (`topic`) or consumed of it by a group (`topic@group`) within the last minute, hour and day;
+    /// `None` if there were none since the start.
+    pub fn flow_of(&self, name: &str) -> Option<[PeriodFlow; 3]> {
+        self.flow.lock().periods(name)
+    }
+
+    /// Messages stored and handed out since the start, as they were when this day and the one before began (UTC).
+    pub fn mornings(&self) -> [(u64, u64); 2] {
+        self.rates.lock().mornings()
     }
 
     /// Bounds of a topic's queues. Waits for the disk.

@@ -31,6 +31,7 @@ pub use delay::{DELAY_TOPIC, DelayLevels};
 pub use fetch::{Fetch, FetchStatus, Fetched};
 pub use fetched::FetchedOffsets;
 pub use filter::Filter;
+pub use flow::PeriodFlow;
 pub use group::{ConsumerRegistration, GroupPicture, Member, Subscription};
 pub use lock::QueueKey;
 pub use lookup::KeyKind;

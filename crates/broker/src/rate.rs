@@ -10,15 +10,35 @@ const WINDOWS_MS: [u64; 3] = [10_000, 60_000, 600_000];
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     samples: VecDeque<(Timestamp, u64, u64)>,
+    /// Number of the day, counted from 1970.
+    day: u64,
+    /// The counters when this day and the one before began.
+    mornings: [(u64, u64); 2],
 }
+
+const DAY_MS: u64 = 86_400_000;
 
 impl Rates {
     /// Notes the counters; samples older than the longest window go.
     pub(crate) fn sample(&mut self, now: Timestamp, stored: u64, fetched: u64) {
         self.samples.push_back((now, stored, fetched));
+        let day = now.0 / DAY_MS;
+        if day > self.day {
+            let [today, _] = self.mornings;
+            // After a day without a look, nothing came in between.
+            let yesterday = if day == self.day + 1 { today } else { (stored, fetched) };
+            // Of the day it was started on, all came after its morning.
+            self.mornings = if self.day == 0 { [(0, 0); 2] } else { [(stored, fetched), yesterday] };
+            self.day = day;
+        }
         while self.samples.front().is_some_and(|(at, ..)| now.ms_since(*at) > WINDOWS_MS[2] + 1000) {
             self.samples.pop_front();
         }
+    }
+
+    /// The counters when this day and the one before began.
+    pub(crate) const fn mornings(&self) -> [(u64, u64); 2] {
+        self.mornings
     }
 
     /// Rates a second of both counters over each window.
@@ -40,6 +60,21 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_kept_as_they_were_in_the_morning() {
+        let mut rates = Rates::default();
+        let mut at = |day: u64, ms: u64, count: u64| {
+            rates.sample(Timestamp((20_000 + day) * DAY_MS + ms), count, count / 2);
+            rates.mornings()
+        };
+        assert_eq!(at(0, 50_000, 10), [(0, 0), (0, 0)]);
+        assert_eq!(at(0, DAY_MS - 1, 100), [(0, 0), (0, 0)]);
+        assert_eq!(at(1, 0, 102), [(102, 51), (0, 0)]);
+        assert_eq!(at(1, 70_000, 150), [(102, 51), (0, 0)]);
+        assert_eq!(at(2, 500, 200), [(200, 100), (102, 51)]);
+        assert_eq!(at(7, 500, 200), [(200, 100), (200, 100)]);
+    }
 
     #[test]
     fn rates_are_over_their_windows() {

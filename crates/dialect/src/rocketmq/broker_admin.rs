@@ -1,6 +1,7 @@
 //! The broker itself for administrators: settings, run-time figures, statistics.
 
 use base::{Refusal, Timestamp};
+use broker::PeriodFlow;
 use serde_json::{Map, Value, json};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::BrokerStatsRequest;
@@ -46,14 +47,13 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("putLatency99", format!("{:.2}", broker.put_times().percentile(0.99) as f64));
     put("putLatency999", format!("{:.2}", broker.put_times().percentile(0.999) as f64));
     put("getMessageEntireTimeMax", "0".to_owned());
-    for total in ["msgPutTotalTodayNow", "msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning"] {
-        let value = if total == "msgPutTotalTodayNow" { metrics.messages_in.get() } else { 0 };
-        put(total, value.to_string());
-    }
-    for total in ["msgGetTotalTodayNow", "msgGetTotalTodayMorning", "msgGetTotalYesterdayMorning"] {
-        let value = if total == "msgGetTotalTodayNow" { metrics.messages_out.get() } else { 0 };
-        put(total, value.to_string());
-    }
+    let [today, yesterday] = broker.mornings();
+    put("msgPutTotalTodayNow", metrics.messages_in.get().to_string());
+    put("msgPutTotalTodayMorning", today.0.to_string());
+    put("msgPutTotalYesterdayMorning", yesterday.0.to_string());
+    put("msgGetTotalTodayNow", metrics.messages_out.get().to_string());
+    put("msgGetTotalTodayMorning", today.1.to_string());
+    put("msgGetTotalYesterdayMorning", yesterday.1.to_string());
     put("dispatchBehindBytes", "0".to_owned());
     put("dispatchMaxBuffer", "0".to_owned());
     put("pageCacheLockTimeMills", "0".to_owned());
@@ -108,8 +108,23 @@ fn uptime(milliseconds: u64) -> String {
     format!("[ {days} days, {hours} hours, {minutes} minutes, {} seconds ]", seconds % 60)
 }
 
-/// Rates by minute are kept for the broker as a whole only.
-pub(super) fn stats(_context: &Context<'_>, command: &Command<'_>) -> Answered {
+/// What came within a minute, an hour and a day, of those statistics that are kept: messages stored by topic, and consumed by topic
+/// and group.
+pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: BrokerStatsRequest<'_> = header(command)?;
-    Err(Refusal::Internal(format!("The stats <{}> <{}> not exist", request.stats_name, request.stats_key)))
+    let (name, key) = (&request.stats_name, &request.stats_key);
+    let is_kept = match &**name {
+        "TOPIC_PUT_NUMS" => !key.contains('@'),
+        "GROUP_GET_NUMS" => key.contains('@'),
+        _ => {
+            return Err(Refusal::Internal(format!(
+                "The stats <{name}> <{key}> not exist: Sluice keeps TOPIC_PUT_NUMS and GROUP_GET_NUMS"
+            )));
+        }
+    };
+    let flow = if is_kept { context.broker.flow_of(key) } else { None };
+    let [minute, hour, day] = flow.ok_or_else(|| Refusal::Internal(format!("The stats <{name}> <{key}> not exist")))?;
+    // How many came with one request is not kept.
+    let item = |period: PeriodFlow| json!({"sum": period.sum, "tps": period.rate, "avgpt": 0.0});
+    Ok(Answer::json(&json!({"statsMinute": item(minute), "statsHour": item(hour), "statsDay": item(day)})))
 }

@@ -316,3 +316,32 @@ fn queues_without_a_use_are_cleaned_on_request() {
     assert_eq!(count_of("stray"), None);
     assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies(), ["0", "1", "2", "3"]);
 }
+
+#[test]
+fn messages_stored_and_consumed_are_told_by_minute_hour_and_day() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let stats = |client: &mut Client, name: &str, key: &str| {
+        let asked = ask(request::VIEW_BROKER_STATS_DATA, &[("statsName", name), ("statsKey", key)]);
+        let reply = client.ask(asked);
+        if reply.code == 0 { reply.json() } else { serde_json::Value::String(reply.remark) }
+    };
+    client.ask_well(send("orders", "first"));
+    bench.broker.expire(client.now);
+    for round in 1..=6 {
+        (0..5).for_each(|_| drop(client.ask_well(send("orders", "x"))));
+        client.ask_well(commit(round * 3));
+        client.wait(10_000);
+        bench.broker.expire(client.now);
+    }
+    let stored = stats(&mut client, "TOPIC_PUT_NUMS", "orders");
+    assert_eq!((stored["statsMinute"]["sum"].as_i64(), stored["statsMinute"]["tps"].as_f64()), (Some(30), Some(0.5)));
+    let consumed = stats(&mut client, "GROUP_GET_NUMS", "orders@billing");
+    assert!(consumed["statsMinute"]["sum"].as_i64().is_some_and(|sum| sum >= 15), "{consumed}");
+    for (name, key) in [("TOPIC_PUT_NUMS", "none"), ("TOPIC_PUT_NUMS", "orders@billing"), ("TOPIC_PUT_SIZE", "orders")]
+    {
+        let refused = stats(&mut client, name, key);
+        let text = refused.as_str().expect("a refusal");
+        assert!(text.starts_with(&format!("The stats <{name}> <{key}> not exist")), "{text}");
+    }
+}
