@@ -1,5 +1,7 @@
 //! The `sluice` binary: one message broker that speaks RocketMQ.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see say.rs")]
+
 mod cmd;
 mod say;
 

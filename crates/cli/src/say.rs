@@ -9,10 +9,14 @@ use std::time::Duration;
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Prints `text` and a line's end on standard output. It is no fault if nobody reads it any more, as with `| head`.
-#[allow(dead_code)]
 pub fn line(text: impl std::fmt::Display) -> Result<(), String> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    ended(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// How printing on standard output ended.
+pub fn ended(printed: io::Result<()>) -> Result<(), String> {
+    match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("cannot write to standard output: {error}"))
         }

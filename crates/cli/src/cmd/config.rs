@@ -4,6 +4,7 @@ use server::settings::{Loaded, Role, reference, sample_toml};
 
 use super::Outcome;
 use super::settings::Sources;
+use crate::say;
 
 /// Arguments of `sluice config`.
 #[derive(clap::Args, Debug)]
@@ -20,13 +21,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.default {
-        print!("{}", sample_toml());
-        return Ok(());
+        return say::line(sample_toml().trim_end());
     }
     if let Some(name) = &arguments.explain {
         let text = reference::help_for(name).ok_or_else(|| format!("there is no setting [{name}]"))?;
-        println!("{text}");
-        return Ok(());
+        return say::line(text);
     }
     print(&arguments.sources.load(Role::Serve, Vec::new())?)
 }
@@ -34,10 +33,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
 /// Prints every setting with its value and the place it came from.
 pub fn print(loaded: &Loaded) -> Outcome {
     for notice in &loaded.notices {
-        eprintln!("{notice}");
+        say::note(notice);
     }
-    for one in &loaded.effective {
-        println!("{} = {}    # {}", one.name, one.value, one.place);
-    }
-    Ok(())
+    let lines = loaded.effective.iter().map(|one| format!("{} = {}    # {}", one.name, one.value, one.place));
+    say::line(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -8,6 +8,7 @@ use server::settings::Role;
 
 use super::Outcome;
 use super::settings::Sources;
+use crate::say;
 
 /// Columns the table takes where nobody says how many there are.
 const WIDTH: u16 = 140;
@@ -39,9 +40,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let loaded = arguments.sources.load(role, Vec::new())?;
     let report = server::doctor::examine(role, &loaded.settings);
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?);
+        say::line(serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?)?;
     } else {
-        println!("{}", text(&report));
+        say::line(text(&report))?;
     }
     let failed: Vec<_> = with_mark(&report, Mark::Fail).map(|finding| finding.subject.as_str()).collect();
     if failed.is_empty() {

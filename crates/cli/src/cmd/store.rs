@@ -15,6 +15,8 @@ use storage::StorageError;
 use storage::check::{self, CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use storage::disk::Disk;
 
+use crate::say;
+
 /// Exit code when nothing could be checked.
 const NOT_CHECKED: u8 = 3;
 
@@ -95,7 +97,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Action::Dump(arguments) => run_dump(arguments),
     };
     outcome.unwrap_or_else(|problem| {
-        eprintln!("sluice: {problem}");
+        say::note(format_args!("sluice: {problem}"));
         ExitCode::from(NOT_CHECKED)
     })
 }
@@ -146,8 +148,7 @@ fn run_check(arguments: &Check) -> Result<ExitCode, String> {
             std::fs::write(path, json + "\n").map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
     }
-    // Whoever reads it may have gone.
-    let _ = writeln!(io::stdout(), "{text}");
+    say::line(text)?;
     Ok(ExitCode::from(match report.worst() {
         None | Some(Severity::Note) => 0,
         Some(Severity::Warning) => 1,
@@ -274,7 +275,7 @@ const fn severity_name(severity: Severity) -> &'static str {
 fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
     let settings = arguments.settings.load(&arguments.directory)?;
     if let Ok(Some(_)) = Disk::real().lock_holder(&arguments.directory) {
-        eprintln!("sluice: a broker is at work on the directory; the end of the log moves");
+        say::note("sluice: a broker is at work on the directory; the end of the log moves");
     }
     let options = DumpOptions {
         disk: Disk::real(),
@@ -290,15 +291,17 @@ fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut printed = Ok(());
     check::dump(&options, &mut |dumped| {
         let is_record = matches!(dumped, Dumped::Record(_));
         left -= u64::from(is_record);
         let line = if arguments.json { json_line(&dumped, arguments.body) } else { text_line(&dumped, arguments.body) };
         // Whoever reads it may have seen enough.
-        writeln!(out, "{line}").is_ok() && left > 0
+        printed = writeln!(out, "{line}");
+        printed.is_ok() && left > 0
     })
     .map_err(|error| error.to_string())?;
-    let _ = out.flush();
+    say::ended(printed.and_then(|()| out.flush()))?;
     Ok(ExitCode::SUCCESS)
 }
 

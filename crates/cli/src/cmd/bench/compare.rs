@@ -13,6 +13,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_C
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::Outcome;
+use crate::say;
 
 /// Field notes whose scenarios the protocols spoken so far can replay.
 const NOTES: [&str; 3] = ["N0", "N2", "N4"];
@@ -132,10 +133,10 @@ pub(super) fn list() -> Outcome {
     for scenario in &SCENARIOS {
         table.add_row([scenario.name, scenario.source, scenario.sentence]);
     }
-    println!("{table}");
-    println!("sluice bench compare SCENARIO --with rocketmq takes Sluice and others through one of them in turn;");
-    println!("sluice bench field-notes --html page.html through all.");
-    Ok(())
+    say::line(format_args!(
+        "{table}\nsluice bench compare SCENARIO --with rocketmq takes Sluice and others through one of them in turn;\n\
+         sluice bench field-notes --html page.html through all."
+    ))
 }
 
 pub(super) fn run_compare(compare: &Compare) -> Outcome {
@@ -168,7 +169,8 @@ pub(super) fn run_peers(peers: &Peers) -> Outcome {
     let needs = BrokerNeeds { flush: if *sync_flush { Flush::Sync } else { Flush::Async }, groups: *groups };
     watch_for_ctrl_c()?;
     let mut cluster = peer.start(needs, &brokers.setup()).map_err(|error| error.to_string())?;
-    println!("{peer} ready: {} (broker processes: {:?}); Ctrl-C stops it", cluster.address, cluster.broker_pids());
+    let (address, processes) = (&cluster.address, cluster.broker_pids());
+    say::line(format_args!("{peer} ready: {address} (broker processes: {processes:?}); Ctrl-C stops it"))?;
     while !STOP.load(Ordering::Relaxed) {
         if !cluster.is_running() {
             return Err(format!("{peer} ended by itself"));
@@ -210,7 +212,8 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
     let comparison = bench::compare(&options, &sink);
     sink.bar.finish_and_clear();
     let comparison = comparison.map_err(|error| error.to_string())?;
-    println!("{}", table(&comparison));
+    // The files are written whatever becomes of the table.
+    let printed = say::line(table(&comparison));
     if let Some(path) = &common.json {
         write(path, &(comparison.json() + "\n"))?;
     }
@@ -224,9 +227,9 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
     if let Some(path) = &common.html {
         let page = bench::page(&comparison).map_err(|error| error.to_string())?;
         write(path, &page)?;
-        println!("the page: {}", path.display());
+        say::line(format_args!("the page: {}", path.display()))?;
     }
-    Ok(())
+    printed
 }
 
 /// As settings have it, a second at least.
@@ -288,7 +291,7 @@ fn watch_for_ctrl_c() -> Outcome {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping; once more to give up at once");
+        say::note("stopping; once more to give up at once");
     };
     ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be watched for: {error}"))
 }
@@ -313,7 +316,7 @@ impl ProgressSink for Sink {
     fn part(&self, what: &str, number: usize, all: usize) {
         let what = format!("the machine alone, {number} of {all}: {what}");
         if self.bar.is_hidden() {
-            eprintln!("{what}");
+            say::note(&what);
         }
         self.bar.set_message(what);
     }
@@ -330,14 +333,14 @@ impl CompareSink for Sink {
     fn starting(&self, peer: &Peer) {
         self.bar.set_message(format!("starting {peer}"));
         if self.bar.is_hidden() {
-            eprintln!("starting {peer}");
+            say::note(format_args!("starting {peer}"));
         }
     }
 
     fn warming_up(&self, what: &str) {
         self.bar.set_message(format!("warming up: {what}"));
         if self.bar.is_hidden() {
-            eprintln!("warming up: {what}");
+            say::note(format_args!("warming up: {what}"));
         }
     }
 
@@ -347,7 +350,7 @@ impl CompareSink for Sink {
         self.bar.set_message(what.to_owned());
         // Where nobody sees a bar, a line tells how far it is.
         if self.bar.is_hidden() {
-            eprintln!("[{done}/{all}] {what}");
+            say::note(format_args!("[{done}/{all}] {what}"));
         }
     }
 }

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
 use super::Outcome;
+use crate::say;
 
 mod compare;
 
@@ -397,8 +398,7 @@ fn run_generator(seconds: f64) -> Outcome {
         ]);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
-    Ok(())
+    say::line(table)
 }
 
 fn is_stdout(path: Option<&Path>) -> bool {
@@ -408,9 +408,10 @@ fn is_stdout(path: Option<&Path>) -> bool {
 /// A table for people; JSON where it was asked for.
 fn publish(json_path: Option<&Path>, report: &impl Report) -> Outcome {
     if is_stdout(json_path) {
-        println!("{}", report.json());
-        return Ok(());
+        return say::line(report.json());
     }
-    println!("{}", report.table());
-    json_path.map_or(Ok(()), |path| report.write_json(path)).map_err(|error| error.to_string())
+    // The file is written whatever becomes of the table.
+    let printed = say::line(report.table());
+    json_path.map_or(Ok(()), |path| report.write_json(path)).map_err(|error| error.to_string())?;
+    printed
 }
