@@ -10,6 +10,8 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Goes up and down; a time, counted in ms and shown in seconds, the unit of Prometheus.
+    Seconds,
 }
 
 /// One figure.
@@ -54,6 +56,16 @@ pub struct Row {
     pub help: &'static str,
     /// Its value now.
     pub value: u64,
+}
+
+impl Row {
+    /// The value as it is shown.
+    pub fn text(&self) -> String {
+        match self.kind {
+            Kind::Counter | Kind::Gauge => self.value.to_string(),
+            Kind::Seconds => format!("{}.{:03}", self.value / 1000, self.value % 1000),
+        }
+    }
 }
 
 macro_rules! metrics {
@@ -109,7 +121,7 @@ metrics! {
     log_syncs Counter "sluice_log_syncs" "Syncs of the log.";
     log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
     records_damaged Counter "sluice_records_damaged" "Records found damaged: they are not served.";
-    publish_milliseconds_max Gauge "sluice_publish_milliseconds_max" "Longest time from reading a send to its acknowledgement.";
+    publish_milliseconds_max Seconds "sluice_publish_max_seconds" "Longest time from reading a send to its acknowledgement.";
     disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
     disk_state Gauge "sluice_disk_state" "0: roomy, 1: expired segments go at any hour, 2: the oldest go, 3: messages are refused.";
     segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";

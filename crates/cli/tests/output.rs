@@ -167,3 +167,27 @@ mod a_thread_that_panics {
         assert_eq!(serve.wait().code(), Some(1));
     }
 }
+
+/// The address that the ready line shows leads on, and figures are in the form that is asked for.
+#[test]
+fn the_console_has_a_first_page_and_figures_in_both_forms() {
+    let mut serve = Serve::start(Ports::free(), Stdio::null(), Stdio::null(), &[]);
+    serve.wait_until_up();
+    let (status, page) = serve.page("/");
+    assert_eq!(status, 200);
+    for link in ["href=\"/health\"", "href=\"/metrics\""] {
+        assert!(page.contains(link), "[{link}] in {page}");
+    }
+    let plain = serve.page("/metrics").1;
+    assert!(plain.contains("# TYPE sluice_messages_in_total counter") && !plain.contains("# EOF"), "{plain}");
+    let open = serve.page_as("/metrics", "application/openmetrics-text;version=1.0.0").1;
+    assert!(open.contains("# TYPE sluice_messages_in counter") && open.ends_with("# EOF\n"), "{open}");
+    assert!(serve.bench_send(10).status.success());
+    let slowest = serve
+        .page("/metrics")
+        .1
+        .lines()
+        .find_map(|line| line.strip_prefix("sluice_publish_max_seconds ").map(str::to_owned));
+    let slowest: f64 = slowest.and_then(|value| value.parse().ok()).expect("a number");
+    assert!((0.0..60.0).contains(&slowest), "{slowest} s");
+}

@@ -62,3 +62,25 @@ fn records_are_printed_one_a_line() {
     assert!(record["body"].as_str().expect("text").starts_with("OldA queue 0 offset 1042 "));
     assert_eq!(lines(&["--topic", "OldB", "--queue", "1", "--count", "7", "--from", "400000"]).len(), 7);
 }
+
+#[test]
+fn what_is_no_data_directory_is_called_what_it_is() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (file, nothing, empty) =
+        (scratch.path().join("file"), scratch.path().join("nothing"), scratch.path().join("empty"));
+    std::fs::write(&file, "text").expect("writes");
+    std::fs::create_dir(&empty).expect("makes");
+    for action in ["check", "dump"] {
+        for (path, words) in [
+            (&file, "file is a file, not a directory"),
+            (&nothing, "nothing does not exist"),
+            (&empty, "empty/commitlog does not exist"),
+        ] {
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_sluice")).args(["store", action]).arg(path).output().expect("it runs");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains(words) && told.contains("name a broker's data directory"), "{action}: {told}");
+            assert_eq!(output.status.code(), Some(3));
+        }
+    }
+}

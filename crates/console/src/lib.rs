@@ -1,10 +1,11 @@
 //! Console HTTP: health and metrics.
 //!
 //! `GET /health` answers 200 while a broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
-//! metric tables. It has no private door: what it shows are the broker's figures and admin pictures.
+//! metric tables, `GET /` links to both. It has no private door: what it shows are the broker's figures and admin pictures.
 
 mod connections;
 mod health;
+mod index;
 mod metrics;
 
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,11 @@ pub async fn serve(listener: TcpListener, sources: Sources, connections_max: usi
 }
 
 fn router(sources: Sources) -> Router {
-    Router::new().route("/health", get(health::get)).route("/metrics", get(metrics::get)).with_state(sources)
+    Router::new()
+        .route("/", get(index::get))
+        .route("/health", get(health::get))
+        .route("/metrics", get(metrics::get))
+        .with_state(sources)
 }
 
 #[cfg(test)]

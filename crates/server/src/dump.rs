@@ -43,7 +43,7 @@ impl Dump {
 
 fn text(rows: &[Row]) -> String {
     let figures: Vec<_> =
-        rows.iter().map(|row| format!("{}={}", row.name.trim_start_matches("sluice_"), row.value)).collect();
+        rows.iter().map(|row| format!("{}={}", row.name.trim_start_matches("sluice_"), row.text())).collect();
     figures.join(" ")
 }
 

@@ -24,8 +24,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return say::line(sample_toml().trim_end());
     }
     if let Some(name) = &arguments.explain {
-        let text = reference::help_for(name).ok_or_else(|| format!("there is no setting [{name}]"))?;
-        return say::line(text);
+        return match (reference::help_for(name), reference::matches(name)) {
+            (Some(text), _) => say::line(text),
+            (None, Some(names)) => {
+                Err(format!("there is no setting [{name}]; these look like it:\n{}", names.trim_end()))
+            }
+            (None, None) => Err(format!("there is no setting [{name}]; `sluice config --default` lists all")),
+        };
     }
     print(&arguments.sources.load(Role::Serve, Vec::new())?)
 }

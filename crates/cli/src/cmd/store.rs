@@ -108,6 +108,8 @@ impl SettingsOf {
         let flags = [("storage.directory", directory.display().to_string())];
         let loaded =
             load(Role::Broker, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())?.settings;
+        is_there(directory)?;
+        is_there(loaded.storage.log_directory.as_deref().unwrap_or(&directory.join("commitlog")))?;
         let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Ok(CheckOptions {
             disk: Disk::real(),
@@ -122,6 +124,20 @@ impl SettingsOf {
             live: false,
         })
     }
+}
+
+/// Says what a path that cannot be a part of a store is instead.
+fn is_there(directory: &Path) -> Result<(), String> {
+    let what = match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "is a file, not a directory".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
+        Err(error) => format!("cannot be looked at: {error}"),
+    };
+    Err(format!(
+        "{} {what}; name a broker's data directory, the one with `commitlog` in it (--set storage.log_directory=DIR if the log is elsewhere)",
+        directory.display()
+    ))
 }
 
 fn run_check(arguments: &Check) -> Result<ExitCode, String> {

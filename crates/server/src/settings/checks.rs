@@ -180,7 +180,9 @@ fn check_record_fits(settings: &Settings, gathered: &mut Gathered) {
 }
 
 fn note_other_defaults(settings: &Settings, role: Role, gathered: &mut Gathered) {
-    if gathered.place("listen.host") == Place::Default {
+    // Whoever has clients told the same address means it.
+    let is_meant = settings.broker.host.as_ref() == Some(&settings.listen.host);
+    if gathered.place("listen.host") == Place::Default && !is_meant {
         let host = &settings.listen.host;
         let text = format!(
             "is {host}; RocketMQ would listen on 0.0.0.0, as bindAddress=0.0.0.0 or --listen \

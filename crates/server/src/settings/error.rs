@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::entry::Place;
+use super::nearest::described;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +68,11 @@ impl fmt::Display for Error {
                 write!(out, "{place}: unknown setting `{key}`")?;
                 match nearest.as_slice() {
                     [] => out.write_str("; `sluice config --default` lists all settings"),
-                    [one] => write!(out, "; did you mean `{one}`?"),
-                    many => write!(out, "; the nearest known are `{}`", many.join("`, `")),
+                    [one] => write!(out, "; did you mean {}?", described(one)),
+                    many => {
+                        let many: Vec<_> = many.iter().map(|name| described(name)).collect();
+                        write!(out, "; the nearest known are {}", many.join(", "))
+                    }
                 }
             }
             Error::Invalid { place, key, found, expected } => {

@@ -1,6 +1,7 @@
 //! What is written about the settings, made from the table: sample file, reference, help.
 
 use super::kind::Value;
+use super::nearest::nearest;
 use super::rocketmq::{self, Asks, Disposition};
 use super::table::{self, Alias, SECTIONS, Scope, Setting};
 
@@ -57,6 +58,27 @@ pub fn help_for(name: &str) -> Option<String> {
             format!("{name}: belongs to {feature}, not supported yet\n")
         }
     })
+}
+
+/// The settings and RocketMQ keys whose name has `part` in it, one a line with its meaning, or else looks like it; nothing if none
+/// does.
+pub fn matches(part: &str) -> Option<String> {
+    let mut names: Vec<_> = table::rows().map(|row| row.name).chain(rocketmq::keys()).collect();
+    names.retain(|name| name.to_lowercase().contains(&part.to_lowercase()));
+    if names.is_empty() {
+        names = nearest(part);
+    }
+    // Sluice's own, which have a section, come first.
+    names.sort_unstable_by_key(|name| (!name.contains('.'), *name));
+    names.dedup();
+    let width = names.iter().map(|name| name.len()).max()?;
+    let line = |name: &&str| {
+        let meaning = help_for(name).unwrap_or_default();
+        let meaning = meaning.lines().next().unwrap_or_default();
+        let meaning = meaning.strip_prefix(*name).unwrap_or(meaning).trim_start_matches(": ");
+        format!("  {name:width$}  {meaning}\n")
+    };
+    Some(names.iter().map(line).collect())
 }
 
 /// The reference of all settings and of all RocketMQ keys, as Markdown.

@@ -139,6 +139,39 @@ fn a_rocketmq_file_that_leaves_out_where_to_listen_or_store_is_told_so() {
 }
 
 #[test]
+fn a_file_that_has_clients_told_the_address_listened_on_is_not_told_of_another() {
+    let of = |ip: &str| notices(&broker_file(&format!("storePathRootDir=/data\nbrokerIP1={ip}")).unwrap());
+    assert!(of("127.0.0.1").is_empty(), "{:#?}", of("127.0.0.1"));
+    assert!(of("10.0.0.7")[0].starts_with("listen.host is 127.0.0.1"), "clients would not reach it");
+}
+
+#[test]
+fn a_key_whose_words_are_in_another_order_is_recognised_and_told_what_it_is() {
+    assert_eq!(
+        only_error(broker_file("enableAcl=true")),
+        "broker.conf:1: unknown setting `enableAcl`; did you mean `aclEnable` (access control, not supported yet)?"
+    );
+    assert_eq!(
+        only_error(broker_file("transactionTimeout=6000")),
+        "broker.conf:1: unknown setting `transactionTimeout`; did you mean `transactionTimeOut` (transactions, not supported yet)?"
+    );
+}
+
+#[test]
+fn a_part_of_a_name_is_explained_by_the_names_that_have_it() {
+    let found = reference::matches("flush").expect("some have it");
+    for words in ["storage.flush ", "storage.flush_interval ", "flushDiskType", "flushIntervalCommitLog"] {
+        assert!(found.contains(words), "[{words}] in: {found}");
+    }
+    assert!(!found.contains("broker.name "), "{found}");
+    assert!(reference::matches("FLUSH").is_some(), "letter case does not count");
+    assert!(reference::matches("storage.flsh").expect("it looks like one").contains("storage.flush "));
+    let acl = reference::matches("enableAcl").expect("it looks like one");
+    assert!(acl.contains("aclEnable  belongs to access control, not supported yet"), "{acl}");
+    assert_eq!(reference::matches("xyzzyplugh"), None);
+}
+
+#[test]
 fn a_typo_names_the_nearest_key() {
     assert_eq!(
         only_error(broker_file("brokerName=a\n\nflushDiskTyp=SYNC_FLUSH")),
