@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -122,6 +122,22 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
     assert!(durable.0.load(Ordering::SeqCst));
 }
 
+/// What the kernel calls the calling thread.
+fn thread_id() -> PathBuf {
+    std::fs::read_link("/proc/thread-self").expect("the kernel tells").file_name().map(Into::into).expect("an id")
+}
+
+/// Waits until a thread of this process waits for something.
+fn wait_until_asleep(thread: &Path) {
+    let stat = Path::new("/proc/self/task").join(thread).join("stat");
+    let is_asleep = || {
+        std::fs::read_to_string(&stat).expect("it runs").rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    };
+    while !is_asleep() {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_sync_beside_a_failing_one_promises_nothing() {
     let (disk, options, world, mut chance) = world();
@@ -129,14 +145,19 @@ fn a_sync_beside_a_failing_one_promises_nothing() {
     disk.hold_syncs();
     // A system tells of lost bytes once: whoever syncs next hears that all is well.
     disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
+    let (began, begun) = std::sync::mpsc::channel();
     let sync = || {
-        let store = world.store.clone();
-        std::thread::spawn(move || store.sync())
+        let (store, began) = (world.store.clone(), began.clone());
+        std::thread::spawn(move || {
+            began.send(thread_id()).expect("the test listens");
+            store.sync()
+        })
     };
     let both = [sync(), sync()];
+    let threads: Vec<_> = begun.iter().take(2).collect();
     disk.wait_for_held_sync();
-    // Time enough for the other one to get as far, if it can.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    // The other one gets as far as it can: to the same disk, or to where it waits for the first.
+    threads.iter().for_each(|thread| wait_until_asleep(thread));
     disk.release_syncs();
     assert!(both.into_iter().all(|syncing| syncing.join().expect("no panic").is_err()));
     assert_eq!(world.store.watermarks().durable(), before);
