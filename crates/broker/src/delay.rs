@@ -66,6 +66,8 @@ pub(crate) struct Progress {
     failed_at: Option<Timestamp>,
     /// When those that are held were last tried.
     held_tried_at: Option<Timestamp>,
+    /// The first that is held and was not among those tried last: each has its turn.
+    held_next: u64,
 }
 
 /// A message that could not be delivered when its turn came.
@@ -104,9 +106,24 @@ impl Progress {
         }
     }
 
-    /// Messages that are held, the oldest first.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, Entry)> {
-        self.held.iter().filter(|(_, held)| held.delivered.is_none()).map(|(&place, held)| (place, held.entry))
+    /// How many messages are held.
+    pub(crate) fn held_count(&self) -> usize {
+        self.held.values().filter(|held| held.delivered.is_none()).count()
+    }
+
+    /// Messages that are held and were not tried for longest, the oldest first; from the first again once all had their turn.
+    pub(crate) fn held_next(&self, count_max: usize) -> Vec<(u64, Entry)> {
+        let from = |place| {
+            let held = self.held.range(place..).filter(|(_, held)| held.delivered.is_none());
+            held.take(count_max).map(|(&place, held)| (place, held.entry)).collect::<Vec<_>>()
+        };
+        let next = from(self.held_next);
+        if next.is_empty() { from(0) } else { next }
+    }
+
+    /// What is held up to `place` was tried.
+    pub(crate) const fn note_held_tried(&mut self, place: u64) {
+        self.held_next = place + 1;
     }
 
     /// How far it may be remembered: never beyond a copy that is not below `durable`.
@@ -188,7 +205,7 @@ impl Delay {
 
     /// Messages that are held, of all levels.
     pub(crate) fn held_count(&self) -> u64 {
-        self.progress.lock().values().map(|progress| progress.held().count() as u64).sum()
+        self.progress.lock().values().map(|progress| progress.held_count() as u64).sum()
     }
 
     /// How far each level may be remembered, by level.
@@ -279,7 +296,7 @@ mod tests {
         level.advance(4, Some(LogOffset(400)));
         assert_eq!(level.remembered(LogOffset(400)), 1);
         level.let_go(1, Some(LogOffset(500)));
-        assert_eq!((level.remembered(LogOffset(499)), level.held().count()), (1, 1));
+        assert_eq!((level.remembered(LogOffset(499)), level.held_count()), (1, 1));
         assert_eq!(level.remembered(LogOffset(500)), 2);
         level.let_go(2, None);
         assert_eq!(level.remembered(LogOffset(500)), 4);

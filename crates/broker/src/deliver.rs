@@ -111,7 +111,7 @@ impl Broker {
     }
 
     fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<u64, Refusal> {
-        let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held().count()));
+        let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held_count()));
         let start = self.pass_expired(level, QueueOffset(next), queue.first());
         if start >= queue.end() || held_count >= HELD_COUNT_MAX {
             return Ok(LOOK_AGAIN_MS);
@@ -149,14 +149,16 @@ impl Broker {
     /// Tries those again that could not be delivered, some at a time.
     fn deliver_held(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<(), Refusal> {
         let held: Vec<Parked> = self.delay.at(level, |progress| {
-            let is_time = progress.held().next().is_some() && progress.tries_held(now, REST_MS);
-            let held = progress.held().map(|(place, entry)| (QueueOffset(place), entry));
-            if is_time { held.take(TURN_COUNT_MAX).collect() } else { Vec::new() }
+            let held = progress.held_next(TURN_COUNT_MAX);
+            if held.is_empty() || !progress.tries_held(now, REST_MS) {
+                return Vec::new();
+            }
+            held.into_iter().map(|(place, entry)| (QueueOffset(place), entry)).collect()
         });
         let held = &held[..count_within(&held, TURN_SIZE_MAX)];
-        if held.is_empty() {
-            return Ok(());
-        }
+        let Some((last, _)) = held.last() else { return Ok(()) };
+        // Whatever comes of it: the others have their turn next.
+        self.delay.at(level, |progress| progress.note_held_tried(last.0));
         let expired = held.iter().take_while(|(place, _)| *place < queue.first()).count();
         self.tell_expired(level, expired as u64);
         let ended = self.publish_due(queue, &held[expired..], now)?;

@@ -357,3 +357,23 @@ fn each_try_waits_one_level_longer_from_the_third_on() {
     bench.advance(1);
     assert_eq!(bench.bodies("%RETRY%billing", 0).len(), 6);
 }
+
+#[test]
+fn those_that_stay_held_keep_no_other_from_its_try() {
+    let mut bench = memory(&[1000]);
+    for number in 0..300 {
+        bench.publish("closed", &delayed(format!("{number}").as_bytes(), LEVEL_1)).expect("stored");
+    }
+    bench.publish("opened", &delayed(b"behind them", LEVEL_1)).expect("stored");
+    put_topic(&bench, "closed", 6, 0);
+    put_topic(&bench, "opened", 6, 0);
+    bench.advance(1000);
+    bench.advance(1);
+    assert_eq!(bench.broker.metrics().delayed_held.get(), 301);
+    put_topic(&bench, "opened", 6, 1);
+    (0..2).for_each(|_| bench.advance(1000));
+    assert_eq!(bench.bodies("opened", 0), ["behind them"]);
+    put_topic(&bench, "closed", 6, 1);
+    (0..3).for_each(|_| bench.advance(1000));
+    assert_eq!((bench.bodies("closed", 0).len(), bench.broker.metrics().delayed_held.get()), (300, 0));
+}
