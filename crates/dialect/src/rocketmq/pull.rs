@@ -144,7 +144,7 @@ impl RocketSession {
             Ok(Some(fetched)) => self.settle_pull(pull, fetched, now),
             Ok(None) => {
                 let broker = self.broker.clone();
-                self.run_job(move || {
+                self.run_job(pull.fetch.size_max, move || {
                     let result = broker.fetch(&pull.fetch, ReadMode::MayWait);
                     Done::Pull(Box::new(PullOutcome { pull, result }))
                 });

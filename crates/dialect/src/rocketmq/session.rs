@@ -19,14 +19,18 @@ use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
 use super::VERSION;
-use super::answer::{Answer, Answered, Asked, not_supported, note_refusal};
+use super::answer::{Answer, Answered, Asked, BODY_SIZE_MAX, not_supported, note_refusal};
 use super::fetched::FetchedCells;
 use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
 
-/// Requests of one connection being answered away from the network threads, each with up to a mebibyte of messages.
+/// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
+
+/// Bytes these and their answers may take, the last not counted: as many pulls with the default of a mebibyte, or a few requests whose
+/// answer may fill a frame.
+const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
 
 /// Settings of sessions.
 #[derive(Clone, Debug)]
@@ -51,9 +55,11 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
 }
 
-/// A reply that a job has ready.
+/// What a job has ready.
 pub(super) enum Done {
     Reply(Bytes),
+    /// Of a long list: what came behind it may be read now.
+    ListReply(Bytes),
     Pull(Box<PullOutcome>),
 }
 
@@ -77,7 +83,12 @@ pub struct RocketSession {
     pub(super) ready_pulls: VecDeque<u64>,
     jobs: VecDeque<Job>,
     jobs_running: usize,
-    done: Arc<Mutex<Vec<Done>>>,
+    /// Bytes that the requests being answered apart, and their answers, may take.
+    jobs_size: usize,
+    /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
+    is_list_running: bool,
+    /// What jobs have ready, each with the bytes it was counted as.
+    done: Arc<Mutex<Vec<(usize, Done)>>>,
     /// The topic last sent to, and the catalog's generation it is of.
     pub(super) last_topic: Option<(u64, Arc<Topic>)>,
     /// Room for the ids of the next turn's messages.
@@ -110,6 +121,8 @@ impl RocketSession {
             ready_pulls: VecDeque::new(),
             jobs: VecDeque::new(),
             jobs_running: 0,
+            jobs_size: 0,
+            is_list_running: false,
             done: Arc::default(),
             last_topic: None,
             spare_unique_keys: Vec::new(),
@@ -141,8 +154,13 @@ impl RocketSession {
                 let is_long = command.body.len() > LIST_BODY_HERE_SIZE_MAX;
                 match (list_handler(code), slow_handler(code)) {
                     (Some(handler), _) if !is_long => handler(&self.context(now), &command),
-                    (Some(handler), _) | (None, Some(handler)) => {
-                        self.run_apart(handler, frame_bytes, asked, now);
+                    (Some(handler), _) => {
+                        self.is_list_running = true;
+                        self.run_apart(handler, Done::ListReply, frame_bytes, asked, now);
+                        return Ok(());
+                    }
+                    (None, Some(handler)) => {
+                        self.run_apart(handler, Done::Reply, frame_bytes, asked, now);
                         return Ok(());
                     }
                     (None, None) => Ok(not_supported(code)),
@@ -154,7 +172,11 @@ impl RocketSession {
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {
-        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
+        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX && self.jobs_size < JOBS_SIZE_MAX
+    }
+
+    fn may_read(&self) -> bool {
+        self.has_room_for_answers() && !self.is_list_running
     }
 
     fn context(&self, now: Timestamp) -> Context<'_> {
@@ -162,10 +184,18 @@ impl RocketSession {
     }
 
     /// Has a request answered away from the network threads.
-    fn run_apart(&mut self, handler: SlowHandler, frame_bytes: &[u8], asked: Asked, now: Timestamp) {
+    fn run_apart(
+        &mut self,
+        handler: SlowHandler,
+        done: fn(Bytes) -> Done,
+        frame_bytes: &[u8],
+        asked: Asked,
+        now: Timestamp,
+    ) {
+        let size = frame_bytes.len() + if may_fill_a_frame(asked.code) { BODY_SIZE_MAX } else { 0 };
         let frame_bytes = Bytes::copy_from_slice(frame_bytes);
         let (broker, options, peer) = (self.broker.clone(), self.options.clone(), self.peer.clone());
-        self.run_job(move || {
+        self.run_job(size, move || {
             let answered = match Command::decode(&frame_bytes) {
                 Ok(command) => handler(&Context { broker: &broker, options: &options, peer: &peer, now }, &command),
                 Err(error) => Err(Refusal::Internal(error.to_string())),
@@ -173,17 +203,18 @@ impl RocketSession {
             let answer = answered.unwrap_or_else(|refusal| Answer::refused(&refusal));
             note_refusal(&broker, peer.address, asked, &answer, now);
             let reply = if asked.one_way { Bytes::new() } else { answer.encode(asked) };
-            Done::Reply(reply)
+            done(reply)
         });
     }
 
-    /// Queues work whose result comes back through `wake`.
-    pub(super) fn run_job(&mut self, work: impl FnOnce() -> Done + Send + 'static) {
+    /// Queues work that may take `size` bytes, and whose result comes back through `wake`.
+    pub(super) fn run_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
         let (done, mailbox) = (self.done.clone(), self.mailbox.clone());
         self.jobs_running += 1;
+        self.jobs_size += size;
         self.jobs.push_back(Box::new(move || {
             let result = work();
-            done.lock().push(result);
+            done.lock().push((size, result));
             mailbox.ring();
         }));
     }
@@ -238,10 +269,15 @@ impl RocketSession {
 
     fn take_done(&mut self, now: Timestamp) {
         let done = std::mem::take(&mut *self.done.lock());
-        for result in done {
+        for (size, result) in done {
             self.jobs_running -= 1;
+            self.jobs_size -= size;
             match result {
                 Done::Reply(bytes) => self.output.push(bytes),
+                Done::ListReply(bytes) => {
+                    self.is_list_running = false;
+                    self.output.push(bytes);
+                }
                 Done::Pull(outcome) => self.finish_pull(*outcome, now),
             }
         }
@@ -274,6 +310,24 @@ const fn list_handler(code: i32) -> Option<SlowHandler> {
         request::UNLOCK_BATCH_QUEUES => consumer::unlock_queues,
         _ => return None,
     })
+}
+
+/// Requests whose answer may be as much as a frame holds: whole tables, and look-ups of messages.
+const fn may_fill_a_frame(code: i32) -> bool {
+    matches!(
+        code,
+        request::QUERY_MESSAGE
+            | request::VIEW_MESSAGE_BY_ID
+            | request::GET_ALL_CONSUMER_OFFSET
+            | request::GET_ALL_TOPIC_CONFIG
+            | request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG
+            | request::GET_ALL_PRODUCER_INFO
+            | request::GET_PRODUCER_CONNECTION_LIST
+            | request::GET_CONSUMER_CONNECTION_LIST
+            | request::GET_CONSUME_STATS
+            | request::GET_BROKER_CONSUME_STATS
+            | request::GET_TOPIC_STATS_INFO
+    )
 }
 
 /// Handlers of requests that may wait for a disk or walk large tables.
@@ -326,7 +380,7 @@ impl Session for RocketSession {
         let mut turn = SendTurn::over(input.len());
         let mut consumed = 0;
         let ended = loop {
-            if !self.has_room_for_answers() {
+            if !self.may_read() {
                 break Ok(());
             }
             let rest = input.get(consumed..).unwrap_or_default();
@@ -373,7 +427,7 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.has_room_for_answers() && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+        self.may_read() && (self.waiting_sends.is_empty() || !self.broker.is_behind())
     }
 
     fn is_busy(&self) -> bool {

@@ -7,7 +7,7 @@ use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use wire::rocketmq::code::request;
 
 use crate::bench::Bench;
-use crate::client::{Client, ask, held_pull, pull, send};
+use crate::client::{Ask, Client, ask, held_pull, pull, send};
 
 /// A broker whose log takes long messages and keeps them in memory.
 fn roomy() -> Bench {
@@ -213,4 +213,30 @@ fn held_pulls_that_one_message_wakes_start_no_more_jobs_than_a_connection_may_ha
     let replies = consumer.hear();
     assert!(replies.iter().all(|reply| reply.bodies() == ["second"]));
     assert_eq!((replies.len(), consumer.session.is_busy()), (held as usize, false));
+}
+
+#[test]
+fn requests_and_answers_of_jobs_are_bounded_by_their_bytes() {
+    let bench = Bench::new();
+    let asked = |long: Ask| {
+        let mut client = bench.client();
+        let (mut asked, mut size) = (0, 0);
+        while client.session.wants_input() && asked < 100 {
+            let mut frame = long.frame(asked);
+            size += frame.len();
+            client.receive(&mut frame).expect("a frame");
+            asked += 1;
+        }
+        (asked, size, client)
+    };
+    let by_key = ask(request::QUERY_MESSAGE, &[("topic", "orders"), ("key", "k"), ("maxNum", "64")]);
+    let by_key = by_key.with("beginTimestamp", 0).with("endTimestamp", i64::MAX);
+    // Each may be answered with as much as a frame holds.
+    let (looked_up, _, mut client) = asked(by_key.clone());
+    assert!((2..=8).contains(&looked_up), "{looked_up} look-ups at once");
+    assert_eq!(client.hear().len(), looked_up as usize);
+    assert!(client.session.wants_input(), "there is room again");
+    // And what is asked is kept until it is answered.
+    let (_, size, _) = asked(ask(request::CLONE_GROUP_OFFSET, &[]).body(vec![0; 8 << 20]));
+    assert!(size <= 128 << 20, "{size} bytes are kept");
 }

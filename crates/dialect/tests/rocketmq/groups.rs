@@ -1,6 +1,7 @@
 //! Promises to consumers that share a group: who belongs to it, who hears of changes, who holds which queue.
 
 use base::document::GroupDocument;
+use base::limits::LIST_BODY_HERE_SIZE_MAX;
 use base::session::Session;
 use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, ProducerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
@@ -401,4 +402,27 @@ fn a_lock_ends_when_its_holder_leaves_or_has_not_renewed_it_for_a_minute() {
     assert_eq!(lock("two", 1), 1);
     member(&bench, "two").give(&[leave("two")]);
     assert_eq!(lock("one", 0), 1);
+}
+
+#[test]
+fn what_comes_behind_a_long_list_is_taken_in_after_it() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let queues: Vec<i32> = (0..2000).collect();
+    let mut both = locking(request::LOCK_BATCH_QUEUES, "client-1", &queues).frame(1);
+    assert!(both.len() > LIST_BODY_HERE_SIZE_MAX);
+    both.extend_from_slice(&locking(request::UNLOCK_BATCH_QUEUES, "client-1", &[0]).frame(2));
+    client.receive(&mut both).expect("frames");
+    while let Some(job) = client.session.take_job() {
+        job();
+    }
+    client.hear();
+    client.receive(&mut both).expect("frames");
+    client.hear();
+    let mut other = bench.client();
+    assert_eq!(
+        locked(&other.ask_well(locking(request::LOCK_BATCH_QUEUES, "client-2", &[0, 1]))),
+        [0],
+        "it was given back"
+    );
 }
