@@ -15,8 +15,9 @@ use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use storage::{QueueIndex, StorageError, Store};
 
-const TOPICS_FILE: &str = "topics.json";
-const GROUPS_FILE: &str = "subscriptionGroup.json";
+mod documents;
+
+use documents::{GROUPS_FILE, TOPICS_FILE, read_table};
 
 /// What a topic allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,13 @@ impl Topic {
             .get(queue.0 as usize)
             .ok_or_else(|| Refusal::no_queue_id(self.name.as_str(), queue, self.queues.len() as u32))
     }
+}
+
+/// What becomes of a topic or group that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Change,
+    Keep,
 }
 
 /// One state of the catalog.
@@ -223,6 +231,39 @@ impl Catalog {
         wanted: Vec<(TopicName, TopicDocument)>,
         now: Timestamp,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
+        self.take_in_topics(store, wanted, Known::Change, now)
+    }
+
+    /// As `put_topics`, for topics that nobody asked for by their settings: one that was made meanwhile stays as it is. Its queues may have
+    /// messages already, or an administrator has set it up.
+    pub(crate) fn make_topics(
+        &self,
+        store: &Store,
+        wanted: Vec<(TopicName, TopicDocument)>,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Topic>>, Refusal> {
+        self.take_in_topics(store, wanted, Known::Keep, now)
+    }
+
+    /// As `make_topics`, one.
+    pub(crate) fn make_topic(
+        &self,
+        store: &Store,
+        name: TopicName,
+        settings: TopicDocument,
+        now: Timestamp,
+    ) -> Result<Arc<Topic>, Refusal> {
+        let made = self.make_topics(store, vec![(name, settings)], now)?;
+        made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
+    }
+
+    fn take_in_topics(
+        &self,
+        store: &Store,
+        wanted: Vec<(TopicName, TopicDocument)>,
+        if_known: Known,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Topic>>, Refusal> {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         let mut new_count = 0;
@@ -241,7 +282,7 @@ impl Catalog {
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.topic_name);
             let known = changed.as_ref().unwrap_or(&current.topics);
-            if let Some(same) = known.get(&name).filter(|topic| topic.settings == settings) {
+            if let Some(same) = known.get(&name).filter(|topic| if_known == Known::Keep || topic.settings == settings) {
                 put.push(same.clone());
                 continue;
             }
@@ -255,6 +296,11 @@ impl Catalog {
             self.topics_unsaved.store(true, Ordering::Release);
         }
         Ok(put)
+    }
+
+    /// Whether such a topic is not refused for its own sake.
+    pub(crate) fn may_be_made(&self, name: &TopicName, settings: &TopicDocument) -> bool {
+        self.changes.lock().check_topic(name, settings).is_ok()
     }
 
     /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`. One whose queues could not
@@ -297,13 +343,22 @@ impl Catalog {
 
     /// Makes groups or changes their settings. The table is copied once.
     pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Timestamp) {
+        self.take_in_groups(wanted, Known::Change, now);
+    }
+
+    /// As `put_groups`, for groups that nobody asked for by their settings: one that was made meanwhile stays as it is.
+    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Timestamp) {
+        self.take_in_groups(wanted, Known::Keep, now);
+    }
+
+    fn take_in_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, if_known: Known, now: Timestamp) {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         let mut changed: Option<HashMap<_, _>> = None;
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.group_name);
             let known = changed.as_ref().unwrap_or(&current.groups);
-            if known.get(&name).is_none_or(|group| **group != settings) {
+            if known.get(&name).is_none_or(|group| if_known == Known::Change && **group != settings) {
                 changed.get_or_insert_with(|| current.groups.clone()).insert(name, Arc::new(settings));
             }
         }
@@ -345,47 +400,6 @@ impl Catalog {
         self.snapshot.store(Arc::new(snapshot));
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
-
-    /// The topic table as a document.
-    pub fn topic_table(&self) -> TopicTableDocument {
-        let topics = self.topics();
-        TopicTableDocument {
-            data_version: self.topics_version(),
-            topic_config_table: topics.iter().map(|t| (t.name.as_str().to_owned(), t.settings.clone())).collect(),
-        }
-    }
-
-    /// The group table as a document.
-    pub fn group_table(&self) -> GroupTableDocument {
-        let (data_version, forbidden_table) = {
-            let versions = self.changes.lock();
-            (versions.groups, versions.forbidden.clone())
-        };
-        let groups = self.groups();
-        GroupTableDocument {
-            data_version,
-            forbidden_table,
-            subscription_group_table: groups.iter().map(|g| (g.group_name.clone(), (**g).clone())).collect(),
-        }
-    }
-
-    /// Writes the documents that changed. Waits for the disk.
-    pub fn save(&self, store: &Store) -> Result<(), StorageError> {
-        let _one_at_a_time = self.saving.lock();
-        if self.topics_unsaved.swap(false, Ordering::AcqRel) {
-            let text = serde_json::to_string_pretty(&self.topic_table()).unwrap_or_default();
-            store
-                .write_document(TOPICS_FILE, &text)
-                .inspect_err(|_| self.topics_unsaved.store(true, Ordering::Release))?;
-        }
-        if self.groups_unsaved.swap(false, Ordering::AcqRel) {
-            let text = serde_json::to_string_pretty(&self.group_table()).unwrap_or_default();
-            store
-                .write_document(GROUPS_FILE, &text)
-                .inspect_err(|_| self.groups_unsaved.store(true, Ordering::Release))?;
-        }
-        Ok(())
-    }
 }
 
 fn bump(version: &mut DataVersion, now: Timestamp) {
@@ -398,14 +412,6 @@ fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Top
     let count = settings.read_queue_nums.max(settings.write_queue_nums).min(QUEUES_PER_TOPIC_MAX);
     let queues = (0..count).map(|number| store.queue(&name, QueueId(number))).collect();
     Topic { name, settings, queues }
-}
-
-fn read_table<T: Default + serde::de::DeserializeOwned>(store: &Store, file: &str) -> Result<T, StorageError> {
-    let Some(value) = store.read_document(file)? else { return Ok(T::default()) };
-    serde_json::from_value(value).map_err(|error| StorageError::Damaged {
-        path: store.directory().join("config").join(file),
-        problem: format!("{error}; mend it by hand or restore the {file}.bak beside it"),
-    })
 }
 
 #[cfg(test)]

@@ -208,12 +208,16 @@ impl Broker {
     /// Removes members whose heartbeats stopped.
     pub fn expire_members(&self, now: Timestamp) {
         let expiry_ms = self.options().client_expiry_ms;
-        let is_expired = |member: &Member| now.ms_since(member.seen) > expiry_ms;
+        let is_expired = |member: &mut Member| {
+            // The clock was set back: its time counts from now.
+            member.seen = member.seen.min(now);
+            now.ms_since(member.seen) > expiry_ms
+        };
         self.remove_consumers(is_expired);
         self.remove_producers(is_expired);
     }
 
-    fn remove_consumers(&self, is_gone: impl Fn(&Member) -> bool) {
+    fn remove_consumers(&self, is_gone: impl Fn(&mut Member) -> bool) {
         self.groups.consumers.lock().retain(|name, group| {
             if group.remove(&is_gone) && self.notifies(name) {
                 group.notify(name);
@@ -226,7 +230,7 @@ impl Broker {
         self.catalog().group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
     }
 
-    fn remove_producers(&self, is_gone: impl Fn(&Member) -> bool) {
+    fn remove_producers(&self, is_gone: impl Fn(&mut Member) -> bool) {
         self.groups.producers.lock().retain(|_, members| {
             members.retain(|_, member| !is_gone(member));
             !members.is_empty()
@@ -299,41 +303,47 @@ impl Broker {
             return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
         }
         self.catalog().check_room_for_groups(1)?;
-        Ok(self.catalog().put_group(group, GroupDocument::default(), now))
+        self.catalog().make_groups(vec![(group.clone(), GroupDocument::default())], now);
+        self.catalog().group(group.as_str()).ok_or_else(|| Refusal::NoSuchGroup(group.as_str().to_owned()))
     }
 
-    /// Makes those of a heartbeat's groups that are not there yet, all at once: each by itself would copy the table of groups
-    /// and that of topics. What cannot be made is refused to who asks for it.
+    /// Makes those of a heartbeat's groups, and of their retry topics, that are not there yet, all at once: each by itself would copy the
+    /// table of groups and that of topics. What cannot be made is refused to who asks for it.
     pub fn prepare_groups(&self, names: &[GroupName], now: Timestamp) {
         let mut missing: Vec<_> =
             names.iter().filter(|name| self.catalog().group(name.as_str()).is_none()).cloned().collect();
         missing.sort_unstable();
         missing.dedup();
-        if missing.len() < 2 || !self.options().auto_create_groups {
-            return;
+        if !missing.is_empty() && self.options().auto_create_groups {
+            if self.catalog().check_room_for_groups(missing.len()).is_err() {
+                return;
+            }
+            let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
+            self.catalog().make_groups(made, now);
         }
-        if self.catalog().check_room_for_groups(missing.len()).is_err() {
-            return;
-        }
-        let made = missing.iter().map(|name| (name.clone(), GroupDocument::default())).collect();
-        self.catalog().put_groups(made, now);
-        let queues = GroupDocument::default().retry_queue_nums;
-        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        let retry_names = missing.iter().map(|name| TopicName::retry_of(name.as_str()));
-        let retry_topics: Vec<_> = retry_names
-            .filter(|name| name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none())
-            .map(|name| (name, settings.clone()))
-            .collect();
-        if queues > 0 && self.catalog().put_topics(self.store(), retry_topics, now).is_ok() {
+        let groups = names.iter().filter_map(|name| self.catalog().group(name.as_str()));
+        let retry_topics = groups.filter_map(|group| self.missing_retry_topic(&group));
+        let mut retry_topics: Vec<_> =
+            retry_topics.filter(|(name, settings)| self.catalog().may_be_made(name, settings)).collect();
+        retry_topics.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        retry_topics.dedup_by(|(one, _), (other, _)| one == other);
+        if !retry_topics.is_empty() && self.catalog().make_topics(self.store(), retry_topics, now).is_ok() {
             self.topics_changed();
         }
     }
 
+    /// A group's retry topic, if it keeps retries and does not have it yet. A group with too long a name consumes all the same; what it
+    /// gives back is refused.
+    fn missing_retry_topic(&self, group: &GroupDocument) -> Option<(TopicName, TopicDocument)> {
+        let (name, queues) = (TopicName::retry_of(&group.group_name), group.retry_queue_nums);
+        let is_missing = queues > 0 && name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none();
+        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        is_missing.then_some((name, settings))
+    }
+
     /// The topic that holds a group's retries.
     pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Timestamp) -> Result<(), Refusal> {
-        let name = TopicName::retry_of(&group.group_name);
-        // A group with too long a name consumes all the same; what it gives back is refused.
-        if name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none() && group.retry_queue_nums > 0 {
+        if let Some((name, _)) = self.missing_retry_topic(group) {
             self.make_internal_topic(name, group.retry_queue_nums, now)?;
         }
         Ok(())
@@ -357,7 +367,7 @@ fn is_full(members: &BTreeMap<String, Member>, member: &Member) -> bool {
 
 impl ConsumerGroup {
     /// Returns whether anybody went.
-    fn remove(&mut self, is_gone: impl Fn(&Member) -> bool) -> bool {
+    fn remove(&mut self, is_gone: impl Fn(&mut Member) -> bool) -> bool {
         let before = self.members.len();
         self.members.retain(|_, member| !is_gone(member));
         self.members.len() < before

@@ -115,11 +115,14 @@ impl Broker {
         self.locks.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
     }
 
-    /// Forgets locks that were not renewed.
+    /// Forgets locks that were not renewed. After the clock was set back, their minute counts from now.
     pub fn expire_locks(&self, now: Timestamp) {
         let mut table = self.locks.0.lock();
         table.by_group.retain(|_, held| {
-            held.retain(|_, holder| now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS);
+            held.retain(|_, holder| {
+                holder.renewed = holder.renewed.min(now);
+                now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS
+            });
             !held.is_empty()
         });
         table.count = table.by_group.values().map(HashMap::len).sum();

@@ -132,7 +132,7 @@ impl Broker {
             ..TopicDocument::default()
         };
         tracing::info!(topic = name, queues, "topic created on first send");
-        let made = self.catalog().put_topic(self.store(), checked, settings, now)?;
+        let made = self.catalog().make_topic(self.store(), checked, settings, now)?;
         self.topics_changed();
         Ok(made)
     }
@@ -146,7 +146,7 @@ impl Broker {
     ) -> Result<Arc<Topic>, Refusal> {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         name.check_size()?;
-        let made = self.catalog().put_topic(self.store(), name, settings, now)?;
+        let made = self.catalog().make_topic(self.store(), name, settings, now)?;
         self.topics_changed();
         Ok(made)
     }

@@ -458,3 +458,55 @@ fn permissions_hold() {
         .expect("made");
     assert!(matches!(bench.publish("frozen", &message(b"x", b"")), Err(Refusal::NotPermitted(_))));
 }
+
+fn in_memory() -> storage::Options {
+    storage::Options { disk: Disk::new(MemoryDisk::new()), ..layout(Path::new("/data"), vec![1000]) }
+}
+
+#[test]
+fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
+    let bench = open_on(in_memory(), START, |options| options.default_queues = 16);
+    for number in 0..300 {
+        let (topic, group) = (format!("topic-{number}"), GroupName::trusted(&format!("group-{number}")));
+        let together = std::sync::Barrier::new(3);
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let make = |queues| {
+                together.wait();
+                let made = bench.broker.topic_for_publish(&topic, "TBW102", queues, START).expect("made");
+                let _ = bench.broker.group_for_use(&group, START);
+                made.queues.len()
+            };
+            let threads = [2, 16].map(|queues| scope.spawn(move || make(queues)));
+            together.wait();
+            let settings = GroupDocument { retry_max_times: 3, ..GroupDocument::default() };
+            bench.broker.catalog().put_group(&group, settings, START);
+            threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
+        });
+        // What was sent to a queue in between must not be in a queue that its topic has no more.
+        let queues = bench.broker.catalog().topic(&topic).expect("is there").queues.len();
+        assert_eq!(made, [queues; 2], "{topic}");
+        let kept = bench.broker.catalog().group(group.as_str()).expect("is there").retry_max_times;
+        assert_eq!(kept, 3, "what an administrator has set");
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_prolongs_no_lock_and_no_membership() {
+    let bench = open_on(in_memory(), START, |_| ());
+    let hour_ms = 3_600_000;
+    let queues = || vec![("orders".to_owned(), 0)];
+    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START.plus_ms(hour_ms)).len(), 1);
+    let gone = member("gone", START.plus_ms(hour_ms));
+    bench.broker.register_producer(&GroupName::trusted("makers"), gone).expect("registered");
+    bench.broker.expire(START);
+    assert_eq!(
+        bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_000)).len(),
+        0,
+        "its minute counts from now"
+    );
+    bench.broker.expire(START.plus_ms(120_000));
+    assert_eq!(bench.broker.producers_of("makers").len(), 1);
+    bench.broker.expire(START.plus_ms(120_001));
+    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(120_001)).len(), 1);
+    assert_eq!(bench.broker.producers_of("makers").len(), 0);
+}

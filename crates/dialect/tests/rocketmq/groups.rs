@@ -333,6 +333,19 @@ fn groups_of_one_heartbeat_are_made_together() {
 }
 
 #[test]
+fn missing_retry_topics_of_one_heartbeat_are_made_together() {
+    let bench = Bench::new();
+    let odd = GroupDocument { retry_queue_nums: 100_000, ..GroupDocument::default() };
+    bench.make_group("odd", odd);
+    (0..50).for_each(|number| bench.make_group(&format!("group-{number}"), GroupDocument::default()));
+    let before = bench.broker.catalog().generation();
+    let groups = (0..50).map(|number| consumer(&format!("group-{number}"), Vec::new()));
+    bench.client().give(&[heartbeat_with("one", groups.chain([consumer("odd", Vec::new())]).collect(), Vec::new())]);
+    assert!(bench.broker.catalog().topic("%RETRY%group-49").is_some());
+    assert_eq!(bench.broker.catalog().generation() - before, 1, "one change of the topics");
+}
+
+#[test]
 fn broadcasting_is_refused_to_a_group_that_may_not() {
     let bench = Bench::new();
     bench.make_group("billing", GroupDocument { consume_broadcast_enable: false, ..GroupDocument::default() });
