@@ -1,69 +1,72 @@
-//! `GET /metrics`: the metric tables, and how far each group is behind, for Prometheus.
+//! `GET /metrics`: the metric tables, and how far each group is behind, in the text form of Prometheus, which every tool
+//! reads.
 //!
 //! Figures of a broker carry its name if the process has several; a broker alone has them bare.
 
-mod page;
-
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::IntoResponse;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use base::metric::{Kind, Row};
 use broker::Broker;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::{TEXT_FORMAT, TextEncoder};
 
 use crate::Sources;
-use page::{Form, Labels, Page};
 
-pub(crate) async fn get(State(sources): State<Sources>, headers: HeaderMap) -> impl IntoResponse {
-    let accepted: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let form = Form::wanted(&accepted.join(","));
-    ([(header::CONTENT_TYPE, form.content_type())], render(&sources, form))
+/// What tells a figure from others of its name: pairs of name and value.
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+pub(crate) async fn get(State(sources): State<Sources>) -> Response {
+    match TextEncoder::new().encode_to_string(&families(&sources)) {
+        Ok(page) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], page).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
-fn render(sources: &Sources, form: Form) -> String {
-    let mut page = Page::new(form);
-    for row in sources.traffic.rows() {
-        write_family(&mut page, &[(Labels::new(), row)]);
-    }
+/// Every figure, those of one name together.
+fn families(sources: &Sources) -> Vec<MetricFamily> {
+    let mut families: Vec<_> = sources.traffic.rows().iter().map(|row| family_of(&[(Labels::new(), *row)])).collect();
     let brokers = &sources.brokers;
     let mut tables: Vec<_> =
         brokers.iter().map(|one| (labels(sources, one), one.metrics().rows().into_iter())).collect();
     loop {
-        let family: Vec<_> =
+        let rows: Vec<_> =
             tables.iter_mut().filter_map(|(labels, rows)| Some((labels.clone(), rows.next()?))).collect();
-        if family.is_empty() {
+        if rows.is_empty() {
             break;
         }
-        write_family(&mut page, &family);
+        families.push(family_of(&rows));
     }
-    if !brokers.is_empty() {
-        write_refused(&mut page, sources);
-        write_lag(&mut page, sources);
-    }
-    page.end()
+    families.push(refused(sources));
+    families.push(lag(sources));
+    // The encoder takes no family without a figure.
+    families.retain(|family| !family.get_metric().is_empty());
+    families
 }
 
-fn write_refused(page: &mut Page, sources: &Sources) {
-    let name = "sluice_requests_refused";
-    page.family(name, Kind::Counter, "Requests refused, by request and answer.");
+fn refused(sources: &Sources) -> MetricFamily {
+    let mut family = family("sluice_requests_refused", Kind::Counter, "Requests refused, by request and answer.");
     for broker in &sources.brokers {
         for (kind, count) in broker.refused().counts() {
             let mut labels = labels(sources, broker);
             labels.extend([("request", kind.request), ("answer", kind.answer)]);
-            page.figure(name, Kind::Counter, &labels, &count.to_string());
+            family.mut_metric().push(metric(Kind::Counter, &labels, count));
         }
     }
+    family
 }
 
-fn write_lag(page: &mut Page, sources: &Sources) {
-    let name = "sluice_group_lag_messages";
-    page.family(name, Kind::Gauge, "Messages of a group's topics that it has not consumed.");
+fn lag(sources: &Sources) -> MetricFamily {
+    let help = "Messages of a group's topics that it has not consumed.";
+    let mut family = family("sluice_group_lag_messages", Kind::Gauge, help);
     for broker in &sources.brokers {
         for (group, lag) in broker.lag_by_group() {
             let mut labels = labels(sources, broker);
             labels.push(("group", &group));
-            page.figure(name, Kind::Gauge, &labels, &lag.to_string());
+            family.mut_metric().push(metric(Kind::Gauge, &labels, lag));
         }
     }
+    family
 }
 
 /// What tells a broker's figures from another's.
@@ -72,10 +75,79 @@ fn labels<'a>(sources: &Sources, broker: &'a Broker) -> Labels<'a> {
 }
 
 /// One figure of each broker, below one description.
-fn write_family(page: &mut Page, rows: &[(Labels<'_>, Row)]) {
-    let Some((_, first)) = rows.first() else { return };
-    page.family(first.name, first.kind, first.help);
-    for (labels, row) in rows {
-        page.figure(row.name, row.kind, labels, &row.text());
+fn family_of(rows: &[(Labels<'_>, Row)]) -> MetricFamily {
+    let Some((_, first)) = rows.first() else { return MetricFamily::default() };
+    let mut family = family(first.name, first.kind, first.help);
+    family.set_metric(rows.iter().map(|(labels, row)| metric(row.kind, labels, row.value)).collect());
+    family
+}
+
+/// A family without figures; counters have `_total` in their names.
+fn family(name: &str, kind: Kind, help: &str) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_help(help.to_owned());
+    match kind {
+        Kind::Counter => {
+            family.set_name(format!("{name}_total"));
+            family.set_field_type(MetricType::COUNTER);
+        }
+        Kind::Gauge | Kind::Seconds => {
+            family.set_name(name.to_owned());
+            family.set_field_type(MetricType::GAUGE);
+        }
+    }
+    family
+}
+
+fn metric(kind: Kind, labels: &Labels<'_>, value: u64) -> Metric {
+    let pairs = labels.iter().map(|(name, value)| {
+        let mut pair = LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value((*value).to_owned());
+        pair
+    });
+    let mut metric = Metric::from_label(pairs.collect());
+    match kind {
+        Kind::Counter => {
+            let mut counter = Counter::default();
+            counter.set_value(value as f64);
+            metric.set_counter(counter);
+        }
+        Kind::Gauge | Kind::Seconds => {
+            let mut gauge = Gauge::default();
+            gauge.set_value(if kind == Kind::Seconds { value as f64 / 1000.0 } else { value as f64 });
+            metric.set_gauge(gauge);
+        }
+    }
+    metric
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_described_by_its_whole_name_and_shown_in_its_unit() {
+        let row = |name, kind, value| Row { name, kind, help: "What it is.", value };
+        let families = [
+            family_of(&[
+                (vec![("broker", "a")], row("sluice_messages_in", Kind::Counter, 5)),
+                (vec![("broker", "b\"\\\n")], row("sluice_messages_in", Kind::Counter, 1 << 50)),
+            ]),
+            family_of(&[(Labels::new(), row("sluice_publish_max_seconds", Kind::Seconds, 12))]),
+            family_of(&[(Labels::new(), row("sluice_topics", Kind::Gauge, 0))]),
+        ];
+        let expected = "\
+            # HELP sluice_messages_in_total What it is.\n\
+            # TYPE sluice_messages_in_total counter\n\
+            sluice_messages_in_total{broker=\"a\"} 5\n\
+            sluice_messages_in_total{broker=\"b\\\"\\\\\\n\"} 1125899906842624\n\
+            # HELP sluice_publish_max_seconds What it is.\n\
+            # TYPE sluice_publish_max_seconds gauge\n\
+            sluice_publish_max_seconds 0.012\n\
+            # HELP sluice_topics What it is.\n\
+            # TYPE sluice_topics gauge\n\
+            sluice_topics 0\n";
+        assert_eq!(TextEncoder::new().encode_to_string(&families).expect("a page"), expected);
     }
 }

@@ -97,23 +97,18 @@ impl Serve {
     pub fn wait_until_up(&mut self) {
         eventually("it is up", || {
             assert!(matches!(self.child.try_wait(), Ok(None)), "it ended");
-            self.try_page("/health", "*/*").is_some_and(|(status, _)| status == 200)
+            self.try_page("/health").is_some_and(|(status, _)| status == 200)
         });
     }
 
     /// Status and body of a page of the console.
     pub fn page(&self, path: &str) -> (u16, String) {
-        self.page_as(path, "*/*")
+        self.try_page(path).expect("the console answers")
     }
 
-    /// The same for who accepts what is told.
-    pub fn page_as(&self, path: &str, accept: &str) -> (u16, String) {
-        self.try_page(path, accept).expect("the console answers")
-    }
-
-    fn try_page(&self, path: &str, accept: &str) -> Option<(u16, String)> {
+    fn try_page(&self, path: &str) -> Option<(u16, String)> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.ports.console)).ok()?;
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: sluice\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").ok()?;
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: sluice\r\nConnection: close\r\n\r\n").ok()?;
         let mut page = String::new();
         socket.read_to_string(&mut page).ok()?;
         let (head, body) = page.split_once("\r\n\r\n")?;
