@@ -68,6 +68,9 @@ pub const FETCHED_QUEUES_MAX: usize = 4 * 1024 * 1024;
 /// Topics, and topics by group, whose messages are counted by minute, hour and day: about 50 MB.
 pub const FLOW_HISTORIES_MAX: usize = 65_536;
 
+/// Bytes that what one connection is in may take, its groups with what it wants of topics: a client in some ten thousand groups.
+pub const MEMBERSHIPS_SIZE_MAX: usize = 32 * 1024 * 1024;
+
 /// Longest id a client may give itself, in bytes: kept once for each group it is in. Official ones have about 60.
 pub const CLIENT_ID_SIZE_MAX: usize = 1024;
 

@@ -4,17 +4,17 @@
 //! when its connection closes, when it says so, or when its heartbeats stop.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::document::{GroupDocument, TopicDocument};
-use base::limits::{CLIENT_ID_SIZE_MAX, GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
+use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
 use base::{GroupName, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 
 use crate::broker::Broker;
 use crate::filter::Filter;
 use crate::mailbox::{Mailbox, Signal};
+use crate::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
 
 /// What a consumer wants of a topic. The texts are kept as they came, for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,23 +33,6 @@ pub struct Subscription {
     pub version: i64,
     /// What it lets through.
     pub filter: Filter,
-}
-
-/// One connected client.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// Id the client gave itself.
-    pub client_id: String,
-    /// Where it is.
-    pub address: SocketAddr,
-    /// Number of its language.
-    pub language: u8,
-    /// Its version.
-    pub version: i32,
-    /// Its connection.
-    pub mailbox: Arc<Mailbox>,
-    /// Last heartbeat.
-    pub seen: Timestamp,
 }
 
 /// What a consumer's heartbeat says of one group. Protocol words of kinds are kept as they came.
@@ -72,7 +55,7 @@ pub struct ConsumerRegistration {
 /// One consumer group with members.
 #[derive(Debug, Default)]
 struct ConsumerGroup {
-    members: BTreeMap<String, Member>,
+    members: Members,
     consume_type: String,
     message_model: String,
     consume_from_where: String,
@@ -83,7 +66,7 @@ struct ConsumerGroup {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     consumers: Mutex<HashMap<GroupName, ConsumerGroup>>,
-    producers: Mutex<HashMap<GroupName, BTreeMap<String, Member>>>,
+    producers: Mutex<HashMap<GroupName, Members>>,
 }
 
 /// A group's state for administrators.
@@ -129,10 +112,18 @@ impl Broker {
             return Err(Refusal::Busy(format!("group [{}] has {GROUP_MEMBERS_MAX} members", registration.group)));
         }
         let group = consumers.entry(registration.group.clone()).or_default();
+        let wanted_size: usize = registration.subscriptions.iter().map(Subscription::size).sum();
+        let wanted_size = (!registration.keeps_subscriptions).then_some(wanted_size);
+        let joined = join(&mut group.members, member, wanted_size);
+        let Some(is_new) = joined else {
+            if group.members.is_empty() {
+                consumers.remove(&registration.group);
+            }
+            return Err(in_too_many());
+        };
         group.consume_type = registration.consume_type;
         group.message_model = registration.message_model;
         group.consume_from_where = registration.consume_from_where;
-        let is_new = group.join(member);
         let is_changed = !registration.keeps_subscriptions && group.subscribe(registration.subscriptions);
         if (is_new || is_changed) && settings.notify_consumer_ids_changed_enable {
             group.notify(&registration.group);
@@ -154,8 +145,13 @@ impl Broker {
             return Err(Refusal::Busy(format!("{GROUPS_MAX} producer groups have members: no more are taken")));
         }
         let members = producers.entry(group.clone()).or_default();
-        members.insert(member.client_id.clone(), member);
-        Ok(())
+        if join(members, member, Some(0)).is_some() {
+            return Ok(());
+        }
+        if members.is_empty() {
+            producers.remove(group);
+        }
+        Err(in_too_many())
     }
 
     /// Tells the log, once a connection, that a heartbeat named groups that were not registered.
@@ -170,7 +166,7 @@ impl Broker {
     pub fn unregister_consumer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
         let mut consumers = self.groups.consumers.lock();
         let Some((name, known)) = consumers.get_key_value(group) else { return };
-        if known.members.get(client_id).is_none_or(|member| !Arc::ptr_eq(&member.mailbox, mailbox)) {
+        if known.members.get(client_id).is_none_or(|known| !known.seat.is_of(mailbox)) {
             return;
         }
         let name = name.clone();
@@ -190,7 +186,7 @@ impl Broker {
     pub fn unregister_producer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
         let mut producers = self.groups.producers.lock();
         let Some(members) = producers.get_mut(group) else { return };
-        if members.get(client_id).is_some_and(|member| Arc::ptr_eq(&member.mailbox, mailbox)) {
+        if members.get(client_id).is_some_and(|known| known.seat.is_of(mailbox)) {
             members.remove(client_id);
             if members.is_empty() {
                 producers.remove(group);
@@ -232,7 +228,7 @@ impl Broker {
 
     fn remove_producers(&self, is_gone: impl Fn(&mut Member) -> bool) {
         self.groups.producers.lock().retain(|_, members| {
-            members.retain(|_, member| !is_gone(member));
+            members.retain(|_, seated| !is_gone(&mut seated.member));
             !members.is_empty()
         });
     }
@@ -262,7 +258,7 @@ impl Broker {
         let consumers = self.groups.consumers.lock();
         let group = consumers.get(group)?;
         Some(GroupPicture {
-            members: group.members.values().cloned().collect(),
+            members: members_of(&group.members),
             consume_type: group.consume_type.clone(),
             message_model: group.message_model.clone(),
             consume_from_where: group.consume_from_where.clone(),
@@ -285,13 +281,13 @@ impl Broker {
     /// Clients of a producer group.
     pub fn producers_of(&self, group: &str) -> Vec<Member> {
         let producers = self.groups.producers.lock();
-        producers.get(group).map(|members| members.values().cloned().collect()).unwrap_or_default()
+        producers.get(group).map(members_of).unwrap_or_default()
     }
 
     /// Every producer group with its clients.
     pub fn all_producers(&self) -> Vec<(GroupName, Vec<Member>)> {
         let producers = self.groups.producers.lock();
-        producers.iter().map(|(name, members)| (name.clone(), members.values().cloned().collect())).collect()
+        producers.iter().map(|(name, members)| (name.clone(), members_of(members))).collect()
     }
 
     /// The settings of a group, made on the fly if that is allowed.
@@ -350,33 +346,21 @@ impl Broker {
     }
 }
 
-fn check_client_id(member: &Member) -> Result<(), Refusal> {
-    let size = member.client_id.len();
-    if size > CLIENT_ID_SIZE_MAX {
-        return Err(Refusal::BadRequest(format!(
-            "the clientID is {size} bytes long; at most {CLIENT_ID_SIZE_MAX} are allowed"
-        )));
+impl Subscription {
+    /// Bytes it takes, roughly.
+    fn size(&self) -> usize {
+        let texts = self.topic.len() * 2 + self.expression.len() + self.expression_type.len();
+        let tags: usize = self.tags.iter().map(|tag| tag.len() + size_of::<String>()).sum();
+        size_of::<Self>() + texts + tags + 2 * size_of_val(&*self.codes)
     }
-    Ok(())
-}
-
-/// Whether there is no room for a member that is not one yet.
-fn is_full(members: &BTreeMap<String, Member>, member: &Member) -> bool {
-    members.len() >= GROUP_MEMBERS_MAX && !members.contains_key(&member.client_id)
 }
 
 impl ConsumerGroup {
     /// Returns whether anybody went.
     fn remove(&mut self, is_gone: impl Fn(&mut Member) -> bool) -> bool {
         let before = self.members.len();
-        self.members.retain(|_, member| !is_gone(member));
+        self.members.retain(|_, seated| !is_gone(&mut seated.member));
         self.members.len() < before
-    }
-
-    /// Returns whether the list of members changed.
-    fn join(&mut self, member: Member) -> bool {
-        let known = self.members.insert(member.client_id.clone(), member.clone());
-        known.is_none_or(|known| !Arc::ptr_eq(&known.mailbox, &member.mailbox))
     }
 
     /// Takes newer subscriptions, drops those no longer wanted; returns whether any changed.
@@ -401,7 +385,7 @@ impl ConsumerGroup {
     }
 
     fn notify(&self, name: &GroupName) {
-        for member in self.members.values() {
+        for Seated { member, .. } in self.members.values() {
             member.mailbox.send(Signal::GroupChanged(name.clone()));
         }
     }

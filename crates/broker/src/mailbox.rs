@@ -1,7 +1,7 @@
 //! How the broker reaches a connection: signals are left in its mailbox and its bell is rung.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use base::GroupName;
@@ -24,6 +24,8 @@ pub struct Mailbox {
     is_closed: AtomicBool,
     /// What its heartbeats cannot get is in the log.
     was_told_of: AtomicBool,
+    /// Bytes that what it is in takes.
+    pub(crate) seats_size: AtomicUsize,
 }
 
 impl std::fmt::Debug for Mailbox {
@@ -40,6 +42,7 @@ impl Mailbox {
             bell,
             is_closed: AtomicBool::new(false),
             was_told_of: AtomicBool::new(false),
+            seats_size: AtomicUsize::new(0),
         })
     }
 

@@ -439,3 +439,34 @@ fn what_comes_behind_a_long_list_is_taken_in_after_it() {
         "it was given back"
     );
 }
+
+#[test]
+fn what_one_connection_is_in_is_bounded_by_its_bytes() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let id = "x".repeat(1024);
+    let groups: Vec<_> = (0..100_000).map(|number| producer(&format!("p-{number}"))).collect();
+    let reply = client.ask_well(heartbeat_with(&id, Vec::new(), groups));
+    assert!(reply.remark.starts_with("left out: "), "{}", reply.remark);
+    let groups_of_one = bench.broker.all_producers().len();
+    assert!((5_000..20_000).contains(&groups_of_one), "{groups_of_one} groups of one connection");
+    // Whoever else comes has room of its own, and so has this one once it has left.
+    let mut other = bench.client();
+    let wanted = |group: &str, number| SubscriptionData {
+        topic: format!("{group}-{number}"),
+        sub_string: "t".repeat(500),
+        ..SubscriptionData::default()
+    };
+    for group in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
+        let subscriptions = (0..10_000).map(|number| wanted(group, number)).collect();
+        other.give(&[heartbeat_with("one", vec![consumer(group, subscriptions)], Vec::new())]);
+    }
+    let is_in = |group: &&str| bench.broker.group_is_online(group);
+    let count = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].iter().filter(|group| is_in(group)).count();
+    assert!((2..7).contains(&count), "{count} large groups of one connection");
+    client.close();
+    other.close();
+    assert_eq!(bench.broker.all_producers().len(), 0);
+    let mut again = bench.client();
+    assert_eq!(again.ask_well(heartbeat_with("one", Vec::new(), vec![producer("makers")])).remark, "");
+}
