@@ -64,6 +64,19 @@ impl Connection {
         self.socket.write_all(bytes)
     }
 
+    /// Sends bytes as far as they are taken within `limit`; how many were.
+    pub fn send_what_is_taken(&mut self, bytes: &[u8], limit: Duration) -> usize {
+        self.socket.set_write_timeout(Some(limit)).expect("a time limit");
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.socket.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(_) => break,
+            }
+        }
+        sent
+    }
+
     /// Sends one request and waits for its answer.
     pub fn call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         self.try_call(code, fields, body).expect("an answer")

@@ -143,6 +143,16 @@ impl Sluice {
         self.process.id()
     }
 
+    /// The most memory it has had since it was last asked, in bytes.
+    pub fn take_memory_peak(&self) -> u64 {
+        let process = PathBuf::from(format!("/proc/{}", self.id()));
+        let status = std::fs::read_to_string(process.join("status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a kernel that tells the peak");
+        let peak: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        std::fs::write(process.join("clear_refs"), "5").expect("the peak can be set back");
+        peak << 10
+    }
+
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.process.is_running()

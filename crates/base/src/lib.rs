@@ -4,6 +4,7 @@
 //! both need it; anything else belongs to the room that owns the knowledge.
 
 pub mod batch_body;
+pub mod budget;
 pub mod cursor;
 pub mod document;
 pub mod hash;

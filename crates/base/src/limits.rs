@@ -40,6 +40,10 @@ pub const TURN_BATCH_SIZE_MAX: usize = 1024 * 1024;
 /// Bytes of replies a connection may have waiting before its requests are no longer read.
 pub const OUTPUT_BACKLOG_SIZE_MAX: usize = 8 * 1024 * 1024;
 
+/// Bytes that all connections hold together before large requests wait and large answers are refused: requests that are not whole,
+/// answers being made and answers not taken. Some large look-ups at once, and hundreds of pulls.
+pub const CONNECTIONS_HELD_SIZE_MAX: usize = 192 * 1024 * 1024;
+
 /// Bytes staged for the log and not yet written before publishers' sockets are no longer read.
 pub const STAGED_SIZE_MAX: usize = 32 * 1024 * 1024;
 
@@ -82,6 +86,8 @@ pub const LIST_BODY_HERE_SIZE_MAX: usize = 64 * 1024;
 
 const _: () = assert!(FRAME_HEADER_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(PROPERTIES_SIZE_MAX < FRAME_HEADER_SIZE_MAX);
+const _: () = assert!(4 * OUTPUT_BACKLOG_SIZE_MAX < CONNECTIONS_HELD_SIZE_MAX);
+const _: () = assert!(4 * FRAME_SIZE_MAX < CONNECTIONS_HELD_SIZE_MAX);
 const _: () = assert!(TURN_BATCH_SIZE_MAX < STAGED_SIZE_MAX);
 const _: () = assert!(LIST_BODY_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(TOPIC_NAME_SIZE_MAX < INTERNAL_TOPIC_NAME_SIZE_MAX);

@@ -6,9 +6,11 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::budget::Budget;
 use crate::time::Timestamp;
 
 /// Work that may wait for a disk. The server runs it away from the network threads; its result comes back as a wake-up.
@@ -35,6 +37,15 @@ pub trait Session: Send {
 
     /// Whether more bytes may be read: `false` is back-pressure.
     fn wants_input(&self) -> bool;
+
+    /// Bytes it holds: answers not written yet, requests that wait. What its jobs hold they count themselves.
+    fn held_size(&self) -> usize;
+
+    /// The size of the frame that `input` begins with, once that is known; else 0.
+    fn frame_size(&self, input: &[u8]) -> usize;
+
+    /// What it shares with all other connections. Called once, before anything else.
+    fn share(&mut self, budget: Arc<Budget>);
 
     /// Whether requests are still waiting for an answer.
     fn is_busy(&self) -> bool;

@@ -34,6 +34,14 @@ impl Filter {
         if codes.is_empty() { Self::All } else { Self::Tags(codes) }
     }
 
+    /// Bytes it takes beside itself.
+    pub const fn size(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Tags(codes) => codes.capacity() * size_of::<i64>(),
+        }
+    }
+
     /// Whether an entry's code passes.
     pub fn matches(&self, code: i64) -> bool {
         match self {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Timestamp;
+use base::budget::{self, Budget, Held, Room};
 use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
@@ -31,6 +32,15 @@ const READ_SIZE: usize = 256 * 1024;
 
 /// Slices given to one vectored write.
 const WRITE_SLICES: usize = 256;
+
+/// A connection that holds what others wait for, and for which no byte goes either way for this long, is closed.
+const STUCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether others wait for what a silent connection holds.
+const STUCK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether there is room to read a large frame.
+const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often the log says that connections are refused.
 const REFUSALS_TOLD_EVERY_MS: u64 = 60_000;
@@ -58,6 +68,8 @@ pub(crate) struct Drive {
     pub(crate) refusal_told_at: Arc<AtomicU64>,
     /// What runs away from the network threads.
     pub(crate) jobs: Jobs,
+    /// What all connections hold.
+    pub(crate) budget: Arc<Budget>,
     /// Dropped with the last connection: how the process knows that all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
 }
@@ -125,6 +137,7 @@ impl Drive {
         peer: String,
         place: Place,
     ) {
+        session.share(self.budget.clone());
         let end = self.exchange(&mut socket, &mut session, &bell).await;
         session.closed(clock::now());
         drop(socket);
@@ -143,6 +156,7 @@ impl Drive {
 
     async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, bell: &Bell) -> End {
         let mut input = BytesMut::new();
+        let mut holding = Holding::of(self.budget.clone());
         // Whether `input` has frames that the session had no room to answer.
         let mut is_held = false;
         let mut stopping = *self.stop.borrow();
@@ -168,12 +182,13 @@ impl Drive {
             if stopping && !session.is_busy() && session.output().is_empty() {
                 return End::Quiet;
             }
-            let interest = interest(session, stopping);
+            holding.update(session, &mut input, self.budget.room());
+            let interest = interest(session, stopping || !holding.may_read);
             let now = Instant::now();
             if std::mem::take(&mut has_moved) {
                 moved_at = now;
             }
-            let next_timer = match self.pause(session, moved_at, now) {
+            let next_timer = match self.pause(session, &holding, moved_at, now) {
                 Pause::Until(timer) => timer,
                 Pause::Due => {
                     session.wake(clock::now());
@@ -184,7 +199,7 @@ impl Drive {
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
                     match ready {
-                        Ok(ready) if ready.is_readable() && session.wants_input() && !stopping => {
+                        Ok(ready) if ready.is_readable() && holding.may_read && session.wants_input() && !stopping => {
                             has_moved = true;
                             match self.read(socket, session, &mut input).await {
                                 Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
@@ -204,18 +219,29 @@ impl Drive {
     }
 
     /// How long there is nothing to do if nothing comes.
-    fn pause(&self, session: &mut impl Session, moved_at: Instant, now: Instant) -> Pause {
+    fn pause(&self, session: &mut impl Session, holding: &Holding, moved_at: Instant, now: Instant) -> Pause {
         let until_deadline = session.deadline().map(clock::until);
         if until_deadline == Some(Duration::ZERO) {
             return Pause::Due;
         }
-        let waits = until_deadline.is_some() || session.is_busy();
         let is_flushed = session.output().is_empty();
-        let idle_at = (!waits || !is_flushed).then(|| moved_at + self.idle_timeout);
-        if idle_at.is_some_and(|idle_at| idle_at <= now) {
-            return Pause::Over(if is_flushed { End::Idle } else { End::Stuck });
+        let waits = until_deadline.is_some() || session.is_busy() || !holding.may_read;
+        let mut timer = until_deadline.map(|left| now + left);
+        if !waits || !is_flushed {
+            // Whatever is to come next comes from the peer.
+            let idle_at = moved_at + self.idle_timeout;
+            let stuck_at = moved_at + STUCK_TIMEOUT;
+            let is_in_the_way = holding.held.size() > 0 && self.budget.room() == Room::None;
+            if idle_at <= now || is_in_the_way && stuck_at <= now {
+                return Pause::Over(if is_flushed && !is_in_the_way { End::Idle } else { End::Stuck });
+            }
+            let look_at = (holding.held.size() > 0).then(|| stuck_at.max(now + STUCK_INTERVAL));
+            timer = timer.into_iter().chain([idle_at]).chain(look_at).min();
         }
-        Pause::Until(until_deadline.map(|left| now + left).into_iter().chain(idle_at).min())
+        if !holding.may_read {
+            timer = timer.into_iter().chain([now + ROOM_INTERVAL]).min();
+        }
+        Pause::Until(timer)
     }
 
     /// Reads once and hands what came to the session. `false`: the peer closed.
@@ -228,7 +254,9 @@ impl Drive {
         if input.is_empty() {
             *input = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
-        if input.capacity() - input.len() < READ_SIZE / 4 {
+        let spare = input.capacity() - input.len();
+        // A large frame has its room already.
+        if spare == 0 || spare < READ_SIZE / 4 && input.len() < READ_SIZE {
             input.reserve(READ_SIZE);
         }
         // Polled once. Unlike `try_read_buf` it takes a read that does not fill the buffer as the end of what is there: the next
@@ -280,9 +308,54 @@ impl Drive {
     }
 }
 
+/// What a connection holds of the memory that all share.
+struct Holding {
+    held: Held,
+    /// Whether the frame that is being read has its place: a large one is not begun without.
+    is_admitted: bool,
+    may_read: bool,
+}
+
+impl Holding {
+    const fn of(budget: Arc<Budget>) -> Self {
+        Self { held: Held::of(budget), is_admitted: false, may_read: true }
+    }
+
+    /// Counts what is held now, and finds out whether the frame that `input` begins with may be read on.
+    fn update(&mut self, session: &mut impl Session, input: &mut BytesMut, room: Room) {
+        let announced = if input.is_empty() { 0 } else { session.frame_size(input) };
+        let answers = session.held_size();
+        if announced <= READ_SIZE || announced <= input.len() {
+            (self.is_admitted, self.may_read) = (false, true);
+            if room != Room::Plenty {
+                shrink(input);
+            }
+            self.held.set(input.capacity() + answers);
+            return;
+        }
+        if !self.is_admitted && self.held.try_set(announced + answers) {
+            self.is_admitted = true;
+            input.reserve(announced - input.len());
+        }
+        if !self.is_admitted {
+            shrink(input);
+        }
+        self.may_read = self.is_admitted;
+        self.held.set(answers + if self.is_admitted { announced } else { input.capacity() });
+    }
+}
+
+/// A little of a frame needs no large buffer.
+fn shrink(input: &mut BytesMut) {
+    if input.len() < budget::STEP && input.capacity() > 2 * budget::STEP {
+        let little = BytesMut::from(&**input);
+        give_back(std::mem::replace(input, little));
+    }
+}
+
 /// What the socket is asked for.
-fn interest(session: &mut impl Session, stopping: bool) -> Option<Interest> {
-    let reads = (session.wants_input() && !stopping).then_some(Interest::READABLE);
+fn interest(session: &mut impl Session, reads_nothing: bool) -> Option<Interest> {
+    let reads = (session.wants_input() && !reads_nothing).then_some(Interest::READABLE);
     let writes = (!session.output().is_empty()).then_some(Interest::WRITABLE);
     match (reads, writes) {
         (Some(reads), Some(writes)) => Some(reads | writes),
@@ -291,7 +364,8 @@ fn interest(session: &mut impl Session, stopping: bool) -> Option<Interest> {
 }
 
 /// Keeps a buffer for whichever connection reads next.
-fn give_back(buffer: BytesMut) {
+fn give_back(mut buffer: BytesMut) {
+    buffer.clear();
     BUFFERS.with_borrow_mut(|buffers| {
         if buffers.len() < POOLED_BUFFERS && buffer.capacity() <= 2 * READ_SIZE {
             buffers.push(buffer);
@@ -349,6 +423,16 @@ mod tests {
             false
         }
 
+        fn held_size(&self) -> usize {
+            self.output.size()
+        }
+
+        fn frame_size(&self, _input: &[u8]) -> usize {
+            0
+        }
+
+        fn share(&mut self, _budget: Arc<Budget>) {}
+
         fn take_job(&mut self) -> Option<Job> {
             None
         }
@@ -359,8 +443,8 @@ mod tests {
     fn drive(stop: Stop, idle_timeout: Duration, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
         let (_alive, ended) = mpsc::channel(1);
         let traffic = Arc::default();
-        let (refusal_told_at, jobs) = (Arc::default(), Jobs::default());
-        (Drive { traffic, stop, idle_timeout, connections_max, refusal_told_at, jobs, _alive }, ended)
+        let (refusal_told_at, jobs, budget) = (Arc::default(), Jobs::default(), Arc::default());
+        (Drive { traffic, stop, idle_timeout, connections_max, refusal_told_at, jobs, budget, _alive }, ended)
     }
 
     #[test]

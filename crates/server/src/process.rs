@@ -70,6 +70,7 @@ impl Process {
             connections_max: shares.connections.min(settings.server.connections_max as u64),
             refusal_told_at: Arc::default(),
             jobs: Jobs::default(),
+            budget: Arc::default(),
             _alive: alive,
         };
         // What the ready line names.

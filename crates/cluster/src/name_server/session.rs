@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base::Timestamp;
+use base::budget::{Budget, Room};
 use base::cursor::DecodeError;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use wire::rocketmq::code::response;
-use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, frame_len};
+use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, announced_len, frame_len};
 
 use super::NameServer;
 use super::answers::{Answer, Rejection, answer};
@@ -44,6 +45,7 @@ pub struct NameServerSession {
     done: Arc<Mutex<Vec<[Bytes; 2]>>>,
     is_closed: Arc<AtomicBool>,
     waker: Waker,
+    budget: Arc<Budget>,
 }
 
 impl NameServerSession {
@@ -57,6 +59,7 @@ impl NameServerSession {
             done: Arc::default(),
             is_closed: Arc::default(),
             waker,
+            budget: Arc::default(),
         }
     }
 
@@ -173,7 +176,20 @@ impl Session for NameServerSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.output.size() <= OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX
+        let backlog_max = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { 0 };
+        self.output.size() <= backlog_max && self.jobs_running < JOBS_MAX
+    }
+
+    fn held_size(&self) -> usize {
+        self.output.size()
+    }
+
+    fn frame_size(&self, input: &[u8]) -> usize {
+        announced_len(input)
+    }
+
+    fn share(&mut self, budget: Arc<Budget>) {
+        self.budget = budget;
     }
 
     fn is_busy(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::task::Waker;
 
-use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
+use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
 use broker::{Fetch, FetchStatus, Fetched, Filter, ReadMode};
@@ -17,6 +17,15 @@ use super::session::{Done, RocketSession};
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
 const WAIT_MS_MAX: u64 = 60_000;
+
+/// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
+const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
+
+/// Bytes of a pull that waits, with its places in tables, beside its filter.
+const WAITING_PULL_SIZE: usize = 512;
+
+/// Bytes that the waiting pulls of a connection take at most: as many as it may have, with usual filters.
+const WAITING_PULLS_SIZE_MAX: usize = 2 * WAITING_PULL_SIZE * WAITING_FETCHES_PER_CONNECTION_MAX;
 
 /// The broker a client reads from: there is only this one.
 const MASTER_ID: i64 = 0;
@@ -41,6 +50,11 @@ pub(super) struct WaitingPull {
 }
 
 impl WaitingPull {
+    /// About what it takes in memory.
+    fn size(&self) -> usize {
+        WAITING_PULL_SIZE + self.pull.fetch.filter.size()
+    }
+
     /// Forgets the queue, which has not woken it: an idle one would keep it for ever.
     fn stop_watching(&self) {
         if let Ok(queue) = self.pull.fetch.topic.queue(self.pull.fetch.queue) {
@@ -67,6 +81,7 @@ impl RocketSession {
 
     /// Checks a pull and takes what it commits. `None` if it was answered already.
     fn prepare_pull(&mut self, command: &Command<'_>, asked: Asked, now: Timestamp) -> Result<Option<Pull>, Refusal> {
+        self.check_room()?;
         let request: PullRequest<'_> = header(command)?;
         let broker = &self.broker;
         let group = GroupName::checked(&request.consumer_group)?;
@@ -144,7 +159,7 @@ impl RocketSession {
             Ok(Some(fetched)) => self.settle_pull(pull, fetched, now),
             Ok(None) => {
                 let broker = self.broker.clone();
-                self.run_job(pull.fetch.size_max, move || {
+                self.run_job(COLD_FETCH_SIZE.min(pull.fetch.size_max), move || {
                     let result = broker.fetch(&pull.fetch, ReadMode::MayWait);
                     Done::Pull(Box::new(PullOutcome { pull, result }))
                 });
@@ -198,9 +213,15 @@ impl RocketSession {
         let (offset, group) = (pull.fetch.offset, pull.fetch.group.clone());
         self.next_pull += 1;
         let number = self.next_pull;
-        let watcher = self.mailbox.fetch_waker(number);
-        queue.watch(watcher.clone());
-        self.waiting_pulls.insert(number, WaitingPull { pull, deadline, watcher });
+        let waiting = WaitingPull { pull, deadline, watcher: self.mailbox.fetch_waker(number) };
+        if self.waiting_size + waiting.size() > WAITING_PULLS_SIZE_MAX {
+            let refusal =
+                Refusal::Busy("the filters of this connection's waiting pulls are too long together".to_owned());
+            return self.refuse(waiting.pull.asked, &refusal);
+        }
+        self.waiting_size += waiting.size();
+        queue.watch(waiting.watcher.clone());
+        self.waiting_pulls.insert(number, waiting);
         self.pull_deadlines.insert((deadline, number));
         self.broker.metrics().fetch_waiting.add(1);
         if queue.end().0 as i64 > offset || self.broker.has_reset(queue.topic().as_str(), group.as_str(), queue.queue())
@@ -212,6 +233,7 @@ impl RocketSession {
     fn take_waiting(&mut self, number: u64) -> Option<WaitingPull> {
         let waiting = self.waiting_pulls.remove(&number)?;
         self.pull_deadlines.remove(&(waiting.deadline, number));
+        self.waiting_size -= waiting.size();
         self.broker.metrics().fetch_waiting.subtract(1);
         Some(waiting)
     }

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::limits::{LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
+use base::budget::{Budget, Held, Room};
+use base::limits::{CONNECTIONS_HELD_SIZE_MAX, LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Refusal, Timestamp};
 use broker::{Broker, Mailbox, Signal, Topic};
@@ -19,8 +20,9 @@ use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
 use super::VERSION;
-use super::answer::{Answer, Answered, Asked, BODY_SIZE_MAX, not_supported, note_refusal};
+use super::answer::{Answer, Answered, Asked, not_supported, note_refusal};
 use super::fetched::FetchedCells;
+use super::job_size::job_size;
 use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendTurn, WaitingSends};
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
@@ -28,9 +30,11 @@ use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
 /// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
 
-/// Bytes these and their answers may take, the last not counted: as many pulls with the default of a mebibyte, or a few requests whose
-/// answer may fill a frame.
+/// About how many bytes these and their answers may take, the last not counted: some requests whose answer may fill a frame.
 const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of replies, and of jobs, a connection may have waiting while connections together hold much.
+const LITTLE_SIZE_MAX: usize = 64 * 1024;
 
 /// Settings of sessions.
 #[derive(Clone, Debug)]
@@ -79,16 +83,19 @@ pub struct RocketSession {
     pub(super) pull_deadlines: BTreeSet<(Timestamp, u64)>,
     pub(super) next_pull: u64,
     pub(super) fetched: FetchedCells,
+    /// Bytes that waiting pulls take.
+    pub(super) waiting_size: usize,
     /// Waiting pulls whose queue has grown or whose time is over, by number: each goes on once there is room for its answer.
     pub(super) ready_pulls: VecDeque<u64>,
     jobs: VecDeque<Job>,
     jobs_running: usize,
-    /// Bytes that the requests being answered apart, and their answers, may take.
+    /// About what the requests being answered apart, and their answers, may take.
     jobs_size: usize,
     /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
     is_list_running: bool,
-    /// What jobs have ready, each with the bytes it was counted as.
-    done: Arc<Mutex<Vec<(usize, Done)>>>,
+    budget: Arc<Budget>,
+    /// What jobs have ready, each with the bytes it was counted as, here and for all connections.
+    done: Arc<Mutex<Vec<(usize, Held, Done)>>>,
     /// The topic last sent to, and the catalog's generation it is of.
     pub(super) last_topic: Option<(u64, Arc<Topic>)>,
     /// Room for the ids of the next turn's messages.
@@ -118,11 +125,13 @@ impl RocketSession {
             pull_deadlines: BTreeSet::new(),
             next_pull: 0,
             fetched: FetchedCells::default(),
+            waiting_size: 0,
             ready_pulls: VecDeque::new(),
             jobs: VecDeque::new(),
             jobs_running: 0,
             jobs_size: 0,
             is_list_running: false,
+            budget: Arc::default(),
             done: Arc::default(),
             last_topic: None,
             spare_unique_keys: Vec::new(),
@@ -155,8 +164,7 @@ impl RocketSession {
                 match (list_handler(code), slow_handler(code)) {
                     (Some(handler), _) if !is_long => handler(&self.context(now), &command),
                     (Some(handler), _) => {
-                        self.is_list_running = true;
-                        self.run_apart(handler, Done::ListReply, frame_bytes, asked, now);
+                        self.is_list_running = self.run_apart(handler, Done::ListReply, frame_bytes, asked, now);
                         return Ok(());
                     }
                     (None, Some(handler)) => {
@@ -172,18 +180,33 @@ impl RocketSession {
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {
-        self.output.size() < OUTPUT_BACKLOG_SIZE_MAX && self.jobs_running < JOBS_MAX && self.jobs_size < JOBS_SIZE_MAX
+        let (output_max, jobs_size_max) = match self.budget.room() {
+            Room::Plenty => (OUTPUT_BACKLOG_SIZE_MAX, JOBS_SIZE_MAX),
+            Room::Little | Room::None => (LITTLE_SIZE_MAX, LITTLE_SIZE_MAX),
+        };
+        self.output.size() < output_max && self.jobs_running < JOBS_MAX && self.jobs_size < jobs_size_max
     }
 
     fn may_read(&self) -> bool {
         self.has_room_for_answers() && !self.is_list_running
     }
 
+    /// Refuses what may have a large answer while all connections together hold as much as they may.
+    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+        if self.budget.room() != Room::None {
+            return Ok(());
+        }
+        let held = CONNECTIONS_HELD_SIZE_MAX >> 20;
+        Err(Refusal::Busy(format!(
+            "connections hold {held} MiB of unfinished requests and of answers that are not taken; try again later"
+        )))
+    }
+
     fn context(&self, now: Timestamp) -> Context<'_> {
         Context { broker: &self.broker, options: &self.options, peer: &self.peer, now }
     }
 
-    /// Has a request answered away from the network threads.
+    /// Has a request answered away from the network threads; `false` if it was refused on the spot.
     fn run_apart(
         &mut self,
         handler: SlowHandler,
@@ -191,8 +214,12 @@ impl RocketSession {
         frame_bytes: &[u8],
         asked: Asked,
         now: Timestamp,
-    ) {
-        let size = frame_bytes.len() + if may_fill_a_frame(asked.code) { BODY_SIZE_MAX } else { 0 };
+    ) -> bool {
+        if let Err(refusal) = self.check_room() {
+            self.refuse(asked, &refusal);
+            return false;
+        }
+        let size = job_size(asked.code, frame_bytes.len());
         let frame_bytes = Bytes::copy_from_slice(frame_bytes);
         let (broker, options, peer) = (self.broker.clone(), self.options.clone(), self.peer.clone());
         self.run_job(size, move || {
@@ -205,6 +232,7 @@ impl RocketSession {
             let reply = if asked.one_way { Bytes::new() } else { answer.encode(asked) };
             done(reply)
         });
+        true
     }
 
     /// Queues work that may take `size` bytes, and whose result comes back through `wake`.
@@ -212,9 +240,10 @@ impl RocketSession {
         let (done, mailbox) = (self.done.clone(), self.mailbox.clone());
         self.jobs_running += 1;
         self.jobs_size += size;
+        let held = Held::taken(self.budget.clone(), size);
         self.jobs.push_back(Box::new(move || {
             let result = work();
-            done.lock().push((size, result));
+            done.lock().push((size, held, result));
             mailbox.ring();
         }));
     }
@@ -269,7 +298,7 @@ impl RocketSession {
 
     fn take_done(&mut self, now: Timestamp) {
         let done = std::mem::take(&mut *self.done.lock());
-        for (size, result) in done {
+        for (size, _held, result) in done {
             self.jobs_running -= 1;
             self.jobs_size -= size;
             match result {
@@ -310,24 +339,6 @@ const fn list_handler(code: i32) -> Option<SlowHandler> {
         request::UNLOCK_BATCH_QUEUES => consumer::unlock_queues,
         _ => return None,
     })
-}
-
-/// Requests whose answer may be as much as a frame holds: whole tables, and look-ups of messages.
-const fn may_fill_a_frame(code: i32) -> bool {
-    matches!(
-        code,
-        request::QUERY_MESSAGE
-            | request::VIEW_MESSAGE_BY_ID
-            | request::GET_ALL_CONSUMER_OFFSET
-            | request::GET_ALL_TOPIC_CONFIG
-            | request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG
-            | request::GET_ALL_PRODUCER_INFO
-            | request::GET_PRODUCER_CONNECTION_LIST
-            | request::GET_CONSUMER_CONNECTION_LIST
-            | request::GET_CONSUME_STATS
-            | request::GET_BROKER_CONSUME_STATS
-            | request::GET_TOPIC_STATS_INFO
-    )
 }
 
 /// Handlers of requests that may wait for a disk or walk large tables.
@@ -432,6 +443,18 @@ impl Session for RocketSession {
 
     fn is_busy(&self) -> bool {
         !self.waiting_sends.is_empty() || !self.ready_pulls.is_empty() || self.jobs_running > 0
+    }
+
+    fn held_size(&self) -> usize {
+        self.output.size() + self.waiting_size
+    }
+
+    fn frame_size(&self, input: &[u8]) -> usize {
+        frame::announced_len(input)
+    }
+
+    fn share(&mut self, budget: Arc<Budget>) {
+        self.budget = budget;
     }
 
     fn take_job(&mut self) -> Option<Job> {

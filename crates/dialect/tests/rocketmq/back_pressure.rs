@@ -1,10 +1,14 @@
 //! Promises about memory: who does not take its answers, or sends more than the log can write, is not read from.
 
-use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, STAGED_SIZE_MAX};
+use std::sync::Arc;
+
+use base::budget::{Budget, Held, Room};
+use base::limits::{CONNECTIONS_HELD_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, STAGED_SIZE_MAX};
 use base::session::Session;
 use bytes::BytesMut;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use wire::rocketmq::code::request;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::frame::Form;
 
 use crate::bench::Bench;
 use crate::client::{Ask, Client, ask, held_pull, pull, send};
@@ -239,4 +243,80 @@ fn requests_and_answers_of_jobs_are_bounded_by_their_bytes() {
     // And what is asked is kept until it is answered.
     let (_, size, _) = asked(ask(request::CLONE_GROUP_OFFSET, &[]).body(vec![0; 8 << 20]));
     assert!(size <= 128 << 20, "{size} bytes are kept");
+}
+
+#[test]
+fn while_connections_hold_all_they_may_sends_go_on_and_large_answers_are_refused() {
+    let bench = roomy();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let budget = Arc::new(Budget::default());
+    client.session.share(budget.clone());
+    let others = Held::taken(budget.clone(), CONNECTIONS_HELD_SIZE_MAX);
+    client.ask_well(send("orders", "y"));
+    for asked in
+        [pull("billing", "orders", 0), held_pull("billing", "orders", 2), ask(request::GET_ALL_TOPIC_CONFIG, &[])]
+    {
+        let reply = client.ask(asked);
+        assert_eq!((reply.code, reply.remark.contains("try again later")), (response::SYSTEM_BUSY, true));
+    }
+    drop(others);
+    assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies(), ["x", "y"]);
+}
+
+#[test]
+fn while_connections_hold_much_each_gets_its_next_answer_when_it_has_taken_the_last() {
+    let bench = roomy();
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(1 << 20)));
+    let budget = Arc::new(Budget::default());
+    client.session.share(budget.clone());
+    let _others = Held::taken(budget, CONNECTIONS_HELD_SIZE_MAX / 2);
+    client.receive(&mut pull("billing", "orders", 0).frame(1)).expect("a frame");
+    assert!(!client.session.wants_input());
+    assert_eq!(client.hear().len(), 1);
+    assert!(client.session.wants_input());
+}
+
+#[test]
+fn what_a_job_needs_is_held_until_its_answer_is_there_or_its_connection_is_gone() {
+    let bench = Bench::new();
+    let budget = Arc::new(Budget::default());
+    let ask_all = ask(request::QUERY_MESSAGE, &[("topic", "orders"), ("key", "k"), ("maxNum", "1")]);
+    let mut jobs = Vec::new();
+    // Large look-ups of many connections: beyond the bound there are no more.
+    let mut clients: Vec<_> = (0..20).map(|_| bench.client()).collect();
+    for client in &mut clients {
+        client.session.share(budget.clone());
+        client.receive(&mut ask_all.frame(1)).expect("a frame");
+        jobs.extend(client.session.take_job());
+    }
+    assert!((3..8).contains(&jobs.len()), "{}", jobs.len());
+    assert_eq!(budget.room(), Room::None);
+    clients.into_iter().for_each(Client::close);
+    assert_eq!(budget.room(), Room::None);
+    jobs.into_iter().for_each(|job| job());
+    assert_eq!(budget.room(), Room::Plenty);
+}
+
+#[test]
+fn pulls_with_long_filters_do_not_wait_without_number() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    let tags: Vec<_> = (0..100_000).map(|tag| tag.to_string()).collect();
+    let long = held_pull("billing", "orders", 1).with("subscription", tags.join("||"));
+    let frame = long.form(Form::Binary).frame(1);
+    let mut held = 0;
+    while client.session.held_size() < 128 << 20 {
+        client.receive(&mut frame.clone()).expect("a frame");
+        if let [reply] = &*client.hear() {
+            assert_eq!(reply.code, response::SYSTEM_BUSY);
+            break;
+        }
+        held += 1;
+    }
+    assert!((20..100).contains(&held), "{held}");
+    client.wait(15_000);
+    assert_eq!(client.session.held_size(), 0);
 }

@@ -127,6 +127,11 @@ pub fn frame_len(input: &[u8]) -> Result<Option<usize>, DecodeError> {
     })
 }
 
+/// The length of the frame that `input` begins with, prefix included, whether or not it is all there; 0 while it is not known.
+pub fn announced_len(input: &[u8]) -> usize {
+    check_length(&mut Reader::new(input)).map_or(0, |length| length + 4)
+}
+
 /// Who speaks another protocol, by its first bytes. None of them begins a frame: as a length they are far too large.
 fn stranger(input: &[u8]) -> Option<&'static str> {
     let (first, _) = input.split_first_chunk::<4>()?;
