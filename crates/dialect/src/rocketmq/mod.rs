@@ -9,6 +9,7 @@ mod consumer;
 mod error;
 mod fetched;
 mod group_admin;
+mod handlers;
 mod job_size;
 mod lookup;
 mod offset;
