@@ -73,7 +73,7 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times.saturating_add(1),
         };
-        let mut turn = self.begin_turn(2 * message.body.len(), now);
+        let mut turn = self.begin_turn(bytes.len(), now);
         self.add_sent_back(&mut turn, &topic, &message)?;
         self.append(turn, now).map(Some)
     }

@@ -128,3 +128,13 @@ pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let item = |period: PeriodFlow| json!({"sum": period.sum, "tps": period.rate, "avgpt": 0.0});
     Ok(Answer::json(&json!({"statsMinute": item(minute), "statsHour": item(hour), "statsDay": item(day)})))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_disk_is_told_in_gib() {
+        assert_eq!(capacity(3 << 29, 100 << 30), "Total : 100.0 GiB, Free : 98.5 GiB.");
+    }
+}

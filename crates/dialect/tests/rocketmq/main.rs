@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
 
 mod accepting;
+mod administering;
 mod back_pressure;
 mod bench;
 mod captured;

@@ -79,7 +79,9 @@ mod tests {
             ("a\\x41b", "aAb"),
             ("a\\'b", "a'b"),
             ("a\\vb", "a\u{b}b"),
-            ("a\\0b", "a\0b"),
+            ("a\\0b\\7", "a\0b\u{7}"),
+            ("\\\"\\\\\\/", "\"\\/"),
+            ("\\b\\t\\n\\f\\F\\r", "\u{8}\t\n\u{c}\u{c}\r"),
             ("\\u0001\\u0002", "\u{1}\u{2}"),
         ] {
             assert_eq!(unescape(escaped.as_bytes()).as_deref(), Some(text), "{escaped}");
