@@ -16,6 +16,9 @@ use crate::RawOffset;
 use crate::broker::Broker;
 use crate::catalog::Topic;
 
+/// What a pair of topic and group takes besides its queues, as a number of these.
+const PAIR_CELLS: usize = 32;
+
 /// In a queue that was not fetched from.
 const NONE: RawOffset = -1;
 
@@ -49,8 +52,10 @@ pub(crate) struct FetchedTable(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     by_group: HashMap<GroupName, HashMap<TopicName, Arc<FetchedOffsets>>>,
-    /// Cells of all of them.
+    /// Cells of all of them, each pair with those it takes besides.
     cells: usize,
+    /// How often there may be no room before it is looked again for what no connection keeps: a look walks them all.
+    looks_after: usize,
 }
 
 impl Table {
@@ -59,21 +64,25 @@ impl Table {
     }
 
     fn retain(&mut self, is_kept: impl Fn(&TopicName, &GroupName, &Arc<FetchedOffsets>) -> bool) {
-        let mut cells = 0;
+        let (mut cells, mut pairs) = (0, 0);
         self.by_group.retain(|group, topics| {
             topics.retain(|topic, known| is_kept(topic, group, known));
-            cells += topics.values().map(|known| known.0.len()).sum::<usize>();
+            cells += topics.values().map(|known| known.0.len() + PAIR_CELLS).sum::<usize>();
+            pairs += topics.len();
             !topics.is_empty()
         });
-        self.cells = cells;
+        (self.cells, self.looks_after) = (cells, pairs);
     }
 
     fn make(&mut self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
         let wanted = topic.queues.len();
-        if self.cells + wanted > FETCHED_QUEUES_MAX {
-            self.retain(|_, _, known| Arc::strong_count(known) > 1);
+        if self.cells + wanted + PAIR_CELLS > FETCHED_QUEUES_MAX {
+            match self.looks_after.checked_sub(1) {
+                Some(fewer) => self.looks_after = fewer,
+                None => self.retain(|_, _, known| Arc::strong_count(known) > 1),
+            }
         }
-        if self.cells + wanted > FETCHED_QUEUES_MAX {
+        if self.cells + wanted + PAIR_CELLS > FETCHED_QUEUES_MAX {
             return None;
         }
         let before = self.get(topic.name.as_str(), group.as_str()).cloned();
@@ -81,7 +90,7 @@ impl Table {
         let made = (0..wanted as u32).map(|queue| AtomicI64::new(offset_of(QueueId(queue)))).collect();
         let made = Arc::new(FetchedOffsets(made));
         self.by_group.entry(group.clone()).or_default().insert(topic.name.clone(), made.clone());
-        self.cells = self.cells + wanted - before.map_or(0, |before| before.0.len());
+        self.cells = self.cells + wanted + PAIR_CELLS - before.map_or(0, |before| before.0.len() + PAIR_CELLS);
         Some(made)
     }
 }

@@ -510,3 +510,20 @@ fn a_clock_that_was_set_back_prolongs_no_lock_and_no_membership() {
     assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(120_001)).len(), 1);
     assert_eq!(bench.broker.producers_of("makers").len(), 0);
 }
+
+#[test]
+fn what_is_noted_of_fetches_is_bounded_however_many_groups_there_are() {
+    let bench = open_on(in_memory(), START, |_| ());
+    let topic = bench.broker.topic_for_publish("orders", "TBW102", 1, START).expect("made");
+    let group = |number| GroupName::trusted(&format!("group-{number}"));
+    let began = std::time::Instant::now();
+    // Connections keep all of them at hand.
+    let mut kept: Vec<_> =
+        (0..250_000).filter_map(|number| bench.broker.fetched_offsets(&topic, &group(number))).collect();
+    assert!((100_000..150_000).contains(&kept.len()), "{} groups, each of some 250 bytes", kept.len());
+    // Looked through for each that finds no room, they would be some 10^10 steps.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    kept.clear();
+    let later = (250_000..400_000).filter_map(|number| bench.broker.fetched_offsets(&topic, &group(number))).count();
+    assert!(later > 10_000, "{later}: those that nobody keeps make room");
+}
