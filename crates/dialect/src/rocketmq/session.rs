@@ -286,7 +286,10 @@ impl RocketSession {
     fn take_signals(&mut self) {
         for signal in self.mailbox.take() {
             match signal {
-                Signal::GroupChanged(group) if self.options.notify_changes => {
+                // Who takes no answers gets no more of these: members look for themselves now and then.
+                Signal::GroupChanged(group)
+                    if self.options.notify_changes && self.output.size() < OUTPUT_BACKLOG_SIZE_MAX =>
+                {
                     self.notify(request::NOTIFY_CONSUMER_IDS_CHANGED, |sink| {
                         sink.text("consumerGroup", group.as_str())
                     });

@@ -11,7 +11,7 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 
 use crate::bench::Bench;
-use crate::client::{Ask, Client, ask, held_pull, pull, send};
+use crate::client::{Ask, Client, ask, heartbeat, held_pull, pull, send};
 
 /// A broker whose log takes long messages and keeps them in memory.
 fn roomy() -> Bench {
@@ -319,4 +319,21 @@ fn pulls_with_long_filters_do_not_wait_without_number() {
     assert!((20..100).contains(&held), "{held}");
     client.wait(15_000);
     assert_eq!(client.session.held_size(), 0);
+}
+
+#[test]
+fn who_takes_nothing_is_not_told_of_ever_more_changes() {
+    let bench = Bench::new();
+    let group = "g".repeat(240);
+    let mut idle = bench.client();
+    idle.give(&[heartbeat("idle", &group, "orders", "*", 1)]);
+    let leave = ask(request::UNREGISTER_CLIENT, &[("clientID", "restless"), ("consumerGroup", &group)]);
+    let join = heartbeat("restless", &group, "orders", "*", 1);
+    let mut restless = bench.client();
+    for _ in 0..14_000 {
+        restless.give(&[join.clone(), leave.clone()]);
+        idle.session.wake(idle.now);
+    }
+    let size = idle.session.output().size();
+    assert!((OUTPUT_BACKLOG_SIZE_MAX..OUTPUT_BACKLOG_SIZE_MAX + 1000).contains(&size), "{size}");
 }
