@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+/// How many may wait at once: each keeps a thread from jobs that others wait for. Whoever comes then is answered before.
+const WAITING_MAX: usize = 32;
+
 /// Changes of topics, and how far each name server that can be reached has come.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
@@ -21,6 +24,8 @@ struct State {
     changes: u64,
     /// The last change each name server knows of; `None` while it cannot be reached.
     known: Vec<Option<u64>>,
+    /// Those who wait.
+    waiting: usize,
 }
 
 impl Announcements {
@@ -46,12 +51,18 @@ impl Announcements {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();
         let wanted = state.changes;
-        while state.known.iter().flatten().any(|&known| known < wanted) {
+        let waits = |state: &State| state.known.iter().flatten().any(|&known| known < wanted);
+        if waits(&state) && state.waiting == WAITING_MAX {
+            return;
+        }
+        state.waiting += 1;
+        while waits(&state) {
             if self.told.wait_until(&mut state, deadline).timed_out() {
                 tracing::debug!("a name server takes long to hear of a topic: whoever made it is answered before");
-                return;
+                break;
             }
         }
+        state.waiting -= 1;
     }
 }
 
@@ -141,6 +152,30 @@ mod tests {
         one.is_lost();
         drop(two);
         waited.recv().expect("it ends");
+    }
+
+    #[test]
+    fn no_more_wait_than_leaves_threads_to_others() {
+        let announcements = Arc::<Announcements>::default();
+        let place = announcements.join();
+        place.knows(0);
+        announcements.note_change();
+        let (over, ended) = mpsc::channel();
+        for _ in 0..=WAITING_MAX {
+            let (announcements, over) = (announcements.clone(), over.clone());
+            thread::spawn(move || {
+                announcements.wait(LONG);
+                let _ = over.send(());
+            });
+        }
+        ended.recv_timeout(Duration::from_secs(60)).expect("one too many does not wait");
+        assert!(ended.try_recv().is_err(), "the others do");
+        place.knows(1);
+        (0..WAITING_MAX).for_each(|_| ended.recv().expect("ends"));
+        announcements.note_change();
+        let waited = wait(&announcements);
+        place.knows(2);
+        waited.recv().expect("there is room again");
     }
 
     #[test]
