@@ -5,6 +5,7 @@
 //! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call says so.
 
 mod pages;
+mod publish;
 mod read;
 mod segments;
 
@@ -23,7 +24,7 @@ use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use crate::batch::{AppendBatch, Appended, BatchRecord};
+use crate::batch::{AppendBatch, Appended};
 use crate::blocks::Blocks;
 use crate::buffers::Buffers;
 use crate::damage::Damage;
@@ -36,6 +37,7 @@ use crate::store::Options;
 use crate::waiters::Waiters;
 
 use pages::{GIVEN_BACK_SIZE, PAGES_SIZE, PagesAhead, PagesKept};
+use publish::publish_entries;
 
 /// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
@@ -48,6 +50,8 @@ pub(crate) struct CommitLog {
     /// In order of their base offsets, contiguous.
     segments: RwLock<Vec<Arc<Segment>>>,
     tail: Mutex<Tail>,
+    /// Segments exist up to here. Held while one is made, so that each has one maker.
+    made_until: Mutex<u64>,
     staged: Mutex<Vec<Staged>>,
     /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
@@ -77,7 +81,7 @@ pub(crate) struct CommitLog {
 struct Tail {
     /// Next byte of the log. Everything below has a place, though perhaps not yet in a file.
     next: u64,
-    /// Segments exist up to here.
+    /// Segments exist up to here at least.
     prepared_until: u64,
     /// Never runs backwards, even if the clock does.
     last_timestamp: Timestamp,
@@ -111,6 +115,7 @@ impl CommitLog {
             segment_size: options.segment_size,
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
+            made_until: Mutex::new(prepared_until),
             staged: Mutex::default(),
             writing: Mutex::default(),
             syncing: Mutex::default(),
@@ -415,35 +420,5 @@ impl CommitLog {
 
     fn check_poison(&self) -> Result<(), StorageError> {
         self.poisoned().map_or(Ok(()), |reason| Err(StorageError::Poisoned(reason)))
-    }
-}
-
-/// Makes a written batch visible: its entries go to their queues, whose watchers are woken once each.
-fn publish_entries(batch: &Appended) {
-    if !batch.further.is_empty() {
-        return publish_further_entries(batch);
-    }
-    for (slot, queue) in batch.queues.iter().enumerate() {
-        let of_queue = batch.records.iter().filter(|record| record.queue_slot as usize == slot);
-        queue.publish(of_queue.map(BatchRecord::entry));
-    }
-}
-
-/// The same where records are listed in many queues each.
-fn publish_further_entries(batch: &Appended) {
-    let mut further = &batch.further[..];
-    let mut listed = Vec::with_capacity(batch.records.len() + further.len());
-    for record in &batch.records {
-        let (slots, rest) = further.split_at_checked(record.further_count as usize).unwrap_or_default();
-        further = rest;
-        listed.push((record.queue_slot, record.entry()));
-        listed.extend(slots.iter().map(|&slot| (slot, record.entry())));
-    }
-    // Those of one queue keep their order.
-    listed.sort_by_key(|(slot, _)| *slot);
-    for of_queue in listed.chunk_by(|(one, _), (other, _)| one == other) {
-        if let Some(queue) = of_queue.first().and_then(|(slot, _)| batch.queues.get(*slot as usize)) {
-            queue.publish(of_queue.iter().map(|(_, entry)| *entry));
-        }
     }
 }

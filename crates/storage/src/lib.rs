@@ -6,7 +6,8 @@
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
 //!
-//! Lock order, never the other way round: flushing, indexing, writing, syncing, append lock (`CommitLog::tail`), segment list,
+//! Lock order, never the other way round: flushing, indexing, writing, syncing, append lock (`CommitLog::tail`), making a
+//! segment (`CommitLog::made_until`), segment list,
 //! staged list, queue state, recent chunks.
 
 pub mod batch;

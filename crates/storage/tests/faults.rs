@@ -13,6 +13,7 @@ use base::offset::Watermark;
 use base::{LogOffset, QueueId, TopicName};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError};
+use support::beside::run_beside;
 use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
@@ -101,7 +102,7 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
     disk.hold_syncs();
     let store = world.store.clone();
     let syncing = std::thread::spawn(move || store.sync());
-    disk.wait_for_held_sync();
+    disk.wait_for_held(Operation::Sync);
     let (durable, asynchronous) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
     for _ in 0..20 {
         world.append(&mut chance).expect("appends");
@@ -114,28 +115,12 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
     world.verify();
     assert!(!syncing.is_finished() && !durable.0.load(Ordering::SeqCst), "who waits for the disk waits");
     assert!(world.store.waiting_for_sync() == 1 && world.store.watermarks().durable() < end);
-    disk.release_syncs();
+    disk.release(Operation::Sync);
     let first = syncing.join().expect("no panic").expect("syncs");
     assert!(first < end, "a sync promises what was there when it began");
     assert!(!durable.0.load(Ordering::SeqCst));
     world.sync().expect("syncs");
     assert!(durable.0.load(Ordering::SeqCst));
-}
-
-/// What the kernel calls the calling thread.
-fn thread_id() -> PathBuf {
-    std::fs::read_link("/proc/thread-self").expect("the kernel tells").file_name().map(Into::into).expect("an id")
-}
-
-/// Waits until a thread of this process waits for something.
-fn wait_until_asleep(thread: &Path) {
-    let stat = Path::new("/proc/self/task").join(thread).join("stat");
-    let is_asleep = || {
-        std::fs::read_to_string(&stat).expect("it runs").rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
-    };
-    while !is_asleep() {
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -145,20 +130,13 @@ fn a_sync_beside_a_failing_one_promises_nothing() {
     disk.hold_syncs();
     // A system tells of lost bytes once: whoever syncs next hears that all is well.
     disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
-    let (began, begun) = std::sync::mpsc::channel();
     let sync = || {
-        let (store, began) = (world.store.clone(), began.clone());
-        std::thread::spawn(move || {
-            began.send(thread_id()).expect("the test listens");
-            store.sync()
-        })
+        let store = world.store.clone();
+        run_beside(move || store.sync())
     };
     let both = [sync(), sync()];
-    let threads: Vec<_> = begun.iter().take(2).collect();
-    disk.wait_for_held_sync();
-    // The other one gets as far as it can: to the same disk, or to where it waits for the first.
-    threads.iter().for_each(|thread| wait_until_asleep(thread));
-    disk.release_syncs();
+    disk.wait_for_held(Operation::Sync);
+    disk.release(Operation::Sync);
     assert!(both.into_iter().all(|syncing| syncing.join().expect("no panic").is_err()));
     assert_eq!(world.store.watermarks().durable(), before);
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
@@ -227,6 +205,52 @@ fn a_full_disk_refuses_and_takes_messages_again_when_there_is_room() {
     world.write().expect("writes");
     world.verify();
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+}
+
+/// Housekeeping has begun to make the next segment when an append needs it.
+#[test]
+fn a_segment_has_one_maker_though_two_want_it_on_a_full_disk() {
+    for has_room_again in [false, true] {
+        let (disk, options, mut world, mut chance) = world();
+        // The last segment is more than half full, and the next one not made.
+        while world.model.appended % 4096 < 3000 {
+            world.append(&mut chance).expect("appends");
+            world.write().expect("writes");
+        }
+        disk.hold_next(Operation::Resize);
+        disk.fail(Failure::error(Operation::Resize, ENOSPC).at("commitlog").times(1));
+        let store = world.store.clone();
+        let housekeeping = run_beside(move || store.prepare_next_segment());
+        disk.wait_for_held(Operation::Resize);
+        let senders = run_beside(move || {
+            let mut refused = 0;
+            while world.model.appended < 4 * 4096 && refused == 0 {
+                match world.append(&mut chance) {
+                    Ok(()) => world.write().expect("what has a place is written"),
+                    Err(error) => {
+                        assert!(error.is_disk_full(), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+            world.sync().expect("what was taken is kept");
+            (world, chance)
+        });
+        if !has_room_again {
+            disk.fail(Failure::error(Operation::Resize, ENOSPC).at("commitlog"));
+        }
+        disk.release(Operation::Resize);
+        assert!(housekeeping.join().expect("no panic").is_err_and_full());
+        let (world, mut chance) = senders.join().expect("no panic");
+        world.verify();
+        disk.heal();
+        let model = world.model.clone();
+        survives_a_power_cut(&disk, &options, &model, &mut chance);
+        drop(world);
+        let world = World::open(&options, &model, model.appended).expect("a killed process lost nothing");
+        assert_eq!(model.appended >= 4 * 4096, has_room_again, "an append makes it itself once there is room");
+        world.live_on(&mut chance);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use base::document::{GroupDocument, TopicDocument};
 use base::record::Record;
 use base::{GroupName, LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use broker::{Broker, ReadMode, SendBack};
-use storage::disk::{Disk, Failure, FaultyDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, Operation};
 use storage::{Options, StorageError};
 
 use super::{Bench, layout, message, open_on};
@@ -378,14 +378,14 @@ impl World {
         std::thread::scope(|scope| {
             let broker = &self.bench.broker;
             let first = scope.spawn(move || broker.save(now));
-            disk.wait_for_held_sync();
+            disk.wait_for_held(Operation::Sync);
             change(&self.bench, &mut self.model, document, chance);
             let second = scope.spawn(move || broker.save(now));
             // It has to wait for the first; did it not, it would mostly come to a sync of its own meanwhile.
-            for _ in (0..YIELDS).take_while(|_| disk.held_sync_count() < 2) {
+            for _ in (0..YIELDS).take_while(|_| disk.held_count(Operation::Sync) < 2) {
                 std::thread::yield_now();
             }
-            disk.release_syncs();
+            disk.release(Operation::Sync);
             first.join().expect("ends").expect("saves");
             second.join().expect("ends").expect("saves");
         });

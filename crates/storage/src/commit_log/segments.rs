@@ -28,39 +28,38 @@ impl CommitLog {
                 plan.push((number, segment_end));
             }
             while tail.prepared_until < offset + size {
-                self.add_segment(tail)?;
+                tail.prepared_until = self.make_segment(tail.prepared_until)?.end();
             }
             offset += size;
         }
         Ok(plan)
     }
 
-    fn add_segment(&self, tail: &mut Tail) -> Result<(), StorageError> {
-        let segment = Segment::open(&self.disk, &self.directory, tail.prepared_until, self.segment_size)?;
-        tail.prepared_until = segment.end();
-        self.segments.write().push(Arc::new(segment));
-        Ok(())
+    /// The segment that begins at `base`, made if it is not there yet. Nobody else makes one meanwhile: whoever fails removes
+    /// what was begun, and that must be nobody's.
+    fn make_segment(&self, base: u64) -> Result<Arc<Segment>, StorageError> {
+        let mut made_until = self.made_until.lock();
+        if base < *made_until {
+            return self.segment_at(base);
+        }
+        let segment = Arc::new(Segment::open(&self.disk, &self.directory, base, self.segment_size)?);
+        self.segments.write().push(segment.clone());
+        *made_until = segment.end();
+        Ok(segment)
     }
 
     /// Makes the next segment if the current one is more than half full, so that no append has to wait for it.
     pub(crate) fn prepare_next_segment(&self) -> Result<(), StorageError> {
-        let (next, until) = {
-            let tail = self.tail.lock();
-            (tail.next, tail.prepared_until)
-        };
-        if next + self.segment_size / 2 < until {
+        let next = self.tail.lock().next;
+        let made_until = *self.made_until.lock();
+        if next + self.segment_size / 2 < made_until {
             return Ok(());
         }
-        // Made outside the append lock; `open` is idempotent should an append have made it meanwhile.
-        let segment = Segment::open(&self.disk, &self.directory, until, self.segment_size)?;
-        // Its names too, so that the first sync of what is in it has less to do.
-        segment.file().sync_data()?;
-        let mut tail = self.tail.lock();
-        if tail.prepared_until == until {
-            tail.prepared_until = segment.end();
-            self.segments.write().push(Arc::new(segment));
-        }
-        Ok(())
+        // Outside the append lock: an append waits only if it needs this very segment.
+        let segment = self.make_segment(made_until)?;
+        // Its names too, so that the first sync of what is in it has less to do. It is part of the log already, and a failure is
+        // told once.
+        segment.file().sync_data().inspect_err(|error| self.poison(error))
     }
 
     pub(super) fn segment_at(&self, offset: u64) -> Result<Arc<Segment>, StorageError> {

@@ -1,8 +1,10 @@
 //! A disk in memory that fails when it is told to, and that a power cut can rob of what was not synced.
 //!
 //! Owns a `MemoryDisk`, which is what the page cache shows, and the history of what was done to it. **Always holds**: while no
-//! failure is set and no sync held, it cannot be told from the memory disk. `after_power_cut` makes the disk of any moment of the
+//! failure is set and nothing held, it cannot be told from the memory disk. `after_power_cut` makes the disk of any moment of the
 //! history anew; `disk::history` says what may be lost. A killed process loses nothing: open the same disk again.
+
+mod gate;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,7 +12,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+
+use gate::Gates;
 
 use super::failure::{Effect, Failure, Operation};
 use super::history::{Change, History};
@@ -25,30 +29,7 @@ struct Shared {
     memory: MemoryDisk,
     /// Held through each operation, so that the history is in the order things happened.
     state: Mutex<State>,
-    gate: Gate,
-}
-
-/// Where syncs of files wait while they are held.
-#[derive(Default)]
-struct Gate {
-    held: Mutex<HeldSyncs>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct HeldSyncs {
-    are_held: bool,
-    waiting: usize,
-}
-
-impl Gate {
-    fn pass(&self) {
-        let mut held = self.held.lock();
-        held.waiting += 1;
-        self.changed.notify_all();
-        self.changed.wait_while(&mut held, |held| held.are_held);
-        held.waiting -= 1;
-    }
+    gates: Gates,
 }
 
 struct State {
@@ -66,7 +47,8 @@ impl FaultyDisk {
     /// A disk that holds what `memory` holds, all of it synced. `memory` is left alone from now on.
     pub fn over(memory: &MemoryDisk) -> Self {
         let state = State { history: History::starting_with(memory.copy()), failures: Vec::new() };
-        Self(Arc::new(Shared { memory: memory.copy(), state: Mutex::new(state), gate: Gate::default() }))
+        let (memory, state) = (memory.copy(), Mutex::new(state));
+        Self(Arc::new(Shared { memory, state, gates: Gates::default() }))
     }
 
     /// Lets something fail from now on.
@@ -79,25 +61,30 @@ impl FaultyDisk {
         self.0.state.lock().failures.clear();
     }
 
-    /// The disk is slow: no sync of a file comes back before `release_syncs`.
+    /// The disk is slow: no sync of a file comes back before `release(Operation::Sync)`.
     pub fn hold_syncs(&self) {
-        self.0.gate.held.lock().are_held = true;
+        self.0.gates.of(Operation::Sync).hold(usize::MAX);
     }
 
-    /// Waits until a sync is being held.
-    pub fn wait_for_held_sync(&self) {
-        self.0.gate.changed.wait_while(&mut self.0.gate.held.lock(), |held| held.waiting == 0);
+    /// The disk is slow once: the next such operation waits for `release`. A sync and a removal wait before they are done, a
+    /// reservation and a read when they are: then nobody hears of it before.
+    pub fn hold_next(&self, operation: Operation) {
+        self.0.gates.of(operation).hold(1);
     }
 
-    /// How many syncs are being held.
-    pub fn held_sync_count(&self) -> usize {
-        self.0.gate.held.lock().waiting
+    /// How many such operations are being held.
+    pub fn held_count(&self, operation: Operation) -> usize {
+        self.0.gates.of(operation).waiting()
     }
 
-    /// Lets all syncs go on.
-    pub fn release_syncs(&self) {
-        self.0.gate.held.lock().are_held = false;
-        self.0.gate.changed.notify_all();
+    /// Waits until such an operation is being held.
+    pub fn wait_for_held(&self, operation: Operation) {
+        self.0.gates.of(operation).wait_for_one();
+    }
+
+    /// Lets all such operations go on.
+    pub fn release(&self, operation: Operation) {
+        self.0.gates.of(operation).release();
     }
 
     /// The disk as programs see it, to look at and to damage behind the store's back.
@@ -217,6 +204,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.gates.of(Operation::Name).pass();
         self.step(Operation::Name, path, |memory, _, changes| {
             memory.remove_file(path)?;
             changes.push(Change::Remove(path.to_owned()));
@@ -226,6 +214,7 @@ impl FileSystem for FaultyDisk {
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
         self.0.memory.list(path)?;
+        self.0.gates.of(Operation::Name).pass();
         // Name by name, as the system does it.
         for (name, _) in self.0.memory.everything_in(path) {
             self.step(Operation::Name, &name, |memory, _, changes| {
@@ -331,13 +320,18 @@ impl FileHandle for FaultyFile {
 
     fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
         let touched = position..position + buffer.len() as u64;
-        self.disk.step_at(Operation::Read, &self.path, touched, |_, _, _| self.file.read(buffer, position, may_wait))
+        let read = |_: &_, _, _: &mut _| self.file.read(buffer, position, may_wait);
+        let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
+        self.disk.0.gates.of(Operation::Read).pass();
+        done
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
         let touched = position..position + count as u64;
         let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
-        self.disk.step_at(Operation::Read, &self.path, touched, read)
+        let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
+        self.disk.0.gates.of(Operation::Read).pass();
+        done
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
@@ -345,7 +339,9 @@ impl FileHandle for FaultyFile {
     }
 
     fn reserve(&self, size: u64) -> io::Result<()> {
-        self.change(Operation::Resize, |file, _| file.reserve(size).map(|()| (0, None))).map(|_| ())
+        let reserved = self.change(Operation::Resize, |file, _| file.reserve(size).map(|()| (0, None)));
+        self.disk.0.gates.of(Operation::Resize).pass();
+        reserved.map(|_| ())
     }
 
     fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()> {
@@ -358,7 +354,7 @@ impl FileHandle for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.0.gate.pass();
+        self.disk.0.gates.of(Operation::Sync).pass();
         self.disk.sync(&self.path, self.number())
     }
 

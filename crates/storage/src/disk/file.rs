@@ -19,13 +19,22 @@ type NewNames = (Disk, Vec<PathBuf>);
 pub struct DiskFile {
     handle: Box<dyn FileHandle>,
     path: PathBuf,
+    syncing: Mutex<Syncing>,
+}
+
+/// Held through a sync.
+#[derive(Debug, Default)]
+struct Syncing {
     /// What the next sync must put on the disk besides the bytes, for them to be found again.
-    new_names: Mutex<Option<Box<NewNames>>>,
+    new_names: Option<Box<NewNames>>,
+    /// The system tells of lost bytes once: a later sync of this handle would go well.
+    has_failed: bool,
 }
 
 impl DiskFile {
     pub(super) fn new(handle: Box<dyn FileHandle>, path: &Path, new_names: Option<NewNames>) -> Self {
-        Self { handle, path: path.to_owned(), new_names: Mutex::new(new_names.map(Box::new)) }
+        let syncing = Syncing { new_names: new_names.map(Box::new), has_failed: false };
+        Self { handle, path: path.to_owned(), syncing: Mutex::new(syncing) }
     }
 
     pub(super) fn prepare(&self, size: u64, reserve: bool) -> Result<(), StorageError> {
@@ -33,7 +42,8 @@ impl DiskFile {
         if found == size {
             return Ok(());
         }
-        if found == 0 && reserve {
+        // Also one that a power cut left short: its room has to be its own like that of any other.
+        if found < size && reserve {
             return self.handle.reserve(size).map_err(StorageError::io("reserve space for", &self.path));
         }
         self.handle.set_size(size).map_err(StorageError::io("set the size of", &self.path))
@@ -43,8 +53,8 @@ impl DiskFile {
     /// have been killed before they were synced.
     pub(crate) fn doubt_names(&self, disk: &Disk, levels: usize) {
         let above = self.path.ancestors().skip(1).take(levels).filter(|at| !at.as_os_str().is_empty());
-        let mut new_names = self.new_names.lock();
-        let names = new_names.get_or_insert_with(|| Box::new((disk.clone(), Vec::new())));
+        let mut syncing = self.syncing.lock();
+        let names = syncing.new_names.get_or_insert_with(|| Box::new((disk.clone(), Vec::new())));
         for directory in above {
             if !names.1.iter().any(|known| known == directory) {
                 names.1.push(directory.to_owned());
@@ -135,15 +145,19 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Puts what was written on the disk, and for a new file the names that lead to it.
+    /// Puts what was written on the disk, and for a new file the names that lead to it. One at a time; after one that failed
+    /// none goes well any more.
     pub fn sync_data(&self) -> Result<(), StorageError> {
-        self.handle.sync().map_err(StorageError::io("sync", &self.path))?;
-        let mut new_names = self.new_names.lock();
-        if let Some(names) = &*new_names {
+        let mut syncing = self.syncing.lock();
+        let synced =
+            if syncing.has_failed { Err(io::Error::other("a sync of it failed before")) } else { self.handle.sync() };
+        syncing.has_failed = synced.is_err();
+        synced.map_err(StorageError::io("sync", &self.path))?;
+        if let Some(names) = &syncing.new_names {
             let (disk, directories) = &**names;
             directories.iter().try_for_each(|directory| disk.sync_directory(directory))?;
         }
-        *new_names = None;
+        syncing.new_names = None;
         Ok(())
     }
 

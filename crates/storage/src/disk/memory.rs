@@ -133,9 +133,10 @@ impl MemoryDisk {
     pub(super) fn open_file(&self, path: &Path, opening: Opening) -> io::Result<(MemoryFile, bool)> {
         let mut tree = self.0.lock();
         let (contents, is_made) = match tree.names.get(path) {
+            Some(_) if opening == Opening::New => return Err(ErrorKind::AlreadyExists.into()),
             Some(Node::File(contents)) => (contents.clone(), false),
             Some(Node::Directory) => return Err(ErrorKind::IsADirectory.into()),
-            None if opening != Opening::MadeIfMissing => return Err(ErrorKind::NotFound.into()),
+            None if matches!(opening, Opening::ReadOnly | Opening::Existing) => return Err(ErrorKind::NotFound.into()),
             None => {
                 tree.check_parent(path)?;
                 tree.files_made += 1;

@@ -38,6 +38,8 @@ pub enum Opening {
     Existing,
     /// It is made, without a byte, if it is not there.
     MadeIfMissing,
+    /// It must not be there, and is made, without a byte.
+    New,
 }
 
 /// What can be told of a file without opening it.
@@ -97,7 +99,7 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize>;
     /// Cuts the file, or lengthens it with zeroes that take no room yet.
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// Lengthens an empty file with zeroes that take their room at once.
+    /// Lengthens a file with zeroes that take their room at once, as all of it does from then on.
     fn reserve(&self, size: u64) -> io::Result<()>;
     /// Makes a range read as zeroes, without changing the size. With `keeps_room`, later writes there cannot run out of
     /// room if they could not before; else the room may be given back.
@@ -156,15 +158,20 @@ impl Disk {
     /// Opens a file, making it and its directories if they are missing, and gives it exactly `size` bytes (zeroes).
     /// With `reserve`, the disk space is taken at once so that later writes cannot run out of it. The first
     /// `DiskFile::sync_data` puts the new names on the disk too.
+    ///
+    /// What cannot be made is removed again: of each file there is one maker at a time, and nobody has it before it is whole.
     pub fn open_sized(&self, path: &Path, size: u64, reserve: bool) -> Result<DiskFile, StorageError> {
-        let is_new = !self.exists(path);
-        let mut directories = Vec::new();
-        if is_new && let Some(parent) = path.parent() {
-            directories = self.make_directories(parent)?;
-            directories.push(parent.to_owned());
-        }
-        let handle = self.0.open(path, Opening::MadeIfMissing).map_err(StorageError::io("create", path))?;
-        let file = DiskFile::new(handle, path, is_new.then(|| (self.clone(), directories)));
+        let (handle, new_names) = match self.0.open(path, Opening::Existing) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut directories = self.make_directories(parent_of(path))?;
+                directories.push(parent_of(path).to_owned());
+                (self.0.open(path, Opening::New), Some((self.clone(), directories)))
+            }
+            opened => (opened, None),
+        };
+        let is_new = new_names.is_some();
+        let action = if is_new { "create" } else { "open" };
+        let file = DiskFile::new(handle.map_err(StorageError::io(action, path))?, path, new_names);
         let prepared = file.prepare(size, reserve);
         if prepared.is_err() && is_new {
             // Half-made files would be taken for damaged ones later.

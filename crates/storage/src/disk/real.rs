@@ -26,7 +26,9 @@ pub struct RealDisk;
 impl FileSystem for RealDisk {
     fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn FileHandle>> {
         let (is_made, is_written) = (opening == Opening::MadeIfMissing, opening != Opening::ReadOnly);
-        let file = OpenOptions::new().read(true).write(is_written).create(is_made).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(is_written).create(is_made).create_new(opening == Opening::New).truncate(false);
+        let file = options.open(path)?;
         Ok(Box::new(RealFile(file)))
     }
 

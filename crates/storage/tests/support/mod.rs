@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::expect_used, reason = "support of several tests, each of which uses a part")]
 
+pub mod beside;
 pub mod orders;
 pub mod world;
 
