@@ -84,9 +84,17 @@ impl Connection {
 
     /// Sends one request and waits for its answer; `None` when the peer is gone.
     pub fn try_call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Option<Answer> {
+        let opaque = self.begin_call(code, fields, body)?;
+        self.answer_to(opaque)
+    }
+
+    fn begin_call(&mut self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> Option<i32> {
         self.opaque += 1;
-        let opaque = self.opaque;
-        self.send_raw(&request_frame(code, opaque, Form::Json, fields, body)).ok()?;
+        self.send_raw(&request_frame(code, self.opaque, Form::Json, fields, body)).ok()?;
+        Some(self.opaque)
+    }
+
+    fn answer_to(&mut self, opaque: i32) -> Option<Answer> {
         loop {
             let answer = self.receive()?;
             if answer.opaque == opaque {
@@ -126,6 +134,12 @@ impl Connection {
 
     /// Sends one message; returns the answer, or `None` when the peer is gone.
     pub fn try_send_message(&mut self, topic: &str, queue: i32, properties: &str, body: &[u8]) -> Option<Answer> {
+        let opaque = self.begin_send_message(topic, queue, properties, body)?;
+        self.answer_to(opaque)
+    }
+
+    /// Sends one message without waiting for the answer, which will have the number that is given; `None` when the peer is gone.
+    pub fn begin_send_message(&mut self, topic: &str, queue: i32, properties: &str, body: &[u8]) -> Option<i32> {
         let queue = queue.to_string();
         let fields = [
             ("a", "conformance"),
@@ -141,7 +155,7 @@ impl Connection {
             ("k", "false"),
             ("m", "false"),
         ];
-        self.try_call(request::SEND_MESSAGE_V2, &fields, body)
+        self.begin_call(request::SEND_MESSAGE_V2, &fields, body)
     }
 
     /// Makes a topic, or changes how many queues it has.

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
+use conformance::skip;
 use conformance::sluice::Setup;
 use rustix::process::{Pid, Signal, kill_process};
 use wire::rocketmq::code::response;
@@ -62,7 +63,7 @@ fn all_are_there(connection: &mut Connection) {
 struct FailingSyncs(Child);
 
 impl FailingSyncs {
-    /// `None`, with the reason printed, where processes cannot be traced.
+    /// `None` where processes cannot be traced and that may be skipped.
     fn of(id: u32) -> Option<Self> {
         let started = Command::new("strace")
             .args(["-f", "-qq", "-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO"])
@@ -72,7 +73,7 @@ impl FailingSyncs {
         let tracer = match started {
             Ok(tracer) => tracer,
             Err(error) => {
-                println!("skipped: failing a sync needs strace: {error}");
+                skip(&format!("failing a sync needs strace: {error}"));
                 return None;
             }
         };
@@ -80,7 +81,7 @@ impl FailingSyncs {
         let deadline = Instant::now() + WAIT_MAX;
         while !is_traced(id) {
             if let Ok(Some(status)) = failing.0.try_wait() {
-                println!("skipped: strace may not trace another process: {status}");
+                skip(&format!("strace may not trace another process: {status}"));
                 return None;
             }
             assert!(Instant::now() < deadline, "strace does not attach");

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
+use conformance::skip;
 use conformance::sluice::{Setup, Sluice};
 use wire::rocketmq::code::response;
 
@@ -28,8 +29,7 @@ struct Sender {
 fn a_full_disk_refuses_and_recovers() {
     let allowed = Command::new("unshare").args(["--mount", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        println!("skipped: a disk of its own needs the right to mount (unshare --mount)");
-        return;
+        return skip("a disk of its own needs the right to mount (unshare --mount)");
     }
     let scratch = tempfile::tempdir().expect("directory");
     let (sluice, filler) = start_on_a_small_disk(scratch.path());

@@ -7,7 +7,7 @@ use base::record::Record;
 use conformance::connection::{Answer, Connection};
 use conformance::loop_disk::LoopDisk;
 use conformance::sluice::{Setup, Sluice, binary};
-use conformance::{cut_count, seed};
+use conformance::{cut_count, seed, skip};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use wire::rocketmq::code::{request, response};
@@ -40,8 +40,7 @@ fn cut_again_and_again(flush: &str) {
     let disk = match LoopDisk::make(scratch.path(), DISK_SIZE) {
         Ok(disk) => disk,
         Err(why) => {
-            println!("skipped: a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}");
-            return;
+            return skip(&format!("a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}"));
         }
     };
     let mut random = StdRng::seed_from_u64(seed());

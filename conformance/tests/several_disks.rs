@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use conformance::connection::{Answer, Connection};
 use conformance::java::{CLIENT_VERSIONS, mqadmin, run_program};
-use conformance::message_count;
 use conformance::sluice::{Setup, Sluice};
+use conformance::{message_count, skip};
 use wire::rocketmq::code::{request, response};
 
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ fn one_disk_fails(mount: &str) -> Option<(Answer, String, String)> {
     let script = format!("cd {} && {mount}", scratch.display());
     let allowed = Command::new("unshare").args(["--mount", "sh", "-c", &script]).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        println!("skipped: a disk of its own needs the right to mount: {mount}");
+        skip(&format!("a disk of its own needs the right to mount: {mount}"));
         return None;
     }
     let script = format!("{script} && exec \"$@\"");
