@@ -52,7 +52,7 @@ pub(crate) fn cut_log(
 
 /// Bytes from `end` to the last one that is not zero, as far as can be told cheaply: a large stretch of zeroes ends the
 /// search.
-fn used_bytes_after(segment: &Segment, end: u64) -> Result<u64, StorageError> {
+pub(crate) fn used_bytes_after(segment: &Segment, end: u64) -> Result<u64, StorageError> {
     let mut window = Window::new(segment);
     let mut offset = end;
     let mut used = 0;

@@ -8,17 +8,22 @@
 //! | whole record             | keep, restore its entry              | keep, restore its entry    |
 //! | filler                   | go on with the next segment          | the same                   |
 //! | filler of a wrong size   | go on with the next segment          | cut the log here           |
-//! | zeroes                   | end of the log                       | end of the log             |
+//! | zeroes                   | refuse to open                       | end of the log             |
 //! | damaged, next one whole  | keep its place, tell of it           | cut the log here           |
 //! | damaged, next one too    | refuse to open                       | cut the log here           |
 //!
-//! A segment that is missing, with later ones there, stops the start below durable, and cuts the log above it.
+//! Zeroes lead to no next record, and what was on the disk with its entries was no zeroes: they are damage as any other. After an
+//! orderly stop everything is below durable, but zeroes above the checkpoint are the end: a Java broker may have written there.
+//!
+//! What is done about segments that are missing or short stands in `recover/segments.rs`.
 //!
 //! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. After the end, everything
 //! is cleared, so that old bytes can never be taken for records. Entries that point beyond the end are cleared too.
 
+mod segments;
+
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::hash::{key_hash, tag_code};
@@ -33,8 +38,8 @@ use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
 use crate::segment::Segment;
-use crate::store::Options;
 use crate::window::Window;
+pub(crate) use segments::open_segments;
 
 /// Java brokers may lag this much behind their checkpoint's times.
 const CHECKPOINT_SLACK_MS: u64 = 3000;
@@ -92,60 +97,6 @@ pub(crate) struct ReplayRules {
     pub(crate) record_checksums: bool,
 }
 
-/// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
-/// the log above what the checkpoint promises ends it: the segments after it are set aside. Any other hole stops the start.
-pub(crate) fn open_segments(
-    options: &mut Options,
-    directory: &Path,
-    checkpoint: &Checkpoint,
-    recovery: &mut Recovery,
-) -> Result<Vec<Arc<Segment>>, StorageError> {
-    let disk = &options.disk;
-    let promised = checkpoint.durable.filter(|_| !recovery.was_clean);
-    let mut segments: Vec<Arc<Segment>> = Vec::new();
-    let mut segment_size = options.segment_size;
-    for name in disk.list(directory)? {
-        let path = directory.join(&name);
-        let Ok(base) = name.parse::<u64>() else { continue };
-        if name.len() != 20 || base > i64::MAX as u64 {
-            continue;
-        }
-        let size = disk.open(&path)?.size()?;
-        if size == 0 {
-            disk.remove_file(&path)?;
-            continue;
-        }
-        if let Some(last) = segments.last() {
-            if base > last.end() && promised.is_some_and(|promised| promised.0 <= last.end()) {
-                // A power cut took a segment that was made before this one, or its size.
-                recovery.cut_bytes += size;
-                recovery.set_aside.push(disk.set_aside(directory.parent().unwrap_or(directory), &path)?);
-                continue;
-            }
-            if size != segment_size || base != last.end() {
-                return Err(StorageError::Damaged {
-                    path,
-                    problem: format!(
-                        "expected a segment of {segment_size} bytes that begins at {}; a segment before it is missing or was cut short. Restore it from a copy, or move this and all later segments away to go on without them",
-                        last.end()
-                    ),
-                });
-            }
-        } else {
-            segment_size = size;
-        }
-        segments.push(Arc::new(Segment::open(disk, directory, base, size)?));
-    }
-    if segments.first().is_some_and(|first| first.base() % segment_size != 0) {
-        return Err(StorageError::Damaged {
-            path: directory.to_owned(),
-            problem: format!("the first segment's name is no multiple of the segment size {segment_size}"),
-        });
-    }
-    options.segment_size = segment_size;
-    Ok(segments)
-}
-
 /// Where reading the log must begin: below, log and queue entries are known to be on the disk.
 pub(crate) fn replay_start(
     segments: &[Arc<Segment>],
@@ -196,6 +147,8 @@ pub(crate) struct Replay<'a> {
     /// Where to begin.
     pub(crate) start: LogOffset,
     pub(crate) durable: LogOffset,
+    /// The log does not end below this: it had records up to here.
+    pub(crate) end_from: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
@@ -267,9 +220,9 @@ impl Replay<'_> {
                     offset += size as u64;
                 }
                 Place::NextSegment => return Ok((segment.end(), true)),
-                Place::End => return Ok((offset, false)),
+                Place::End if offset >= self.end_from.0 => return Ok((offset, false)),
                 Place::Damaged if offset >= self.durable.0 => return Ok((offset, false)),
-                Place::Damaged => offset = self.pass_damage(&mut window, offset)?,
+                Place::End | Place::Damaged => offset = self.pass_damage(&mut window, offset)?,
             }
         }
         Ok((offset, true))
@@ -317,7 +270,7 @@ impl Replay<'_> {
         Err(StorageError::Damaged {
             path,
             problem: format!(
-                "no whole record at log offset {offset}, {known}. Restore the file from a copy or a replica"
+                "no whole record at log offset {offset}, {known}. Restore the file from a copy or a replica, or move it and all later segments away to go on without them"
             ),
         })
     }
@@ -334,8 +287,8 @@ impl Replay<'_> {
             if next < window.segment.end() {
                 match self.examine(window, next)? {
                     Place::Record(_) | Place::NextSegment => return Ok(Some(next)),
-                    Place::End => end = end.or(Some(next)),
-                    Place::Damaged => {}
+                    Place::End if next >= self.end_from.0 => end = end.or(Some(next)),
+                    Place::End | Place::Damaged => {}
                 }
             }
         }

@@ -64,12 +64,12 @@ enum Outcome {
 const fn expected(place: Place, stop: Stop) -> Outcome {
     match (place, stop) {
         (Place::Whole, _) => Outcome::Kept,
-        (Place::Zeroes, _) | (_, Stop::KilledAbove) => Outcome::EndsHere,
+        (_, Stop::KilledAbove) => Outcome::EndsHere,
         (Place::FillerSizeDamaged, _) => Outcome::Kept,
         (Place::BodyDamaged, _) => Outcome::KeepsItsPlace,
         (Place::MagicDamaged | Place::SizeDamaged, _) => Outcome::IsPassed,
         (Place::FillerDamaged, _) => Outcome::Kept,
-        (Place::SizeAndBodyDamaged | Place::NextDamagedToo, _) => Outcome::Refused,
+        (Place::Zeroes | Place::SizeAndBodyDamaged | Place::NextDamagedToo, _) => Outcome::Refused,
     }
 }
 
@@ -280,6 +280,67 @@ fn a_missing_segment_stops_the_start_below_durable_and_ends_the_log_above() {
             }
         }
     }
+}
+
+/// A file system may give a large file its size in steps; a power cut leaves it as long as it was after one of them.
+#[test]
+fn a_segment_cut_short_stops_the_start_below_durable_and_ends_the_log_above() {
+    for stop in [Stop::KilledAbove, Stop::KilledBelow, Stop::Orderly] {
+        let (_, places) = build(stop);
+        let last = places[places.len() - 1].0 / SEGMENT_SIZE;
+        for short in 1..=last {
+            let (memory, places) = build(stop);
+            let memory = memory.after_restart_of_the_machine();
+            let base = short * SEGMENT_SIZE;
+            cut_short(&memory, base);
+            let opened = open(&memory);
+            if stop != Stop::KilledAbove {
+                assert!(matches!(opened, Err(StorageError::Damaged { .. })), "{stop:?}, segment {short}");
+                continue;
+            }
+            let (store, recovery) = opened.expect("opens");
+            assert_eq!(store.watermarks().appended(), LogOffset(base));
+            assert_eq!(recovery.set_aside.len() as u64, last + 1 - short);
+            let end = places.iter().filter(|(start, _)| *start < base).count() as u64;
+            verify(&store, 0..end, None);
+            append(&store, end);
+            verify(&store, 0..end + 1, None);
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_was_being_made_is_made_again() {
+    for stop in [Stop::KilledAbove, Stop::KilledBelow] {
+        for is_power_cut in [false, true] {
+            let (memory, places) = build(stop);
+            let next = (places[places.len() - 1].0 / SEGMENT_SIZE + 1) * SEGMENT_SIZE;
+            let disk = Disk::new(memory.clone());
+            drop(disk.open_sized(&segment_path(next), SEGMENT_SIZE, true).expect("makes"));
+            cut_short(&memory, next);
+            let memory = if is_power_cut { memory.after_restart_of_the_machine() } else { memory };
+            let (store, recovery) = open(&memory).expect("opens without help");
+            assert_eq!((recovery.cut_bytes, recovery.set_aside.len()), (0, 0));
+            verify(&store, 0..RECORDS, None);
+            for number in RECORDS..RECORDS + 5 {
+                append(&store, number);
+            }
+            verify(&store, 0..RECORDS + 5, None);
+        }
+    }
+    // The very first one.
+    let memory = MemoryDisk::new();
+    drop(open(&memory).expect("opens"));
+    cut_short(&memory, 0);
+    let (store, _) = open(&memory).expect("opens without help");
+    assert_eq!(Disk::new(memory).size(&segment_path(0)).expect("is there"), SEGMENT_SIZE);
+    append(&store, 0);
+}
+
+fn cut_short(memory: &MemoryDisk, base: u64) {
+    use storage::disk::{FileSystem, Opening};
+    let file = memory.open(&segment_path(base), Opening::Existing).expect("opens");
+    file.set_size(SEGMENT_SIZE / 2 + 100).expect("cuts");
 }
 
 #[test]

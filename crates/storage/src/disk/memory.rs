@@ -103,6 +103,13 @@ impl MemoryDisk {
         byte.map(|byte| *byte ^= 1 << (bit % 8)).is_some()
     }
 
+    /// The same files after the machine was started again, none of them locked.
+    pub fn after_restart_of_the_machine(&self) -> Self {
+        let copy = self.copy();
+        copy.0.lock().boots += 1;
+        copy
+    }
+
     /// Another disk with the same files, none of them locked.
     pub fn copy(&self) -> Self {
         let tree = self.0.lock();

@@ -152,6 +152,7 @@ fn recover_indexes(
         segments,
         start: entries_from.min(keys_from),
         durable,
+        end_from: sure,
         entries_from,
         keys_from,
         rules: &ReplayRules {

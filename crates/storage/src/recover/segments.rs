@@ -1,0 +1,108 @@
+//! Opens the segments of the log, whichever a crash or people left.
+//!
+//! A segment that is missing or short, with later ones there, stops the start below durable, and cuts the log above it: a file
+//! system may reserve a large file in steps, and a power cut come between two of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Recovery;
+use crate::checkpoint::Checkpoint;
+use crate::cut::used_bytes_after;
+use crate::disk::Disk;
+use crate::error::StorageError;
+use crate::segment::{Segment, file_name};
+use crate::store::Options;
+
+/// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
+/// the log above what the checkpoint promises ends it: the segments after it are set aside. Any other hole stops the start.
+pub(crate) fn open_segments(
+    options: &mut Options,
+    directory: &Path,
+    checkpoint: &Checkpoint,
+    recovery: &mut Recovery,
+) -> Result<Vec<Arc<Segment>>, StorageError> {
+    let disk = &options.disk;
+    let promised = checkpoint.durable.filter(|_| !recovery.was_clean);
+    let is_promised = |offset: u64| promised.is_none_or(|promised| promised.0 > offset);
+    let mut segments: Vec<Arc<Segment>> = Vec::new();
+    let mut segment_size = options.segment_size;
+    for (base, size) in found(disk, directory)? {
+        let path = directory.join(file_name(base));
+        let expected = segments.last().map_or(0, |last| last.end());
+        if base == expected
+            && size < segment_size
+            && !is_promised(base)
+            && was_being_made(disk, directory, base, recovery)?
+        {
+            let used = used_bytes_after(&Segment::open_read_only(disk, directory, base)?, base)?;
+            if used > 0 && segments.is_empty() {
+                // Made when the setting was another.
+                segment_size = size;
+            } else {
+                put_away(disk, directory, &path, used, recovery)?;
+                continue;
+            }
+        } else if segments.is_empty() {
+            segment_size = size;
+        } else if base > expected && !is_promised(expected) {
+            // A power cut took a segment that was made before this one, or its size.
+            put_away(disk, directory, &path, size, recovery)?;
+            continue;
+        } else if size != segment_size || base != expected {
+            return Err(StorageError::Damaged {
+                path,
+                problem: format!(
+                    "expected a segment of {segment_size} bytes that begins at {expected}; a segment before it is missing or was cut short. Restore it from a copy, or move this and all later segments away to go on without them"
+                ),
+            });
+        }
+        segments.push(Arc::new(Segment::open(disk, directory, base, size)?));
+    }
+    if segments.first().is_some_and(|first| first.base() % segment_size != 0) {
+        return Err(StorageError::Damaged {
+            path: directory.to_owned(),
+            problem: format!("the first segment's name is no multiple of the segment size {segment_size}"),
+        });
+    }
+    options.segment_size = segment_size;
+    Ok(segments)
+}
+
+/// Places and sizes of the segments there are, in order. Files without a byte are removed.
+fn found(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError> {
+    let mut found = Vec::new();
+    for name in disk.list(directory)? {
+        let Some(base) = name.parse::<u64>().ok().filter(|base| name.len() == 20 && *base <= i64::MAX as u64) else {
+            continue;
+        };
+        match disk.size(&directory.join(&name))? {
+            0 => disk.remove_file(&directory.join(&name))?,
+            size => found.push((base, size)),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a short segment may be one whose room was being reserved. Nothing is written into such a one; but what a power cut
+/// leaves may be an earlier size than its bytes had.
+fn was_being_made(disk: &Disk, directory: &Path, base: u64, recovery: &Recovery) -> Result<bool, StorageError> {
+    Ok(!recovery.runs_on || used_bytes_after(&Segment::open_read_only(disk, directory, base)?, base)? == 0)
+}
+
+/// Takes a file out of the log in which `used` bytes were used, and nothing was promised.
+fn put_away(
+    disk: &Disk,
+    directory: &Path,
+    path: &Path,
+    used: u64,
+    recovery: &mut Recovery,
+) -> Result<(), StorageError> {
+    if used == 0 {
+        disk.remove_file(path)?;
+        return disk.sync_directory(directory);
+    }
+    recovery.cut_bytes += used;
+    recovery.set_aside.push(disk.set_aside(directory.parent().unwrap_or(directory), path)?);
+    Ok(())
+}
