@@ -345,6 +345,7 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
         assert!(matches!(&refused, Err(Refusal::Busy(why)) if why.contains("is being removed")), "{refused:?}");
     }
     bench.broker.finish_removals().expect("removes");
+    bench.broker.store().prepare_next_segment().expect("room is kept aside again");
     bench.publish("orders", &message(b"new", b"")).expect("stored");
     bench.broker.remove_topic("others", START).expect("was never there");
     assert_eq!(bench.bodies("orders", 0), ["new"]);

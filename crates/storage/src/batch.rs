@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use base::record::Draft;
 use base::{LogOffset, QueueOffset, Timestamp};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
+use crate::key_index::Key;
 use crate::queue_index::{Entry, QueueIndex};
 
 /// One record of a batch.
@@ -52,10 +53,11 @@ pub struct AppendBatch {
     pub(crate) keys: Vec<BatchKey>,
 }
 
-/// Records with their places; the bytes are final.
+/// Records with their places. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
 #[derive(Debug)]
 pub struct Appended {
-    pub(crate) bytes: Bytes,
+    /// Bytes of all records.
+    pub(crate) size: usize,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) further: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
@@ -65,6 +67,16 @@ pub struct Appended {
     pub store_timestamp: Timestamp,
     /// First byte after them: what a watermark must pass for all of them to keep its promise.
     pub end: LogOffset,
+}
+
+impl Appended {
+    /// The keys its records are found by.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
+        self.keys.iter().filter_map(|key| {
+            let record = self.records.get(key.record as usize)?;
+            Some(Key { hash: key.hash, log_offset: record.log_offset, time: self.store_timestamp })
+        })
+    }
 }
 
 impl AppendBatch {

@@ -35,7 +35,11 @@ impl Begun {
     /// From here on an unclean stop leaves its sign.
     pub(crate) fn write(disk: &Disk, root: &Path) -> Result<(), StorageError> {
         let text = format!("{}\n{}\n", std::process::id(), disk.boot().unwrap_or_default());
-        disk.replace_file(&root.join(NAME), text.as_bytes())?;
+        match disk.replace_file(&root.join(NAME), text.as_bytes()) {
+            // The sign that is there says the same, or that another run of the machine began, which is taken for less.
+            Err(error) if error.is_disk_full() && disk.exists(&root.join(NAME)) => return Ok(()),
+            written => written?,
+        }
         disk.remove_file(&root.join(format!("{NAME}.bak")))
     }
 

@@ -53,8 +53,12 @@ impl Buffers {
         BytesMut::with_capacity(size.max(BLOCK_SIZE))
     }
 
-    /// Takes back what is left of a buffer.
-    pub(crate) fn give_back(&self, rest: BytesMut) {
+    /// Takes back what is left of a buffer of which `used` bytes were just filled. One that is larger than a block goes back to the
+    /// system, with the last of its bytes.
+    pub(crate) fn give_back(&self, rest: BytesMut, used: usize) {
+        if used + rest.capacity() > BLOCK_SIZE {
+            return;
+        }
         let mut state = self.state.lock();
         if rest.capacity() >= WORTH_KEEPING {
             state.open.push(rest);
@@ -81,7 +85,7 @@ mod tests {
         let mut buffer = buffers.take(size);
         buffer.resize(size, 7);
         let batch = buffer.split().freeze();
-        buffers.give_back(buffer);
+        buffers.give_back(buffer, batch.len());
         batch
     }
 
@@ -114,6 +118,20 @@ mod tests {
         let buffers = Buffers::new(0);
         assert!(buffers.take(3 * BLOCK_SIZE).capacity() >= 3 * BLOCK_SIZE);
         assert_eq!(fill(&buffers, 2 * BLOCK_SIZE).len(), 2 * BLOCK_SIZE);
+    }
+
+    #[test]
+    fn what_is_larger_than_a_block_goes_back_to_the_system() {
+        let buffers = Buffers::new(64 * BLOCK_SIZE);
+        // Taken at that size, and grown to it; filled, and hardly used.
+        for (taken, filled) in [(3, 3 * BLOCK_SIZE), (1, 3 * BLOCK_SIZE), (3, 100)] {
+            let mut buffer = buffers.take(taken * BLOCK_SIZE);
+            buffer.resize(filled, 7);
+            let batch = buffer.split().freeze();
+            buffers.give_back(buffer, batch.len());
+            let state = buffers.state.lock();
+            assert_eq!((state.open.len(), state.spent.len()), (0, 0), "{taken} blocks, {filled} bytes");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
 use crate::recent::Recent;
+use crate::room::Room;
 use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
@@ -52,6 +53,8 @@ pub(crate) struct CommitLog {
     tail: Mutex<Tail>,
     /// Segments exist up to here. Held while one is made, so that each has one maker.
     made_until: Mutex<u64>,
+    /// While this is given up no segment is made.
+    room: Arc<Room>,
     staged: Mutex<Vec<Staged>>,
     /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
@@ -102,6 +105,7 @@ impl CommitLog {
         directory: PathBuf,
         segments: Vec<Arc<Segment>>,
         (durable, end): (LogOffset, LogOffset),
+        room: Arc<Room>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
@@ -116,6 +120,7 @@ impl CommitLog {
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             made_until: Mutex::new(prepared_until),
+            room,
             staged: Mutex::default(),
             writing: Mutex::default(),
             syncing: Mutex::default(),
@@ -206,7 +211,7 @@ impl CommitLog {
         tail.next = offset;
         let whole = bytes.split().freeze();
         let appended = Arc::new(Appended {
-            bytes: whole,
+            size: whole.len(),
             queues,
             further,
             keys,
@@ -214,11 +219,11 @@ impl CommitLog {
             store_timestamp,
             end: LogOffset(offset),
         });
-        let pieces = segments::pieces(&appended, start, &plan);
-        self.staged_size.fetch_add(appended.bytes.len(), Ordering::Relaxed);
+        let pieces = segments::pieces(&appended.records, &whole, start, &plan);
+        self.staged_size.fetch_add(appended.size, Ordering::Relaxed);
         self.staged.lock().push(Staged { batch: appended.clone(), pieces });
         drop(tail);
-        self.buffers.give_back(bytes);
+        self.buffers.give_back(bytes, appended.size);
         Ok(appended)
     }
 
@@ -234,13 +239,18 @@ impl CommitLog {
     }
 
     /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index. Waits for whoever
-    /// else writes. Returns whether there was anything.
-    pub(crate) fn write_staged(&self, mut written: impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
+    /// else writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
+    pub(crate) fn write_staged(
+        &self,
+        mut written: impl FnMut(&Appended),
+        mut between: impl FnMut(),
+    ) -> Result<bool, StorageError> {
         let mut any = false;
         loop {
             let guard = self.writing.lock();
             any |= self.write_taken(&mut written)?;
             drop(guard);
+            between();
             if self.nothing_is_staged() {
                 return Ok(any);
             }
@@ -252,7 +262,7 @@ impl CommitLog {
     pub(crate) fn write_if_little(
         &self,
         limit: usize,
-        mut written: impl FnMut(Arc<Appended>),
+        mut written: impl FnMut(&Appended),
     ) -> Result<bool, StorageError> {
         while self.staged_size() <= limit {
             // Whoever writes looks again once the lock is free, and so finds what could not be written here.
@@ -271,7 +281,7 @@ impl CommitLog {
     }
 
     /// Takes what is staged and writes it. The caller holds `writing`.
-    fn write_taken(&self, written: &mut impl FnMut(Arc<Appended>)) -> Result<bool, StorageError> {
+    fn write_taken(&self, written: &mut impl FnMut(&Appended)) -> Result<bool, StorageError> {
         self.check_poison()?;
         let staged = std::mem::take(&mut *self.staged.lock());
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
@@ -290,9 +300,9 @@ impl CommitLog {
         self.metrics.message_bytes_in.add(end.0 - start);
         for one in staged {
             self.metrics.messages_in.add(one.batch.records.len() as u64);
-            self.staged_size.fetch_sub(one.batch.bytes.len(), Ordering::Relaxed);
+            self.staged_size.fetch_sub(one.batch.size, Ordering::Relaxed);
             publish_entries(&one.batch);
-            written(one.batch);
+            written(&one.batch);
         }
         self.watermarks.advance_appended(end);
         self.waiters.wake(Watermark::Appended, end);

@@ -14,13 +14,13 @@
 
 mod reopen;
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{LogOffset, Timestamp};
 use parking_lot::Mutex;
 
-use crate::batch::Appended;
 use crate::calendar::calendar_name;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
@@ -127,6 +127,15 @@ impl IndexEntry {
     }
 }
 
+/// A key of a record, on its way into the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) hash: u32,
+    pub(crate) log_offset: LogOffset,
+    /// When its record was stored.
+    pub(crate) time: Timestamp,
+}
+
 /// The newest file, still growing.
 #[derive(Debug)]
 struct Growing {
@@ -189,36 +198,30 @@ impl KeyIndex {
             let header = if file.size()? == 0 { Header::default() } else { Header::read(&file)? };
             state.sealed.push(Sealed { file, header });
         }
+        // By what is in them: RocketMQ names files by local time, Sluice by UTC. Those without a key come last.
+        state
+            .sealed
+            .sort_by_key(|Sealed { header, .. }| (header.next_entry <= 1, header.first_offset, header.first_time));
         state.cut(disk, &directory, shape, sure)?;
         Ok(Self { disk: disk.clone(), directory, shape, state: Mutex::new(state) })
     }
 
-    /// Adds the keys of a written batch.
-    pub(crate) fn add(&self, batch: &Appended) -> Result<(), StorageError> {
-        if batch.keys.is_empty() {
-            return Ok(());
-        }
+    /// Takes keys out of `keys`, from the front, and adds them. Those that are left when one fails were not added, in no part.
+    pub(crate) fn add(&self, keys: &mut VecDeque<Key>) -> Result<(), StorageError> {
         let mut state = self.state.lock();
-        for key in &batch.keys {
-            if let Some(record) = batch.records.get(key.record as usize) {
-                self.add_key(&mut state, key.hash, record.log_offset, batch.store_timestamp)?;
-            }
+        while let Some(key) = keys.front() {
+            self.add_key(&mut state, *key)?;
+            keys.pop_front();
         }
         Ok(())
     }
 
     /// Adds one key, as recovery does.
     pub(crate) fn restore(&self, hash: u32, log_offset: LogOffset, time: Timestamp) -> Result<(), StorageError> {
-        self.add_key(&mut self.state.lock(), hash, log_offset, time)
+        self.add_key(&mut self.state.lock(), Key { hash, log_offset, time })
     }
 
-    fn add_key(
-        &self,
-        state: &mut State,
-        hash: u32,
-        log_offset: LogOffset,
-        time: Timestamp,
-    ) -> Result<(), StorageError> {
+    fn add_key(&self, state: &mut State, key: Key) -> Result<(), StorageError> {
         if let Some(full) = state.growing.as_mut().filter(|growing| growing.is_full(self.shape)) {
             // It stays the one that grows, and in which keys are found, until all of it is written.
             full.flush(self.shape)?;
@@ -230,9 +233,9 @@ impl KeyIndex {
         }
         let growing = match &mut state.growing {
             Some(growing) => growing,
-            none => none.insert(Growing::create(&self.disk, &self.directory, self.shape, time)?),
+            none => none.insert(Growing::create(&self.disk, &self.directory, self.shape, key.time)?),
         };
-        growing.add(hash, log_offset, time, self.shape)
+        growing.add(key, self.shape)
     }
 
     /// Writes what is only in memory. Returns the files written to since the last call: whoever takes them syncs them.
@@ -299,12 +302,11 @@ impl KeyIndex {
 
 impl Growing {
     fn create(disk: &Disk, directory: &Path, shape: Shape, time: Timestamp) -> Result<Self, StorageError> {
-        let mut stamp = time.0;
-        // Two files within one millisecond would have one name.
-        while disk.exists(&directory.join(calendar_name(stamp))) {
-            stamp += 1;
-        }
-        let file = Arc::new(disk.open_sized(&directory.join(calendar_name(stamp)), shape.file_size(), false)?);
+        // After all that are there, as whoever sorts by name has to find it: RocketMQ, which names files by local time.
+        let names = disk.list(directory)?;
+        let newest = names.iter().rfind(|name| is_file_name(name)).and_then(|name| name.parse::<u64>().ok());
+        let name = calendar_name(time.0).max(newest.map_or(String::new(), |newest| format!("{:017}", newest + 1)));
+        let file = Arc::new(disk.open_sized(&directory.join(name), shape.file_size(), false)?);
         let header = Header { next_entry: 1, ..Header::default() };
         let slots = vec![0; shape.slot_count as usize];
         Ok(Self { file, header, slots, pending: Vec::new(), pending_from: 1, slots_changed: false })
@@ -314,7 +316,11 @@ impl Growing {
         self.header.next_entry >= shape.entry_count
     }
 
-    fn add(&mut self, hash: u32, log_offset: LogOffset, time: Timestamp, shape: Shape) -> Result<(), StorageError> {
+    fn add(&mut self, Key { hash, log_offset, time }: Key, shape: Shape) -> Result<(), StorageError> {
+        // First, so that a key whose turn fails was not added.
+        if self.pending.len() >= PENDING_SIZE_MAX {
+            self.write_pending(shape)?;
+        }
         if self.header.next_entry <= 1 {
             self.header.first_time = time.0;
             self.header.first_offset = log_offset.0;
@@ -330,7 +336,7 @@ impl Growing {
         self.header.next_entry += 1;
         self.header.last_time = self.header.last_time.max(time.0);
         self.header.last_offset = log_offset.0;
-        if self.pending.len() >= PENDING_SIZE_MAX { self.write_pending(shape) } else { Ok(()) }
+        Ok(())
     }
 
     fn write_pending(&mut self, shape: Shape) -> Result<(), StorageError> {
@@ -468,5 +474,59 @@ mod tests {
         assert_eq!((find(&reopened, 3), reopened.last().1), (expected, LogOffset(2400)));
         reopened.drop_before(LogOffset(1000)).expect("drops");
         assert_eq!(find(&reopened, 3), vec![2300, 1800, 1300]);
+    }
+
+    #[test]
+    fn files_are_in_the_order_of_their_records_whatever_their_names() {
+        let disk = Disk::new(MemoryDisk::new());
+        let directory = || PathBuf::from("/index");
+        let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
+        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let restore = |index: &KeyIndex, number: u64| {
+            index.restore(3, LogOffset(number * 100), Timestamp(1_000_000 + number)).expect("adds");
+        };
+        (0..15).for_each(|number| restore(&index, number));
+        index.flush().expect("flushes");
+        // A Java broker ahead of UTC wrote the first of them.
+        let names = disk.list(&directory()).expect("lists");
+        let ahead = directory().join("19700101080000000");
+        drop(disk.open_sized(&ahead, SHAPE.file_size(), false).expect("makes"));
+        let bytes = disk.read_file(&directory().join(&names[0])).expect("reads").expect("a file");
+        disk.open(&ahead).expect("opens").write_at(&bytes, 0).expect("writes");
+        disk.remove_file(&directory().join(&names[0])).expect("removes");
+        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        assert_eq!(reopened.last().1, LogOffset(1400));
+        (15..35).for_each(|number| restore(&reopened, number));
+        assert_eq!(find(&reopened, 3), (0..35).rev().map(|number| number * 100).collect::<Vec<_>>());
+        // Whoever goes by names finds the newest last.
+        let names = disk.list(&directory()).expect("lists");
+        assert!(names.iter().skip(2).all(|name| name.as_str() > "19700101080000000"), "{names:?}");
+    }
+
+    #[test]
+    fn a_look_up_takes_in_the_last_second_and_no_more_than_it_was_asked_for() {
+        let disk = Disk::new(MemoryDisk::new());
+        let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
+        let index = KeyIndex::open(&disk, "/index".into(), SHAPE, all, &mut Vec::new()).expect("opens");
+        for (offset, time) in [(0, 1_000_000), (100, 1_000_999), (200, 1_001_500), (300, 1_001_999)] {
+            index.restore(3, LogOffset(offset), Timestamp(time)).expect("adds");
+        }
+        let find = |begin, end, count| {
+            let mut found = Vec::new();
+            let accept = |offset: LogOffset| {
+                found.push(offset.0);
+                Ok(true)
+            };
+            index.find(3, (Timestamp(begin), Timestamp(end)), count, accept).expect("finds");
+            found
+        };
+        // Whole seconds are kept: who reads the record looks at the rest.
+        assert_eq!(find(1_001_999, 1_001_999, 10), [300, 200], "up to the last of its milliseconds");
+        assert_eq!(find(1_000_000, 1_000_000, 10), [100, 0], "and from the first");
+        assert_eq!(find(1_002_000, 2_000_000, 10), [0; 0]);
+        assert_eq!(find(0, 999_999, 10), [0; 0]);
+        for count in 1..4 {
+            assert_eq!(find(0, 2_000_000, count).len(), count);
+        }
     }
 }

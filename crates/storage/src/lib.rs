@@ -32,6 +32,7 @@ mod recent;
 mod records;
 mod recover;
 mod retention;
+mod room;
 mod segment;
 mod store;
 mod waiters;

@@ -1,6 +1,6 @@
 //! The end of the log in memory: the very bytes that were appended, shared with readers instead of copied.
 //!
-//! Holds the last `limit` bytes at least as long as they are below `appended`; nothing here is needed after a crash.
+//! Holds at most `limit` bytes, in whole chunks: of one that is larger nothing is kept. Nothing here is needed after a crash.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ impl Recent {
         let mut dropped = Vec::new();
         state.size += bytes.len();
         state.chunks.push_back(Chunk { start, bytes });
-        while state.size > self.limit && state.chunks.len() > 1 {
+        while state.size > self.limit {
             if let Some(oldest) = state.chunks.pop_front() {
                 state.size -= oldest.bytes.len();
                 dropped.push(oldest);
@@ -74,6 +74,16 @@ impl RecentReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_is_larger_than_all_that_is_kept_nothing_stays() {
+        let recent = Recent::new(10);
+        recent.push(100, Bytes::from_static(b"abcdef"));
+        recent.push(106, Bytes::from_static(b"much more than ten"));
+        assert_eq!(recent.state.lock().size, 0);
+        recent.push(124, Bytes::from_static(b"k"));
+        assert_eq!(recent.reader().find(124, 1).map(|(bytes, _)| bytes.len()), Some(1));
+    }
 
     #[test]
     fn old_bytes_leave_and_new_ones_are_found() {

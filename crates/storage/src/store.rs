@@ -1,5 +1,6 @@
 //! The store: log, queues and key index of one data directory, opened together and kept in step.
 
+mod disk_use;
 mod flush;
 mod open;
 mod remove;
@@ -7,7 +8,7 @@ mod remove;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -26,12 +27,19 @@ use crate::damage::problem_of_listed;
 use crate::disk::{DirectoryLock, Disk};
 use crate::document;
 use crate::error::StorageError;
-use crate::key_index::KeyIndex;
+use crate::key_index::{Key, KeyIndex, SLOT_SIZE};
 use crate::open_files::OpenFiles;
-use crate::queue_index::{Entry, QueueIndex};
+use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
 use crate::records::Records;
 use crate::recover::{self, Queues};
-use crate::retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
+use crate::retention::{DiskState, RetentionPolicy};
+use crate::room::Room;
+
+/// What a checkpoint writes besides slots and entries, in whole blocks of the file system: keys, the first entries of queues.
+const CHECKPOINT_ROOM_MIN: u64 = 8 << 20;
+
+/// Bytes of keys not yet indexed above which whoever writes the log indexes them first: senders wait for it then.
+const UNINDEXED_SIZE_MAX: usize = 8 << 20;
 
 /// How a store is laid out and what it keeps.
 #[derive(Clone, Debug)]
@@ -46,6 +54,8 @@ pub struct Options {
     pub segment_size: u64,
     /// Entries of a queue's file.
     pub queue_file_entries: u64,
+    /// Bytes kept aside on the directory's disk for a checkpoint; `None`: as many as it may write.
+    pub checkpoint_room: Option<u64>,
     /// Entries of all queues that may gather in memory before they are written into files.
     pub gathered_entries: u64,
     /// Files of queues that are kept open. If more were written to when a checkpoint is due, the whole disk is synced.
@@ -75,6 +85,7 @@ impl Options {
             log_directory: None,
             segment_size: 1 << 30,
             queue_file_entries: 300_000,
+            checkpoint_room: None,
             gathered_entries: 1 << 20,
             open_queue_files: 256,
             key_index: true,
@@ -85,6 +96,13 @@ impl Options {
             delay_levels_ms: Vec::new(),
             retention: RetentionPolicy::default(),
         }
+    }
+
+    /// Bytes kept aside on the directory's disk: what a checkpoint writes at most, but where there are very many queues.
+    pub(crate) fn checkpoint_room(&self) -> u64 {
+        let slots = if self.key_index { u64::from(self.key_index_slots) * SLOT_SIZE as u64 } else { 0 };
+        let entries = self.gathered_entries.saturating_mul(ENTRY_SIZE as u64);
+        self.checkpoint_room.unwrap_or_else(|| slots.saturating_add(entries).saturating_add(CHECKPOINT_ROOM_MIN))
     }
 }
 
@@ -107,10 +125,13 @@ pub struct Store {
     /// A process that was killed may have left anything in the page cache, of any file.
     doubts_disk: AtomicBool,
     key_index: Option<KeyIndex>,
-    /// Batches whose keys are still to be indexed, in log order.
-    unindexed: Mutex<VecDeque<Arc<Appended>>>,
+    /// Keys still to be indexed, in log order.
+    unindexed: Mutex<VecDeque<Key>>,
+    /// How many they are, those that are being indexed included.
+    unindexed_count: AtomicUsize,
     /// Held while a document is written: each is replaced through one temporary file.
     documents: Mutex<()>,
+    room: Arc<Room>,
     /// Held while queue entries are written into files, synced or removed.
     flushing: Mutex<()>,
     /// One thread indexes at a time, so that keys stay in log order.
@@ -170,9 +191,9 @@ impl Store {
         self.log.first()
     }
 
-    /// Bytes appended and not yet written: what back-pressure looks at.
+    /// Bytes appended and not yet written, and of keys not yet indexed: what back-pressure looks at.
     pub fn staged_size(&self) -> usize {
-        self.log.staged_size()
+        self.log.staged_size() + self.unindexed_size()
     }
 
     /// Bytes of the largest record a segment takes.
@@ -200,6 +221,9 @@ impl Store {
                 self.options.retention.disk_refuse_percent
             )));
         }
+        if self.room.is_given_up() {
+            return Err(self.room.refusal());
+        }
         if self.index_has_failed.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
                 "keys of messages cannot be written to {}: no more messages are taken until there is room",
@@ -211,39 +235,55 @@ impl Store {
 
     /// Writes what was appended and makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
-        self.log.write_staged(|batch| self.remember_keys(batch))
+        let index_if_many = || {
+            if self.unindexed_size() > UNINDEXED_SIZE_MAX {
+                // What fails is tried again by whoever indexes all the time, and told there.
+                drop(self.index_staged());
+            }
+        };
+        self.log.write_staged(|batch| self.remember_keys(batch), index_if_many)
     }
 
     /// The same if it is at most `limit` bytes, without waiting for another who writes. `false`: it is more, and still to be
     /// written.
     pub fn write_if_little(&self, limit: usize) -> Result<bool, StorageError> {
+        if self.unindexed_size() > UNINDEXED_SIZE_MAX {
+            return Ok(false);
+        }
         self.log.write_if_little(limit, |batch| self.remember_keys(batch))
     }
 
-    fn remember_keys(&self, batch: Arc<Appended>) {
-        if self.key_index.is_some() {
-            self.unindexed.lock().push_back(batch);
+    fn remember_keys(&self, batch: &Appended) {
+        if self.key_index.is_some() && !batch.keys.is_empty() {
+            self.unindexed_count.fetch_add(batch.keys.len(), Ordering::Relaxed);
+            self.unindexed.lock().extend(batch.keys());
         }
+    }
+
+    fn unindexed_size(&self) -> usize {
+        self.unindexed_count.load(Ordering::Relaxed) * size_of::<Key>()
     }
 
     /// Indexes the keys of what was written. What fails is tried again next time; no checkpoint is made before it has
     /// succeeded, so that recovery would do it too.
     pub fn index_staged(&self) -> Result<(), StorageError> {
+        self.with_room(|| self.index_unindexed())
+    }
+
+    fn index_unindexed(&self) -> Result<(), StorageError> {
         let Some(index) = &self.key_index else { return Ok(()) };
         let _in_log_order = self.indexing.lock();
-        let mut batches = std::mem::take(&mut *self.unindexed.lock());
-        while let Some(batch) = batches.pop_front() {
-            if let Err(error) = index.add(&batch) {
-                self.index_has_failed.store(true, Ordering::Relaxed);
-                batches.push_front(batch);
-                let mut unindexed = self.unindexed.lock();
-                batches.append(&mut unindexed);
-                *unindexed = batches;
-                return Err(error);
-            }
+        let mut keys = std::mem::take(&mut *self.unindexed.lock());
+        let before = keys.len();
+        let added = index.add(&mut keys);
+        self.unindexed_count.fetch_sub(before - keys.len(), Ordering::Relaxed);
+        if !keys.is_empty() {
+            let mut unindexed = self.unindexed.lock();
+            keys.append(&mut unindexed);
+            *unindexed = keys;
         }
-        self.index_has_failed.store(false, Ordering::Relaxed);
-        Ok(())
+        self.index_has_failed.store(added.is_err(), Ordering::Relaxed);
+        added
     }
 
     /// Puts everything appended on the disk.
@@ -340,68 +380,6 @@ impl Store {
     /// Time and place of the last record in the key index.
     pub fn key_index_last(&self) -> (Timestamp, LogOffset) {
         self.key_index.as_ref().map(KeyIndex::last).unwrap_or_default()
-    }
-
-    /// Makes the next segment ahead of time if it will be needed soon.
-    pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
-        let prepared = self.log.prepare_next_segment();
-        self.has_no_room.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
-        prepared
-    }
-
-    /// Looks at log and disk, removes what retention says goes, and decides whether writes are refused.
-    /// `hour_of_day` is the hour in UTC. Only segments below the last checkpoint go: a queue whose entries are not on the disk
-    /// yet would begin anew where it was before them, should the power fail.
-    pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
-        let policy = &self.options.retention;
-        let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
-        // The disk is asked once. A removed segment that somebody still reads or syncs gives its room back later: were the disk
-        // asked again now, the next segments would go for nothing.
-        let (mut used, total) = self.disk_usage()?;
-        let mut removed = 0;
-        let disk_used_percent = loop {
-            let used_percent = (used.saturating_mul(100) / total.max(1)).min(100) as u8;
-            let goes = policy.removes(policy.disk_state(used_percent), self.log_state(now), hour_of_day);
-            let Some(freed) = (if goes { self.log.remove_oldest(below)? } else { None }) else { break used_percent };
-            used = used.saturating_sub(freed);
-            removed += 1;
-        };
-        let disk = {
-            let mut state = self.disk_state.lock();
-            *state = policy.next_disk_state(*state, disk_used_percent);
-            *state
-        };
-        self.writes_refused.store(disk == DiskState::Full, Ordering::Relaxed);
-        self.metrics.disk_used_percent.set(u64::from(disk_used_percent));
-        self.metrics.disk_state.set(disk as u64);
-        if removed > 0 {
-            let _not_while_written = self.flushing.lock();
-            let (first, mut queues) = (self.log.first(), self.all_queues());
-            recover::sort(&mut queues);
-            queues.iter().try_for_each(|queue| queue.drop_before(first))?;
-            if let Some(index) = &self.key_index {
-                index.drop_before(first)?;
-            }
-        }
-        Ok(RetentionOutcome { removed, disk, disk_used_percent })
-    }
-
-    fn log_state(&self, now: Timestamp) -> LogState {
-        let oldest = self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
-        LogState {
-            size: self.watermarks().appended().0.saturating_sub(self.log.first().0),
-            oldest_age_ms: oldest.map_or(0, |modified| now.0.saturating_sub(modified)),
-        }
-    }
-
-    /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
-    pub fn writes_are_refused(&self) -> bool {
-        [&self.writes_refused, &self.has_no_room, &self.index_has_failed].iter().any(|why| why.load(Ordering::Relaxed))
-    }
-
-    /// Bytes used on the log's disk, and bytes there are.
-    pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
-        self.options.disk.usage(self.log.directory())
     }
 
     /// Reads the document `config/<name>`; see `document::read`.

@@ -77,6 +77,7 @@ fn store(record_checksums: bool) -> Stored {
         recent_size: 1,
         record_checksums,
         delay_levels_ms: vec![1000],
+        checkpoint_room: Some(4096),
         ..Options::new(Path::new("/data"))
     };
     let (store, _) = open(&options, &disk);

@@ -32,6 +32,7 @@ fn open(directory: &Path) -> Store {
         key_index_entries: 40,
         recent_size: 1024,
         delay_levels_ms: vec![1000],
+        checkpoint_room: Some(4096),
         ..Options::new(directory)
     };
     Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0

@@ -263,6 +263,8 @@ fn entries_that_find_no_room_are_written_when_there_is_some() {
         disk.heal();
         assert_eq!(world.store.poisoned(), None);
         world.checkpoint().expect("there is room");
+        assert!(world.append(&mut chance).is_err_and_full(), "not before there is room for the next checkpoint");
+        world.store.prepare_next_segment().expect("room is kept aside again");
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
     }

@@ -20,8 +20,12 @@ const MIB: u64 = 1024 * 1024;
 const READ_SIZE: u64 = 24 * MIB;
 
 fn open(memory: &MemoryDisk) -> Store {
-    let options =
-        Options { segment_size: 64 * MIB, disk: Disk::new(memory.clone()), ..Options::new(Path::new("/data")) };
+    let options = Options {
+        segment_size: 64 * MIB,
+        checkpoint_room: Some(4096),
+        disk: Disk::new(memory.clone()),
+        ..Options::new(Path::new("/data"))
+    };
     Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
 }
 

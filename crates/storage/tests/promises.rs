@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::record::Draft;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use storage::{AppendBatch, ReadMode, StorageError, Store};
+use storage::{AppendBatch, Options, ReadMode, StorageError, Store};
 use support::orders::{
     SEGMENT_SIZE, append_to, body_of, draft, found_by_key, open, options, segment_path, topic, verify_queue,
 };
@@ -369,6 +369,48 @@ fn a_record_larger_than_a_segment_is_refused_and_nothing_is_stored() {
     batch.push(&index, &draft(&body, 0), 0);
     assert!(matches!(store.append(batch, Timestamp(1)), Err(StorageError::RecordTooLarge { .. })));
     assert_eq!(append_to(&store, 0).0, QueueOffset(0));
+}
+
+#[test]
+fn keys_that_nobody_indexes_are_indexed_by_who_writes_the_log() {
+    const KEYS: u64 = 1_000_000;
+    let directory = tempfile::tempdir().expect("directory");
+    let wide = Options {
+        segment_size: 1 << 20,
+        key_index_entries: 10_000_000,
+        key_index_slots: 1000,
+        queue_file_entries: 10_000,
+        ..options(directory.path())
+    };
+    let (store, _) = Store::open(wide, Arc::default(), &mut |_| ()).expect("opens");
+    let index = store.queue(&topic(), QueueId(0));
+    let mut added = 0;
+    while added < KEYS {
+        let mut batch = AppendBatch::default();
+        batch.push(&index, &draft(b"with many keys", 0), 0);
+        (0..1000).for_each(|number| batch.add_key(added as u32 + number));
+        added += 1000;
+        store.append(batch, Timestamp(1000)).expect("appends");
+        if !store.write_if_little(usize::MAX).expect("writes") {
+            assert!(store.staged_size() > 1 << 20, "senders wait meanwhile");
+            store.write_staged().expect("writes");
+        }
+        assert!(store.staged_size() < 12 << 20, "{} bytes", store.staged_size());
+    }
+    assert!(store.key_index_last().1 > LogOffset(0));
+}
+
+#[test]
+fn no_record_is_stored_before_an_earlier_one() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let index = store.queue(&topic(), QueueId(0));
+    let stored_at = [5000, 4000, 4999, 6000, 1].map(|now| {
+        let mut batch = AppendBatch::default();
+        batch.push(&index, &draft(b"in time", 0), 0);
+        store.append(batch, Timestamp(now)).expect("appends").store_timestamp
+    });
+    assert_eq!(stored_at, [5000, 5000, 5000, 6000, 6000].map(Timestamp), "whatever the clock says");
 }
 
 #[test]

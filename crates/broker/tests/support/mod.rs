@@ -43,6 +43,7 @@ pub fn layout(directory: &Path, delays_ms: Vec<u64>) -> storage::Options {
         key_index_entries: 4000,
         recent_size: 1 << 20,
         delay_levels_ms: delays_ms,
+        checkpoint_room: Some(4096),
         ..storage::Options::new(directory)
     }
 }

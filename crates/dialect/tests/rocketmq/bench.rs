@@ -83,6 +83,7 @@ impl Setup {
             key_index_entries: 4000,
             recent_size: 1 << 20,
             delay_levels_ms: delays_ms,
+            checkpoint_room: Some(4096),
             ..storage::Options::new(directory)
         };
         let session = SessionOptions {

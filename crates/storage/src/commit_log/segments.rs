@@ -7,8 +7,9 @@ use base::record::{self, FILLER_SIZE};
 use bytes::Bytes;
 
 use super::{CommitLog, Tail};
-use crate::batch::{Appended, BatchRecord};
+use crate::batch::BatchRecord;
 use crate::error::StorageError;
+use crate::room::check_room;
 use crate::segment::Segment;
 
 impl CommitLog {
@@ -42,6 +43,9 @@ impl CommitLog {
         if base < *made_until {
             return self.segment_at(base);
         }
+        let _not_given_up = self.room.hold()?;
+        // Looked at first: to take what is left and give it back would leave others without for a moment, at every append.
+        check_room(&self.disk, &self.directory, self.segment_size, "the next segment of the log")?;
         let segment = Arc::new(Segment::open(&self.disk, &self.directory, base, self.segment_size)?);
         self.segments.write().push(segment.clone());
         *made_until = segment.end();
@@ -96,14 +100,14 @@ impl CommitLog {
 }
 
 /// Cuts a batch where it crosses into new segments, with fillers before them.
-pub(super) fn pieces(batch: &Appended, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
+pub(super) fn pieces(records: &[BatchRecord], bytes: &Bytes, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
     let mut pieces = Vec::with_capacity(1 + 2 * plan.len());
     let mut from = 0_usize;
     let mut offset = start;
     for (number, base) in plan {
-        let to = batch.records.get(*number).map_or(batch.bytes.len(), |record| record.start as usize);
+        let to = records.get(*number).map_or(bytes.len(), |record| record.start as usize);
         if to > from {
-            pieces.push((offset, batch.bytes.slice(from..to)));
+            pieces.push((offset, bytes.slice(from..to)));
         }
         let filler_at = offset + (to - from) as u64;
         if filler_at < *base {
@@ -113,6 +117,6 @@ pub(super) fn pieces(batch: &Appended, start: u64, plan: &[(usize, u64)]) -> Vec
         from = to;
         offset = *base;
     }
-    pieces.push((offset, batch.bytes.slice(from..)));
+    pieces.push((offset, bytes.slice(from..)));
     pieces
 }

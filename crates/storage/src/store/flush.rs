@@ -27,7 +27,7 @@ impl Store {
         let _one_at_a_time = self.flushing.lock();
         let (limit, queues) = (self.options.gathered_entries, self.all_queues());
         let gathered: u64 = queues.iter().map(|queue| queue.unflushed_count()).sum();
-        self.flush_queues(if gathered > limit { 0 } else { limit / GATHERED_SHARE })
+        self.with_room(|| self.flush_queues(if gathered > limit { 0 } else { limit / GATHERED_SHARE }))
     }
 
     /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
@@ -42,16 +42,16 @@ impl Store {
         // Entries of everything below `appended` are in their queues by the time it is advanced.
         let durable = self.watermarks().appended();
         self.index_staged()?;
-        self.flush_queues(0)?;
-        let keys = self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush)?;
+        self.with_room(|| self.flush_queues(0))?;
+        let keys = self.with_room(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;
         // What a failed sync leaves in the page cache only must never count as being on the disk.
         let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
         self.log.sync()?;
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
-        Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) }
-            .write(&self.options.disk, &self.options.directory)?;
+        let checkpoint = Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) };
+        self.with_room(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
         self.checkpointed.store(durable.0, Ordering::Release);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Opening a data directory: in which order its parts are read, and from where in the log they are made again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
@@ -19,6 +19,7 @@ use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
 use crate::queue_index::ENTRY_SIZE;
 use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
+use crate::room::Room;
 use crate::segment::Segment;
 
 impl Store {
@@ -41,13 +42,19 @@ impl Store {
         disk.create_directory(&log_directory)?;
         let checkpoint = Checkpoint::read(&disk, &root)?;
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
+        // Given up until all is in order again: what recovery writes may be as much.
+        let room = Arc::new(Room::new(disk.clone(), &root, options.checkpoint_room())?);
+        if segments.is_empty() {
+            check_disk_size(&options, &log_directory)?;
+        }
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
         let file_size = options.queue_file_entries * ENTRY_SIZE as u64;
         let files = Arc::new(OpenFiles::new(disk.clone(), file_size, options.open_queue_files));
         let Recovered { queues, written_ends, key_index, end } =
             recover_indexes(&options, &files, &segments, sure, &mut recovery, progress)?;
         let segments = cut::cut_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
-        let log = CommitLog::new(&options, log_directory, segments, (sure.min(end), end), metrics.clone());
+        let log =
+            CommitLog::new(&options, log_directory, segments, (sure.min(end), end), room.clone(), metrics.clone());
         recovery.damaged.iter().for_each(|place| log.tell_damage(*place, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
@@ -57,7 +64,9 @@ impl Store {
             doubts_disk: AtomicBool::new(!recovery.was_clean),
             key_index,
             unindexed: Mutex::default(),
+            unindexed_count: AtomicUsize::new(0),
             documents: Mutex::default(),
+            room,
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
@@ -88,15 +97,13 @@ impl Store {
             // process did not sync.
             disk.sync_directory(&documents)?;
         }
-        // Without room for more it still serves what there is.
-        self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         Begun::write(disk, root)?;
         if checkpoint.durable.is_none() {
             // From the first moment on, what is found after a crash is to be compared with something.
             self.checkpoint()?;
         }
-        // An older one is true still, and a new one would keep people waiting.
-        Ok(())
+        // An older one is true still, and a new one would keep people waiting. Without room for more it still serves what there is.
+        self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
     }
 
     /// Brings every queue to what the log holds, no more and no less.
@@ -115,6 +122,20 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Tells whether a disk has room for the log to begin, ever.
+fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), StorageError> {
+    let (_, total) = options.disk.usage(log_directory)?;
+    let (segment, room) = (options.segment_size, options.checkpoint_room());
+    if total == 0 || total >= segment.saturating_add(room) {
+        return Ok(());
+    }
+    Err(StorageError::DiskFull(format!(
+        "the disk of {} has {total} bytes in all, and a broker needs at least {}: {segment} for a segment of the log and {room} for a checkpoint; set storage.segment_size to less, or choose a larger disk",
+        log_directory.display(),
+        segment + room
+    )))
 }
 
 /// What the log was read for.

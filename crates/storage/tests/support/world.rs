@@ -126,6 +126,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
         log_directory: chance.percent(20).then(|| PathBuf::from("/machine/log/commitlog")),
         segment_size,
         queue_file_entries: chance.pick(&[4, 8, 30, 120]),
+        checkpoint_room: Some(4096),
         gathered_entries: chance.pick(&[0, 5, 1 << 20]),
         open_queue_files: chance.pick(&[1, 2, 256]),
         key_index_slots: 16,
@@ -250,6 +251,11 @@ impl World {
             let may_go_below = (end + segment_size).saturating_sub(size + 1) / segment_size * segment_size;
             self.model.may_go_below = self.model.may_go_below.max(may_go_below);
         }
+    }
+
+    /// The same on a disk that is short of room, where any segment may go.
+    pub fn begin_retention_for_room(&mut self) {
+        self.model.may_go_below = self.store.watermarks().appended().0;
     }
 
     pub fn apply_retention(&mut self) -> Result<(), StorageError> {

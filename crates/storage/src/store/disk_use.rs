@@ -1,0 +1,106 @@
+//! What the store does about a disk that fills: room kept aside, old segments removed, writes refused.
+
+use std::sync::atomic::Ordering;
+
+use base::{LogOffset, Timestamp};
+
+use super::Store;
+use crate::error::StorageError;
+use crate::recover;
+use crate::retention::{DiskState, LogState, RetentionOutcome};
+
+impl Store {
+    /// Takes room for a checkpoint if there is none, and makes the next segment ahead of time if it will be needed soon.
+    pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
+        let prepared = self.room.keep().and_then(|()| self.log.prepare_next_segment());
+        self.has_no_room.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
+        prepared
+    }
+
+    /// Does `act`, part of what a checkpoint needs; once more with the room kept aside for it if the disk is full.
+    pub(super) fn with_room<T>(&self, act: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
+        match act() {
+            Err(error) if error.is_disk_full() && self.room.give_up()? => act(),
+            done => done,
+        }
+    }
+
+    /// Looks at log and disk, removes what retention says goes, and decides whether writes are refused.
+    /// `hour_of_day` is the hour in UTC. Only segments below the last checkpoint go: a queue whose entries are not on the disk
+    /// yet would begin anew where it was before them, should the power fail. Where the disk is short, a checkpoint is made for it.
+    pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
+        let policy = &self.options.retention;
+        // The disk is asked once. A removed segment that somebody still reads or syncs gives its room back later: were the disk
+        // asked again now, the next segments would go for nothing.
+        let (mut used, total) = self.disk_usage()?;
+        let wanted = self.wanted_room();
+        let percent = |used: u64| (used.saturating_mul(100) / total.max(1)).min(100) as u8;
+        let mut removed = 0;
+        let mut checkpointed = Ok(());
+        loop {
+            let state = policy.disk_state(percent(used.saturating_add(wanted)));
+            if !policy.removes(state, self.log_state(now), hour_of_day) {
+                break;
+            }
+            if state >= DiskState::Short && self.oldest_is_above_checkpoint() {
+                checkpointed = self.checkpoint();
+            }
+            let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
+            let Some(freed) = self.log.remove_oldest(below)? else { break };
+            used = used.saturating_sub(freed);
+            removed += 1;
+        }
+        let disk_used_percent = percent(used);
+        let disk = {
+            let mut state = self.disk_state.lock();
+            *state = policy.next_disk_state(*state, disk_used_percent);
+            *state
+        };
+        self.writes_refused.store(disk == DiskState::Full, Ordering::Relaxed);
+        self.metrics.disk_used_percent.set(u64::from(disk_used_percent));
+        self.metrics.disk_state.set(disk as u64);
+        if removed > 0 {
+            let _not_while_written = self.flushing.lock();
+            let (first, mut queues) = (self.log.first(), self.all_queues());
+            recover::sort(&mut queues);
+            queues.iter().try_for_each(|queue| queue.drop_before(first))?;
+            if let Some(index) = &self.key_index {
+                index.drop_before(first)?;
+            }
+        }
+        checkpointed.map(|()| RetentionOutcome { removed, disk, disk_used_percent })
+    }
+
+    /// Bytes that are as good as used: what could not be had when it was last tried.
+    fn wanted_room(&self) -> u64 {
+        let room = if self.room.is_given_up() { self.room.size() } else { 0 };
+        let segment = if self.has_no_room.load(Ordering::Relaxed) { self.options.segment_size } else { 0 };
+        room.saturating_add(segment)
+    }
+
+    /// Whether the oldest segment has all its records, and a checkpoint would let it go.
+    fn oldest_is_above_checkpoint(&self) -> bool {
+        let checkpointed = self.checkpointed.load(Ordering::Acquire);
+        let oldest = self.log.segments().first().map_or(u64::MAX, |oldest| oldest.end());
+        oldest > checkpointed && oldest <= self.watermarks().appended().0
+    }
+
+    fn log_state(&self, now: Timestamp) -> LogState {
+        let oldest = self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
+        LogState {
+            size: self.watermarks().appended().0.saturating_sub(self.log.first().0),
+            oldest_age_ms: oldest.map_or(0, |modified| now.0.saturating_sub(modified)),
+        }
+    }
+
+    /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
+    pub fn writes_are_refused(&self) -> bool {
+        let flags = [&self.writes_refused, &self.has_no_room, &self.index_has_failed];
+        self.room.is_given_up() || flags.iter().any(|why| why.load(Ordering::Relaxed))
+    }
+
+    /// Bytes used on the log's disk, and bytes there are.
+    pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
+        self.options.disk.usage(self.log.directory())
+    }
+}
