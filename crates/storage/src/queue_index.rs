@@ -7,7 +7,7 @@ mod cut;
 mod entry;
 mod recent;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +31,9 @@ const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
 /// Entries that are written with one call at most: 160 KB.
 const FLUSHED_AT_ONCE: u64 = 16 * recent::PIECE_SIZE as u64;
 
+/// Who is to be woken, by what tells wakers apart (`Waker::will_wake`): found at once though thousands wait.
+type Watchers = BTreeMap<(usize, usize), Waker>;
+
 /// One queue's entries.
 #[derive(Debug)]
 pub struct QueueIndex {
@@ -49,7 +52,7 @@ pub struct QueueIndex {
     /// Its topic was removed: no record may take a place in it any more. Set and read under the append lock only.
     is_removed: AtomicBool,
     has_watchers: AtomicBool,
-    watchers: Mutex<Vec<Waker>>,
+    watchers: Mutex<Watchers>,
 }
 
 #[derive(Debug, Default)]
@@ -192,13 +195,13 @@ impl QueueIndex {
     /// Calls `waker` when the next entry is added. Look at `end` again afterwards: what came before is not told.
     pub fn watch(&self, waker: Waker) {
         let mut watchers = self.watchers.lock();
-        watchers.push(waker);
+        watchers.insert((waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr()), waker);
         self.has_watchers.store(true, Ordering::SeqCst);
     }
 
     /// Takes back what `watch` was given, if it was not woken yet.
     pub fn unwatch(&self, waker: &Waker) {
-        self.watchers.lock().retain(|watcher| !watcher.will_wake(waker));
+        self.watchers.lock().remove(&(waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr()));
     }
 
     /// Wakes whoever watches, as the next entry would.
@@ -211,7 +214,7 @@ impl QueueIndex {
                 self.has_watchers.store(false, Ordering::SeqCst);
                 std::mem::take(&mut *watchers)
             };
-            for watcher in watchers {
+            for watcher in watchers.into_values() {
                 watcher.wake();
             }
         }
@@ -237,7 +240,7 @@ impl QueueIndex {
             return Ok(());
         }
         drop(state);
-        let file = self.files.existing(&self.path(from.0 / self.entries_per_file))?;
+        let file = self.files.existing(&self.path(from.0 / self.entries_per_file), mode)?;
         let place = from.0 % self.entries_per_file;
         let in_file = (self.entries_per_file - place).min(recent_start - from.0).min(count as u64);
         let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
@@ -349,7 +352,7 @@ impl QueueIndex {
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let (file_numbers, mut doubts_names) = self.take_unsynced();
         for file_number in file_numbers {
-            let file = self.files.existing(&self.path(file_number))?;
+            let file = self.files.existing(&self.path(file_number), ReadMode::MayWait)?;
             if std::mem::take(&mut doubts_names) {
                 file.doubt_names(self.files.disk(), 3);
             }
@@ -390,8 +393,7 @@ impl QueueIndex {
     /// queue could not be opened.
     fn remove_file(&self, path: &Path, file_number: u64) -> Result<(), StorageError> {
         self.state.lock().unsynced.remove(&file_number);
-        self.files.forget(path);
-        self.files.disk().remove_file(path)?;
+        self.files.remove_file(path)?;
         self.files.disk().sync_directory(&self.directory)
     }
 
@@ -414,9 +416,7 @@ impl QueueIndex {
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
         let newest = (self.end().0.saturating_sub(1)) / self.entries_per_file;
         self.remove_files_before(newest)?;
-        let disk = self.files.disk();
-        disk.list(&self.directory)?.iter().for_each(|name| self.files.forget(&self.directory.join(name)));
-        disk.remove_directory(&self.directory)
+        self.files.remove_directory(&self.directory)
     }
 }
 

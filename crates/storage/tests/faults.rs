@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::metric::Metrics;
 use base::offset::Watermark;
-use base::{LogOffset, QueueId, TopicName};
+use base::{LogOffset, QueueId, Timestamp, TopicName};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use storage::{Options, ReadMode, StorageError};
+use storage::{Options, ReadMode, StorageError, Store};
 use support::beside::run_beside;
+use support::orders;
 use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
@@ -385,6 +387,91 @@ fn a_hole_in_the_log_above_the_checkpoint_ends_it() {
     world.live_on(&mut chance);
 }
 
+/// A store of orders on a faulty disk, whose entries are in files alone.
+fn orders_in_files(disk: &FaultyDisk, count: u64, queues: u32) -> (Options, Arc<Store>, Arc<Metrics>) {
+    let options = Options { recent_size: 1, ..orders::options(Path::new("/data")) }.on(Disk::new(disk.clone()));
+    let (store, _) = Store::open(options.clone(), Arc::default(), &mut |_| ()).expect("opens");
+    for number in 0..count {
+        orders::append_to(&store, number as u32 % queues);
+    }
+    store.close().expect("closes");
+    drop(store);
+    let metrics = Arc::new(Metrics::default());
+    let (store, _) = Store::open(options.clone(), metrics.clone(), &mut |_| ()).expect("opens");
+    (options, Arc::new(store), metrics)
+}
+
+#[test]
+fn a_topic_made_again_gets_files_of_its_own_whoever_reads_the_old_ones() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let (options, store, _) = orders_in_files(&disk, 5, 1);
+    let old = store.queue(&orders::topic(), QueueId(0));
+    disk.hold_next(Operation::Name);
+    let removing = {
+        let store = store.clone();
+        run_beside(move || store.remove_topic(&orders::topic()))
+    };
+    disk.wait_for_held(Operation::Name);
+    // The files are about to go.
+    let reading = run_beside(move || old.entry(old.first()).map(|_| ()));
+    disk.release(Operation::Name);
+    removing.join().expect("no panic").expect("removes");
+    let _ = reading.join().expect("no panic");
+    for _ in 0..5 {
+        orders::append_to(&store, 0);
+    }
+    store.close().expect("closes");
+    drop(store);
+    let (store, _) = Store::open(options, Arc::default(), &mut |_| ()).expect("opens");
+    assert_eq!(orders::verify_queue(&store, 0), 5);
+}
+
+#[test]
+fn a_file_that_is_not_open_is_left_to_who_may_wait() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let (_, store, _) = orders_in_files(&disk, 5, 1);
+    let index = store.queue(&orders::topic(), QueueId(0));
+    let read = |mode| {
+        let mut entries = Vec::new();
+        index.read(index.first(), 5, mode, &mut entries).map(|()| entries.len())
+    };
+    // Whoever opens a file now waits for a disk that hangs.
+    disk.fail(Failure::error(Operation::Open, EIO));
+    assert!(matches!(read(ReadMode::IfCached), Err(StorageError::WouldBlock)));
+    disk.heal();
+    assert_eq!(read(ReadMode::MayWait).expect("reads"), 5);
+    disk.fail(Failure::error(Operation::Open, EIO));
+    assert_eq!(read(ReadMode::IfCached).expect("it is open now"), 5);
+}
+
+#[test]
+fn what_retention_takes_from_a_reader_is_no_damage() {
+    // Their records lie close together, and far apart.
+    for (count, queues) in [(1500, 1), (2500, 100)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let (options, store, _) = orders_in_files(&disk, count, queues);
+        store.close().expect("closes");
+        drop(store);
+        let mut options = options;
+        options.retention.size = Some(orders::SEGMENT_SIZE);
+        let metrics = Arc::new(Metrics::default());
+        let store = Arc::new(Store::open(options, metrics.clone(), &mut |_| ()).expect("opens").0);
+        let index = store.queue(&orders::topic(), QueueId(0));
+        let entries = support::entries(&index);
+        disk.hold_next(Operation::Read);
+        let reading = {
+            let (store, index) = (store.clone(), index.clone());
+            run_beside(move || store.read(&index, &entries[..20], ReadMode::MayWait).map(|found| found.count()))
+        };
+        disk.wait_for_held(Operation::Read);
+        store.checkpoint().expect("checkpoint");
+        assert!(store.apply_retention(Timestamp(0), 0).expect("removes").removed > 20);
+        disk.release(Operation::Read);
+        reading.join().expect("no panic").expect("reads what there is");
+        assert_eq!(metrics.records_damaged.get(), 0, "{queues} queues");
+    }
+}
+
 #[test]
 fn a_removed_topic_stays_removed_after_a_power_cut() {
     let (disk, options, mut world, mut chance) = world();
@@ -405,9 +492,10 @@ fn segments_that_the_last_checkpoint_does_not_cover_stay() {
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
     }
+    world.sync().expect("syncs");
     world.begin_retention();
     world.apply_retention().expect("looks");
-    assert_eq!(world.store.log_first(), LogOffset(0));
+    assert_eq!(world.store.log_first(), LogOffset(0), "durable is the log, and not its entries");
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
     world.checkpoint().expect("checkpoint");
     world.begin_retention();

@@ -414,6 +414,27 @@ fn no_record_is_stored_before_an_earlier_one() {
 }
 
 #[test]
+fn thousands_of_watchers_leave_as_fast_as_they_came() {
+    struct Sleeper;
+    impl std::task::Wake for Sleeper {
+        fn wake(self: Arc<Self>) {
+            panic!("it has left");
+        }
+    }
+    const WATCHERS: usize = 100_000;
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    let index = store.queue(&topic(), QueueId(0));
+    let watchers: Vec<std::task::Waker> = (0..WATCHERS).map(|_| Arc::new(Sleeper).into()).collect();
+    watchers.iter().for_each(|watcher| index.watch(watcher.clone()));
+    let began = std::time::Instant::now();
+    // The last that came first: a list would be searched from end to end.
+    watchers.iter().rev().for_each(|watcher| index.unwatch(watcher));
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    append_to(&store, 0);
+}
+
+#[test]
 fn watchers_and_waiters_are_woken_once_their_time_has_come() {
     use base::offset::Watermark;
     use std::sync::atomic::{AtomicUsize, Ordering};

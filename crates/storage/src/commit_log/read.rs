@@ -91,8 +91,11 @@ impl CommitLog {
         self.tell_damage(place, &error.to_string());
     }
 
-    /// Tells people of a damaged record, once.
+    /// Tells people of a damaged record, once. What retention has taken while it was read is no damage.
     pub(crate) fn tell_damage(&self, place: LogOffset, problem: &str) {
+        if place < self.first() {
+            return;
+        }
         match self.segment_at(place.0) {
             Ok(segment) => self.damage.tell(place, segment.file().path(), segment.position(place), problem),
             Err(_) => self.damage.tell(place, &self.directory, place.0, problem),
@@ -241,7 +244,11 @@ impl ColdReader<'_> {
             let known = segment.take().filter(|known: &Arc<Segment>| known.contains(entry.log_offset.0));
             let known = match known {
                 Some(known) => known,
-                None => self.log.segment_at(entry.log_offset.0)?,
+                None => match self.log.segment_at(entry.log_offset.0) {
+                    // Retention was faster.
+                    Err(_) if entry.log_offset < self.log.first() => continue,
+                    found => found?,
+                },
             };
             let (size, end) = (entry.size as usize, entry.log_offset.after(u64::from(entry.size)));
             if end.0 <= known.end() {

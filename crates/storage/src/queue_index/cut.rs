@@ -3,6 +3,7 @@
 use super::{ENTRY_SIZE, QueueIndex};
 use crate::disk::DiskFile;
 use crate::error::StorageError;
+use crate::store::ReadMode;
 
 /// The least a file system keeps of a file.
 const BLOCK_SIZE: u64 = 4096;
@@ -19,7 +20,7 @@ impl QueueIndex {
             if start >= end_at {
                 self.remove_file(&path, file_number)?;
             } else if start + file_size > end_at {
-                let file = self.files.existing(&path)?;
+                let file = self.files.existing(&path, ReadMode::MayWait)?;
                 if !holds_nothing(&file, end_at - start)? {
                     file.clear(end_at - start, file_size, false)?;
                     self.state.lock().unsynced.insert(file_number);
