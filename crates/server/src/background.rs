@@ -2,6 +2,7 @@
 //!
 //! Each calls one function of the rooms below over and over; none of them holds state.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -51,8 +52,13 @@ const URGENT: [&str; 2] = ["log-writer", "log-sync"];
 /// Politeness of threads nobody waits for, as `nice` counts it.
 const NICENESS: i32 = 10;
 
+thread_local! {
+    static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Lowers the priority of the calling thread. On Linux a thread has a priority of its own, and may always lower it.
 fn give_way() {
+    GIVES_WAY.set(true);
     let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
     if let Err(error) = lowered {
         tracing::debug!(%error, "a background thread keeps its priority");
@@ -186,6 +192,10 @@ impl Background {
 impl Bells {
     /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
     fn is_written_here(&self) -> bool {
+        // Whoever writes holds up all others who want to, and must not be held up by them.
+        if GIVES_WAY.get() {
+            return false;
+        }
         let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return false };
         let began = Instant::now();
         if self.slow_until.lock().is_some_and(|until| began < until) {
@@ -411,5 +421,83 @@ impl Problems {
             Ok(()) if self.known.remove(what) => tracing::info!("no longer so: {what}"),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::metric::Metrics;
+    use base::record::Draft;
+    use base::{QueueId, Timestamp, TopicName};
+    use broker::{DelayLevels, Options};
+
+    use super::*;
+
+    fn open(directory: &std::path::Path, bells: &Arc<Bells>) -> Arc<Broker> {
+        let options = Options {
+            cluster_name: "DefaultCluster".to_owned(),
+            broker_name: "broker-a".to_owned(),
+            region: "DefaultRegion".to_owned(),
+            store_host: "127.0.0.1:10911".parse().expect("address"),
+            permission: 6,
+            message_size_max: 4 << 20,
+            sync_flush: false,
+            key_index: true,
+            auto_create_topics: true,
+            default_queues: 8,
+            auto_create_groups: true,
+            cluster_topic: true,
+            broker_topic: true,
+            trace_topic: None,
+            client_expiry_ms: 120_000,
+            trace_on: true,
+            delay_levels: DelayLevels::new(vec![1000]).expect("levels"),
+            young_queue_size: 1 << 30,
+        };
+        let layout =
+            storage::Options { segment_size: 1 << 20, checkpoint_room: Some(4096), ..storage::Options::new(directory) };
+        let metrics = Arc::new(Metrics::default());
+        let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");
+        let broker = Broker::new(options, store, metrics, bells.clone(), 7, Timestamp(1)).expect("the broker opens");
+        Arc::new(broker)
+    }
+
+    /// Gives one message its place.
+    fn stage(store: &Store) {
+        let queue = store.queue(&TopicName::trusted("orders"), QueueId(0));
+        let mut batch = store.begin_batch(1000);
+        let draft = Draft {
+            topic: "orders",
+            queue: QueueId(0),
+            flag: 0,
+            system_flag: 0,
+            born_timestamp: Timestamp(5),
+            born_host: "127.0.0.1:1".parse().expect("address"),
+            store_host: "127.0.0.1:2".parse().expect("address"),
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: b"little",
+            properties: &[],
+        };
+        batch.push(&queue, &draft, 0);
+        store.append(batch, Timestamp(1000)).expect("appends");
+    }
+
+    #[test]
+    fn a_thread_that_gives_way_leaves_the_writing_to_the_writer() {
+        let directory = tempfile::tempdir().expect("directory");
+        let bells = Arc::new(Bells::default());
+        let broker = open(directory.path(), &bells);
+        let _ = bells.broker.set(Arc::downgrade(&broker));
+        stage(broker.store());
+        assert!(bells.is_written_here(), "a thread that somebody's answer waits for writes what is little");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                give_way();
+                stage(broker.store());
+                assert!(!bells.is_written_here());
+                assert!(broker.store().staged_size() > 0);
+            });
+        });
     }
 }
