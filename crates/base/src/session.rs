@@ -53,7 +53,7 @@ pub trait Session: Send {
     /// Work to be run away from the network threads.
     fn take_job(&mut self) -> Option<Job>;
 
-    /// The connection is gone.
+    /// The connection is gone. What takes a while is a job, as ever.
     fn closed(&mut self, now: Timestamp);
 }
 

@@ -36,6 +36,9 @@ pub const SETTINGS_TEXT_SIZE_MAX: usize = 64 * 1024;
 /// registered at once, and one with many thousands by a job.
 pub const BODY_HERE_SIZE_MAX: usize = 4 * 1024;
 
+/// Topics of the registry that a network thread walks over itself.
+pub const TOPICS_HERE_MAX: usize = 4096;
+
 /// Bytes of a frame that an answer's header may take.
 pub const ANSWER_HEADER_SIZE_MAX: usize = 256 * 1024;
 

@@ -140,6 +140,9 @@ impl Drive {
         session.share(self.budget.clone());
         let end = self.exchange(&mut socket, &mut session, &bell).await;
         session.closed(clock::now());
+        while let Some(job) = session.take_job() {
+            self.jobs.run(job);
+        }
         drop(socket);
         drop(place);
         match end {

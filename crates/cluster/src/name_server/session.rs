@@ -16,23 +16,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base::Timestamp;
-use base::budget::{Budget, Room};
+use base::budget::{Budget, Held, Room};
 use base::cursor::DecodeError;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use wire::rocketmq::code::response;
+use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, announced_len, frame_len};
 
 use super::NameServer;
 use super::answers::{Answer, Rejection, answer};
 use super::broker::ConnectionId;
-use crate::limits::{ANSWER_HEADER_SIZE_MAX, BODY_HERE_SIZE_MAX};
+use crate::limits::{ANSWER_HEADER_SIZE_MAX, BODY_HERE_SIZE_MAX, TOPICS_HERE_MAX};
 use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 
 /// Changes of one connection on their way to the disk; more wait to be read.
 const JOBS_MAX: usize = 64;
+
+/// How many times its size a body takes when it is read.
+const READ_BODY_GROWTH: usize = 10;
 
 /// One connection to the name server.
 pub struct NameServerSession {
@@ -42,8 +45,12 @@ pub struct NameServerSession {
     jobs: VecDeque<Job>,
     jobs_running: usize,
     /// Answers of jobs that have ended.
-    done: Arc<Mutex<Vec<[Bytes; 2]>>>,
+    done: Arc<Mutex<Vec<([Bytes; 2], Held)>>>,
     is_closed: Arc<AtomicBool>,
+    /// An answer about many topics is being made: the next is not begun meanwhile.
+    is_walking: bool,
+    /// It may have registered so much that forgetting it takes a while.
+    has_much: bool,
     waker: Waker,
     budget: Arc<Budget>,
 }
@@ -58,6 +65,8 @@ impl NameServerSession {
             jobs_running: 0,
             done: Arc::default(),
             is_closed: Arc::default(),
+            is_walking: false,
+            has_much: false,
             waker,
             budget: Arc::default(),
         }
@@ -73,7 +82,11 @@ impl NameServerSession {
             self.server.scan(now);
         }
         let asked = Asked { form: command.form, opaque: command.header.opaque, one_way: command.header.is_one_way() };
-        if command.body.len() > BODY_HERE_SIZE_MAX {
+        let is_long = command.body.len() > BODY_HERE_SIZE_MAX;
+        self.has_much |= is_long;
+        let walks = walks_topics(command.header.code) && self.server.summary().topics > TOPICS_HERE_MAX;
+        self.is_walking |= walks;
+        if is_long || walks {
             self.answer_apart(frame.clone(), asked, now);
             return Ok(());
         }
@@ -87,13 +100,13 @@ impl NameServerSession {
 
     fn answer_once_kept(&mut self, asked: Asked) {
         let server = self.server.clone();
-        self.run_job(move || asked.reply(once_kept(&server)));
+        self.run_job(0, move || asked.reply(once_kept(&server)));
     }
 
     /// Reads and answers a request away from the network threads.
     fn answer_apart(&mut self, frame: Bytes, asked: Asked, now: Timestamp) {
         let (server, connection, is_closed) = (self.server.clone(), self.connection, self.is_closed.clone());
-        self.run_job(move || {
+        self.run_job(frame.len() * READ_BODY_GROWTH, move || {
             let Ok(command) = Command::decode(&frame) else { return [Bytes::new(), Bytes::new()] };
             let outcome = match answer(&server, connection, &command, now).and_then(fit) {
                 Ok(answer) if answer.once_kept => once_kept(&server),
@@ -106,15 +119,33 @@ impl NameServerSession {
         });
     }
 
-    fn run_job(&mut self, work: impl FnOnce() -> [Bytes; 2] + Send + 'static) {
+    /// `size` is about what it takes in memory.
+    fn run_job(&mut self, size: usize, work: impl FnOnce() -> [Bytes; 2] + Send + 'static) {
         let (done, waker) = (self.done.clone(), self.waker.clone());
+        let held = Held::taken(self.budget.clone(), size);
         self.jobs_running += 1;
         self.jobs.push_back(Box::new(move || {
             let reply = work();
-            done.lock().push(reply);
+            done.lock().push((reply, held));
             waker.wake();
         }));
     }
+}
+
+/// Requests that may concern every topic there is.
+const fn walks_topics(code: i32) -> bool {
+    matches!(
+        code,
+        request::GET_ALL_TOPIC_LIST_FROM_NAME_SERVER
+            | request::GET_TOPICS_BY_CLUSTER
+            | request::GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER
+            | request::GET_UNIT_TOPIC_LIST
+            | request::GET_HAS_UNIT_SUB_TOPIC_LIST
+            | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
+            | request::WIPE_WRITE_PERMISSION_OF_BROKER
+            | request::ADD_WRITE_PERMISSION_OF_BROKER
+            | request::UNREGISTER_BROKER
+    )
 }
 
 /// How a request wants to be answered.
@@ -161,8 +192,9 @@ impl Session for NameServerSession {
     }
 
     fn wake(&mut self, _now: Timestamp) {
-        for reply in std::mem::take(&mut *self.done.lock()) {
+        for (reply, _held) in std::mem::take(&mut *self.done.lock()) {
             self.jobs_running -= 1;
+            self.is_walking &= self.jobs_running > 0;
             reply.into_iter().for_each(|piece| self.output.push(piece));
         }
     }
@@ -177,7 +209,7 @@ impl Session for NameServerSession {
 
     fn wants_input(&self) -> bool {
         let backlog_max = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { 0 };
-        self.output.size() <= backlog_max && self.jobs_running < JOBS_MAX
+        self.output.size() <= backlog_max && self.jobs_running < JOBS_MAX && !self.is_walking
     }
 
     fn held_size(&self) -> usize {
@@ -203,7 +235,12 @@ impl Session for NameServerSession {
     fn closed(&mut self, _now: Timestamp) {
         // In this order: a job that registers later sees it.
         self.is_closed.store(true, Ordering::SeqCst);
-        self.server.connection_closed(self.connection);
+        let (server, connection) = (self.server.clone(), self.connection);
+        if self.has_much {
+            self.jobs.push_back(Box::new(move || server.connection_closed(connection)));
+        } else {
+            server.connection_closed(connection);
+        }
     }
 }
 

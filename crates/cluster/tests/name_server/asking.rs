@@ -259,8 +259,8 @@ fn a_peer_that_does_not_read_its_answers_is_not_served_more() {
     let mut numbers = Vec::new();
     while !input.is_empty() {
         client.session.receive(&mut input, START).expect("frames");
+        client.work();
         assert!(client.session.output().size() < 2 * OUTPUT_BACKLOG_SIZE_MAX);
-        assert!(input.is_empty() || !client.session.wants_input());
         numbers.extend(client.replies().into_iter().map(|reply| reply.opaque));
         assert!(client.session.wants_input());
     }

@@ -147,11 +147,16 @@ impl Client {
     pub fn send(&mut self, bytes: &[u8]) -> Vec<Reply> {
         let mut input = BytesMut::from(bytes);
         self.session.receive(&mut input, self.now).expect("frames");
+        self.work();
+        self.replies()
+    }
+
+    /// Does what the session wants done.
+    pub fn work(&mut self) {
         while let Some(job) = self.session.take_job() {
             job();
             self.session.wake(self.now);
         }
-        self.replies()
     }
 
     /// Sends what is in `input` and takes the answer's bytes as they are.

@@ -65,6 +65,28 @@ fn both_forms_of_a_registration_are_taken_from_brokers_of_either_line() {
 }
 
 #[test]
+fn what_concerns_many_topics_is_done_away_from_the_network_threads() {
+    let server = name_server(Options::default());
+    let names: Vec<_> = (0..10_000).map(|number| format!("t{number}")).collect();
+    let many = topics(1, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut other = Client::new(&server);
+    let lists = [request::GET_ALL_TOPIC_LIST_FROM_NAME_SERVER, request::GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER];
+    let jobs_for = |client: &mut Client, code| {
+        client.session.receive(&mut ask(code, &[]).frame(1), START).unwrap();
+        std::iter::from_fn(|| client.session.take_job()).count()
+    };
+    assert_eq!(lists.map(|code| jobs_for(&mut other, code)), [0, 0]);
+    let mut client = Client::new(&server);
+    assert_eq!(client.register(&broker("b-a", 0, 10911), &many).code, response::SUCCESS);
+    assert_eq!(lists.map(|code| jobs_for(&mut Client::new(&server), code)), [1, 1]);
+    // Its connection closes: it is forgotten by a job.
+    client.session.closed(START);
+    assert_eq!(server.summary().topics, 10_000);
+    client.session.take_job().unwrap()();
+    assert_eq!(server.summary().topics, 0);
+}
+
+#[test]
 fn a_registration_that_was_changed_on_its_way_is_refused() {
     let mut client = Client::new(&name_server(Options::default()));
     let body = Registration { topics: topics(1, &["t1", "t2"]), ..Registration::default() }.encode_plain();
