@@ -45,7 +45,7 @@ pub struct NameServerSession {
     jobs: VecDeque<Job>,
     jobs_running: usize,
     /// Answers of jobs that have ended.
-    done: Arc<Mutex<Vec<([Bytes; 2], Held)>>>,
+    done: Arc<Mutex<Vec<Done>>>,
     is_closed: Arc<AtomicBool>,
     /// An answer about many topics is being made: the next is not begun meanwhile.
     is_walking: bool,
@@ -147,6 +147,9 @@ const fn walks_topics(code: i32) -> bool {
             | request::UNREGISTER_BROKER
     )
 }
+
+/// Head and body of an answer, and what they hold of the memory that all connections share.
+type Done = ([Bytes; 2], Held);
 
 /// How a request wants to be answered.
 #[derive(Clone, Copy)]
