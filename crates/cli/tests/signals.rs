@@ -14,8 +14,10 @@ use support::{Ports, Serve, eventually};
 /// Less than `server.drain_timeout`, by far.
 const SOON: Duration = Duration::from_secs(20);
 
+/// As a terminal starts it, also where the tests themselves run without one and have SIGHUP ignored.
 fn start() -> Serve {
-    let mut serve = Serve::start(Ports::free(), Stdio::null(), Stdio::piped(), &[]);
+    let wrapper = ["env", "--default-signal=HUP"];
+    let mut serve = Serve::start_within(&wrapper, Ports::free(), Stdio::null(), Stdio::piped(), &[]);
     serve.wait_until_up();
     serve
 }
