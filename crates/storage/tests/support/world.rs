@@ -147,6 +147,8 @@ pub struct World {
     pub store: Arc<Store>,
     pub model: Model,
     options: Options,
+    /// By this process.
+    last_stored: Timestamp,
 }
 
 impl World {
@@ -168,7 +170,7 @@ impl World {
             model.first
         );
         model.first = first;
-        let mut world = Self { store: Arc::new(store), model, options: options.clone() };
+        let mut world = Self { store: Arc::new(store), model, options: options.clone(), last_stored: Timestamp(0) };
         world.settle()?;
         world.verify();
         world.check();
@@ -213,7 +215,11 @@ impl World {
             push(&self.store, &mut batch, &topics, queue, number, size);
             pushed.push((topics, queue, number, (batch.size() - before) as u64));
         }
-        let appended = self.store.append(batch, Timestamp(self.model.numbers))?;
+        // The clock is set back now and then, over restarts too.
+        let clock_seconds = if chance.percent(10) { chance.below(self.model.numbers) } else { self.model.numbers };
+        let appended = self.store.append(batch, Timestamp(1000 * clock_seconds))?;
+        assert!(appended.store_timestamp >= self.last_stored, "no record is stored before an earlier one");
+        self.last_stored = appended.store_timestamp;
         for ((topics, queue, number, size), record) in pushed.into_iter().zip(&appended.records) {
             let listed: Vec<_> = topics.into_iter().map(|topic| self.model.list(topic, queue)).collect();
             assert_eq!(listed[0].offset, record.queue_offset.0);
@@ -310,7 +316,7 @@ impl World {
         self.write().expect("writes");
         self.verify();
         self.close().expect("closes");
-        let Self { store, model, options } = self;
+        let Self { store, model, options, .. } = self;
         drop(store);
         let end = model.appended;
         let again = Self::open(&options, &model, end).expect("opens after an orderly stop");
