@@ -8,7 +8,7 @@ use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::body::route::{JsonDialect, TopicRouteData};
 use wire::rocketmq::body::topic_list::TopicList;
-use wire::rocketmq::registration::{self, MAPPINGS_VERSION, Registration, body_checksum};
+use wire::rocketmq::registration::{self, MAPPINGS_VERSION, OddTopics, Registration, body_checksum};
 
 use crate::loose_json::has_fraction;
 
@@ -76,9 +76,11 @@ fn comes_back(read: &Registration) {
     if read.mappings.values().any(has_fraction) {
         return;
     }
+    // What was odd was mended or left out: written again, it is odd no more.
+    let read = Registration { odd: OddTopics::default(), ..read.clone() };
     let plain = Registration::decode(&read.encode_plain(), false, MAPPINGS_VERSION, None);
-    assert_eq!(plain.as_ref(), Ok(read));
-    let packable = packable(read);
+    assert_eq!(plain.as_ref(), Ok(&read));
+    let packable = packable(&read);
     let packed = Registration::decode(&packable.encode_packed(MAPPINGS_VERSION), true, MAPPINGS_VERSION, None);
     assert_eq!(packed, Ok(packable));
 }
