@@ -390,3 +390,25 @@ impl ConsumerGroup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_subscription_is_taken_to_need_is_about_what_it_needs() {
+        let long = "x".repeat(100);
+        let wanted = Subscription {
+            topic: long.clone(),
+            expression: long.repeat(50),
+            expression_type: "TAG".to_owned(),
+            tags: vec![long; 50],
+            codes: vec![7; 50],
+            version: 1,
+            filter: Filter::All,
+        };
+        // Fifty tags by themselves and once more in the expression, and their codes here and in the filter.
+        let needed = 50 * (100 + 100 + size_of::<String>() + 8 + 8);
+        assert!((needed..needed + 1000).contains(&wanted.size()), "{} bytes", wanted.size());
+    }
+}

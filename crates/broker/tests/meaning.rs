@@ -21,7 +21,8 @@ fn a_new_topic_takes_its_queues_from_the_producer_and_the_template() {
     let bench = open(scratch.path(), START);
     for (name, asked, queues) in [("few", 2, 2), ("many", 100, 8), ("none", 0, 1)] {
         let topic = bench.broker.topic_for_publish(name, "TBW102", asked, START).expect("made");
-        assert_eq!((topic.settings.write_queue_nums, topic.settings.perm), (queues, 6), "{name}");
+        let settings = &topic.settings;
+        assert_eq!((settings.write_queue_nums, settings.read_queue_nums, settings.perm), (queues, queues, 6), "{name}");
     }
     let refused = bench.broker.topic_for_publish("x", "few", 4, START);
     assert!(matches!(refused, Err(Refusal::NotPermitted(_))), "a topic without the inherit bit is no template");
@@ -438,8 +439,11 @@ fn a_removed_topic_begins_anew() {
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"old", b"")).expect("stored");
     bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("committed");
+    bench.publish("others", &message(b"x", b"")).expect("stored");
+    bench.broker.commit_offset("others", "billing", QueueId(0), 1).expect("committed");
     bench.broker.remove_topic("orders", START).expect("removed");
     assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), None);
+    assert_eq!(bench.broker.committed_offset("others", "billing", QueueId(0)), Some(1), "of another topic");
     bench.publish("orders", &message(b"new", b"")).expect("stored");
     assert_eq!(bench.bodies("orders", 0), ["new"]);
     drop(bench);

@@ -16,6 +16,11 @@ fn settings_are_shown_and_changed() {
     let shown = client.ask(&ask(request::GET_NAME_SERVER_CONFIG, &[]));
     assert!(shown.text().contains("orderMessageEnable=true\n"), "{}", shown.text());
     assert_eq!(client.ask(&update(b"")).code, response::SUCCESS);
+    // A file in which each is explained at length.
+    let explained = "# What it does, and why.\n".repeat(2000) + "orderMessageEnable=false\n";
+    assert_eq!(client.ask(&update(explained.as_bytes())).code, response::SUCCESS);
+    let shown = client.ask(&ask(request::GET_NAME_SERVER_CONFIG, &[]));
+    assert!(shown.text().contains("orderMessageEnable=false\n"), "{}", shown.text());
 }
 
 #[test]

@@ -148,7 +148,12 @@ fn the_first_heartbeat_makes_the_group_and_its_retry_topic_if_that_is_allowed() 
     let bench = Bench::new();
     let _one = member(&bench, "one");
     assert!(bench.broker.catalog().group("billing").is_some());
-    assert!(bench.broker.catalog().topic("%RETRY%billing").is_some());
+    bench.make_group("shipping", GroupDocument { retry_queue_nums: 3, ..GroupDocument::default() });
+    bench.client().give(&[heartbeat("two", "shipping", "orders", "*", 1)]);
+    for (topic, queues) in [("%RETRY%billing", 1), ("%RETRY%shipping", 3)] {
+        let settings = bench.broker.catalog().topic(topic).expect("is made").settings.clone();
+        assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (queues, queues), "{topic}");
+    }
     let strict = Bench::with(|setup| setup.broker.auto_create_groups = false);
     let reply = strict.client().ask_well(heartbeat("one", "billing", "orders", "*", 1));
     assert!(strict.broker.catalog().group("billing").is_none());

@@ -166,6 +166,27 @@ fn a_group_is_set_back_by_time_or_offset_and_forward_only_by_force() {
 }
 
 #[test]
+fn a_group_takes_over_the_offsets_of_another_in_one_topic_or_in_all() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    client.ask_well(send("returns", "x"));
+    client.ask_well(commit(3));
+    client.ask_well(commit(2).with("queueId", 1));
+    client.ask_well(commit(1).with("topic", "returns"));
+    let of = |group: &str, topic: &str, queue: i32| {
+        query().with("consumerGroup", group).with("topic", topic).with("queueId", queue)
+    };
+    let clone = |target: &str| ask(request::CLONE_GROUP_OFFSET, &[("srcGroup", "billing"), ("destGroup", target)]);
+    client.ask_well(clone("one").with("topic", "orders"));
+    client.ask_well(clone("both"));
+    for (group, returns) in [("one", 0), ("both", 1)] {
+        let mut offset = |topic: &str, queue: i32| client.ask_well(of(group, topic, queue)).number("offset");
+        assert_eq!([offset("orders", 0), offset("orders", 1), offset("returns", 0)], [3, 2, returns], "{group}");
+    }
+    assert_eq!(committed(&mut client), 3, "the other group keeps its own");
+}
+
+#[test]
 fn a_pull_commits_for_its_own_queue() {
     let bench = Bench::new();
     let mut client = sender(&bench);

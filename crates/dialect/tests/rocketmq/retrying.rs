@@ -57,6 +57,10 @@ fn a_message_whose_tries_are_spent_is_a_dead_letter() {
     client.ask_well(send("%RETRY%billing", "spent early").with("j", 3).with("l", 2));
     assert_eq!(bodies(&mut client, "%RETRY%billing"), ["last try", "last early try"]);
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard", "hard", "spent", "spent early"]);
+    for topic in ["%RETRY%billing", "%DLQ%billing"] {
+        let settings = bench.broker.catalog().topic(topic).expect("is made").settings.clone();
+        assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (1, 1), "{topic}");
+    }
 }
 
 /// It tries again at the message's own place, and sends to the retry topic only what is spent.

@@ -1,7 +1,9 @@
 //! Promises to those who send: what is answered to what, and that a refused message is not stored.
 
+use base::batch_body::BatchItem;
 use base::document::TopicDocument;
 use base::record::{Record, split};
+use bytes::BytesMut;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 
@@ -154,6 +156,21 @@ fn every_message_of_a_batch_has_the_properties_of_its_frame() {
     assert!(records.iter().all(|record| record.property("INSTANCE_ID") == Some("i")));
 }
 
+#[test]
+fn every_message_of_a_batch_has_a_flag_of_its_own() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut body = BytesMut::new();
+    for flag in [0, 7, -1] {
+        BatchItem { flag, body: b"x", properties: b"" }.encode(&mut body);
+    }
+    client.ask_well(send_batch("orders", &[]).body(body.to_vec()));
+    client.ask_well(send("orders", "alone").with("h", 5));
+    let found = client.ask_well(pull("billing", "orders", 0));
+    let flags: Vec<_> = split(&found.body).map(|bytes| Record::decode(bytes).expect("a record").flag).collect();
+    assert_eq!(flags, [0, 7, -1, 5]);
+}
+
 /// The frame's properties are in every record, and a record has its own fields: a small frame must not become a huge batch.
 #[test]
 fn a_batch_that_would_take_many_times_its_frame_in_the_log_is_refused_before_anything_is_made_of_it() {
@@ -170,8 +187,10 @@ fn a_batch_that_would_take_many_times_its_frame_in_the_log_is_refused_before_any
         assert!(refused.remark.contains("at most 33554432 are allowed: send fewer at once"), "{}", refused.remark);
     }
     assert_eq!(bench.count("orders", 0), 1000);
-    // Many short ones are fine.
+    // Many short ones are fine, and a few long ones.
     client.ask_well(empty(20_000));
+    let (body, properties) = ("b".repeat(10_000), wide(10_000));
+    client.ask_well(send_batch("orders", &[(&*body, &*properties); 100]));
 }
 
 #[test]
