@@ -87,6 +87,26 @@ fn what_concerns_many_topics_is_done_away_from_the_network_threads() {
 }
 
 #[test]
+fn filter_servers_are_told_with_the_routes_of_their_broker_while_it_has_some() {
+    let mut client = Client::new(&name_server(Options::default()));
+    client.register(&broker("b-b", 0, 10931), &topics(1, &["t1", "t2"]));
+    for (counter, filter_servers) in [(1, vec!["f:1".to_owned(), "f:2".to_owned()]), (2, Vec::new())] {
+        let registration = Registration {
+            topics: topics(counter, &["t1", "t2"]),
+            filter_servers: filter_servers.clone(),
+            ..Registration::default()
+        };
+        let body = registration.encode_plain();
+        let checksum = body_checksum(&body).to_string();
+        let reply = client.ask(&ask(request::REGISTER_BROKER, &old_fields("false", &checksum)).body(&body));
+        assert_eq!(reply.code, response::SUCCESS, "{:?}", reply.remark);
+        let told: Vec<_> = client.route("t1").route().filter_server_table.into_values().collect();
+        let expected = if filter_servers.is_empty() { Vec::new() } else { vec![Some(filter_servers)] };
+        assert_eq!(told, expected, "of the broker that has them alone");
+    }
+}
+
+#[test]
 fn a_registration_that_was_changed_on_its_way_is_refused() {
     let mut client = Client::new(&name_server(Options::default()));
     let body = Registration { topics: topics(1, &["t1", "t2"]), ..Registration::default() }.encode_plain();

@@ -383,6 +383,12 @@ mod tests {
             assert!(frame_len(&bytes).is_err(), "{bytes:?}");
         }
         assert!(frame_len(b"GET /").is_err());
+        // Whoever meets such bytes is told what they say.
+        let of_a_form_to_come = [0, 0, 0, 20, 5, 0, 0, 0];
+        assert_eq!(
+            frame_len(&of_a_form_to_come),
+            Err(DecodeError::BadValue { what: "header form", found: "5".to_owned() })
+        );
     }
 
     #[test]
