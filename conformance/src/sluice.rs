@@ -78,7 +78,11 @@ impl Setup {
         let log = directory.with_extension("log");
         let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
         let setup = Self { arguments, wrapper: Vec::new(), log };
-        setup.set("console.port", 0)
+        // How full the machine's own disk is does not decide whether a test passes.
+        setup
+            .set("console.port", 0)
+            .set("retention.disk_refuse_percent", 100)
+            .set("retention.force_enabled", false)
     }
 
     /// Adds one setting.

@@ -9,6 +9,8 @@ use crate::error::BenchError;
 use crate::scenario::{BrokerNeeds, Flush};
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// What a run writes is gone after it: until the disk is really full nothing is refused, and nothing deleted that is still to be read.
+const TO_THE_LAST_BYTE: [&str; 2] = ["retention.disk_refuse_percent=100", "retention.force_enabled=false"];
 
 pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> Result<Started, BenchError> {
     let flush = match needs.flush {
@@ -18,7 +20,8 @@ pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> 
     let data = |number: u32| directory.join(format!("data-{number}"));
     if needs.groups == 1 {
         let arguments = ["serve".to_owned(), "--data".to_owned(), data(0).display().to_string()];
-        let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &format!("storage.flush={flush}")];
+        let flush = format!("storage.flush={flush}");
+        let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &flush];
         let (process, name_server) = run(setup, directory, "sluice", &arguments, &settings)?;
         return Ok(Started::at(name_server.parse()?, vec![process]));
     }
@@ -52,7 +55,7 @@ fn run(
 ) -> Result<(Process, String), BenchError> {
     let binary = std::env::current_exe()
         .map_err(|source| BenchError::NotStarted { name: name.to_owned(), problem: source.to_string() })?;
-    let settings = settings.iter().flat_map(|&setting| ["--set", setting]);
+    let settings = settings.iter().chain(&TO_THE_LAST_BYTE).flat_map(|&setting| ["--set", setting]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).chain(settings).collect();
     let log = directory.join(format!("{name}.log"));
     let mut process = Process::start(name, &binary, &arguments, setup.cpus.as_deref(), &log)?;
