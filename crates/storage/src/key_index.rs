@@ -291,12 +291,15 @@ impl KeyIndex {
         (Timestamp(header.last_time), LogOffset(header.last_offset))
     }
 
-    /// Removes files all of whose records lie before `log_first`.
+    /// Removes files all of whose records lie before `log_first`, oldest first. One that cannot be removed stays, and is tried again.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
-        let mut state = self.state.lock();
-        let gone: Vec<_> = state.sealed.extract_if(.., |file| file.header.last_offset < log_first.0).collect();
-        drop(state);
-        gone.iter().try_for_each(|file| self.disk.remove_file(file.file.path()))
+        let is_gone = |file: &&Sealed| file.header.last_offset < log_first.0;
+        let gone: Vec<_> = self.state.lock().sealed.iter().filter(is_gone).cloned().collect();
+        for file in gone {
+            self.disk.remove_file(file.file.path())?;
+            self.state.lock().sealed.retain(|one| one.file.path() != file.file.path());
+        }
+        Ok(())
     }
 }
 

@@ -522,6 +522,37 @@ fn old_records_far_behind_the_end_do_not_come_back() {
     assert!(bytes.iter().all(|&byte| byte == 0));
 }
 
+/// A file that cannot be removed, or a directory that cannot be synced, leaves no hole in the log.
+#[test]
+fn a_segment_that_cannot_be_removed_stays_the_first_until_it_can() {
+    for operation in [Operation::Name, Operation::SyncDirectory] {
+        for passes in 0..2 {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let mut options = options(&disk);
+            options.retention.size = Some(4096);
+            let mut world = World::open(&options, &Model::default(), 0).expect("opens");
+            let mut chance = Chance::new(7);
+            while world.model.appended < 6 * 4096 {
+                world.append(&mut chance).expect("appends");
+                world.write().expect("writes");
+            }
+            world.checkpoint().expect("checkpoint");
+            disk.fail(Failure::error(operation, EIO).at("commitlog").after(passes).times(1));
+            world.begin_retention();
+            assert!(world.apply_retention().is_err());
+            survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+            world.apply_retention().expect("removes");
+            assert!(world.model.appended - world.store.log_first().0 <= 4096);
+            world.verify();
+            survives_a_power_cut(&disk, &options, &world.model, &mut chance);
+            let model = world.model.clone();
+            drop(world);
+            let world = World::open(&options, &model, model.appended).expect("opens after a kill");
+            world.live_on(&mut chance);
+        }
+    }
+}
+
 trait On {
     fn on(self, disk: Disk) -> Self;
 }

@@ -81,20 +81,21 @@ impl CommitLog {
         self.segments.read().clone()
     }
 
-    /// Forgets and removes the oldest segment, if it ends at or before `below`. Returns its size in bytes.
+    /// Removes and forgets the oldest segment, if it ends at or before `below`. Returns its size in bytes. One at a time; one whose
+    /// removal fails is the oldest still.
     pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<Option<u64>, StorageError> {
-        let oldest = {
-            let mut segments = self.segments.write();
-            match segments.first() {
-                Some(first) if first.end() <= below.0 && segments.len() > 1 => segments.remove(0),
-                _ => return Ok(None),
-            }
+        let oldest = match &self.segments.read()[..] {
+            [first, _, ..] if first.end() <= below.0 => first.clone(),
+            _ => return Ok(None),
         };
-        self.disk.remove_file(oldest.file().path())?;
-        // Gone for good before the next one goes: a segment that came back would stand before a hole.
+        // Gone for good before the next one goes: a segment that came back would stand before a hole. When the one before went, this
+        // may have failed.
         self.disk.sync_directory(&self.directory)?;
+        self.disk.remove_file(oldest.file().path())?;
+        self.segments.write().retain(|segment| segment.base() != oldest.base());
         self.metrics.segments_deleted.add(1);
         self.metrics.log_first_bytes.set(self.first().0);
+        self.disk.sync_directory(&self.directory)?;
         Ok(Some(oldest.end() - oldest.base()))
     }
 }

@@ -35,8 +35,8 @@ impl Store {
         let (mut used, total) = self.disk_usage()?;
         let wanted = self.wanted_room();
         let percent = |used: u64| (used.saturating_mul(100) / total.max(1)).min(100) as u8;
-        let mut removed = 0;
-        let mut checkpointed = Ok(());
+        let (first_before, mut removed) = (self.log.first(), 0);
+        let (mut checkpointed, mut removal) = (Ok(()), Ok(()));
         loop {
             let state = policy.disk_state(percent(used.saturating_add(wanted)));
             if !policy.removes(state, self.log_state(now), hour_of_day) {
@@ -46,8 +46,14 @@ impl Store {
                 checkpointed = self.checkpoint();
             }
             let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
-            let Some(freed) = self.log.remove_oldest(below)? else { break };
-            used = used.saturating_sub(freed);
+            match self.log.remove_oldest(below) {
+                Ok(Some(freed)) => used = used.saturating_sub(freed),
+                Ok(None) => break,
+                Err(error) => {
+                    removal = Err(error);
+                    break;
+                }
+            }
             removed += 1;
         }
         let disk_used_percent = percent(used);
@@ -59,16 +65,20 @@ impl Store {
         self.writes_refused.store(disk == DiskState::Full, Ordering::Relaxed);
         self.metrics.disk_used_percent.set(u64::from(disk_used_percent));
         self.metrics.disk_state.set(disk as u64);
-        if removed > 0 {
-            let _not_while_written = self.flushing.lock();
-            let (first, mut queues) = (self.log.first(), self.all_queues());
-            recover::sort(&mut queues);
-            queues.iter().try_for_each(|queue| queue.drop_before(first))?;
-            if let Some(index) = &self.key_index {
-                index.drop_before(first)?;
-            }
+        let dropped = if self.log.first() > first_before { self.drop_entries_and_keys() } else { Ok(()) };
+        checkpointed.and(removal).and(dropped).map(|()| RetentionOutcome { removed, disk, disk_used_percent })
+    }
+
+    /// Lets go what leads to records before the log. A queue that fails keeps no other from it.
+    fn drop_entries_and_keys(&self) -> Result<(), StorageError> {
+        let _not_while_written = self.flushing.lock();
+        let (first, mut queues) = (self.log.first(), self.all_queues());
+        recover::sort(&mut queues);
+        let mut outcome = Ok(());
+        for queue in queues {
+            outcome = outcome.and(queue.drop_before(first));
         }
-        checkpointed.map(|()| RetentionOutcome { removed, disk, disk_used_percent })
+        outcome.and(self.key_index.as_ref().map_or(Ok(()), |index| index.drop_before(first)))
     }
 
     /// Bytes that are as good as used: what could not be had when it was last tried.
