@@ -327,11 +327,13 @@ impl QueueIndex {
     fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
         let file_number = from / self.entries_per_file;
         let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
-        file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)?;
-        let mut state = self.state.lock();
-        state.unsynced.insert(file_number);
-        state.doubts_names |= is_opened;
-        Ok(())
+        {
+            // Before, so that what a failed write leaves behind is synced too, and a name that it made is not forgotten.
+            let mut state = self.state.lock();
+            state.unsynced.insert(file_number);
+            state.doubts_names |= is_opened;
+        }
+        file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)
     }
 
     /// How many files were written to since the last sync.

@@ -553,6 +553,38 @@ fn a_segment_that_cannot_be_removed_stays_the_first_until_it_can() {
     }
 }
 
+/// The first write into a new file finds no room, and before the sync others are needed more than this file.
+#[test]
+fn a_new_file_of_entries_keeps_its_name_though_its_first_write_failed() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = orders::options(Path::new("/data"));
+    let options = Options { gathered_entries: 0, open_queue_files: 4, key_index: false, ..options };
+    let options = options.on(Disk::new(disk.clone()));
+    let open = |options: &Options| Store::open(options.clone(), Arc::default(), &mut |_| ()).expect("opens").0;
+    let store = open(&options);
+    for queue in 1..40 {
+        orders::append_to(&store, queue);
+    }
+    store.close().expect("closes");
+    drop(store);
+    let store = open(&options);
+    orders::append_to(&store, 0);
+    disk.fail(Failure::error(Operation::Write, ENOSPC).at("consumequeue/orders/0/").times(2));
+    assert!(store.flush_entries().is_err_and_full());
+    store.flush_entries().expect("there is room");
+    for queue in 1..40 {
+        let index = store.queue(&orders::topic(), QueueId(queue));
+        for _ in 0..5 {
+            index.entry(index.first()).expect("reads").expect("an entry");
+        }
+    }
+    store.checkpoint().expect("checkpoint");
+    drop(store);
+    let image = disk.after_power_cut(disk.points(), || false);
+    let store = open(&options.on(Disk::new(image)));
+    assert_eq!(orders::verify_queue(&store, 0), 1);
+}
+
 trait On {
     fn on(self, disk: Disk) -> Self;
 }
