@@ -138,6 +138,8 @@ pub struct Store {
     indexing: Mutex<()>,
     /// Keys could not be written when this was last tried: no more messages are taken meanwhile.
     index_has_failed: AtomicBool,
+    /// Entries could not be written when this was last tried, and more wait in memory than may: the same.
+    entries_are_stuck: AtomicBool,
     /// Everything below this was on the disk with its entries and keys at the last checkpoint: recovery begins there.
     checkpointed: AtomicU64,
     /// As of the last look.
@@ -224,10 +226,11 @@ impl Store {
         if self.room.is_given_up() {
             return Err(self.room.refusal());
         }
-        if self.index_has_failed.load(Ordering::Relaxed) {
+        let stuck = [(&self.index_has_failed, "keys", "index"), (&self.entries_are_stuck, "entries", "consumequeue")];
+        if let Some((_, what, directory)) = stuck.iter().find(|(is_stuck, ..)| is_stuck.load(Ordering::Relaxed)) {
             return Err(StorageError::DiskFull(format!(
-                "keys of messages cannot be written to {}: no more messages are taken until there is room",
-                self.options.directory.join("index").display()
+                "{what} of messages cannot be written to {}: no more messages are taken until that is possible",
+                self.options.directory.join(directory).display()
             )));
         }
         self.log.append(batch, now)

@@ -585,6 +585,31 @@ fn a_new_file_of_entries_keeps_its_name_though_its_first_write_failed() {
     assert_eq!(orders::verify_queue(&store, 0), 1);
 }
 
+#[test]
+fn entries_that_cannot_be_written_do_not_gather_without_end() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = Options { gathered_entries: 100, ..orders::options(Path::new("/data")) };
+    let (store, _) = Store::open(options.on(Disk::new(disk.clone())), Arc::default(), &mut |_| ()).expect("opens");
+    // No full disk: one that fails in one place.
+    disk.fail(Failure::error(Operation::Write, EIO).at("consumequeue"));
+    let mut gathered = 0;
+    while !store.writes_are_refused() {
+        for _ in 0..10 {
+            orders::append_to(&store, 0);
+        }
+        gathered += 10;
+        assert!(store.flush_entries().is_err());
+        assert!(gathered <= 110);
+    }
+    let refused = store.append(store.begin_batch(0), Timestamp(1000)).expect_err("refused").to_string();
+    assert!(refused.contains("/data/consumequeue"), "{refused}");
+    assert_eq!(orders::verify_queue(&store, 0), gathered, "they are served all the same");
+    disk.heal();
+    store.flush_entries().expect("writes");
+    assert!(!store.writes_are_refused());
+    orders::append_to(&store, 0);
+}
+
 trait On {
     fn on(self, disk: Disk) -> Self;
 }

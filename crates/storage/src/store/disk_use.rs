@@ -105,7 +105,7 @@ impl Store {
 
     /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
     pub fn writes_are_refused(&self) -> bool {
-        let flags = [&self.writes_refused, &self.has_no_room, &self.index_has_failed];
+        let flags = [&self.writes_refused, &self.has_no_room, &self.index_has_failed, &self.entries_are_stuck];
         self.room.is_given_up() || flags.iter().any(|why| why.load(Ordering::Relaxed))
     }
 

@@ -22,12 +22,21 @@ const RECENT_PER_QUEUE_MAX: usize = 128;
 const GATHERED_SHARE: u64 = 1024;
 
 impl Store {
-    /// Writes queue entries into files (the page cache) where many have gathered: needed for nothing but memory.
+    /// Writes queue entries into files (the page cache) where many have gathered: needed for nothing but memory. While that fails
+    /// and more have gathered than may, no more messages are taken.
     pub fn flush_entries(&self) -> Result<(), StorageError> {
         let _one_at_a_time = self.flushing.lock();
-        let (limit, queues) = (self.options.gathered_entries, self.all_queues());
-        let gathered: u64 = queues.iter().map(|queue| queue.unflushed_count()).sum();
-        self.with_room(|| self.flush_queues(if gathered > limit { 0 } else { limit / GATHERED_SHARE }))
+        let limit = self.options.gathered_entries;
+        let at_least = if self.gathered_entries() > limit { 0 } else { limit / GATHERED_SHARE };
+        let flushed = self.with_room(|| self.flush_queues(at_least));
+        let are_too_many = flushed.is_err() && self.gathered_entries() > limit;
+        self.entries_are_stuck.store(are_too_many, Ordering::Relaxed);
+        flushed
+    }
+
+    /// Entries that are in no file yet.
+    fn gathered_entries(&self) -> u64 {
+        self.all_queues().iter().map(|queue| queue.unflushed_count()).sum()
     }
 
     /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.

@@ -70,6 +70,7 @@ impl Store {
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
+            entries_are_stuck: AtomicBool::new(false),
             checkpointed: AtomicU64::new(checkpoint.durable.map_or(0, |durable| durable.min(end).0)),
             disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
