@@ -79,10 +79,7 @@ impl Setup {
         let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
         let setup = Self { arguments, wrapper: Vec::new(), log };
         // How full the machine's own disk is does not decide whether a test passes.
-        setup
-            .set("console.port", 0)
-            .set("retention.disk_refuse_percent", 100)
-            .set("retention.force_enabled", false)
+        setup.set("console.port", 0).set("retention.disk_refuse_percent", 100).set("retention.force_enabled", false)
     }
 
     /// Adds one setting.
