@@ -13,6 +13,9 @@ use wire::rocketmq::frame::Form;
 /// How long a send may take meanwhile.
 const LIMIT: Duration = Duration::from_millis(200);
 
+/// How long a send may take before it counts as lost.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// How often a request is tried that seems to hold up others.
 const TRIES: usize = 3;
 
@@ -30,10 +33,6 @@ const LIST_SIZE: usize = base::limits::LIST_BODY_SIZE_MAX;
 
 /// Bytes of a list of topics or groups to be made: each is a while's work, which is not what is measured.
 const MADE_SIZE: usize = 512 * 1024;
-
-/// Bytes of a broker's registration: some 20 000 topics, more than the largest have. The registry is changed under one lock, and a frame
-/// full of topics (200 000) holds it for about half a second: that is not promised yet.
-const REGISTRATION_SIZE: usize = 1536 * 1024;
 
 /// As many of `item` as `size` bytes hold, between `before` and `after`.
 fn list(size: usize, before: &str, item: impl Fn(usize) -> String, after: &str) -> Vec<u8> {
@@ -132,13 +131,42 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Sends small messages, one after the other, and notes the slowest.
-fn probe(address: &str, slowest_us: &AtomicU64, is_over: &AtomicBool) {
-    let mut connection = Connection::open(address);
-    while !is_over.load(Ordering::Relaxed) {
-        let began = Instant::now();
-        assert_eq!(connection.send_message("probe", 0, "", b"x").code, response::SUCCESS);
-        slowest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+/// The sends of another connection.
+#[derive(Default)]
+struct Probe {
+    slowest_us: AtomicU64,
+    /// How many were answered.
+    count: AtomicU64,
+}
+
+impl Probe {
+    /// Sends small messages, one after the other, and notes the slowest.
+    fn run(&self, address: &str, is_over: &AtomicBool) {
+        let mut connection = Connection::open(address);
+        while !is_over.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            assert_eq!(connection.send_message("probe", 0, "", b"x").code, response::SUCCESS);
+            self.slowest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The slowest while `act` goes on, one that is still on its way then included: whoever was held up is answered last.
+    fn slowest_beside(&self, act: impl FnOnce()) -> Duration {
+        self.wait_for_sends(2);
+        self.slowest_us.store(0, Ordering::Relaxed);
+        act();
+        self.wait_for_sends(2);
+        Duration::from_micros(self.slowest_us.load(Ordering::Relaxed))
+    }
+
+    /// Until so many more were answered: the first of them may have begun before.
+    fn wait_for_sends(&self, count: u64) {
+        let (before, began) = (self.count.load(Ordering::Relaxed), Instant::now());
+        while self.count.load(Ordering::Relaxed) < before + count {
+            assert!(began.elapsed() < WAIT_MAX, "no send is answered");
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 }
 
@@ -146,24 +174,24 @@ fn probe(address: &str, slowest_us: &AtomicU64, is_over: &AtomicBool) {
 fn no_request_however_large_holds_up_a_send() {
     let scratch = tempfile::tempdir().expect("directory");
     let sluice = Setup::serve(&scratch.path().join("data")).start();
-    let (slowest_us, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (probe, is_over) = (Probe::default(), AtomicBool::new(false));
     let mut slow = Vec::new();
     std::thread::scope(|scope| {
         let _ends = Ends(&is_over);
-        scope.spawn(|| probe(&sluice.broker, &slowest_us, &is_over));
+        scope.spawn(|| probe.run(&sluice.broker, &is_over));
         let mut measure = |address: &str, name: String, frame: &[u8]| {
             let mut took = Duration::MAX;
             // What a request does to others it does each time; a busy machine does not.
             for _ in 0..TRIES {
-                slowest_us.store(0, Ordering::Relaxed);
-                let mut connection = Connection::open(address);
-                // Twice: what the first makes the second finds.
-                for _ in 0..2 {
-                    if connection.send_raw(frame).is_err() || connection.receive().is_none() {
-                        break;
+                took = took.min(probe.slowest_beside(|| {
+                    let mut connection = Connection::open(address);
+                    // Twice: what the first makes the second finds.
+                    for _ in 0..2 {
+                        if connection.send_raw(frame).is_err() || connection.receive().is_none() {
+                            break;
+                        }
                     }
-                }
-                took = took.min(Duration::from_micros(slowest_us.load(Ordering::Relaxed)));
+                }));
                 if took <= LIMIT {
                     break;
                 }
@@ -190,7 +218,7 @@ fn no_request_however_large_holds_up_a_send() {
             );
         }
         let topics = list(
-            REGISTRATION_SIZE,
+            BODY_SIZE,
             r#"{"topicConfigSerializeWrapper":{"dataVersion":{"counter":1},"topicConfigTable":{"#,
             |number| {
                 format!(r#""t{number}":{{"topicName":"t{number}","readQueueNums":4,"writeQueueNums":4,"perm":6}}"#)

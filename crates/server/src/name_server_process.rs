@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Timestamp;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::{KeyValueFile, NameServer};
@@ -72,6 +73,24 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
     }
 }
 
+/// Away from the network threads: forgetting the topics of a large broker takes a while.
+async fn drop_silent_brokers(server: Arc<NameServer>, now: Timestamp) {
+    let dropping = tokio::task::spawn_blocking(move || server.expire(now));
+    match dropping.await {
+        Ok(dropped) => {
+            for expired in dropped {
+                tracing::warn!(?expired, "a broker was silent for too long and is dropped");
+            }
+        }
+        Err(error) => {
+            // A fault of the program is one of this task.
+            if let Ok(panic) = error.try_into_panic() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
 /// Tells brokers what concerns them, and drops silent ones.
 pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut stop: crate::drive::Stop) {
     let mut last_expiry = clock::now();
@@ -97,9 +116,7 @@ pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut s
         let now = clock::now();
         if now.ms_since(last_expiry) >= settings.nameserver.scan_interval.as_millis() as u64 {
             last_expiry = now;
-            for expired in server.expire(now) {
-                tracing::warn!(?expired, "a broker was silent for too long and is dropped");
-            }
+            drop_silent_brokers(server.clone(), now).await;
         }
         tokio::select! {
             () = tokio::time::sleep(CHORES_INTERVAL) => {}

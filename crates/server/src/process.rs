@@ -42,8 +42,8 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
-    // Each broker and the name server at their bound, and one for each broker that opens or stops.
-    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers);
+    // Each broker and the name server at their bound, one for each broker that opens or stops, and one for the name server's chores.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 1);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
     let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
     runtime.block_on(process.serve())

@@ -27,12 +27,11 @@ pub(super) fn leave_out_unusable_topics(what: &mut Registration) {
 }
 
 impl Registry {
-    /// Refuses a registration that is malformed or would exceed a bound.
+    /// Refuses a broker that is malformed or would be one too many.
     pub(super) fn check_registration(
         &self,
         who: &BrokerIdentity<'_>,
         traits: &BrokerTraits<'_>,
-        what: &Registration,
     ) -> Result<(), Refusal> {
         check_name("cluster", who.cluster)?;
         check_name("broker", who.name)?;
@@ -57,11 +56,6 @@ impl Registry {
             let problem =
                 format!("{REPLICAS_MAX} processes are registered as broker [{}], which is the limit", who.name);
             return Err(Refusal::Busy(problem));
-        }
-        if self.topics.len() + what.topics.topic_config_table.len() > TOPICS_MAX {
-            let new_count =
-                what.topics.topic_config_table.keys().filter(|&name| !self.topics.contains_key(&**name)).count();
-            check_topic_count(self.topics.len() + new_count)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! A handler reads its header and body first and takes the lock last. Refusals are answered with RocketMQ's code for
 //! their kind; the remark names what is wrong and the remedy.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::cursor::preview;
@@ -24,6 +25,7 @@ use wire::rocketmq::registration::{Registration, RegistrationError, decode_data_
 use super::NameServer;
 use super::admission::leave_out_unusable_topics;
 use super::broker::{Arrival, BrokerIdentity, BrokerTraits, ConnectionId};
+use super::changes::Changing;
 use super::key_values::ORDER_TOPIC_NAMESPACE;
 use super::routes::{UnitFilter, keep_zone};
 
@@ -131,11 +133,18 @@ struct Asked<'a> {
     connection: ConnectionId,
     command: &'a Command<'a>,
     now: Timestamp,
+    changing: Option<Changing<'a>>,
 }
 
-/// Carries out a request.
-pub(super) fn answer(server: &NameServer, connection: ConnectionId, command: &Command<'_>, now: Timestamp) -> Outcome {
-    let asked = Asked { server, connection, command, now };
+/// Carries out a request. One that changes which brokers and topics there are waits for the right to, unless that is given.
+pub(super) fn answer<'a>(
+    server: &'a NameServer,
+    connection: ConnectionId,
+    command: &'a Command<'_>,
+    now: Timestamp,
+    changing: Option<Changing<'a>>,
+) -> Outcome {
+    let asked = Asked { server, connection, command, now, changing };
     match command.header.code {
         request::PUT_KV_CONFIG => asked.put_key_value(),
         request::GET_KV_CONFIG => asked.get_key_value(),
@@ -203,7 +212,7 @@ impl Asked<'_> {
         Ok(encode_table(table).into())
     }
 
-    fn register_broker(&self) -> Outcome {
+    fn register_broker(self) -> Outcome {
         let asked = RegisterBrokerRequest::decode(&self.command.fields)?;
         let is_packed = asked.compressed == Some(true);
         let version = self.command.header.version;
@@ -222,17 +231,17 @@ impl Asked<'_> {
             heartbeat_timeout_ms: asked.heartbeat_timeout_ms,
             enable_acting_master: asked.enable_acting_master,
         };
-        let mut state = self.server.state.write();
+        let options = self.server.state.read().options.clone();
         let arrival = Arrival {
             connection: self.connection,
             now: self.now,
-            timeout_ms: state.options.broker_timeout_ms,
-            removes_missing_topics: state.options.delete_topic_with_broker_registration,
+            timeout_ms: options.broker_timeout_ms,
+            removes_missing_topics: options.delete_topic_with_broker_registration,
         };
-        let registered = state.registry.register(&who, &traits, &what, &arrival)?;
-        if let Some(change) = &registered.lowest_id_change {
-            state.notify(change);
-        }
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        let registered = self.server.register(&changing, &who, &traits, &what, &arrival)?;
+        let mut state = self.server.state.write();
+        state.notify(registered.lowest_id_change.as_ref());
         state.odd.note(&who, what.odd);
         let orders = state.key_values.list(ORDER_TOPIC_NAMESPACE);
         let orders = orders.filter(|_| state.options.return_order_topic_config_to_broker);
@@ -245,7 +254,7 @@ impl Asked<'_> {
         Ok(Answer { header: AnswerHeader::Registered(header), body, ..Answer::default() })
     }
 
-    fn unregister_broker(&self) -> Outcome {
+    fn unregister_broker(self) -> Outcome {
         let asked = BrokerIdentityRequest::decode(&self.command.fields)?;
         let who = BrokerIdentity {
             cluster: &asked.cluster_name,
@@ -253,10 +262,9 @@ impl Asked<'_> {
             id: asked.broker_id,
             address: &asked.broker_address,
         };
-        let mut state = self.server.state.write();
-        if let Some(change) = state.registry.unregister(&who) {
-            state.notify(&change);
-        }
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        let lowest_id_change = self.server.unregister(&changing, &who);
+        self.server.state.write().notify(lowest_id_change.as_ref());
         Ok(Answer::default())
     }
 
@@ -319,45 +327,53 @@ impl Asked<'_> {
         Ok(group.encode().into())
     }
 
-    fn wipe_write_permission(&self) -> Outcome {
+    fn wipe_write_permission(self) -> Outcome {
         let asked = BrokerNameRequest::decode(&self.command.fields)?;
-        let count = self.server.state.write().registry.wipe_write_permission(&asked.broker_name);
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        let count = self.server.wipe_write_permission(&changing, &asked.broker_name);
         let header = WipeWritePermissionResponse { wiped_topic_count: number(count), ..Default::default() };
         Ok(AnswerHeader::Wiped(header).into())
     }
 
-    fn add_write_permission(&self) -> Outcome {
+    fn add_write_permission(self) -> Outcome {
         let asked = BrokerNameRequest::decode(&self.command.fields)?;
-        let count = self.server.state.write().registry.add_write_permission(&asked.broker_name);
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        let count = self.server.add_write_permission(&changing, &asked.broker_name);
         let header = AddWritePermissionResponse { added_topic_count: number(count), ..Default::default() };
         Ok(AnswerHeader::Added(header).into())
     }
 
-    fn register_topic(&self) -> Outcome {
+    fn register_topic(self) -> Outcome {
         let asked = TopicRequest::decode(&self.command.fields)?;
         let route = TopicRouteData::decode(self.command.body)?;
-        self.server.state.write().registry.register_topic(&asked.topic, &route.queue_datas)?;
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        self.server.register_topic(&changing, &asked.topic, &route.queue_datas)?;
         Ok(Answer::default())
     }
 
-    fn delete_topic(&self) -> Outcome {
+    fn delete_topic(self) -> Outcome {
         let asked = TopicRequest::decode(&self.command.fields)?;
         let cluster = asked.cluster_name.as_deref().filter(|cluster| !cluster.is_empty());
-        self.server.state.write().registry.delete_topic(&asked.topic, cluster);
+        let changing = self.changing.unwrap_or_else(|| self.server.change());
+        self.server.delete_topic(&changing, &asked.topic, cluster);
         Ok(Answer::default())
     }
 
     fn all_topics(&self) -> Outcome {
         let state = self.server.state.read();
         check_enabled(state.options.enable_all_topic_list, "enableAllTopicList")?;
-        Ok(encode_list(None, state.registry.topic_names()).into())
+        let names = state.registry.topic_names();
+        drop(state);
+        Ok(sorted_list(names))
     }
 
     fn topics_of_cluster(&self) -> Outcome {
         let asked = ClusterRequest::decode(&self.command.fields)?;
         let state = self.server.state.read();
         check_enabled(state.options.enable_topic_list, "enableTopicList")?;
-        Ok(encode_list(None, state.registry.topics_of_cluster(&asked.cluster)).into())
+        let names = state.registry.topics_of_cluster(&asked.cluster);
+        drop(state);
+        Ok(sorted_list(names))
     }
 
     fn system_topics(&self) -> Outcome {
@@ -369,7 +385,9 @@ impl Asked<'_> {
     fn unit_topics(&self, filter: UnitFilter) -> Outcome {
         let state = self.server.state.read();
         check_enabled(state.options.enable_topic_list, "enableTopicList")?;
-        Ok(encode_list(None, state.registry.unit_topics(filter)).into())
+        let names = state.registry.unit_topics(filter);
+        drop(state);
+        Ok(sorted_list(names))
     }
 
     fn update_settings(&self) -> Outcome {
@@ -380,6 +398,13 @@ impl Asked<'_> {
     fn settings(&self) -> Outcome {
         Ok(Bytes::from(self.server.state.read().options.to_text()).into())
     }
+}
+
+/// Each name once, in order.
+fn sorted_list(mut names: Vec<Arc<str>>) -> Answer {
+    names.sort_unstable();
+    names.dedup();
+    encode_list(None, names).into()
 }
 
 fn number(count: usize) -> i32 {

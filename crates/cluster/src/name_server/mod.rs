@@ -1,10 +1,11 @@
 //! The name server: one registry shared by all connections, its key-value table and its settings.
 //!
 //! [`NameServer`] is the shared value; [`session::NameServerSession`] is one connection on it. Reading a route takes
-//! the lock shared, so clients do not wait for each other. Bodies are read before the lock is taken.
+//! the lock shared, so clients do not wait for each other. Bodies are read before the lock is taken, lists are sorted and written
+//! after it was given back, and what changes many topics holds it for some of them at a time (`changes.rs`).
 //!
-//! The server room has three duties: every few seconds [`NameServer::expire`], which drops silent brokers (each request
-//! also does, when it is due); now and then [`NameServer::take_notices`], frames to be sent to brokers; and to be the
+//! The server room has three duties: every few seconds [`NameServer::expire`], which drops silent brokers and may take a while (each
+//! request also does, when it is due); now and then [`NameServer::take_notices`], frames to be sent to brokers; and to be the
 //! [`KeyValueFile`], which sessions write to from their jobs.
 //!
 //! After a crash the registry is empty and fills as brokers register; the key-value table is read from its file, which
@@ -13,6 +14,7 @@
 mod admission;
 mod answers;
 pub mod broker;
+mod changes;
 pub mod key_values;
 pub mod odd_registrations;
 pub mod options;
@@ -31,7 +33,7 @@ use parking_lot::{Mutex, RwLock};
 use wire::rocketmq::code::request;
 use wire::rocketmq::frame::{self, FLAG_ONE_WAY, Form, Header};
 
-use crate::limits::{BROKERS_MAX, NOTICES_MAX};
+use crate::limits::NOTICES_MAX;
 use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 use broker::{ConnectionId, Expired, LowestIdChange};
 use key_values::KeyValues;
@@ -67,6 +69,9 @@ pub struct Summary {
 /// The name server that all connections share.
 pub struct NameServer {
     state: RwLock<State>,
+    /// Whoever changes which brokers and topics there are has this to the end of the change: what it saw of the registry holds,
+    /// though it locks `state` for a piece of the work at a time.
+    changing: Mutex<()>,
     /// Locked while it is written, so that an older table never replaces a newer one.
     file: Mutex<Box<dyn KeyValueFile>>,
     last_connection: AtomicU64,
@@ -102,6 +107,7 @@ impl NameServer {
         };
         Arc::new(Self {
             state: RwLock::new(state),
+            changing: Mutex::new(()),
             file: Mutex::new(file),
             last_connection: AtomicU64::new(0),
             started_at: now,
@@ -113,24 +119,6 @@ impl NameServer {
     pub fn session(self: &Arc<Self>, waker: Waker) -> NameServerSession {
         let connection = ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1);
         NameServerSession::new(self.clone(), connection, waker)
-    }
-
-    /// Drops brokers that were silent for too long, and says which were dropped since this was last asked, for the log.
-    /// Their connections stay: one that is dead is closed for being idle.
-    pub fn expire(&self, now: Timestamp) -> Vec<Expired> {
-        self.scan(now);
-        std::mem::take(&mut self.state.write().expired)
-    }
-
-    fn scan(&self, now: Timestamp) {
-        let mut state = self.state.write();
-        state.scan_due_at = now.plus_ms(state.options.scan_interval_ms);
-        let expired = state.registry.expire(now);
-        for change in expired.iter().filter_map(|expired| expired.lowest_id_change.as_ref()) {
-            state.notify(change);
-        }
-        let room = BROKERS_MAX.saturating_sub(state.expired.len());
-        state.expired.extend(expired.into_iter().take(room));
     }
 
     /// Brings the key-value table to the disk if it changed. What could not be kept counts as changed still.
@@ -167,22 +155,12 @@ impl NameServer {
         let state = self.state.read();
         Summary { topics: state.registry.topic_count(), brokers: state.registry.broker_count() }
     }
-
-    fn is_scan_due(&self, now: Timestamp) -> bool {
-        now >= self.state.read().scan_due_at
-    }
-
-    fn connection_closed(&self, connection: ConnectionId) {
-        let mut state = self.state.write();
-        for change in state.registry.connection_closed(connection) {
-            state.notify(&change);
-        }
-    }
 }
 
 impl State {
-    /// Tells a group's brokers that its lowest id changed, if the settings say so.
-    fn notify(&mut self, change: &LowestIdChange) {
+    /// Tells a group's brokers that its lowest id changed, if it did and the settings say so.
+    fn notify(&mut self, change: Option<&LowestIdChange>) {
+        let Some(change) = change else { return };
         if !self.options.notify_min_broker_id_changed {
             return;
         }

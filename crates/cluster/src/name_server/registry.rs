@@ -4,6 +4,8 @@
 //! names exactly those; a broker has at least one address; every live entry is listed under its connection. So a route
 //! is two look-ups, and losing a broker costs its own topics, whatever the number of all topics.
 //!
+//! What concerns many topics is done in steps, each of which keeps that: see `changes.rs`.
+//!
 //! Nothing is kept over a crash: brokers register again within 30 seconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -15,7 +17,7 @@ use serde_json::Value;
 use wire::rocketmq::body::route::{MASTER_ID, QueueData};
 use wire::rocketmq::registration::Registration;
 
-use super::broker::{Arrival, BrokerIdentity, BrokerTraits, ConnectionId, Expired, LowestIdChange, Registered};
+use super::broker::{Arrival, BrokerIdentity, BrokerTraits, ConnectionId, LowestIdChange, Registered};
 
 /// Permission bit of writing.
 pub(super) const PERMISSION_WRITE: u32 = 2;
@@ -52,7 +54,28 @@ pub(super) struct Broker {
 }
 
 /// One process is known by its cluster and address.
-type LiveKey = (String, String);
+pub(super) type LiveKey = (String, String);
+
+/// A broker whose registration is being taken.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) name: Arc<str>,
+    lowest_before: i64,
+    /// Whether its topics count, and not those of another process of that name.
+    pub(super) takes_topics: bool,
+    /// Whether it may have changed what it told before.
+    pub(super) is_changed: bool,
+    /// Permissions that its topics are not given.
+    withheld: u32,
+}
+
+/// An address that was removed.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    pub(super) lowest_id_change: Option<LowestIdChange>,
+    /// Whether writing is to be withheld from what is left of the broker.
+    pub(super) must_wipe: bool,
+}
 
 #[derive(Debug)]
 struct Live {
@@ -78,20 +101,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Takes a broker's registration. Refused whole, or taken whole.
-    pub fn register(
+    /// Takes a broker itself; its topics come next, and [`Registry::settle`] last.
+    pub(super) fn begin(
         &mut self,
         who: &BrokerIdentity<'_>,
         traits: &BrokerTraits<'_>,
         what: &Registration,
-        arrival: &Arrival,
-    ) -> Result<Registered, Refusal> {
-        self.check_registration(who, traits, what)?;
-        if self.is_outdated(who, what) {
-            // A master that lost its place is still up: it may not take it back, and clients must not find it.
-            self.unregister(who);
-            return Ok(Registered::default());
-        }
+    ) -> Result<Begun, Refusal> {
         let known = self.brokers.get(who.name).and_then(|broker| broker.addresses.get(&who.id));
         if known.is_none() && what.topics.topic_config_table.len() + what.odd.left_out == 1 {
             return Err(Refusal::BadRequest(format!(
@@ -103,22 +119,36 @@ impl Registry {
         let is_first = known.is_none();
         let lowest_before = self.brokers.get(who.name).and_then(lowest_id).unwrap_or(0);
         let name = self.put_broker(who, traits);
-        if self.takes_topics_of(who, traits) {
-            if arrival.removes_missing_topics {
-                self.remove_topics_not_in(&name, what);
-            }
-            self.put_topics(who, traits, &name, what, is_first);
-        }
-        self.put_live(who, traits, &name, what, arrival);
+        let is_acting = who.id != MASTER_ID && traits.enable_acting_master == Some(true);
+        Ok(Begun {
+            name,
+            lowest_before,
+            takes_topics: self.takes_topics_of(who, traits),
+            is_changed: is_first || self.data_version(who.cluster, who.address) != Some(what.topics.data_version),
+            withheld: if is_acting { PERMISSION_WRITE } else { 0 },
+        })
+    }
+
+    /// The broker lives from now on. Also gives the name under which it was known before, if it came back under another: nobody
+    /// would drop it under that one.
+    pub(super) fn settle(
+        &mut self,
+        who: &BrokerIdentity<'_>,
+        traits: &BrokerTraits<'_>,
+        begun: &Begun,
+        what: &Registration,
+        arrival: &Arrival,
+    ) -> (Registered, Option<Arc<str>>) {
+        let before = self.put_live(who, traits, &begun.name, what, arrival);
         let mut registered = self.master_of(who);
-        if who.id < lowest_before {
-            registered.lowest_id_change = self.lowest_id_change(&name, None, Some(traits.ha_address));
+        if who.id < begun.lowest_before {
+            registered.lowest_id_change = self.lowest_id_change(&begun.name, None, Some(traits.ha_address));
         }
-        Ok(registered)
+        (registered, before.map(|live| live.broker_name).filter(|before| *before != begun.name))
     }
 
     /// Whether another process holds the broker's place with a later epoch.
-    fn is_outdated(&self, who: &BrokerIdentity<'_>, what: &Registration) -> bool {
+    pub(super) fn is_outdated(&self, who: &BrokerIdentity<'_>, what: &Registration) -> bool {
         let holder = self.brokers.get(who.name).and_then(|broker| broker.addresses.get(&who.id));
         let Some(holder) = holder.filter(|&holder| holder != who.address) else { return false };
         let live = self.live.get(&(who.cluster.to_owned(), holder.clone()));
@@ -150,34 +180,31 @@ impl Registry {
         who.id == MASTER_ID || (traits.enable_acting_master.is_some() && is_lowest)
     }
 
-    fn put_topics(
-        &mut self,
-        who: &BrokerIdentity<'_>,
-        traits: &BrokerTraits<'_>,
-        name: &Arc<str>,
-        what: &Registration,
-        is_first: bool,
-    ) {
-        let is_changed = is_first || self.data_version(who.cluster, who.address) != Some(what.topics.data_version);
-        let is_acting = who.id != MASTER_ID && traits.enable_acting_master == Some(true);
-        let withheld = if is_acting { PERMISSION_WRITE } else { 0 };
-        for topic in what.topics.topic_config_table.values() {
-            let known = self.topics.get(&*topic.topic_name).and_then(|topic| topic.queues.get(name));
-            if known.is_some() && !is_changed {
+    /// Takes some of the topics that a broker registers.
+    pub(super) fn put_topics<'a>(&mut self, begun: &Begun, topics: impl IntoIterator<Item = &'a TopicDocument>) {
+        for topic in topics {
+            let known = self.topics.get(&*topic.topic_name).and_then(|topic| topic.queues.get(&begun.name));
+            if known.is_some() && !begun.is_changed {
                 continue;
             }
             let mut queues = Queues::of(topic);
-            queues.permission &= !withheld;
+            queues.permission &= !begun.withheld;
             // Of a large broker nearly all are as they were.
             if known != Some(&queues) {
-                self.put_queues(name, &topic.topic_name, queues);
+                self.put_queues(&begun.name, &topic.topic_name, queues);
             }
         }
-        if is_changed {
-            for (topic, mapping) in &what.mappings {
-                if let Some(topic) = self.topics.get_mut(&**topic).filter(|topic| topic.queues.contains_key(name)) {
-                    topic.mappings.insert(name.clone(), mapping.clone());
-                }
+    }
+
+    /// Takes some of the static queues that a broker registers, of topics that have queues there.
+    pub(super) fn put_mappings<'a>(
+        &mut self,
+        begun: &Begun,
+        mappings: impl IntoIterator<Item = (&'a String, &'a Value)>,
+    ) {
+        for (topic, mapping) in mappings {
+            if let Some(topic) = self.topics.get_mut(&**topic).filter(|topic| topic.queues.contains_key(&begun.name)) {
+                topic.mappings.insert(begun.name.clone(), mapping.clone());
             }
         }
     }
@@ -190,17 +217,15 @@ impl Registry {
         self.topics.entry(name).or_default().queues.insert(broker_name.clone(), queues);
     }
 
-    /// Takes away what a broker does not register any more. Static topics are left alone, as their queues move.
-    fn remove_topics_not_in(&mut self, broker_name: &str, what: &Registration) {
-        if !what.mappings.is_empty() {
-            return;
-        }
-        let Some(broker) = self.brokers.get(broker_name) else { return };
-        let kept = &what.topics.topic_config_table;
-        let gone: Vec<Arc<str>> = broker.topics.iter().filter(|&name| !kept.contains_key(&**name)).cloned().collect();
-        for topic in gone {
-            self.remove_queues(broker_name, &topic);
-        }
+    /// Topics with queues on a broker.
+    pub(super) fn topics_of(&self, broker_name: &str) -> Vec<Arc<str>> {
+        self.brokers.get(broker_name).map(|broker| broker.topics.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Topics whose queues on a broker go with the process at `address`: all if it is alone, else none.
+    pub(super) fn topics_that_go_with(&self, broker_name: &str, address: &str) -> Vec<Arc<str>> {
+        let is_alone = |broker: &Broker| broker.addresses.values().all(|known| known == address);
+        if self.brokers.get(broker_name).is_some_and(is_alone) { self.topics_of(broker_name) } else { Vec::new() }
     }
 
     pub(super) fn remove_queues(&mut self, broker_name: &str, topic_name: &str) {
@@ -222,13 +247,9 @@ impl Registry {
         name: &Arc<str>,
         what: &Registration,
         arrival: &Arrival,
-    ) {
+    ) -> Option<Live> {
         let key = key_of(who);
         let before = self.remove_live(&key);
-        if let Some(before) = before.filter(|before| before.broker_name != *name) {
-            // The process came back under another name; nobody would drop it under the old one.
-            self.remove_address(&before.broker_name, who.address);
-        }
         let timeout_ms = traits.heartbeat_timeout_ms.and_then(|timeout| u64::try_from(timeout).ok());
         let live = Live {
             broker_name: name.clone(),
@@ -242,6 +263,7 @@ impl Registry {
         self.filter_server_owners += usize::from(!live.filter_servers.is_empty());
         self.by_connection.entry(arrival.connection).or_default().insert(key.clone());
         self.live.insert(key, live);
+        before
     }
 
     fn remove_live(&mut self, key: &LiveKey) -> Option<Live> {
@@ -272,36 +294,36 @@ impl Registry {
         }
     }
 
-    /// A broker says it is going. It goes under the name it registered: nobody would drop it under that one later.
-    pub fn unregister(&mut self, who: &BrokerIdentity<'_>) -> Option<LowestIdChange> {
+    /// A broker says it is going. It goes under the name it registered, which this gives: nobody would drop it under that one later.
+    pub(super) fn take_leave(&mut self, who: &BrokerIdentity<'_>) -> Option<Arc<str>> {
         let registered = self.remove_live(&key_of(who)).map(|live| live.broker_name);
-        let name = registered.or_else(|| Some(self.brokers.get_key_value(who.name)?.0.clone()))?;
-        self.remove_address(&name, who.address)
+        registered.or_else(|| Some(self.brokers.get_key_value(who.name)?.0.clone()))
     }
 
-    fn remove_address(&mut self, name: &Arc<str>, address: &str) -> Option<LowestIdChange> {
-        let broker = self.brokers.get_mut(name)?;
+    /// The process is gone whatever it was known by; gives its name and address.
+    pub(super) fn forget(&mut self, key: &LiveKey) -> Option<(Arc<str>, String)> {
+        self.remove_live(key).map(|live| (live.broker_name, key.1.clone()))
+    }
+
+    /// Removes an address from a broker, and the broker with its last. Its topics are gone by then, see
+    /// [`Registry::topics_that_go_with`].
+    pub(super) fn remove_address(&mut self, name: &Arc<str>, address: &str) -> Removed {
+        let Some(broker) = self.brokers.get_mut(name) else { return Removed::default() };
         let lowest_before = lowest_id(broker);
         broker.addresses.retain(|_, known| known != address);
         if broker.addresses.is_empty() {
-            let topics = std::mem::take(&mut broker.topics);
-            for topic in &topics {
-                self.remove_queues(name, topic);
-            }
             self.brokers.remove(name);
             self.clusters.retain(|_, names| {
                 names.remove(name);
                 !names.is_empty()
             });
-            return None;
+            return Removed::default();
         }
-        let has_changed = lowest_id(broker) != lowest_before;
-        let must_wipe = broker.enable_acting_master && !broker.addresses.contains_key(&MASTER_ID);
-        let is_announced = broker.enable_acting_master && has_changed;
-        if must_wipe {
-            self.change_permissions(name, |permission| permission & !PERMISSION_WRITE);
+        let is_announced = broker.enable_acting_master && lowest_id(broker) != lowest_before;
+        Removed {
+            must_wipe: broker.enable_acting_master && !broker.addresses.contains_key(&MASTER_ID),
+            lowest_id_change: is_announced.then(|| self.lowest_id_change(name, Some(address), None)).flatten(),
         }
-        if is_announced { self.lowest_id_change(name, Some(address), None) } else { None }
     }
 
     fn lowest_id_change(
@@ -324,31 +346,28 @@ impl Registry {
         })
     }
 
-    /// A connection is gone, and with it every broker whose last registration came on it.
-    pub fn connection_closed(&mut self, connection: ConnectionId) -> Vec<LowestIdChange> {
-        let keys = self.by_connection.get(&connection).cloned().unwrap_or_default();
-        let mut changes = Vec::new();
-        for key in keys {
-            if let Some(live) = self.remove_live(&key) {
-                changes.extend(self.remove_address(&live.broker_name, &key.1));
-            }
-        }
-        changes
+    /// The processes whose last registration came on a connection.
+    pub(super) fn on_connection(&self, connection: ConnectionId) -> Vec<LiveKey> {
+        self.by_connection.get(&connection).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Drops every broker that was silent for longer than it may be.
-    pub fn expire(&mut self, now: Timestamp) -> Vec<Expired> {
-        let is_silent = |live: &Live| now.ms_since(live.last_seen) > live.timeout_ms;
+    /// Every process that was silent for longer than it may be.
+    pub(super) fn silent(&self, now: Timestamp) -> Vec<LiveKey> {
         let mut keys: Vec<LiveKey> =
-            self.live.iter().filter(|(_, live)| is_silent(live)).map(|(key, _)| key.clone()).collect();
+            self.live.iter().filter(|(_, live)| live.is_silent(now)).map(|(key, _)| key.clone()).collect();
         keys.sort_unstable();
-        let mut expired = Vec::new();
-        for key in keys {
-            let Some(live) = self.remove_live(&key) else { continue };
-            let lowest_id_change = self.remove_address(&live.broker_name, &key.1);
-            expired.push(Expired { broker_name: live.broker_name.to_string(), address: key.1, lowest_id_change });
-        }
-        expired
+        keys
+    }
+
+    /// Whether it is silent still.
+    pub(super) fn is_silent(&self, key: &LiveKey, now: Timestamp) -> bool {
+        self.live.get(key).is_some_and(|live| live.is_silent(now))
+    }
+
+    /// Topics that the brokers have to which those processes belong.
+    pub(super) fn topic_count_of(&self, keys: &[LiveKey]) -> usize {
+        let brokers = keys.iter().filter_map(|key| self.brokers.get(&self.live.get(key)?.broker_name));
+        brokers.map(|broker| broker.topics.len()).sum()
     }
 
     /// A broker says it is there.
@@ -369,6 +388,12 @@ impl Registry {
         }
         let live = self.live.get(&(cluster.to_owned(), address.to_owned()))?;
         (!live.filter_servers.is_empty()).then_some(&live.filter_servers)
+    }
+}
+
+impl Live {
+    fn is_silent(&self, now: Timestamp) -> bool {
+        now.ms_since(self.last_seen) > self.timeout_ms
     }
 }
 

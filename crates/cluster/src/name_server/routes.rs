@@ -9,7 +9,7 @@ use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::body::route::{BrokerData, MASTER_ID, QueueData, TopicRouteData};
 
 use super::admission::check_topic_count;
-use super::registry::{Broker, PERMISSION_READ, PERMISSION_WRITE, Queues, Registry, Topic};
+use super::registry::{Broker, PERMISSION_WRITE, Queues, Registry, Topic};
 use crate::limits::check_name;
 
 /// Bit of a topic's system flag: the topic belongs to a unit.
@@ -89,24 +89,26 @@ impl Registry {
         self.topics.len()
     }
 
+    /// How many of `names` are no topics yet.
+    pub(super) fn unknown_count(&self, names: &[&str]) -> usize {
+        names.iter().filter(|&&name| !self.topics.contains_key(name)).count()
+    }
+
     /// Number of broker names.
     pub fn broker_count(&self) -> usize {
         self.brokers.len()
     }
 
-    /// All topics, sorted.
-    pub fn topic_names(&self) -> Vec<&str> {
-        self.names_where(|_| true)
+    /// All topics, in any order.
+    pub fn topic_names(&self) -> Vec<Arc<str>> {
+        self.topics.keys().cloned().collect()
     }
 
-    /// Topics with queues in a cluster, sorted.
-    pub fn topics_of_cluster(&self, cluster: &str) -> Vec<&str> {
+    /// Topics with queues in a cluster, in any order; those on several of its brokers as often.
+    pub fn topics_of_cluster(&self, cluster: &str) -> Vec<Arc<str>> {
         let Some(brokers) = self.clusters.get(cluster) else { return Vec::new() };
         let topics = brokers.iter().filter_map(|name| self.brokers.get(name)).flat_map(|broker| &broker.topics);
-        let mut names: Vec<&str> = topics.map(|name| &**name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        topics.cloned().collect()
     }
 
     /// Names that clusters and brokers use as topics, and the address of some broker to ask for its own.
@@ -120,9 +122,9 @@ impl Registry {
         (names, address.map(String::as_str))
     }
 
-    /// Topics of units, sorted.
-    pub fn unit_topics(&self, filter: UnitFilter) -> Vec<&str> {
-        self.names_where(|topic| {
+    /// Topics of units, in any order.
+    pub fn unit_topics(&self, filter: UnitFilter) -> Vec<Arc<str>> {
+        let is_meant = |topic: &Topic| {
             let flag = topic.queues.values().next().map_or(0, |queues| queues.system_flag);
             let (unit, subscription) = (flag & FLAG_UNIT != 0, flag & FLAG_UNIT_SUBSCRIPTION != 0);
             match filter {
@@ -130,34 +132,17 @@ impl Registry {
                 UnitFilter::UnitSubscription => subscription,
                 UnitFilter::UnitSubscriptionOnly => subscription && !unit,
             }
-        })
+        };
+        self.topics.iter().filter(|(_, topic)| is_meant(topic)).map(|(name, _)| name.clone()).collect()
     }
 
-    fn names_where(&self, filter: impl Fn(&Topic) -> bool) -> Vec<&str> {
-        let mut names: Vec<&str> =
-            self.topics.iter().filter(|(_, topic)| filter(topic)).map(|(name, _)| &**name).collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// Takes writing away from all topics of a broker; returns how many. It stays so until the broker changes a topic.
-    pub fn wipe_write_permission(&mut self, broker_name: &str) -> usize {
-        self.change_permissions(broker_name, |permission| permission & !PERMISSION_WRITE)
-    }
-
-    /// Gives reading and writing back to all topics of a broker; returns how many.
-    pub fn add_write_permission(&mut self, broker_name: &str) -> usize {
-        self.change_permissions(broker_name, |_| PERMISSION_READ | PERMISSION_WRITE)
-    }
-
-    pub(super) fn change_permissions(&mut self, broker_name: &str, change: impl Fn(u32) -> u32) -> usize {
-        let Some(broker) = self.brokers.get(broker_name) else { return 0 };
-        for name in &broker.topics {
+    /// Changes what a broker's queues of those topics permit.
+    pub(super) fn change_permissions(&mut self, broker_name: &str, topics: &[Arc<str>], change: fn(u32) -> u32) {
+        for name in topics {
             if let Some(queues) = self.topics.get_mut(name).and_then(|topic| topic.queues.get_mut(broker_name)) {
                 queues.permission = change(queues.permission);
             }
         }
-        broker.topics.len()
     }
 
     /// Forgets a topic, in one cluster or everywhere. A broker that still has it brings it back.

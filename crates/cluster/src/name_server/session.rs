@@ -7,8 +7,9 @@
 //! Answers can be much larger than requests, so no request is taken while more than [`OUTPUT_BACKLOG_SIZE_MAX`] bytes
 //! wait to be written.
 //!
-//! An answer that promises a change to the key-value table is given by a job, once the table is on the disk. A long body, such
-//! as the topics of a large broker, is read by a job too; what it registers after the connection is gone is taken out again.
+//! An answer that promises a change to the key-value table is given by a job, once the table is on the disk. So is one to a long
+//! body, such as the topics of a large broker, one about many topics, and one to a change that has to wait for another's. Such a
+//! request is carried out before the next is taken, and what it registers after the connection is gone is taken out again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,10 +48,8 @@ pub struct NameServerSession {
     /// Answers of jobs that have ended.
     done: Arc<Mutex<Vec<Done>>>,
     is_closed: Arc<AtomicBool>,
-    /// An answer about many topics is being made: the next is not begun meanwhile.
-    is_walking: bool,
-    /// It may have registered so much that forgetting it takes a while.
-    has_much: bool,
+    /// A request is being carried out that what follows may be about: the next is not begun meanwhile.
+    is_apart: bool,
     waker: Waker,
     budget: Arc<Budget>,
 }
@@ -65,8 +64,7 @@ impl NameServerSession {
             jobs_running: 0,
             done: Arc::default(),
             is_closed: Arc::default(),
-            is_walking: false,
-            has_much: false,
+            is_apart: false,
             waker,
             budget: Arc::default(),
         }
@@ -78,19 +76,21 @@ impl NameServerSession {
         if command.header.is_response() {
             return Ok(());
         }
-        if self.server.is_scan_due(now) {
-            self.server.scan(now);
+        if self.server.is_scan_due(now) && !self.server.scan_here(now) {
+            let server = self.server.clone();
+            self.jobs.push_back(Box::new(move || server.scan(now)));
         }
         let asked = Asked { form: command.form, opaque: command.header.opaque, one_way: command.header.is_one_way() };
-        let is_long = command.body.len() > BODY_HERE_SIZE_MAX;
-        self.has_much |= is_long;
-        let walks = walks_topics(command.header.code) && self.server.summary().topics > TOPICS_HERE_MAX;
-        self.is_walking |= walks;
-        if is_long || walks {
+        let code = command.header.code;
+        let is_much = command.body.len() > BODY_HERE_SIZE_MAX
+            || walks_topics(code) && self.server.summary().topics > TOPICS_HERE_MAX;
+        let server = self.server.clone();
+        let changing = if is_much || !changes_registry(code) { None } else { server.try_change() };
+        if is_much || changes_registry(code) && changing.is_none() {
             self.answer_apart(frame.clone(), asked, now);
             return Ok(());
         }
-        let outcome = answer(&self.server, self.connection, command, now);
+        let outcome = answer(&server, self.connection, command, now, changing);
         match outcome.and_then(fit) {
             Ok(answer) if answer.once_kept => self.answer_once_kept(asked),
             outcome => asked.reply(outcome).into_iter().for_each(|piece| self.output.push(piece)),
@@ -103,12 +103,13 @@ impl NameServerSession {
         self.run_job(0, move || asked.reply(once_kept(&server)));
     }
 
-    /// Reads and answers a request away from the network threads.
+    /// Reads and answers a request away from the network threads, before the next is taken.
     fn answer_apart(&mut self, frame: Bytes, asked: Asked, now: Timestamp) {
+        self.is_apart = true;
         let (server, connection, is_closed) = (self.server.clone(), self.connection, self.is_closed.clone());
         self.run_job(frame.len() * READ_BODY_GROWTH, move || {
             let Ok(command) = Command::decode(&frame) else { return [Bytes::new(), Bytes::new()] };
-            let outcome = match answer(&server, connection, &command, now).and_then(fit) {
+            let outcome = match answer(&server, connection, &command, now, None).and_then(fit) {
                 Ok(answer) if answer.once_kept => once_kept(&server),
                 outcome => outcome,
             };
@@ -144,7 +145,21 @@ const fn walks_topics(code: i32) -> bool {
             | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
             | request::WIPE_WRITE_PERMISSION_OF_BROKER
             | request::ADD_WRITE_PERMISSION_OF_BROKER
+            | request::REGISTER_BROKER
             | request::UNREGISTER_BROKER
+    )
+}
+
+/// Requests that change which brokers and topics there are.
+const fn changes_registry(code: i32) -> bool {
+    matches!(
+        code,
+        request::REGISTER_BROKER
+            | request::UNREGISTER_BROKER
+            | request::WIPE_WRITE_PERMISSION_OF_BROKER
+            | request::ADD_WRITE_PERMISSION_OF_BROKER
+            | request::REGISTER_TOPIC_IN_NAME_SERVER
+            | request::DELETE_TOPIC_IN_NAME_SERVER
     )
 }
 
@@ -197,7 +212,7 @@ impl Session for NameServerSession {
     fn wake(&mut self, _now: Timestamp) {
         for (reply, _held) in std::mem::take(&mut *self.done.lock()) {
             self.jobs_running -= 1;
-            self.is_walking &= self.jobs_running > 0;
+            self.is_apart &= self.jobs_running > 0;
             reply.into_iter().for_each(|piece| self.output.push(piece));
         }
     }
@@ -212,7 +227,7 @@ impl Session for NameServerSession {
 
     fn wants_input(&self) -> bool {
         let backlog_max = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { 0 };
-        self.output.size() <= backlog_max && self.jobs_running < JOBS_MAX && !self.is_walking
+        self.output.size() <= backlog_max && self.jobs_running < JOBS_MAX && !self.is_apart
     }
 
     fn held_size(&self) -> usize {
@@ -238,11 +253,9 @@ impl Session for NameServerSession {
     fn closed(&mut self, _now: Timestamp) {
         // In this order: a job that registers later sees it.
         self.is_closed.store(true, Ordering::SeqCst);
-        let (server, connection) = (self.server.clone(), self.connection);
-        if self.has_much {
+        if !self.server.connection_closed_here(self.connection) {
+            let (server, connection) = (self.server.clone(), self.connection);
             self.jobs.push_back(Box::new(move || server.connection_closed(connection)));
-        } else {
-            server.connection_closed(connection);
         }
     }
 }

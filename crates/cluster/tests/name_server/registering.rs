@@ -354,3 +354,54 @@ fn a_registration_that_is_read_when_its_connection_is_gone_leaves_nothing() {
     assert_eq!(other.route("topic-7").code, response::TOPIC_NOT_EXIST);
     assert_eq!((server.summary().topics, server.summary().brokers), (0, 0));
 }
+
+/// What a broker says after a long registration is about that registration: it does not overtake it.
+#[test]
+fn who_leaves_right_after_a_long_registration_is_gone() {
+    let server = name_server(Options::default());
+    let mut client = Client::new(&server);
+    let names: Vec<_> = (0..1000).map(|number| format!("topic-{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let identity = broker("b-a", 0, 10911);
+    let mut input = bytes::BytesMut::from(&*register_request(&identity, &topics(1, &names), Form::Json, 1).unwrap());
+    input.extend_from_slice(&unregister_request(&identity, Form::Json, 2));
+    let mut answers = Vec::new();
+    while !input.is_empty() {
+        client.session.receive(&mut input, START).expect("frames");
+        client.work();
+        answers.extend(client.replies().into_iter().map(|reply| (reply.opaque, reply.code)));
+    }
+    assert_eq!(answers, [(1, response::SUCCESS), (2, response::SUCCESS)]);
+    assert_eq!((server.summary().brokers, server.summary().topics), (0, 0));
+}
+
+/// Routes are told while the topics of a large broker change: some have their new queues then, and others those of before.
+#[test]
+fn a_registration_of_many_topics_holds_up_nobody_who_asks_for_a_route() {
+    const TRIES: u32 = 50;
+    let server = name_server(Options::default());
+    let names: Vec<_> = (0..20_000).map(|number| format!("t{number:05}")).collect();
+    let mut table = topics(0, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let identity = broker("b-a", 0, 10911);
+    let (mut client, mut other) = (Client::new(&server), Client::new(&server));
+    let mut queues_of = |topic: &String| other.route(topic).route().queue_datas[0].read_queue_nums;
+    assert_eq!(client.register(&identity, &table).code, response::SUCCESS);
+    let was_seen_half_way = (1..=TRIES).any(|number| {
+        table.data_version.counter = i64::from(number);
+        table.topic_config_table.values_mut().for_each(|topic| topic.read_queue_nums = number);
+        let request = register_request(&identity, &table, Form::Json, 1).unwrap();
+        client.session.receive(&mut bytes::BytesMut::from(&*request), START).expect("a frame");
+        let job = client.session.take_job().expect("a job");
+        let changing = std::thread::spawn(job);
+        let mut is_seen = false;
+        while !changing.is_finished() && !is_seen {
+            is_seen = queues_of(&names[0]) == number && queues_of(&names[19_999]) != number;
+        }
+        changing.join().unwrap();
+        client.session.wake(START);
+        assert_eq!(client.replies()[0].code, response::SUCCESS);
+        assert_eq!((queues_of(&names[0]), queues_of(&names[19_999])), (number, number));
+        is_seen
+    });
+    assert!(was_seen_half_way, "no route was told meanwhile");
+}
