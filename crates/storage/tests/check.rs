@@ -25,10 +25,14 @@ const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 const NOW: u64 = 1_700_000_000_000;
 
 fn open(directory: &Path) -> Store {
+    open_with_slots(directory, 16)
+}
+
+fn open_with_slots(directory: &Path, key_index_slots: u32) -> Store {
     let options = Options {
         segment_size: SEGMENT_SIZE,
         queue_file_entries: QUEUE_FILE_ENTRIES,
-        key_index_slots: 16,
+        key_index_slots,
         key_index_entries: 40,
         recent_size: 1024,
         delay_levels_ms: vec![1000],
@@ -384,6 +388,31 @@ fn damage_to_the_key_index_is_one_finding_each() {
 }
 
 #[test]
+fn every_slot_of_a_large_key_file_is_looked_at() {
+    const SLOTS: u32 = 100_000;
+    let directory = tempfile::tempdir().expect("directory");
+    let store = open_with_slots(directory.path(), SLOTS);
+    append(&store, "orders", 0, b"one");
+    store.close().expect("closes");
+    drop(store);
+    let names = || fs::read_dir(directory.path().join("index")).expect("lists");
+    let file = names().next().expect("a file").expect("entry").path();
+    let options = CheckOptions { key_index_slots: SLOTS, ..check_options(directory.path()) };
+    let run = || check::check(&options, &mut |_| ()).expect("checks").findings;
+    let kinds = |findings: &[check::Finding]| findings.iter().map(|finding| finding.kind).collect::<Vec<_>>();
+    let before = kinds(&run());
+    for slot in [40_000, 90_000] {
+        let place = 40 + slot * 4;
+        write_at(&file, place + 3, &[7]);
+        let findings = run();
+        let slots: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::KeySlots).collect();
+        assert_eq!(slots.iter().map(|finding| finding.position).collect::<Vec<_>>(), [Some(place)]);
+        assert_eq!(findings.len(), before.len() + 1, "{findings:#?}");
+        write_at(&file, place + 3, &[0]);
+    }
+}
+
+#[test]
 fn keys_that_a_power_cut_took_are_behind_and_those_below_the_checkpoint_must_be_there() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, places) = fill(directory.path(), 60);
@@ -430,6 +459,12 @@ fn documents_are_judged() {
     fs::write(root.join("config/consumerOffset.json.bak"), "").expect("writes");
     assert_eq!(only(root).0, Kind::BackupBroken);
     fs::remove_file(root.join("config/consumerOffset.json.bak")).expect("removes");
+    // What no broker would read is not read into memory either.
+    fs::File::create(&offsets).and_then(|file| file.set_len((512 << 20) + 1)).expect("lengthens");
+    let report = run(root);
+    assert_eq!(kinds(&report), [Kind::DocumentBroken]);
+    assert_eq!(report.findings[0].what, "536870913 bytes: too large for a document");
+    fs::write(&offsets, "{}").expect("writes");
     fs::write(root.join("config/delayOffset.json"), r#"{"offsetTable":{1:11}}"#).expect("writes");
     assert_eq!(only(root).0, Kind::DelayBeyondQueue);
     fs::remove_file(root.join("config/delayOffset.json")).expect("removes");
