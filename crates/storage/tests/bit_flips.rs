@@ -215,6 +215,17 @@ fn without_checksums_what_is_served_has_its_body_its_place_and_its_tag() {
 }
 
 #[test]
+fn a_record_that_claims_the_place_of_an_earlier_one_in_its_queue_is_told_of_and_not_looked_up() {
+    let stored = store(false);
+    let (place, bytes) = &stored.records[VICTIM];
+    assert_eq!(Record::decode(bytes).expect("decodes").queue_offset.0, 2);
+    // Its queue offset is 0 now.
+    let (store, metrics) = open(&stored.options, &stored.flipped(place.0 + 27, 1));
+    assert_eq!(store.record_at(*place).expect("reads"), None);
+    assert_eq!(metrics.records_damaged.get(), 1);
+}
+
+#[test]
 fn with_checksums_every_bit_is_noticed_when_the_log_is_read_again() {
     let stored = store(true);
     let victim = stored.range(VICTIM);

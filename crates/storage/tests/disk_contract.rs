@@ -91,6 +91,19 @@ fn sizes_are_given_once_and_cleared_bytes_read_as_zeroes() {
     });
 }
 
+/// A disk may say that there is something where nothing was written, and never that there is nothing where something was.
+#[test]
+fn what_was_written_is_never_passed_over_and_nothing_follows_the_end() {
+    on_every_disk(|disk, root| {
+        let file = disk.open_sized(&root.join("file"), 1 << 20, false).expect("makes");
+        file.write_at(&[7; 10], 500_000).expect("writes");
+        for from in [0, 499_999, 500_000, 500_009] {
+            assert!(file.next_data(from).is_some_and(|at| (from..=from.max(500_000)).contains(&at)), "from {from}");
+        }
+        assert_eq!((file.next_data(1 << 20), file.next_data(1 << 30)), (None, None));
+    });
+}
+
 #[test]
 fn directories_are_listed_in_order_and_go_with_what_is_in_them() {
     on_every_disk(|disk, root| {

@@ -186,6 +186,24 @@ fn short_writes_are_completed() {
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }
 
+/// Without it, nobody would know after a crash that there was one.
+#[test]
+fn a_store_that_cannot_leave_its_sign_does_not_begin_but_on_a_full_disk_where_one_is_left() {
+    let (disk, options, world, _) = world();
+    let begins = |code| {
+        disk.fail(Failure::error(Operation::Write, code).at("/abort"));
+        let opened = Store::open(options.clone(), Arc::default(), &mut |_| ()).map(|(store, _)| store);
+        disk.heal();
+        opened
+    };
+    drop(world);
+    assert!(begins(EIO).is_err_and(|error| error.to_string().contains("/abort")));
+    let store = begins(ENOSPC).expect("that of the process killed says the same");
+    store.close().expect("closes");
+    drop(store);
+    assert!(begins(ENOSPC).is_err_and(|error| error.is_disk_full()), "there is none");
+}
+
 #[test]
 fn a_full_disk_refuses_and_takes_messages_again_when_there_is_room() {
     let (disk, options, mut world, mut chance) = world();
@@ -360,6 +378,21 @@ fn records_and_entries_of_a_killed_process_are_synced_before_they_count_as_durab
 }
 
 #[test]
+fn entries_made_again_after_a_kill_are_written_many_at_a_time() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = Options { queue_file_entries: 30, ..orders::options(Path::new("/data")) }.on(Disk::new(disk.clone()));
+    let open = || Store::open(options.clone(), Arc::default(), &mut |_| ()).expect("opens").0;
+    let store = open();
+    (0..60).for_each(|number| _ = orders::append_to(&store, number % 2));
+    drop(store);
+    let before = disk.points();
+    let store = open();
+    let written = disk.trace().split_off(before);
+    assert_eq!(written.iter().filter(|line| line.contains(" 600 bytes,")).count(), 2, "{written:#?}");
+    assert_eq!((orders::verify_queue(&store, 0), orders::verify_queue(&store, 1)), (30, 30));
+}
+
+#[test]
 fn entries_flushed_before_a_checkpoint_are_synced_by_it() {
     let (disk, options, mut world, mut chance) = world();
     world.store.flush_entries().expect("flushes");
@@ -432,15 +465,16 @@ fn a_file_that_is_not_open_is_left_to_who_may_wait() {
     let index = store.queue(&orders::topic(), QueueId(0));
     let read = |mode| {
         let mut entries = Vec::new();
-        index.read(index.first(), 5, mode, &mut entries).map(|()| entries.len())
+        index.read(index.first().after(2), 3, mode, &mut entries).map(|()| entries)
     };
     // Whoever opens a file now waits for a disk that hangs.
     disk.fail(Failure::error(Operation::Open, EIO));
     assert!(matches!(read(ReadMode::IfCached), Err(StorageError::WouldBlock)));
     disk.heal();
-    assert_eq!(read(ReadMode::MayWait).expect("reads"), 5);
+    let last: Vec<_> = support::entries(&index).into_iter().skip(2).map(|(_, entry)| entry).collect();
+    assert_eq!(read(ReadMode::MayWait).expect("reads"), last);
     disk.fail(Failure::error(Operation::Open, EIO));
-    assert_eq!(read(ReadMode::IfCached).expect("it is open now"), 5);
+    assert_eq!(read(ReadMode::IfCached).expect("it is open now"), last);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where memory is dear, what is read of old data does not stay in it.
+//! Where memory is dear, what is read of old data does not stay in it; what is new goes to the disk in large pieces.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -80,4 +80,16 @@ fn what_a_reader_of_old_data_has_gone_through_is_given_back_where_memory_is_dear
         assert!(is_most, "bodies of {body_size} bytes: {} of {} MiB", where_dear / MIB, READ_SIZE / MIB);
         assert!(at_rest <= 4 * MIB, "bodies of {body_size} bytes: {} MiB though nothing is written", at_rest / MIB);
     }
+}
+
+#[test]
+fn the_system_is_asked_to_write_four_mebibytes_at_a_time() {
+    let store = open(&MemoryDisk::new());
+    let index = store.queue(&topic(), QueueId(0));
+    let asks = || {
+        append(&store, &index, 16 * 1024);
+        store.start_write_back().expect("asks")
+    };
+    let asked: Vec<_> = (0..8).map(|_| asks()).collect();
+    assert_eq!(asked, [false, false, false, true, false, false, false, true]);
 }

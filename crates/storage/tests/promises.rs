@@ -138,6 +138,41 @@ fn a_kill_at_any_byte_loses_nothing_before_it_and_garbles_nothing() {
 }
 
 #[test]
+fn bytes_that_lie_after_the_end_are_counted_and_cleared() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (store, _) = open(directory.path());
+    append_to(&store, 0);
+    let end = store.watermarks().appended().0;
+    drop(store);
+    overwrite_log(directory.path(), end, &[0xEE; 100]);
+    assert_eq!(open(directory.path()).1.cut_bytes, 100);
+    assert_eq!(open(directory.path()).1.cut_bytes, 0);
+}
+
+/// Of an entry that lies in two sectors, a power cut may leave one half of it and of another the other.
+#[test]
+fn half_an_entry_does_not_count_wherever_it_points() {
+    let directory = tempfile::tempdir().expect("directory");
+    let options = Options { queue_file_entries: 30, ..options(directory.path()) };
+    let open = || Store::open(options.clone(), Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0;
+    let store = open();
+    let places: Vec<_> = (0..26).map(|number| append_to(&store, number / 25).1).collect();
+    let other = store.queue(&topic(), QueueId(1)).entry(QueueOffset(0)).expect("reads").expect("an entry");
+    store.checkpoint().expect("checkpoint");
+    drop(store);
+    assert!(places[25].0 > SEGMENT_SIZE);
+    let of_another_queue = (other.log_offset.0, other.size);
+    for (log_offset, size) in [of_another_queue, (places[3].0 + 8, 200), (SEGMENT_SIZE - 3, 200)] {
+        let file = directory.path().join("consumequeue/orders/0/00000000000000000000");
+        let file = std::fs::OpenOptions::new().write(true).open(file).expect("opens");
+        let entry = [&log_offset.to_be_bytes()[..], &size.to_be_bytes(), &[0; 8]].concat();
+        std::os::unix::fs::FileExt::write_all_at(&file, &entry, 25 * 20).expect("writes");
+        let store = open();
+        assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (25, 1), "at {log_offset}");
+    }
+}
+
+#[test]
 fn entries_and_keys_are_made_again_from_the_log() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
