@@ -18,6 +18,8 @@
 //! A run in order: `route` finds brokers and queues, `sender` or `puller` threads make the load, `supervisor` watches
 //! them second by second, `report` is what comes out.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see progress.rs")]
+
 mod answer_times;
 mod awaited;
 mod clock;

@@ -1,6 +1,6 @@
 //! What a run shows while it goes on: a bar, and a line a second.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ enum Measure {
 
 impl ProgressSink for Terminal {
     fn part(&self, what: &str, number: usize, all: usize) {
-        eprintln!("[{number}/{all}] {what}");
+        say(format_args!("[{number}/{all}] {what}"));
     }
 
     fn prepare(&self, what: &str, done: u64, all: u64) {
@@ -129,7 +129,7 @@ impl ProgressSink for Terminal {
 
     fn second(&self, second: &Second, messages: u64) {
         let Some((bar, measure)) = self.bar.get() else { return };
-        bar.suspend(|| eprintln!("{}", second.line()));
+        bar.suspend(|| say(second.line()));
         bar.set_position(match measure {
             Measure::Messages => messages,
             Measure::Milliseconds => (second.at_seconds * 1e3) as u64,
@@ -141,6 +141,11 @@ impl ProgressSink for Terminal {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A line on the error stream, if it takes it: a run goes on though nobody reads any more.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {

@@ -70,7 +70,11 @@ fn help_is_quiet_too() {
 /// What went wrong may be unreadable too: the code tells.
 #[test]
 fn a_command_that_fails_has_its_code_whoever_reads_why() {
-    for (command, code) in [(&["config", "--set", "nonsense=1"][..], 1), (&["store", "check", "/nonexistent"], 3)] {
+    for (command, code) in [
+        (&["config", "--set", "nonsense=1"][..], 1),
+        (&["store", "check", "/nonexistent"], 3),
+        (&["bench", "limit", "--data", "/nonexistent"], 1),
+    ] {
         for stderr in [closed(), full()] {
             assert_eq!(run(command, Stdio::null(), stderr).status.code(), Some(code), "{command:?}");
         }
