@@ -50,7 +50,7 @@ pub struct Manners {
     pub forgets: bool,
     /// Whether the first message of each pull comes twice.
     pub doubles: bool,
-    /// Whether messages of a pull come in reverse.
+    /// Whether messages of a pull come in reverse, two at least.
     pub reorders: bool,
     /// How long every answer to sends waits.
     pub delay_ms: u64,
@@ -211,7 +211,11 @@ impl Peer {
         };
         let stored = if self.manners.keeps { kept.len() as i64 } else { self.manners.stored as i64 };
         let stored = stored - i64::from(self.manners.forgets && stored > 0);
-        let end = stored.min(header.queue_offset + i64::from(header.max_message_count));
+        let mut end = stored.min(header.queue_offset + i64::from(header.max_message_count));
+        if self.manners.reorders && end < header.queue_offset + 2 {
+            // There is no other order of one message.
+            end = end.min(header.queue_offset);
+        }
         let mut body = BytesMut::new();
         let mut offsets: Vec<i64> = (header.queue_offset..end).collect();
         if self.manners.reorders {
