@@ -57,25 +57,14 @@ impl Measured {
     /// Of sends.
     pub(crate) fn of_send(report: SendReport) -> Self {
         let totals = &report.totals;
-        let mut problems = report.faults;
-        for refusal in &report.refusals {
-            let (count, code, name, remark) = (refusal.count, refusal.code, refusal.name, &refusal.remark);
-            problems.push(format!("{count} sends were refused with code {code} ({name}): {remark}"));
-        }
-        if totals.unanswered > 0 {
-            problems.push(format!("{} sends were never answered", totals.unanswered));
-        }
-        if totals.unsent > 0 {
-            problems.push(format!("{} sends were due and found no room", totals.unsent));
-        }
         Self {
             messages: totals.ok,
             seconds: totals.seconds,
             messages_per_second: totals.messages_per_second,
             success_percent: totals.success_percent,
             latency_of: "round trip",
+            problems: problems_of_sends(&report),
             latency_ms: report.round_trip_ms,
-            problems,
             ..Self::used(report.observed, &report.generator, totals.ok)
         }
         .judged()
@@ -127,7 +116,7 @@ impl Measured {
     pub(crate) fn of_visible(report: VisibleReport) -> Self {
         let totals = &report.consume.totals;
         let (lost, doubled) = (report.lost(), report.doubled());
-        let mut problems = report.send.faults;
+        let mut problems = problems_of_sends(&report.send);
         problems.extend(report.consume.faults);
         problems.extend(wrong_order(totals));
         if report.unmatched > 0 {
@@ -138,9 +127,6 @@ impl Measured {
         }
         if doubled > 0 {
             problems.push(format!("{doubled} messages more came than were sent"));
-        }
-        if report.send.totals.unanswered > 0 {
-            problems.push(format!("{} sends were never answered", report.send.totals.unanswered));
         }
         let (sender, reader) = (&report.send.generator, &report.consume.generator);
         let busiest = if sender.busy_percent > reader.busy_percent { sender } else { reader };
@@ -204,6 +190,22 @@ fn drift_percent(series: &[Second]) -> Option<f64> {
     let second = rest.get(..first.len())?;
     let (first, second): (f64, f64) = (first.iter().sum(), second.iter().sum());
     (rates.len() > DRIFT_SECONDS_MIN && first > 0.0).then(|| (second / first - 1.0) * 100.0)
+}
+
+/// Whatever was not stored as it should have been, in a run that sends alone as in one that reads meanwhile.
+fn problems_of_sends(report: &SendReport) -> Vec<String> {
+    let mut problems = report.faults.clone();
+    for refusal in &report.refusals {
+        let (count, code, name, remark) = (refusal.count, refusal.code, refusal.name, &refusal.remark);
+        problems.push(format!("{count} sends were refused with code {code} ({name}): {remark}"));
+    }
+    if report.totals.unanswered > 0 {
+        problems.push(format!("{} sends were never answered", report.totals.unanswered));
+    }
+    if report.totals.unsent > 0 {
+        problems.push(format!("{} sends were due and found no room", report.totals.unsent));
+    }
+    problems
 }
 
 fn wrong_order(totals: &crate::report::ConsumeTotals) -> Option<String> {

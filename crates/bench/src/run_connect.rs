@@ -106,10 +106,10 @@ impl Opener<'_> {
             match self.first_send(broker, connection) {
                 Ok((control, answer)) => {
                     let now_ns = self.clock.now_ns();
-                    tally.latency.record(now_ns - begun_ns, 1);
-                    beat.latency(now_ns - begun_ns, 1);
                     tally.last_ns = now_ns;
                     if answer.code == SUCCESS {
+                        tally.latency.record(now_ns - begun_ns, 1);
+                        beat.latency(now_ns - begun_ns, 1);
                         tally.ok += 1;
                         (beat.messages, beat.measured) = (1, 1);
                     } else {
