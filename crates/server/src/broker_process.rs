@@ -215,7 +215,7 @@ fn report(recovery: &Recovery, took: Duration) {
         tracing::error!(path = %path.display(), "a whole log segment lies after unfinished bytes; it is moved aside, not removed");
     }
     for path in &recovery.unusable {
-        tracing::warn!(path = %path.display(), "a file of queue entries or keys has the wrong size; it is moved aside and made again from the log");
+        tracing::warn!(path = %path.display(), "a file of queue entries or keys has the wrong size, or cannot be read; it is moved aside and made again from the log");
     }
     if recovery.entries_made_again {
         tracing::info!(records = recovery.records, "all queue entries were made again from the log");

@@ -7,25 +7,21 @@ use serde_json::Value;
 use crate::disk::Disk;
 use crate::error::StorageError;
 
-/// Reads `config/<name>`; falls back to its `.bak` if it is damaged. `None` if there is neither.
+/// Reads `config/<name>`; falls back to its `.bak` if it is damaged, or the disk cannot read it back. `None` if there is neither.
 ///
 /// Damage that the backup cannot mend is an error: starting without the document would lose what it held.
 pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
     let path = root.join("config").join(name);
     let backup = root.join("config").join(format!("{name}.bak"));
-    let problem = match disk.read_file(&path)? {
-        Some(bytes) => match base::loose_json::parse(&bytes) {
-            Ok(value) => return Ok(Some(value)),
-            Err(error) => error.to_string(),
-        },
+    let problem = match read_one(disk, &path)? {
+        Some(Ok(value)) => return Ok(Some(value)),
+        Some(Err(problem)) => problem,
         None => "it is missing".to_owned(),
     };
-    if let Some(bytes) = disk.read_file(&backup)? {
-        if let Ok(value) = base::loose_json::parse(&bytes) {
-            return Ok(Some(value));
-        }
-    } else if !disk.exists(&path) {
-        return Ok(None);
+    match read_one(disk, &backup)? {
+        Some(Ok(value)) => return Ok(Some(value)),
+        None if !disk.exists(&path) => return Ok(None),
+        _ => {}
     }
     Err(StorageError::Damaged {
         path,
@@ -34,6 +30,15 @@ pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>
             backup.display()
         ),
     })
+}
+
+/// What a file holds, or why that cannot be told; `None` if there is no file.
+fn read_one(disk: &Disk, path: &Path) -> Result<Option<Result<Value, String>>, StorageError> {
+    match disk.read_file(path) {
+        Ok(bytes) => Ok(bytes.map(|bytes| base::loose_json::parse(&bytes).map_err(|error| error.to_string()))),
+        Err(error) if error.is_unreadable() => Ok(Some(Err(error.to_string()))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Replaces `config/<name>`.

@@ -185,24 +185,24 @@ impl KeyIndex {
             files.push(Arc::new(disk.open(&directory.join(name))?));
         }
         let is_unusable = |file: &Arc<DiskFile>| file.size().map_or(true, |size| size != shape.file_size() && size > 0);
-        if files.iter().any(is_unusable) {
-            // Made with other settings or cut short: everything is indexed again from the log.
-            for file in &files {
-                unusable.push(disk.set_aside(directory.parent().unwrap_or(&directory), file.path())?);
+        let opened = if files.iter().any(is_unusable) {
+            None
+        } else {
+            match State::open(&files, disk, &directory, shape, sure) {
+                Err(error) if error.is_unreadable() => None,
+                opened => Some(opened?),
             }
-            files.clear();
-        }
-        let mut state = State::default();
-        for file in files {
-            file.doubt_names(disk, 1);
-            let header = if file.size()? == 0 { Header::default() } else { Header::read(&file)? };
-            state.sealed.push(Sealed { file, header });
-        }
-        // By what is in them: RocketMQ names files by local time, Sluice by UTC. Those without a key come last.
-        state
-            .sealed
-            .sort_by_key(|Sealed { header, .. }| (header.next_entry <= 1, header.first_offset, header.first_time));
-        state.cut(disk, &directory, shape, sure)?;
+        };
+        let state = match opened {
+            Some(state) => state,
+            None => {
+                // Made with other settings, cut short, or not to be read back: everything is indexed again from the log.
+                for name in disk.list(&directory)?.into_iter().filter(|name| is_file_name(name)) {
+                    unusable.push(disk.set_aside(directory.parent().unwrap_or(&directory), &directory.join(name))?);
+                }
+                State::default()
+            }
+        };
         Ok(Self { disk: disk.clone(), directory, shape, state: Mutex::new(state) })
     }
 

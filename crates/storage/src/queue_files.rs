@@ -5,7 +5,7 @@
 //! So the last entry below the checkpoint counts if it lies within one sector, or if the log has its record.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::record::{Listing, Record};
@@ -122,8 +122,15 @@ impl Look<'_> {
         Ok(seen)
     }
 
-    /// Bounds of one queue; nothing if one of its files is not as it should be.
+    /// Bounds of one queue; nothing if one of its files is not as it should be, or cannot be read.
     fn at(&self, place: &Place) -> Result<Option<Seen>, StorageError> {
+        match self.bounds_at(place) {
+            Err(error) if error.is_unreadable() => Ok(None),
+            outcome => outcome,
+        }
+    }
+
+    fn bounds_at(&self, place: &Place) -> Result<Option<Seen>, StorageError> {
         let (disk, directory) = (&self.options.disk, &place.directory);
         let mut starts = Vec::new();
         for name in disk.list(directory)? {
@@ -138,8 +145,7 @@ impl Look<'_> {
         };
         let mut written_end = None;
         for start in starts.iter().rev() {
-            let file = disk.open(&directory.join(file_name(*start)))?;
-            let file = EntryFile::new(file, start / ENTRY_SIZE as u64, self.options.queue_file_entries)?;
+            let file = self.open(&directory.join(file_name(*start)), *start)?;
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
@@ -168,6 +174,23 @@ impl Look<'_> {
         size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
     }
 
+    fn open(&self, path: &Path, start: u64) -> Result<EntryFile, StorageError> {
+        EntryFile::new(self.options.disk.open(path)?, start / ENTRY_SIZE as u64, self.options.queue_file_entries)
+    }
+
+    /// Whether what a look at a file asks for can be read.
+    fn is_readable(&self, path: &Path, start: u64, place: &Place) -> Result<bool, StorageError> {
+        let asked = self.open(path, start).and_then(|file| {
+            let count = self.count(&file, place)?;
+            file.entry(0)?;
+            file.end_before(self.log_first, count)
+        });
+        match asked {
+            Err(error) if error.is_unreadable() => Ok(false),
+            outcome => outcome.map(|_| true),
+        }
+    }
+
     /// Puts the files of one queue in order, and looks again.
     fn after_tidying(&self, place: &Place, unusable: &mut Vec<PathBuf>) -> Result<Seen, StorageError> {
         let (disk, directory) = (&self.options.disk, &place.directory);
@@ -178,8 +201,8 @@ impl Look<'_> {
             if size == 0 {
                 // Made, and cut short before its size was on the disk: nothing in it was ever promised.
                 disk.remove_file(&path)?;
-            } else if !self.is_whole(start, size) {
-                // Of another size or cut short: its entries are made again from the log.
+            } else if !self.is_whole(start, size) || !self.is_readable(&path, start, place)? {
+                // Of another size, cut short, or not to be read back: its entries are made again from the log.
                 unusable.push(disk.set_aside(&self.options.directory, &path)?);
             }
         }

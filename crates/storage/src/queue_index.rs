@@ -370,14 +370,26 @@ impl QueueIndex {
     }
 
     /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries. The
-    /// file of the last such entry stays: it tells where the queue goes on.
+    /// file of the last such entry stays: it tells where the queue goes on. An entry that cannot be read back counts as one that
+    /// stays: with it the queue may begin too early, and never too late.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
-        if self.entry(self.first())?.is_some_and(|oldest| oldest.log_offset >= log_first) {
+        let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first);
+        let first = self.first();
+        if self.entry(first).is_ok_and(stays) {
             return Ok(());
         }
-        let first = self.search(|entry| entry.log_offset >= log_first)?;
-        self.first.fetch_max(first.0, Ordering::AcqRel);
-        self.remove_files_before(first.0.saturating_sub(1) / self.entries_per_file)
+        let mut failure = None;
+        let first = partition_point(first.0, self.end().0, |offset| match self.entry(QueueOffset(offset)) {
+            Ok(entry) => stays(entry),
+            Err(StorageError::Damaged { .. }) => true,
+            Err(error) => {
+                failure.get_or_insert(error);
+                true
+            }
+        });
+        failure.map_or(Ok(()), Err)?;
+        self.first.fetch_max(first, Ordering::AcqRel);
+        self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {

@@ -11,6 +11,7 @@
 //! | zeroes                   | refuse to open                       | end of the log             |
 //! | damaged, next one whole  | keep its place, tell of it           | cut the log here           |
 //! | damaged, next one too    | refuse to open                       | cut the log here           |
+//! | not to be read back      | refuse to open                       | the same                   |
 //!
 //! Zeroes lead to no next record, and what was on the disk with its entries was no zeroes: they are damage as any other. After an
 //! orderly stop everything is below durable, but zeroes above the checkpoint are the end: a Java broker may have written there.
@@ -131,10 +132,12 @@ fn start_of_last_with_data(segments: &[Arc<Segment>]) -> Result<u64, StorageErro
     Ok(segments.first().map_or(0, |segment| segment.base()))
 }
 
-/// When the first record of a segment was stored; `None` if it has none.
+/// When the first record of a segment was stored; `None` if it has none, or the disk cannot read it back.
 pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, StorageError> {
     let mut bytes = [0; record::STORE_TIMESTAMP_WITHIN];
-    segment.file().read_at(&mut bytes, 0)?;
+    if !is_read(segment.file().read_at(&mut bytes, 0))? {
+        return Ok(None);
+    }
     Ok(match record::kind_at(&bytes) {
         Ok(Kind::Record(_)) => record::store_timestamp_of(&bytes),
         _ => None,
@@ -178,7 +181,7 @@ impl Replay<'_> {
                 continue;
             }
             let from = segment.base().max(self.start.0);
-            let (reached, is_full) = self.run_segment(segment, from)?;
+            let (reached, is_full) = self.run_segment(segment, from).map_err(|error| unreadable(segment, error))?;
             end = LogOffset(reached);
             self.flush_if_many()?;
             self.tell(reached);
@@ -339,19 +342,42 @@ pub(crate) const fn has_keys(record: &Record<'_>) -> bool {
     record.system_flag & system_flag::TRANSACTION_MASK != system_flag::TRANSACTION_ROLLBACK
 }
 
-/// Reads what may be the record at `place`; `None` if it cannot be one, or lies before the first segment.
+/// Tells what to do about a segment that its disk cannot read back.
+fn unreadable(segment: &Segment, error: StorageError) -> StorageError {
+    if !error.is_unreadable() {
+        return error;
+    }
+    StorageError::Damaged {
+        path: segment.file().path().to_owned(),
+        problem: format!(
+            "it cannot be read back ({error}). Restore the file from a copy, or move it and all later segments away to go on without them"
+        ),
+    }
+}
+
+/// Whether a read went well; `false` if the disk cannot read the place back.
+fn is_read(outcome: Result<(), StorageError>) -> Result<bool, StorageError> {
+    match outcome {
+        Err(error) if error.is_unreadable() => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
+}
+
+/// Reads what may be the record at `place`; `None` if it cannot be one, cannot be read back, or lies before the first segment.
 pub(crate) fn bytes_at(segments: &[Arc<Segment>], place: LogOffset) -> Result<Option<Vec<u8>>, StorageError> {
     let Some(segment) = segments.iter().find(|segment| segment.contains(place.0)) else { return Ok(None) };
     if place.0 + record::FILLER_SIZE as u64 > segment.end() {
         return Ok(None);
     }
     let mut bytes = vec![0; record::FILLER_SIZE];
-    segment.file().read_at(&mut bytes, segment.position(place))?;
+    if !is_read(segment.file().read_at(&mut bytes, segment.position(place)))? {
+        return Ok(None);
+    }
     match record::kind_at(&bytes) {
         Ok(Kind::Record(size)) if place.0 + size as u64 <= segment.end() => {
             bytes.resize(size, 0);
-            segment.file().read_at(&mut bytes, segment.position(place))?;
-            Ok(Some(bytes))
+            let is_whole = is_read(segment.file().read_at(&mut bytes, segment.position(place)))?;
+            Ok(is_whole.then_some(bytes))
         }
         _ => Ok(None),
     }

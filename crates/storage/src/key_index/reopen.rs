@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::LogOffset;
 
-use super::{ENTRY_SIZE, Growing, Header, IndexEntry, Shape, State};
+use super::{ENTRY_SIZE, Growing, Header, IndexEntry, Sealed, Shape, State};
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
@@ -34,15 +34,31 @@ impl Shape {
 }
 
 impl State {
-    /// Drops keys of records from `sure` on, which may be there in part or not at all, and opens the last file to grow
-    /// further.
-    pub(super) fn cut(
-        &mut self,
+    /// The keys in `files` that are sure.
+    pub(super) fn open(
+        files: &[Arc<DiskFile>],
         disk: &Disk,
         directory: &Path,
         shape: Shape,
         sure: Sure<'_>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<Self, StorageError> {
+        let mut state = Self::default();
+        for file in files {
+            file.doubt_names(disk, 1);
+            let header = if file.size()? == 0 { Header::default() } else { Header::read(file)? };
+            state.sealed.push(Sealed { file: file.clone(), header });
+        }
+        // By what is in them: RocketMQ names files by local time, Sluice by UTC. Those without a key come last.
+        state
+            .sealed
+            .sort_by_key(|Sealed { header, .. }| (header.next_entry <= 1, header.first_offset, header.first_time));
+        state.cut(disk, directory, shape, sure)?;
+        Ok(state)
+    }
+
+    /// Drops keys of records from `sure` on, which may be there in part or not at all, and opens the last file to grow
+    /// further.
+    fn cut(&mut self, disk: &Disk, directory: &Path, shape: Shape, sure: Sure<'_>) -> Result<(), StorageError> {
         while let Some(newest) = self.sealed.pop() {
             if newest.header.next_entry > 1 && newest.header.first_offset < sure.below.0 {
                 let is_full = newest.header.next_entry >= shape.entry_count;

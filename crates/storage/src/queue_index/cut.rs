@@ -38,6 +38,10 @@ fn holds_nothing(file: &DiskFile, from: u64) -> Result<bool, StorageError> {
     let block_end = from.next_multiple_of(BLOCK_SIZE).min(size);
     let mut rest = [0; BLOCK_SIZE as usize];
     let rest = rest.get_mut(..(block_end - from) as usize).unwrap_or_default();
-    file.read_at(rest, from)?;
+    match file.read_at(rest, from) {
+        // What is cleared can be read back, and what lies there is of no use.
+        Err(error) if error.is_unreadable() => return Ok(false),
+        outcome => outcome?,
+    }
     Ok(rest.iter().all(|&byte| byte == 0) && (block_end == size || file.next_data(block_end).is_none()))
 }

@@ -1,0 +1,137 @@
+//! Places that the disk cannot read back, whose records are not at stake: what can be made again is made again, and nothing else stops for it.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{QueueId, Timestamp};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::{Options, RecoveryProgress, Store};
+use support::orders;
+
+const EIO: i32 = 5;
+const MESSAGES: u64 = 100;
+
+fn options(disk: &FaultyDisk) -> Options {
+    Options { recent_size: 1, disk: Disk::new(disk.clone()), ..orders::options(Path::new("/data")) }
+}
+
+fn open(options: &Options) -> (Store, storage::Recovery) {
+    Store::open(options.clone(), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens")
+}
+
+/// A disk with a closed store of messages in two queues.
+fn closed() -> (FaultyDisk, Options) {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = options(&disk);
+    let (store, _) = open(&options);
+    for number in 0..MESSAGES {
+        orders::append_to(&store, number as u32 % 2);
+    }
+    store.close().expect("closes");
+    (disk, options)
+}
+
+#[test]
+fn a_file_of_entries_that_a_start_cannot_read_is_made_again() {
+    for file in [0, 320, 960] {
+        for entry in 0..8 {
+            for is_killed in [false, true] {
+                let (disk, options) = closed();
+                if is_killed {
+                    orders::append_to(&open(&options).0, 0);
+                }
+                let part = format!("consumequeue/orders/0/{file:020}");
+                disk.fail(Failure::unreadable(&part, entry * 20..entry * 20 + 20, EIO));
+                let (store, recovery) = open(&options);
+                assert!(recovery.unusable.len() <= 1, "only that one");
+                disk.heal();
+                let added = u64::from(is_killed);
+                assert_eq!(orders::verify_queue(&store, 0), MESSAGES / 2 + added, "{part} {entry}");
+                assert_eq!(orders::verify_queue(&store, 1), MESSAGES / 2);
+                store.close().expect("closes");
+            }
+        }
+    }
+}
+
+#[test]
+fn key_files_that_a_start_cannot_read_are_made_again() {
+    // The header, and an entry behind the slots.
+    for place in [0..40, 150..160] {
+        let (disk, options) = closed();
+        let index = Disk::new(disk.clone());
+        let newest = index.list(Path::new("/data/index")).expect("lists").pop().expect("a file");
+        disk.fail(Failure::unreadable(&format!("data/index/{newest}"), place, EIO));
+        let (store, recovery) = open(&options);
+        assert!(!recovery.unusable.is_empty());
+        for number in 0..MESSAGES {
+            let (queue, offset) = (number % 2, number / 2);
+            assert_eq!(orders::found_by_key(&store, &format!("k{queue}-{offset}")).len(), 1, "{queue}-{offset}");
+        }
+        store.close().expect("closes");
+    }
+}
+
+#[test]
+fn a_document_that_cannot_be_read_is_replaced_by_its_backup() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    store.write_document("topics.json", r#"{"version":1}"#).expect("writes");
+    store.write_document("topics.json", r#"{"version":2}"#).expect("writes");
+    disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO).times(1));
+    let found = store.read_document("topics.json").expect("reads").expect("a document");
+    assert_eq!(found["version"], 1);
+    disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO));
+    let error = store.read_document("topics.json").expect_err("neither can be read").to_string();
+    assert!(error.contains("topics.json is damaged") && error.contains("restore"), "{error}");
+}
+
+#[test]
+fn checkpoints_go_on_though_a_segment_cannot_tell_when_it_began() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    let newest = store.watermarks().appended().0 / orders::SEGMENT_SIZE * orders::SEGMENT_SIZE;
+    disk.fail(Failure::unreadable(&format!("commitlog/{newest:020}"), 0..10, EIO));
+    orders::append_to(&store, 0);
+    store.checkpoint().expect("the time of an older one will do");
+    store.close().expect("closes");
+    drop(store);
+    let (store, recovery) = open(&options);
+    assert!(recovery.was_clean);
+    assert_eq!(store.queue(&orders::topic(), QueueId(0)).end().0, MESSAGES / 2 + 1);
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_keeps_no_other_queue_from_letting_go() {
+    let (disk, mut options) = closed();
+    options.retention.size = Some(orders::SEGMENT_SIZE);
+    let (store, _) = open(&options);
+    let queues = [0, 1].map(|number| store.queue(&orders::topic(), QueueId(number)));
+    let middle = queues[0].end().0 / 2;
+    for entry in [0, middle] {
+        let (file, place) = (entry / 8 * 160, entry % 8 * 20);
+        disk.fail(Failure::unreadable(&format!("orders/0/{file:020}"), place..place + 20, EIO));
+    }
+    assert!(store.apply_retention(Timestamp(0), 0).expect("removes").removed > 1);
+    let log_first = store.log_first();
+    let [damaged, whole] = queues;
+    let entry = whole.entry(whole.first()).expect("reads").expect("an entry");
+    assert!(whole.first().0 > 0 && entry.log_offset >= log_first, "it begins where the log does");
+    assert!(damaged.first().0 <= middle, "too early, and never too late");
+}
+
+#[test]
+fn a_log_that_a_start_cannot_read_is_told_of_with_what_to_do() {
+    let (disk, options) = closed();
+    drop(open(&options));
+    disk.fail(Failure::unreadable("commitlog/00000000000000004096", 1000..1010, EIO));
+    Disk::new(disk).remove_directory(Path::new("/data/consumequeue")).expect("removes");
+    let error = Store::open(options, Arc::default(), &mut |_| ()).map(drop).expect_err("all of it is read").to_string();
+    for part in ["00000000000000004096 is damaged", "os error 5", "Restore the file", "all later segments away"] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}
