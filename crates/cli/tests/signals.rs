@@ -4,7 +4,9 @@
 
 mod support;
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -71,6 +73,31 @@ fn it_tells_its_state_when_asked_and_goes_on() {
         serve.signal(Signal::TERM);
         assert_eq!(serve.wait().code(), Some(0));
     }
+}
+
+/// The broker opens when the test lets it read a document, and by then a client has the only place at its own name server.
+const OPENED_LATE: &str = r#"
+    mkdir -p "$3/config" && mkfifo "$3/config/topics.json" && echo '{}' > "$3/config/topics.json.bak" &&
+    exec "$0" "$@" --set server.connections_max=1"#;
+
+#[test]
+fn asked_before_it_is_ready_it_ends_in_good_order() {
+    let ports = Ports::free();
+    let wrapper = ["sh", "-c", OPENED_LATE];
+    let mut serve = Serve::start_within(&wrapper, ports, Stdio::null(), Stdio::piped(), &[]);
+    let mut client = None;
+    eventually("its name server listens", || {
+        client = TcpStream::connect(("127.0.0.1", ports.name_server)).ok();
+        client.is_some()
+    });
+    let document = OpenOptions::new().write(true).open(serve.data().join("config/topics.json"));
+    drop(document.expect("the broker reads it"));
+    let mut lines = BufReader::new(serve.take_stderr()).lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("register")).expect("it tells");
+    assert!(line.contains("cannot register"), "{line}");
+    serve.signal(Signal::TERM);
+    assert_eq!(serve.wait_for(SOON).code(), Some(0));
+    assert!(!serve.data().join("abort").exists());
 }
 
 /// The first signal waits for a client that does not take its answers, the second does not. Nothing is lost by it.

@@ -63,16 +63,7 @@ impl Process {
         let (settings, shares) = (&self.loaded.settings, self.shares);
         let (stopper, stop) = watch::channel(false);
         let (alive, mut ended) = mpsc::channel::<()>(1);
-        let drive = Drive {
-            traffic: self.traffic.clone(),
-            stop: stop.clone(),
-            idle_timeout: settings.rocketmq.idle_timeout,
-            connections_max: shares.connections.min(settings.server.connections_max as u64),
-            refusal_told_at: Arc::default(),
-            jobs: Jobs::default(),
-            budget: Arc::default(),
-            _alive: alive,
-        };
+        let drive = self.drive(stop.clone(), alive);
         // What the ready line names.
         let mut parts = Vec::new();
         let mut own_name_server = None;
@@ -102,23 +93,49 @@ impl Process {
         let mut brokers = listening.open(&self.loaded.effective, queue_files_max, &self.supervisor).await?;
         // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
-        parts.extend(brokers.serve(own_name_server.as_deref(), &drive).await);
-        parts.push(format!("console http://{}", net::local(&console)));
-        parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
-        let ending = Arc::new(OnceLock::new());
-        let sources = Sources { traffic: self.traffic.clone(), brokers: brokers.shared(), ending: ending.clone() };
         let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
+        let served = tokio::select! {
+            ports = brokers.serve(own_name_server.as_deref(), &drive) => Ok(ports),
+            // Its own name server may have no place for it, as long as clients have them all.
+            why = self.reason_to_end(&mut signals, &dump) => Err(why),
+        };
+        let ending = Arc::new(OnceLock::new());
         // It tells why the process ends until it has.
         let (_console_stopper, console_stop) = watch::channel(false);
-        let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
-        self.supervisor.spawn("console", serving_console);
-        self.announce(&parts);
-        let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
+        match served {
+            Ok(ports) => {
+                parts.extend(ports);
+                parts.push(format!("console http://{}", net::local(&console)));
+                parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
+                let (traffic, brokers) = (self.traffic.clone(), brokers.shared());
+                let sources = Sources { traffic, brokers, ending: ending.clone() };
+                let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
+                self.supervisor.spawn("console", serving_console);
+                self.announce(&parts);
+                let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
+            }
+            Err(why) => tracing::warn!(why, "the process ends before it was ready"),
+        }
         tracing::info!("stopping: answering what was received");
         let _ = stopper.send(true);
         drop(drive);
         self.drain(&mut ended, &mut signals, &dump).await;
         self.stop(brokers).await
+    }
+
+    /// What connections are driven with.
+    fn drive(&self, stop: Stop, alive: mpsc::Sender<()>) -> Drive {
+        let settings = &self.loaded.settings;
+        Drive {
+            traffic: self.traffic.clone(),
+            stop,
+            idle_timeout: settings.rocketmq.idle_timeout,
+            connections_max: self.shares.connections.min(settings.server.connections_max as u64),
+            refusal_told_at: Arc::default(),
+            jobs: Jobs::default(),
+            budget: Arc::default(),
+            _alive: alive,
+        }
     }
 
     /// Waits until the process has to end; gives why.
