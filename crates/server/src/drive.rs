@@ -185,7 +185,10 @@ impl Drive {
             if stopping && !session.is_busy() && session.output().is_empty() {
                 return End::Quiet;
             }
+            let had_room = holding.may_read;
             holding.update(session, &mut input, self.budget.room());
+            // Until now nothing could move: the time it has begins when it may.
+            has_moved |= holding.may_read && !had_room;
             let interest = interest(session, stopping || !holding.may_read);
             let now = Instant::now();
             if std::mem::take(&mut has_moved) {
@@ -387,8 +390,9 @@ mod tests {
 
     use super::*;
 
-    /// Answers whatever comes with `answer`, after `wait`.
+    /// Answers a request of `request_size` bytes with `answer`, after `wait`.
     struct Answering {
+        request_size: usize,
         output: Output,
         answer: Bytes,
         wait: Duration,
@@ -398,6 +402,9 @@ mod tests {
 
     impl Session for Answering {
         fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+            if input.len() < self.request_size {
+                return Ok(());
+            }
             input.clear();
             self.due_at = Some(now.plus_ms(self.wait.as_millis() as u64));
             Ok(())
@@ -431,7 +438,7 @@ mod tests {
         }
 
         fn frame_size(&self, _input: &[u8]) -> usize {
-            0
+            self.request_size
         }
 
         fn share(&mut self, _budget: Arc<Budget>) {}
@@ -469,13 +476,25 @@ mod tests {
         wait: Duration,
         idle_timeout: Duration,
     ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
+        let (_stopper, stop) = watch::channel(false);
+        connect_with(drive(stop, idle_timeout, 10).0, 0, answer, wait).await
+    }
+
+    /// The same, driven by `drive`, for requests of `request_size` bytes.
+    async fn connect_with(
+        mut drive: Drive,
+        request_size: usize,
+        answer: Bytes,
+        wait: Duration,
+    ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
         let (mut socket, _) = listener.accept().await.expect("accepts");
         let woken = Arc::new(AtomicUsize::new(0));
-        let mut session = Answering { output: Output::default(), answer, wait, due_at: None, woken: woken.clone() };
+        let output = Output::default();
+        let mut session = Answering { request_size, output, answer, wait, due_at: None, woken: woken.clone() };
         let (stopper, stop) = watch::channel(false);
-        let mut drive = drive(stop, idle_timeout, 10).0;
+        drive.stop = stop;
         let end = tokio::spawn(async move {
             let _stopper = stopper;
             drive.exchange(&mut socket, &mut session, &Bell::new().0).await
@@ -516,5 +535,26 @@ mod tests {
         let (mut client, _, end) = connect(vec![0; 64 << 20].into(), Duration::ZERO, Duration::from_millis(100)).await;
         client.write_all(b"?").await.expect("writes");
         assert!(matches!(end.await, Ok(End::Stuck)));
+    }
+
+    #[tokio::test]
+    async fn a_large_request_that_waited_long_for_room_is_read_then() {
+        const SIZE: usize = 1 << 20;
+        let idle_timeout = Duration::from_secs(1);
+        let (_stopper, stop) = watch::channel(false);
+        let drive = drive(stop, idle_timeout, 10).0;
+        let others = Held::taken(drive.budget.clone(), base::limits::CONNECTIONS_HELD_SIZE_MAX);
+        let answer = Bytes::from_static(b"answer");
+        let (mut client, _, end) = connect_with(drive, SIZE, answer, Duration::ZERO).await;
+        client.write_all(&[0; 100]).await.expect("writes");
+        // Waiting longer than the idle time is the point.
+        tokio::time::sleep(2 * idle_timeout).await;
+        assert!(!end.is_finished(), "it waits for room");
+        drop(others);
+        client.write_all(&vec![0; SIZE - 100]).await.expect("writes");
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.expect("reads");
+        assert_eq!(answer, b"answer");
+        assert!(matches!(end.await, Ok(End::Idle)));
     }
 }
