@@ -506,6 +506,30 @@ mod tests {
         assert!(names.iter().skip(2).all(|name| name.as_str() > "19700101080000000"), "{names:?}");
     }
 
+    /// A power cut may leave half of an entry that lies in two sectors, and half of what was there before.
+    #[test]
+    fn half_an_entry_is_no_entry_after_later_starts_either() {
+        let disk = Disk::new(MemoryDisk::new());
+        let shape = Shape { slot_count: 7, entry_count: 40 };
+        let open = |sure| KeyIndex::open(&disk, "/index".into(), shape, sure, &mut Vec::new()).expect("opens");
+        let restore = |index: &KeyIndex, number: u64| {
+            index.restore((number % 5) as u32, LogOffset(number * 100), Timestamp(1_000_000)).expect("adds");
+        };
+        let all = || Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
+        let index = open(all());
+        (1..=22).for_each(|number| restore(&index, number));
+        let file = index.flush().expect("flushes").remove(0);
+        assert!(shape.is_across_sectors(22));
+        let half = [&4_u32.to_be_bytes()[..], &2150_u64.to_be_bytes()].concat();
+        file.write_at(&half, shape.entry_at(22)).expect("writes");
+        let index = open(Sure { below: LogOffset(2200), has_key: &|_, _| Ok(false) });
+        assert_eq!((index.last().1, find(&index, 4)), (LogOffset(2100), vec![1900, 1400, 900, 400]));
+        restore(&index, 22);
+        index.flush().expect("flushes");
+        let index = open(all());
+        assert_eq!((find(&index, 4), find(&index, 2)), (vec![1900, 1400, 900, 400], vec![2200, 1700, 1200, 700, 200]));
+    }
+
     #[test]
     fn a_look_up_takes_in_the_last_second_and_no_more_than_it_was_asked_for() {
         let disk = Disk::new(MemoryDisk::new());

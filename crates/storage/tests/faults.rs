@@ -19,8 +19,10 @@ use support::orders;
 use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
+const EOPNOTSUPP: i32 = 95;
 
 fn options(disk: &FaultyDisk) -> Options {
     Options {
@@ -364,6 +366,20 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
     assert!(world.store.poisoned().is_none(), "reading breaks no promise");
     disk.heal();
     world.verify();
+}
+
+/// Whoever may not wait has the disk asked elsewhere, where a failure is looked into.
+#[test]
+fn what_cannot_be_read_at_once_is_left_to_who_may_wait() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let file = Disk::new(disk.clone()).open_sized(Path::new("/file"), 100, true).expect("makes");
+    for code in [EIO, EAGAIN, EOPNOTSUPP] {
+        disk.fail(Failure::error(Operation::Read, code));
+        let tries = [file.read_into(&mut Vec::new(), 100, 0, false), file.read_at_if_cached(&mut [0; 100], 0)];
+        assert!(tries.iter().all(|tried| matches!(tried, Err(StorageError::WouldBlock))), "{code}: {tries:?}");
+        assert!(matches!(file.read_into(&mut Vec::new(), 100, 0, true), Err(StorageError::Io { .. })), "{code}");
+        disk.heal();
+    }
 }
 
 #[test]

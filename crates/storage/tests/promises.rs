@@ -170,6 +170,11 @@ fn half_an_entry_does_not_count_wherever_it_points() {
         let store = open();
         assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1)), (25, 1), "at {log_offset}");
     }
+    let store = open();
+    append_to(&store, 0);
+    store.checkpoint().expect("checkpoint");
+    drop(store);
+    assert_eq!(verify_queue(&open(), 0), 26, "one that is whole counts");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, StorageError, Store};
+use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, RecoveryProgress, StorageError, Store};
 
 const SEGMENT_SIZE: u64 = 1536;
 const RECORDS: u64 = 15;
@@ -346,19 +346,24 @@ fn cut_short(memory: &MemoryDisk, base: u64) {
 
 #[test]
 fn recovery_tells_how_far_it_is_within_a_segment_too() {
-    let memory = MemoryDisk::new();
-    let at = |memory: &MemoryDisk| Options { segment_size: 64 << 20, ..options(memory) };
-    let (store, _) = Store::open(at(&memory), Arc::default(), &mut |_| ()).expect("opens");
     let body = vec![b'x'; 1 << 20];
-    for _ in 0..40 {
-        append_body(&store, &body);
+    for (checkpointed, expected) in [(0, &[16, 32, 40][..]), (20, &[16, 20])] {
+        let memory = MemoryDisk::new();
+        let open = |progress: &mut dyn FnMut(RecoveryProgress)| {
+            let options = Options { segment_size: 64 << 20, ..options(&memory) };
+            Store::open(options, Arc::default(), progress).expect("opens").0
+        };
+        let store = open(&mut |_| ());
+        (0..checkpointed).for_each(|_| _ = append_body(&store, &body));
+        store.checkpoint().expect("checkpoint");
+        let start = store.watermarks().appended().0;
+        (checkpointed..40).for_each(|_| _ = append_body(&store, &body));
+        let end = store.watermarks().appended().0;
+        drop(store);
+        let mut told = Vec::new();
+        open(&mut |progress| told.push((progress.done, progress.total)));
+        let done: Vec<_> = told.iter().map(|(done, _)| done >> 20).collect();
+        assert_eq!(done, expected);
+        assert_eq!(told.last(), Some(&(end - start, (64 << 20) - start)));
     }
-    let end = store.watermarks().appended().0;
-    drop(store);
-    let mut told = Vec::new();
-    Store::open(at(&memory), Arc::default(), &mut |progress| told.push((progress.done, progress.total)))
-        .expect("opens");
-    let done: Vec<_> = told.iter().map(|(done, _)| done >> 20).collect();
-    assert_eq!(done, [16, 32, 40]);
-    assert_eq!(told.last(), Some(&(end, 64 << 20)));
 }

@@ -37,7 +37,17 @@ mod tests {
         spans.add(15, 25);
         spans.add(40, 40);
         spans.add(50, 60);
+        spans.add(52, 55);
         let inside: Vec<u64> = (0..70).filter(|&offset| spans.contains(offset)).collect();
         assert_eq!(inside, (10..25).chain(50..60).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn of_too_many_the_last_is_drawn_out() {
+        let mut spans = Spans::default();
+        (0..=SPANS_MAX as u64 + 5).for_each(|number| spans.add(number * 10, number * 10 + 1));
+        assert_eq!(spans.spans.len(), SPANS_MAX);
+        let end = (SPANS_MAX as u64 + 5) * 10;
+        assert!(spans.contains(end) && spans.contains(end - 5) && !spans.contains(5) && !spans.contains(end + 1));
     }
 }
