@@ -126,6 +126,7 @@ mod tests {
         let now = Timestamp(second * 1000);
         assert!(flow.is_due(now));
         flow.sample(now, std::iter::once(("t".to_owned(), sum)));
+        assert!(!flow.is_due(now.plus_ms(SAMPLE_INTERVAL_MS - 1)));
     }
 
     #[test]

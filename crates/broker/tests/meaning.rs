@@ -5,9 +5,9 @@ mod support;
 use std::path::Path;
 
 use base::document::{GroupDocument, TopicDocument};
-use base::limits::GROUP_MEMBERS_MAX;
+use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::record::Record;
-use base::{GroupName, QueueId, Refusal, Timestamp, TopicName};
+use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
@@ -55,10 +55,13 @@ fn a_topic_missing_from_the_document_is_found_again_from_the_log() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"one", b"")).expect("stored");
+    bench.publish("orders", &Message { queue: Some(QueueId(1)), ..message(b"two", b"") }).expect("stored");
     // Killed before the document was written.
     drop(bench);
     let bench = open(scratch.path(), START);
     assert_eq!(bench.bodies("orders", 0), ["one"]);
+    let settings = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
+    assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (2, 2), "as many as have messages");
 }
 
 #[test]
@@ -420,6 +423,47 @@ fn queues_of_topics_that_are_not_there_are_removed_on_request() {
 }
 
 #[test]
+fn a_light_topic_keeps_its_queue_though_it_has_no_settings() {
+    let bench = open_on(in_memory(), START, |_| ());
+    let name = TopicName::trusted("%LMQ%inbox");
+    bench.broker.store().queue(&name, QueueId(0));
+    assert_eq!(bench.broker.remove_expired_queues().expect("looks"), 0);
+    bench.broker.remove_unknown_topics().expect("looks");
+    assert!(bench.broker.store().topics().contains_key(&name));
+    assert!(bench.broker.catalog().topic(name.as_str()).is_none());
+}
+
+#[test]
+fn there_is_room_for_a_million_groups() {
+    let bench = open_on(in_memory(), START, |_| ());
+    let catalog = bench.broker.catalog();
+    catalog.put_group(&GroupName::trusted("billing"), GroupDocument::default(), START);
+    let room = GROUPS_MAX - catalog.groups().len();
+    catalog.check_room_for_groups(room).expect("so many may come");
+    assert!(matches!(catalog.check_room_for_groups(room + 1), Err(Refusal::Busy(_))));
+    catalog.check_room_for_groups(0).expect("none comes");
+}
+
+#[test]
+fn fetches_of_queues_that_a_topic_got_later_are_noted_too() {
+    let bench = open_on(in_memory(), START, |_| ());
+    let put = |queues| {
+        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        let catalog = bench.broker.catalog();
+        catalog.put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START).expect("put")
+    };
+    let group = GroupName::trusted("billing");
+    let note = |topic: &_, queue, next| {
+        let noted = bench.broker.fetched_offsets(topic, &group).expect("there is room");
+        noted.note(QueueId(queue), QueueOffset(next));
+    };
+    note(&put(1), 0, 5);
+    note(&put(3), 2, 7);
+    let progress = bench.broker.progress_picture("orders", "billing").expect("is there");
+    assert_eq!(progress.iter().map(|queue| queue.fetched).collect::<Vec<_>>(), [5, 0, 7]);
+}
+
+#[test]
 fn members_of_a_full_group_stay_in_it() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open_with(scratch.path(), START, vec![1000], |_| ());
@@ -519,7 +563,8 @@ fn a_clock_that_was_set_back_prolongs_no_lock_and_no_membership() {
 #[test]
 fn what_is_noted_of_fetches_is_bounded_however_many_groups_there_are() {
     let bench = open_on(in_memory(), START, |_| ());
-    let topic = bench.broker.topic_for_publish("orders", "TBW102", 1, START).expect("made");
+    let topic = bench.broker.topic_for_publish("orders", "TBW102", 4, START).expect("made");
+    assert_eq!(topic.queues.len(), 4);
     let group = |number| GroupName::trusted(&format!("group-{number}"));
     let began = std::time::Instant::now();
     // Connections keep all of them at hand.

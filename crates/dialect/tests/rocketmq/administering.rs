@@ -81,6 +81,15 @@ fn what_was_stored_and_handed_out_is_told_in_all_and_a_second() {
     ] {
         assert_eq!(table[name], *value, "{name}");
     }
+    client.wait(24 * 3_600_000);
+    bench.broker.expire(client.now);
+    client.ask_well(send("orders", "the next day"));
+    let table = runtime(&mut client);
+    for (name, now, this_morning) in [("Put", "21", "20"), ("Get", "30", "30")] {
+        assert_eq!(table[format!("msg{name}TotalTodayNow")], now);
+        assert_eq!(table[format!("msg{name}TotalTodayMorning")], this_morning);
+        assert_eq!(table[format!("msg{name}TotalYesterdayMorning")], "0");
+    }
 }
 
 #[test]
