@@ -54,3 +54,20 @@ impl OddRegistrations {
         self.untold.drain(..).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_broker_is_told_of_once_until_it_has_other_oddities() {
+        let mut registrations = OddRegistrations::default();
+        let mut told = |address: &str, count: usize| {
+            let who = BrokerIdentity { cluster: "c", name: "b", id: 0, address };
+            registrations.note(&who, OddTopics { count, ..OddTopics::default() });
+            registrations.take().len()
+        };
+        let rounds = [("a:1", 1), ("b:1", 1), ("a:1", 1), ("b:1", 1), ("a:1", 2), ("a:1", 0), ("b:1", 1), ("a:1", 2)];
+        assert_eq!(rounds.map(|(address, count)| told(address, count)), [1, 1, 0, 0, 1, 0, 0, 1]);
+    }
+}

@@ -20,6 +20,14 @@ use wire::rocketmq::registration::Registration;
 use crate::client::{Client, MemoryFile, START, ask, broker, name_server, topic, topics};
 
 #[test]
+fn the_size_of_a_frame_is_told_once_it_is_known() {
+    let client = Client::new(&name_server(Options::default()));
+    let frame = ask(request::GET_BROKER_CLUSTER_INFO, &[]).body(&[b'x'; 5000]).frame(1);
+    let told = |size: usize| client.session.frame_size(&frame[..size]);
+    assert_eq!([0, 3, 4, frame.len()].map(told), [0, 0, frame.len(), frame.len()]);
+}
+
+#[test]
 fn an_answer_has_the_form_the_number_and_our_version() {
     let mut client = Client::new(&name_server(Options::default()));
     for form in [Form::Json, Form::Binary] {

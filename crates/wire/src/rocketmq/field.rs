@@ -330,6 +330,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn json_fields_are_read_up_to_their_limit_and_no_further() {
+        let read = |count: usize| {
+            let fields: Vec<_> = (0..count).map(|number| format!(r#""k{number}":"v""#)).collect();
+            let header = format!(r#"{{"code":10,"extFields":{{{}}}}}"#, fields.join(","));
+            let (_, fields) = super::super::json_header::decode(header.as_bytes())?;
+            fields.pairs().map(|pairs| pairs.len())
+        };
+        assert_eq!(read(HEADER_FIELD_COUNT_MAX), Ok(HEADER_FIELD_COUNT_MAX));
+        assert_eq!(read(HEADER_FIELD_COUNT_MAX + 1), Err(too_many_fields(HEADER_FIELD_COUNT_MAX + 1)));
+    }
+
+    #[test]
     fn binary_fields_are_read_up_to_their_limit_and_no_further() {
         let fields = |count: usize| [0, 1, b'k', 0, 0, 0, 1, b'v'].repeat(count);
         let at_most = Fields::Binary(&fields(HEADER_FIELD_COUNT_MAX)).pairs().expect("reads").len();

@@ -400,6 +400,28 @@ mod tests {
     }
 
     #[test]
+    fn a_data_version_that_travels_alone_comes_back_as_it_went() {
+        let version = DataVersion { counter: 7, state_version: 2, timestamp: 1_700_000_000_000 };
+        assert_eq!(decode_data_version(&encode_data_version(&version)), Ok(version));
+        let official = br#"{"counter":3,"stateVersion":0,"timestamp":5}"#;
+        assert_eq!(decode_data_version(official), Ok(DataVersion { counter: 3, state_version: 0, timestamp: 5 }));
+        assert!(decode_data_version(b"x").is_err());
+    }
+
+    #[test]
+    fn as_many_filter_servers_are_read_as_may_be_and_no_more() {
+        let read = |count: usize| {
+            let filter_servers = vec!["f:1".to_owned(); count];
+            let body = Registration { filter_servers, ..registration() }.encode_plain();
+            Registration::decode(&body, false, 493, None).map(|read| read.filter_servers.len())
+        };
+        assert_eq!(read(FILTER_SERVERS_MAX), Ok(FILTER_SERVERS_MAX));
+        for count in [FILTER_SERVERS_MAX + 1, 2 * FILTER_SERVERS_MAX] {
+            assert!(matches!(read(count), Err(RegistrationError::Malformed(DecodeError::BadLength { .. }))), "{count}");
+        }
+    }
+
+    #[test]
     fn a_changed_body_is_told_by_its_checksum() {
         let body = registration().encode_plain();
         let checksum = Some(body_checksum(&body) ^ 1);
