@@ -149,13 +149,26 @@ fn pulls_of_one_connection_wait_each_for_itself_and_not_without_number() {
     producer.ask_well(send("orders", "second").with("e", 2));
     let replies = consumer.hear();
     assert_eq!((replies.len(), replies[0].bodies()), (1, vec!["second".to_owned()]));
-    // One still waits.
-    let frame = held_pull("billing", "orders", 1).form(Form::Binary).frame(7);
+    // One still waits. As many may, with filters as they are.
+    let asked = held_pull("billing", "orders", 1).with("subscription", "a || b || c");
+    let frame = asked.form(Form::Binary).frame(7);
     for _ in 1..WAITING_FETCHES_PER_CONNECTION_MAX {
         consumer.receive(&mut frame.clone()).expect("a frame");
     }
     assert_eq!(consumer.hear(), []);
     assert_eq!(consumer.ask(held_pull("billing", "orders", 1)).code, response::SYSTEM_BUSY);
+}
+
+#[test]
+fn a_pull_that_gives_no_time_to_wait_is_answered_at_once_however_waiting_is_done() {
+    for long_polling in [true, false] {
+        let bench = Bench::with(|setup| setup.session.long_polling = long_polling);
+        let mut client = bench.client();
+        client.ask_well(send("orders", "x"));
+        let asked = held_pull("billing", "orders", 1);
+        assert_eq!(client.ask(asked.clone().with("suspendTimeoutMillis", 0)).code, response::PULL_NOT_FOUND);
+        assert_eq!(client.give(&[asked]), []);
+    }
 }
 
 #[test]
