@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::hash::key_hash;
 use base::limits::STAGED_SIZE_MAX;
-use base::record::Draft;
 use base::{QueueId, Timestamp, TopicName};
 use bytes::BytesMut;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use format::hash::key_hash;
+use format::record::Draft;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::fs::{FallocateFlags, fallocate};
 use storage::{QueueIndex, StorageError, Store};

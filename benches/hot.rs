@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::record::{Draft, Record};
 use base::{GroupName, QueueId, Timestamp, TopicName};
 use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Host, Message, ReadMode};
 use bytes::BytesMut;
+use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use storage::{Appended, QueueIndex, Store};
 use tempfile::TempDir;

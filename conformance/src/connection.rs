@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use base::record::{Listing, Record};
 use base::{QueueId, QueueOffset};
 use bytes::BytesMut;
+use format::record::{Listing, Record};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use base::record::Record;
 use conformance::connection::Connection;
 use conformance::java::{JavaBroker, JavaNameServer, run_program};
 use conformance::sluice::{Setup, binary};
+use format::record::Record;
 use wire::rocketmq::code::{request, response};
 
 /// Small files, so that many of them are crossed; Java's names.

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use base::batch_body::BatchItem;
-use base::properties::names;
 use bytes::BytesMut;
 use conformance::connection::{Answer, Connection};
 use conformance::java::JavaBroker;
 use conformance::sluice::Setup;
 use conformance::{message_count, seed};
+use format::batch_body::BatchItem;
+use format::properties::names;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};

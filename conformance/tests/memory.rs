@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use base::batch_body::BatchItem;
 use bytes::BytesMut;
 use conformance::connection::{Connection, request_frame};
 use conformance::sluice::{Setup, Sluice};
+use format::batch_body::BatchItem;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use base::record::Record;
 use conformance::connection::{Answer, Connection};
 use conformance::loop_disk::LoopDisk;
 use conformance::sluice::{Setup, Sluice, binary};
 use conformance::{cut_count, seed, skip};
+use format::record::Record;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use wire::rocketmq::code::{request, response};

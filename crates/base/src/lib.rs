@@ -1,20 +1,14 @@
-//! The words every room shares: identifiers, offsets, watermarks, the record, limits, refusals, the session contract.
+//! The words every room shares: identifiers, offsets, watermarks, limits, refusals, metrics, the session contract.
 //!
 //! Nothing here does I/O, reads a clock or starts a task. A type lives here when two rooms that must not know each other
 //! both need it; anything else belongs to the room that owns the knowledge.
 
-pub mod batch_body;
 pub mod budget;
 pub mod cursor;
-pub mod document;
-pub mod hash;
 pub mod limits;
-pub mod loose_json;
 pub mod metric;
 pub mod name;
 pub mod offset;
-pub mod properties;
-pub mod record;
 pub mod refusal;
 pub mod refused;
 pub mod session;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use base::record::Record;
 use bytes::BytesMut;
+use format::record::Record;
 use wire::rocketmq::code::request::PULL_MESSAGE;
 use wire::rocketmq::code::response::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS, name};
 use wire::rocketmq::field::TypedHeader as _;

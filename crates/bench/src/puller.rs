@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base::properties::names;
-use base::record::Record;
+use format::properties::names;
+use format::record::Record;
 
 use crate::awaited::Awaited;
 use crate::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
@@ -66,7 +66,7 @@ impl Observer<'_> {
 
     /// Holds a message against its send; tells whether the send belongs to the measurement, as far as it is still known.
     fn compare(&mut self, awaited: &Awaited, record: &Record<'_>) -> bool {
-        let id = base::properties::find(record.properties, names::UNIQUE_KEY).and_then(TailNumbers::of);
+        let id = format::properties::find(record.properties, names::UNIQUE_KEY).and_then(TailNumbers::of);
         let Some(send) = id.and_then(|id| awaited.times.find(id)) else {
             self.tally.unmatched += u64::from(self.is_measuring());
             return self.is_measuring();

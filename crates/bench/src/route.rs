@@ -270,7 +270,7 @@ fn configured_queues(broker: &mut Control, topic: &str, access: Access) -> Resul
         }
         _ => return Ok(TEMPLATE_QUEUES),
     }
-    let config = base::loose_json::parse(&answer.body).unwrap_or_default();
+    let config = format::loose_json::parse(&answer.body).unwrap_or_default();
     let name = match access {
         Access::Write => "writeQueueNums",
         Access::Read => "readQueueNums",

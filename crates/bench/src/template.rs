@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use base::batch_body::BatchItem;
-use base::properties::{append, names};
 use bytes::BytesMut;
+use format::batch_body::BatchItem;
+use format::properties::{append, names};
 use wire::rocketmq::code::request::{SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
 use wire::rocketmq::field::TypedHeader as _;
 use wire::rocketmq::frame::{FLAG_ONE_WAY, Form, Header, Language, encode_head};
@@ -205,8 +205,8 @@ mod tests {
     use crate::options::HeaderForm;
     use crate::unique_key::prefix;
     use crate::window::OPAQUE_BASE;
-    use base::batch_body::items;
-    use base::properties::find;
+    use format::batch_body::items;
+    use format::properties::find;
     use wire::rocketmq::frame::{Command, frame_len};
 
     fn frames(options: &SendOptions, count: usize) -> Vec<Vec<u8>> {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use base::document::TopicDocument;
 use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::Watermark;
 use base::refused::RefusedRequests;
 use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use format::document::TopicDocument;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Appended, StorageError, Store};
@@ -417,7 +417,7 @@ impl Broker {
 
 /// The properties every stored message gets.
 fn stamp(options: &Options) -> Vec<u8> {
-    use base::properties::{append, names};
+    use format::properties::{append, names};
     let mut stamp = Vec::new();
     append(&mut stamp, names::MESSAGE_REGION, &options.region);
     append(&mut stamp, names::TRACE_SWITCH, if options.trace_on { "true" } else { "false" });

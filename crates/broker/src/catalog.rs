@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use base::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use format::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use parking_lot::Mutex;
 use storage::{QueueIndex, StorageError, Store};
 

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use base::document::TopicDocument;
 use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use format::document::TopicDocument;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use storage::{Entry, StorageError, Store};

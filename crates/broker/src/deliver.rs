@@ -5,9 +5,9 @@
 //! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
-use base::properties::{self, names};
-use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use format::properties::{self, names};
+use format::record::Record;
 use storage::{Entry, QueueIndex, ReadMode};
 
 use crate::broker::{Broker, internal};

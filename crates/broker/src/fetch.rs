@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base::record;
 use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
+use format::record;
 use storage::{Entry, QueueIndex, ReadMode, StorageError};
 
 use crate::RawOffset;

@@ -1,7 +1,7 @@
 //! Which messages of a queue a subscription wants, decided on what queue entries keep of the tag.
 
 use base::Refusal;
-use base::hash::tag_code;
+use format::hash::tag_code;
 
 /// A tag filter. The entry keeps only a hash, so the consumer compares the tag itself once more.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use base::document::{GroupDocument, TopicDocument};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
 use base::{GroupName, Refusal, Timestamp, TopicName};
+use format::document::{GroupDocument, TopicDocument};
 use parking_lot::Mutex;
 
 use crate::broker::Broker;

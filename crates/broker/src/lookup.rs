@@ -1,10 +1,10 @@
 //! Finding single messages: by place in the log, and by key within a time.
 
-use base::hash::key_hash;
-use base::properties::names;
-use base::record::Record;
 use base::{LogOffset, Refusal, Timestamp};
 use bytes::Bytes;
+use format::hash::key_hash;
+use format::properties::names;
+use format::record::Record;
 
 use crate::broker::{Broker, internal};
 

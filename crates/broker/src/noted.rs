@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use base::Refusal;
-use base::properties::{self, names};
+use format::properties::{self, names};
 
 /// What one look over the properties finds. Of equal names the last counts, as for RocketMQ.
 #[derive(Default)]

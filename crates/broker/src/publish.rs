@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::document::TopicDocument;
-use base::hash::{key_hash, tag_code};
 use base::limits::PROPERTIES_SIZE_MAX;
-use base::properties::{self, VALUE_END, names};
-use base::record::{Draft, system_flag};
 use base::{QueueId, Refusal, Timestamp, TopicName};
+use format::document::TopicDocument;
+use format::hash::{key_hash, tag_code};
+use format::properties::{self, VALUE_END, names};
+use format::record::{Draft, system_flag};
 use storage::{AppendBatch, Appended, StorageError};
 
 use crate::broker::Broker;

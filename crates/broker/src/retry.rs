@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base::properties::{self, names};
-use base::record::Record;
 use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use format::properties::{self, names};
+use format::record::Record;
 
 use crate::Appended;
 use crate::broker::{Broker, internal};
@@ -95,7 +95,7 @@ fn note_origin(block: &mut Vec<u8>, record: &Record<'_>) {
         properties::append(block, names::RETRY_TOPIC, record.topic);
     }
     if record.property(names::ORIGIN_MESSAGE_ID).is_none() {
-        let stored_as = base::record::offset_message_id(record.store_host, record.log_offset);
+        let stored_as = format::record::offset_message_id(record.store_host, record.log_offset);
         properties::append(block, names::ORIGIN_MESSAGE_ID, stored_as.as_str());
     }
 }
@@ -106,7 +106,7 @@ fn note_death(block: &mut Vec<u8>, record: &Record<'_>) {
         properties::append(block, names::DEAD_LETTER_ORIGIN_TOPIC, topic);
     }
     if record.property(names::DEAD_LETTER_ORIGIN_MESSAGE_ID).is_none() {
-        let stored_as = base::record::offset_message_id(record.store_host, record.log_offset);
+        let stored_as = format::record::offset_message_id(record.store_host, record.log_offset);
         let id = record.property(names::ORIGIN_MESSAGE_ID).unwrap_or(stored_as.as_str());
         properties::append(block, names::DEAD_LETTER_ORIGIN_MESSAGE_ID, id);
     }

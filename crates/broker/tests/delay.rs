@@ -7,10 +7,10 @@ mod support;
 
 use std::path::Path;
 
-use base::document::TopicDocument;
-use base::record::{Draft, Record};
 use base::{GroupName, LogOffset, QueueId, Timestamp, TopicName};
 use broker::{DELAY_TOPIC, Filter, Message, Options, SendBack};
+use format::document::TopicDocument;
+use format::record::{Draft, Record};
 use storage::AppendBatch;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};

@@ -5,8 +5,8 @@ mod support;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::document::{GroupDocument, TopicDocument};
 use base::{GroupName, QueueId, Timestamp, TopicName};
+use format::document::{GroupDocument, TopicDocument};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
 

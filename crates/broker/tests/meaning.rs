@@ -4,11 +4,11 @@ mod support;
 
 use std::path::Path;
 
-use base::document::{GroupDocument, TopicDocument};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
-use base::record::Record;
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
+use format::document::{GroupDocument, TopicDocument};
+use format::record::Record;
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{layout, message, open, open_on, open_with};

@@ -7,9 +7,9 @@ mod support;
 
 use std::path::Path;
 
-use base::record::Record;
 use base::{QueueId, Timestamp};
 use broker::{Filter, KeyKind};
+use format::record::Record;
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("makes");

@@ -32,7 +32,7 @@ fn lose(disk: &FaultyDisk, place: LogOffset) {
 fn bodies(bench: &Bench, offset: i64) -> Vec<String> {
     let fetched = bench.fetch("orders", 0, offset, Filter::All);
     let text = |bytes: &[u8]| {
-        String::from_utf8_lossy(base::record::Record::decode(bytes).expect("a record").body).trim_end().to_owned()
+        String::from_utf8_lossy(format::record::Record::decode(bytes).expect("a record").body).trim_end().to_owned()
     };
     fetched.records().map(text).collect()
 }

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use base::Refusal;
-use base::document::TopicTableDocument;
 use base::limits::FRAME_SIZE_MAX;
 use bytes::{Bytes, BytesMut};
+use format::document::TopicTableDocument;
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};

@@ -427,9 +427,9 @@ impl Problems {
 #[cfg(test)]
 mod tests {
     use base::metric::Metrics;
-    use base::record::Draft;
     use base::{QueueId, Timestamp, TopicName};
     use broker::{DelayLevels, Options};
+    use format::record::Draft;
 
     use super::*;
 

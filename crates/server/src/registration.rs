@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Timestamp;
-use base::document::TopicTableDocument;
 use broker::Broker;
 use bytes::BytesMut;
 use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
+use format::document::TopicTableDocument;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -142,7 +142,7 @@ async fn exchange(socket: &mut TcpStream, request: &[u8]) -> Result<BytesMut, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::document::{DataVersion, TopicDocument};
+    use format::document::{DataVersion, TopicDocument};
 
     fn table(permission: u32, timestamp: i64) -> TopicTableDocument {
         let topic = TopicDocument { perm: permission, ..TopicDocument::default() };

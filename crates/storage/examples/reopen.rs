@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::metric::Metrics;
-use base::record::Draft;
 use base::{QueueId, Timestamp, TopicName};
+use format::record::Draft;
 use storage::{AppendBatch, Options, Store};
 
 const QUEUES_PER_TOPIC: usize = 4;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base::record::Draft;
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::BytesMut;
+use format::record::Draft;
 
 use crate::key_index::Key;
 use crate::queue_index::{Entry, QueueIndex};
@@ -114,7 +114,7 @@ impl AppendBatch {
         }
     }
 
-    /// Lets the last record be found by a key of this hash (see `base::hash::key_hash`).
+    /// Lets the last record be found by a key of this hash (see `format::hash::key_hash`).
     pub fn add_key(&mut self, hash: u32) {
         let record = self.records.len().saturating_sub(1) as u32;
         self.keys.push(BatchKey { record, hash });

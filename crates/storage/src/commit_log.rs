@@ -19,9 +19,9 @@ use std::time::Duration;
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
-use base::record::{self, FILLER_SIZE};
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
+use format::record::{self, FILLER_SIZE};
 use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, Appended};

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use base::hash::tag_code;
 use base::metric::Metrics;
-use base::properties::{Search, names};
-use base::record::{self, Listing, Parts, Record};
 use base::{LogOffset, QueueOffset};
+use format::hash::tag_code;
+use format::properties::{Search, names};
+use format::record::{self, Listing, Parts, Record};
 use parking_lot::Mutex;
 
 use crate::queue_index::{Entry, QueueIndex};

@@ -35,7 +35,7 @@ pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>
 /// What a file holds, or why that cannot be told; `None` if there is no file.
 fn read_one(disk: &Disk, path: &Path) -> Result<Option<Result<Value, String>>, StorageError> {
     match disk.read_file(path) {
-        Ok(bytes) => Ok(bytes.map(|bytes| base::loose_json::parse(&bytes).map_err(|error| error.to_string()))),
+        Ok(bytes) => Ok(bytes.map(|bytes| format::loose_json::parse(&bytes).map_err(|error| error.to_string()))),
         Err(error) if error.is_unreadable() => Ok(Some(Err(error.to_string()))),
         Err(error) => Err(error),
     }

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::record::{Listing, Record};
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
+use format::record::{Listing, Record};
 
 use crate::disk::Job;
 use crate::entry_file::EntryFile;

@@ -27,11 +27,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::hash::{key_hash, tag_code};
 use base::limits::{QUEUES_PER_TOPIC_MAX, RECORD_SIZE_MAX};
-use base::properties::{self, names};
-use base::record::{self, Kind, Parts, Record, system_flag};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
+use format::hash::{key_hash, tag_code};
+use format::properties::{self, names};
+use format::record::{self, Kind, Parts, Record, system_flag};
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
-use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use bytes::Bytes;
+use format::record::Record;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
@@ -205,7 +205,7 @@ impl Store {
 
     /// What the property block of each record must end with: room for its checksum, or nothing.
     pub const fn checksum_room(&self) -> &'static [u8] {
-        if self.options.record_checksums { base::record::CHECKSUM_BLANK } else { &[] }
+        if self.options.record_checksums { format::record::CHECKSUM_BLANK } else { &[] }
     }
 
     /// An empty batch with memory for about `size` bytes of records; it grows if they are more.
@@ -360,12 +360,12 @@ impl Store {
 
     /// When the record of `entry` was stored, waiting for the disk if need be.
     pub fn store_time(&self, entry: &Entry) -> Result<Option<Timestamp>, StorageError> {
-        let size = (entry.size as usize).min(base::record::STORE_TIMESTAMP_WITHIN);
+        let size = (entry.size as usize).min(format::record::STORE_TIMESTAMP_WITHIN);
         if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().appended() {
             return Ok(None);
         }
         let bytes = self.log.read_bytes(entry.log_offset.0, size, ReadMode::MayWait)?;
-        Ok(base::record::store_timestamp_of(&bytes))
+        Ok(format::record::store_timestamp_of(&bytes))
     }
 
     /// Places of records with a key of this hash, newest first; see `KeyIndex::find`.

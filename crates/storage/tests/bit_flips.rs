@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::hash::{key_hash, tag_code};
 use base::metric::Metrics;
-use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use bytes::Bytes;
+use format::hash::{key_hash, tag_code};
+use format::record::{Draft, Record};
 use storage::disk::{Disk, MemoryDisk};
 use storage::{AppendBatch, Options, ReadMode, Store};
 use support::world::Chance;
@@ -199,7 +199,7 @@ fn without_checksums_what_is_served_has_its_body_its_place_and_its_tag() {
         for bytes in fetched
             .iter()
             .flatten()
-            .filter(|bytes| victim.contains(&base::record::log_offset_of(bytes).expect("a record").0))
+            .filter(|bytes| victim.contains(&format::record::log_offset_of(bytes).expect("a record").0))
         {
             let now = Record::decode(bytes).expect("decodes");
             let known = |record: &Record<'_>| {

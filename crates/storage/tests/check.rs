@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use base::hash::{key_hash, tag_code};
 use base::metric::Metrics;
-use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
+use format::hash::{key_hash, tag_code};
+use format::record::{Draft, Record};
 use storage::check::{self, CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
 use storage::disk::Disk;
 use storage::{AppendBatch, Options, StorageError, Store};

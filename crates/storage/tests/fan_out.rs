@@ -7,10 +7,10 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::hash::tag_code;
 use base::metric::Metrics;
-use base::record::{Draft, Record, further_queue_id, further_queues};
 use base::{QueueId, Timestamp, TopicName};
+use format::hash::tag_code;
+use format::record::{Draft, Record, further_queue_id, further_queues};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
 
 const OWN: &str = "orders";

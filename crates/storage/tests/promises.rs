@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::record::Draft;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use format::record::Draft;
 use storage::{AppendBatch, Options, ReadMode, StorageError, Store};
 use support::orders::{
     SEGMENT_SIZE, append_to, body_of, draft, found_by_key, open, options, segment_path, topic, verify_queue,

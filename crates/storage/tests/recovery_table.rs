@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::record::Record;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use format::record::Record;
 use storage::disk::{Disk, MemoryDisk};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, RecoveryProgress, StorageError, Store};
 

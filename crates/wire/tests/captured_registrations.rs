@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base::document::TopicDocument;
+use format::document::TopicDocument;
 use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::body::route::{JsonDialect, TopicRouteData};

@@ -1,7 +1,7 @@
 //! The body of a batch send.
 
-use base::batch_body::{BatchItem, items};
 use bytes::BytesMut;
+use format::batch_body::{BatchItem, items};
 
 /// Items that decode come back the same after they were written; after an error nothing follows.
 pub fn run(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! JSON as Java writes it, against the reader of strict JSON.
 
-use base::loose_json::parse;
+use format::loose_json::parse;
 use serde_json::Value;
 
 /// Nesting up to which both readers must agree; beyond, the loose one refuses.

@@ -1,6 +1,6 @@
 //! The property block of a message.
 
-use base::properties::{NAME_END, Search, VALUE_END, append, find, iterate, names, without};
+use format::properties::{NAME_END, Search, VALUE_END, append, find, iterate, names, without};
 
 use crate::taker::Taker;
 

@@ -1,9 +1,9 @@
 //! The record of the commit log.
 
-use base::record::{
+use bytes::BytesMut;
+use format::record::{
     Draft, Kind, Parts, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
 };
-use bytes::BytesMut;
 
 /// A record that decodes says the same through every way of reading it, and comes back the same after it was written.
 pub fn run(data: &[u8]) {
@@ -82,7 +82,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push(bytes.to_vec());
         }
     }
-    seeds.push(base::record::filler(100).to_vec());
+    seeds.push(format::record::filler(100).to_vec());
     for body in crate::golden::bodies() {
         let mut rest = &body[..];
         while let Ok(record) = Record::decode(rest) {

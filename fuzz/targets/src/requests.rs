@@ -262,7 +262,7 @@ fn batch(taker: &mut Taker<'_>) -> Vec<u8> {
     for _ in 0..taker.byte() % 8 {
         let size = usize::from(taker.byte());
         let properties = taker.choice(VALUES).as_bytes();
-        base::batch_body::BatchItem { flag: 0, body: taker.slice(size), properties }.encode(&mut out);
+        format::batch_body::BatchItem { flag: 0, body: taker.slice(size), properties }.encode(&mut out);
     }
     out.to_vec()
 }

@@ -1,6 +1,6 @@
 //! Every body RocketMQ peers send, decoded from the same bytes.
 
-use base::document::{DataVersion, GroupTableDocument, TopicDocument, TopicTableDocument};
+use format::document::{DataVersion, GroupTableDocument, TopicDocument, TopicTableDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::rocketmq::body::client::{self, ClientConfigCheck, Heartbeat, LockBatch};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use base::hash::key_hash;
 use base::metric::Metrics;
-use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
+use format::hash::key_hash;
+use format::record::{Draft, Record};
 use storage::{AppendBatch, Entry, ReadMode, StorageError, Store};
 
 use crate::scratch;

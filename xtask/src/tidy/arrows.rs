@@ -6,14 +6,15 @@ use super::manifest::{dependencies, is_dependency_section};
 /// Each room with the rooms it may use. Dependencies of tests are free.
 pub const ROOMS: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("wire", &["base"]),
-    ("storage", &["base"]),
-    ("broker", &["base", "storage"]),
-    ("dialect", &["base", "wire", "broker"]),
-    ("cluster", &["base", "wire", "storage"]),
+    ("format", &["base"]),
+    ("wire", &["base", "format"]),
+    ("storage", &["base", "format"]),
+    ("broker", &["base", "format", "storage"]),
+    ("dialect", &["base", "format", "wire", "broker"]),
+    ("cluster", &["base", "format", "wire", "storage"]),
     ("console", &["base", "broker"]),
-    ("server", &["base", "wire", "storage", "broker", "dialect", "cluster", "console"]),
-    ("bench", &["base", "wire"]),
+    ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console"]),
+    ("bench", &["base", "format", "wire"]),
     ("cli", &["server", "bench", "storage"]),
 ];
 
@@ -50,6 +51,8 @@ mod tests {
     fn only_drawn_arrows_are_allowed() {
         for (room, dependency, is_allowed) in [
             ("base", "wire", false),
+            ("base", "format", false),
+            ("format", "wire", false),
             ("wire", "base", true),
             ("wire", "broker", false),
             ("broker", "storage", true),

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use base::record::{Draft, seal};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp};
 use bytes::BytesMut;
+use format::record::{Draft, seal};
 use wire::rocketmq::body::cluster_info::ClusterInfo;
 use wire::rocketmq::body::route::{BrokerData, JsonDialect, QueueData, TopicRouteData};
 use wire::rocketmq::code::{request, response};
@@ -178,7 +178,7 @@ impl Peer {
     fn send(&mut self, command: &Command<'_>) -> Result<Reply, ()> {
         let header = SendRequest::decode(&command.fields).expect("send header");
         let properties = header.properties.clone().unwrap_or_default();
-        let id = base::properties::find(properties.as_bytes(), "UNIQ_KEY").map(str::to_owned);
+        let id = format::properties::find(properties.as_bytes(), "UNIQ_KEY").map(str::to_owned);
         let fate = (self.manners.fate)(self.sends);
         self.sends += 1;
         {

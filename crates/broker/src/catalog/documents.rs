@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::document::{GroupTableDocument, TopicTableDocument};
+use format::document::{GroupTableDocument, TopicTableDocument};
 use storage::{StorageError, Store};
 
 use super::Catalog;

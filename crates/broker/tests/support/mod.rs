@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::record::Record;
 use base::{GroupName, QueueId, Refusal, Timestamp};
 use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Host, Message, Options, ReadMode};
+use format::record::Record;
 use storage::Store;
 
 /// Nobody listens: tests write the log themselves.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use base::document::{GroupDocument, TopicDocument};
-use base::record::Record;
 use base::{GroupName, LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use broker::{Broker, ReadMode, SendBack};
+use format::document::{GroupDocument, TopicDocument};
+use format::record::Record;
 use storage::disk::{Disk, Failure, FaultyDisk, Operation};
 use storage::{Options, StorageError};
 

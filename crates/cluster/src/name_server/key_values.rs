@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::Refusal;
 use base::cursor::preview;
-use base::loose_json;
+use format::loose_json;
 use serde_json::Value;
 
 use crate::limits::{KEY_SIZE_MAX, KEY_VALUES_SIZE_MAX, VALUE_SIZE_MAX};

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use base::document::{DataVersion, TopicDocument};
 use base::{Refusal, Timestamp};
+use format::document::{DataVersion, TopicDocument};
 use serde_json::Value;
 use wire::rocketmq::body::route::{MASTER_ID, QueueData};
 use wire::rocketmq::registration::Registration;

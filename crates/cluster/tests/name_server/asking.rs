@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use base::document::{TopicDocument, TopicTableDocument};
 use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
 use base::session::Session;
 use bytes::BytesMut;
@@ -11,6 +10,7 @@ use cluster::name_server::NameServer;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::registration::Identity;
+use format::document::{TopicDocument, TopicTableDocument};
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::body::topic_list::TopicList;
 use wire::rocketmq::code::{request, response};

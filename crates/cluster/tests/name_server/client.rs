@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base::Timestamp;
-use base::document::{DataVersion, TopicDocument, TopicTableDocument};
 use base::session::Session;
 use bytes::BytesMut;
 use cluster::name_server::key_values::KeyValues;
@@ -16,6 +15,7 @@ use cluster::name_server::options::Options;
 use cluster::name_server::session::NameServerSession;
 use cluster::name_server::{KeyValueFile, NameServer};
 use cluster::registration::{Identity, register_request};
+use format::document::{DataVersion, TopicDocument, TopicTableDocument};
 use parking_lot::Mutex;
 use wire::rocketmq::body::route::TopicRouteData;
 use wire::rocketmq::body::topic_list::TopicList;

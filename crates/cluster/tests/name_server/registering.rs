@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use base::document::{DataVersion, TopicDocument};
 use base::session::Session;
+use format::document::{DataVersion, TopicDocument};
 use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{Command, Form};

@@ -1,8 +1,8 @@
 //! Groups for administrators: settings, who is connected, how far they have come.
 
-use base::document::GroupDocument;
 use base::{GroupName, Refusal};
 use broker::Member;
+use format::document::GroupDocument;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::rocketmq::body::client::{decode, queue_keyed_object};

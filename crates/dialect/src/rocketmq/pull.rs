@@ -129,7 +129,7 @@ impl RocketSession {
     }
 
     /// The filter in the request, or the one the group's heartbeat registered.
-    fn filter_of(&self, request: &PullRequest<'_>, group: &base::document::GroupDocument) -> Result<Filter, Refusal> {
+    fn filter_of(&self, request: &PullRequest<'_>, group: &format::document::GroupDocument) -> Result<Filter, Refusal> {
         if request.system_flag & pull_flag::CLASS_FILTER != 0 {
             return Err(Refusal::NotSupported("Sluice does not filter by uploaded classes".to_owned()));
         }

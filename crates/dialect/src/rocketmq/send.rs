@@ -3,15 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::batch_body::{self, BatchItem};
 use base::limits::{BATCH_RECORDS_SIZE_MAX, TURN_BATCH_SIZE_MAX};
 use base::offset::Watermark;
-use base::properties::{self, names};
-use base::record::{OffsetMessageId, offset_message_id, system_flag};
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
 use broker::{Added, Appended, BatchRecord, Message, Topic, Turn};
 use bytes::BytesMut;
+use format::batch_body::{self, BatchItem};
+use format::properties::{self, names};
+use format::record::{OffsetMessageId, offset_message_id, system_flag};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command};

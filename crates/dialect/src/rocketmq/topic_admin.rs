@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use base::document::TopicDocument;
 use base::{Refusal, TopicName};
+use format::document::TopicDocument;
 use serde::Deserialize;
 use serde_json::json;
 use wire::rocketmq::body::client::{decode, queue_keyed_object};

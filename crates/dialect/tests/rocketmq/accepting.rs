@@ -1,8 +1,8 @@
 //! What is taken from a client can be read by every version of RocketMQ, whose recovery takes what it cannot read for the log's end.
 
-use base::document::GroupDocument;
-use base::properties::names;
-use base::record::{Record, system_flag};
+use format::document::GroupDocument;
+use format::properties::names;
+use format::record::{Record, system_flag};
 use wire::rocketmq::code::{request, response};
 
 use crate::bench::Bench;
@@ -92,7 +92,7 @@ fn with_a_level_as_well_a_delivery_time_goes_and_the_message_arrives() {
     let_pass(&bench, &mut client, 1000);
     let arrived = client.ask_well(pull("billing", "orders", 0));
     let records: Vec<_> =
-        base::record::split(&arrived.body).map(|bytes| Record::decode(bytes).expect("a record")).collect();
+        format::record::split(&arrived.body).map(|bytes| Record::decode(bytes).expect("a record")).collect();
     assert_eq!(records.len(), 2 * times.len());
     for record in records {
         let timed = [names::TIMER_DELIVER_MS, names::TIMER_DELAY_MS, names::TIMER_DELAY_SECONDS];
@@ -126,7 +126,7 @@ fn of_the_system_flag_a_sender_has_a_say_in_its_own_bits_alone() {
     client.ask_well(send("orders", "x").with("f", 0x301));
     let found = client.ask_well(pull("billing", "orders", 0));
     let flags: Vec<_> =
-        base::record::split(&found.body).map(|bytes| Record::decode(bytes).expect("a record").system_flag).collect();
+        format::record::split(&found.body).map(|bytes| Record::decode(bytes).expect("a record").system_flag).collect();
     assert_eq!(flags, [0x703, 0x703, 0x301]);
 }
 
@@ -172,7 +172,7 @@ fn a_retry_topic_of_a_size_that_only_5_x_reads_takes_nothing_more() {
     let group = "g".repeat(200);
     bench.make_group(&group, GroupDocument::default());
     for prefix in ["%RETRY%", "%DLQ%"] {
-        bench.make_topic(&format!("{prefix}{group}"), base::document::TopicDocument::default());
+        bench.make_topic(&format!("{prefix}{group}"), format::document::TopicDocument::default());
     }
     let refused = [
         send_back(&group),

@@ -1,7 +1,7 @@
 //! Promises to administrators: figures of the broker and its groups are true, and settings are taken as they are or refused.
 
 use base::offset::Watermark;
-use base::record::Record;
+use format::record::Record;
 use serde_json::{Value, json};
 use storage::disk::{Disk, MemoryDisk};
 use wire::rocketmq::body::client::{Heartbeat, ProducerData};

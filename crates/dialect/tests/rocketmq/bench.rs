@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use base::Timestamp;
-use base::document::{GroupDocument, TopicDocument};
 use base::metric::Metrics;
 use base::{GroupName, TopicName};
 use broker::{Broker, DelayLevels, Host};
 use dialect::rocketmq::SessionOptions;
+use format::document::{GroupDocument, TopicDocument};
 use storage::Store;
 use tempfile::TempDir;
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 use base::Timestamp;
-use base::batch_body::BatchItem;
-use base::record::Record;
 use base::session::{CloseReason, Session};
 use broker::{Broker, Mailbox};
 use bytes::BytesMut;
 use dialect::rocketmq::{RocketSession, SessionOptions};
+use format::batch_body::BatchItem;
+use format::record::Record;
 use wire::rocketmq::body::client::{ConsumerData, Heartbeat, LockBatch, MessageQueue, SubscriptionData};
 use wire::rocketmq::code::request;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language, frame_len};

@@ -1,8 +1,8 @@
 //! Promises to consumers that share a group: who belongs to it, who hears of changes, who holds which queue.
 
-use base::document::GroupDocument;
 use base::limits::LIST_BODY_HERE_SIZE_MAX;
 use base::session::Session;
+use format::document::GroupDocument;
 use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, ProducerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;

@@ -1,8 +1,8 @@
 //! Promises about bytes that are no requests: incomplete ones wait, invalid ones close the connection with a reason.
 
-use base::properties;
-use base::record::Record;
 use bytes::BytesMut;
+use format::properties;
+use format::record::Record;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{FLAG_RESPONSE, Form};
 

@@ -149,7 +149,7 @@ fn a_group_is_set_back_by_time_or_offset_and_forward_only_by_force() {
     let mut client = sender(&bench);
     let start = crate::bench::START.0;
     assert_eq!(client.ask(reset(0, 0, true)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
-    bench.make_group("billing", base::document::GroupDocument::default());
+    bench.make_group("billing", format::document::GroupDocument::default());
     client.ask_well(commit(3));
     for (asked, offset) in [
         (reset(2, 0, false), 2),
@@ -294,7 +294,7 @@ fn what_is_fetched_and_not_yet_committed_is_told_by_the_statistics() {
     assert_eq!(progress(), ([4, 1, 1], 3, 0), "after a reset nothing is on its way");
     client.ask_well(pull("billing", "orders", 1));
     // More queues make it another topic to the connection, and the places stay.
-    let settings = base::document::TopicDocument { read_queue_nums: 9, write_queue_nums: 9, ..Default::default() };
+    let settings = format::document::TopicDocument { read_queue_nums: 9, write_queue_nums: 9, ..Default::default() };
     bench.make_topic("orders", settings);
     assert_eq!(progress(), ([4, 1, 4], 3, 3));
     client.ask(pull("billing", "orders", 0).with("queueId", 8));
@@ -321,10 +321,10 @@ fn a_connection_that_fetches_for_many_groups_notes_all_of_them() {
 fn queues_without_a_use_are_cleaned_on_request() {
     let bench = Bench::new();
     let mut client = sender(&bench);
-    let settings = |queues| base::document::TopicDocument {
+    let settings = |queues| format::document::TopicDocument {
         read_queue_nums: queues,
         write_queue_nums: queues,
-        ..base::document::TopicDocument::default()
+        ..format::document::TopicDocument::default()
     };
     bench.make_topic("orders", settings(2));
     bench.broker.store().queue(&base::TopicName::trusted("stray"), base::QueueId(0));

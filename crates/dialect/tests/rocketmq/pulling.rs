@@ -1,8 +1,8 @@
 //! Promises to those who pull: what they find, when they wait, and where they are told to go on.
 
-use base::document::{GroupDocument, TopicDocument};
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
+use format::document::{GroupDocument, TopicDocument};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use wire::rocketmq::body::client::{ConsumerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};

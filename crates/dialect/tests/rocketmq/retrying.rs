@@ -1,8 +1,8 @@
 //! Promises about messages that come later, come again, or are given up.
 
-use base::document::GroupDocument;
-use base::properties::names;
-use base::record::Record;
+use format::document::GroupDocument;
+use format::properties::names;
+use format::record::Record;
 use wire::rocketmq::code::{request, response};
 
 use crate::bench::Bench;

@@ -1,9 +1,9 @@
 //! Promises to those who send: what is answered to what, and that a refused message is not stored.
 
-use base::batch_body::BatchItem;
-use base::document::TopicDocument;
-use base::record::{Record, split};
 use bytes::BytesMut;
+use format::batch_body::BatchItem;
+use format::document::TopicDocument;
+use format::record::{Record, split};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use base::document::{GroupTableDocument, TopicTableDocument};
+use format::document::{GroupTableDocument, TopicTableDocument};
 use serde_json::Value;
 
 use super::finding::{Findings, Kind};
@@ -153,7 +153,7 @@ fn parse(disk: &Disk, root: &Path, file: &str, name: &str) -> Parsed {
         Ok(None) => return Parsed::Missing,
         Err(error) => return Parsed::Broken(error.to_string()),
     };
-    let value = match base::loose_json::parse(&bytes) {
+    let value = match format::loose_json::parse(&bytes) {
         Ok(value) => value,
         Err(error) => return Parsed::Broken(error.to_string()),
     };

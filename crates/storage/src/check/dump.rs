@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use base::properties::names;
-use base::record::Record;
+use format::properties::names;
+use format::record::Record;
 use serde::Serialize;
 
 use super::finding::Findings;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use base::hash::key_hash;
-use base::properties::names;
-use base::record::Record;
+use format::hash::key_hash;
+use format::properties::names;
+use format::record::Record;
 
 use super::finding::{Findings, Kind};
 use super::key_file::KeyFile;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::LogOffset;
-use base::record::{self, Kind as PlaceKind, Parts, Record};
+use format::record::{self, Kind as PlaceKind, Parts, Record};
 
 use super::finding::{Findings, Kind};
 use super::spans::Spans;

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use base::hash::tag_code;
-use base::properties::names;
-use base::record::{Listing, Record};
 use base::{QueueId, QueueOffset, TopicName};
+use format::hash::tag_code;
+use format::properties::names;
+use format::record::{Listing, Record};
 
 use super::finding::Kind;
 use super::queue_files::QueueFiles;

@@ -1,6 +1,6 @@
 //! Reads the log from front to back, past whatever is damaged, to its end.
 
-use base::record::{self, Kind as PlaceKind, Parts, RECORD_SIZE_MIN, Record};
+use format::record::{self, Kind as PlaceKind, Parts, RECORD_SIZE_MIN, Record};
 
 use super::log_files::LogFiles;
 use crate::recover::is_in_place;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::limits::RECORD_SIZE_MAX;
-use base::record::{self, Parts, RECORD_SIZE_MIN};
 use base::{LogOffset, QueueOffset};
 use bytes::Bytes;
+use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};

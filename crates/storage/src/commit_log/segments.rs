@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::LogOffset;
-use base::record::{self, FILLER_SIZE};
 use bytes::Bytes;
+use format::record::{self, FILLER_SIZE};
 
 use super::{CommitLog, Tail};
 use crate::batch::BatchRecord;

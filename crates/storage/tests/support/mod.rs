@@ -6,8 +6,8 @@ pub mod beside;
 pub mod orders;
 pub mod world;
 
-use base::record::Draft;
 use base::{QueueId, QueueOffset, Timestamp};
+use format::record::Draft;
 use storage::{Entry, QueueIndex, ReadMode};
 
 /// A message without properties; what no test looks at is the same in all of them.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::hash::key_hash;
 use base::metric::Metrics;
-use base::record::{Draft, Record};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use format::hash::key_hash;
+use format::record::{Draft, Record};
 use storage::{AppendBatch, Options, ReadMode, Recovery, Store};
 
 use super::{draft as draft_of, entries};

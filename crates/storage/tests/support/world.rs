@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::hash::key_hash;
 use base::metric::Metrics;
-use base::record::{Draft, Record, further_queues};
 use base::{LogOffset, QueueId, Timestamp, TopicName};
+use format::hash::key_hash;
+use format::record::{Draft, Record, further_queues};
 use serde_json::json;
 use storage::check::{CheckOptions, Finding, Kind, check};
 use storage::disk::Disk;

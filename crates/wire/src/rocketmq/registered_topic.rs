@@ -2,7 +2,7 @@
 //! made into what can, or the topic is left out, and a note is made of it.
 
 use base::cursor::preview;
-use base::document::TopicDocument;
+use format::document::TopicDocument;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use base::cursor::DecodeError;
-use base::document::{DataVersion, TopicDocument, TopicTableDocument};
 use base::limits::FRAME_SIZE_MAX;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use format::document::{DataVersion, TopicDocument, TopicTableDocument};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -109,7 +109,7 @@ pub struct ClientConfigCheck {
 /// Decodes a JSON body, tolerant of Java's odd keys, of missing members, and of nulls in place of members.
 pub fn decode<T: serde::de::DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, DecodeError> {
     let bad = |found: String| DecodeError::BadValue { what, found };
-    let mut value = base::loose_json::parse(body).map_err(|error| bad(error.to_string()))?;
+    let mut value = format::loose_json::parse(body).map_err(|error| bad(error.to_string()))?;
     if !value.is_object() {
         // An array would be taken for the members in order.
         return Err(bad("something that is no object".to_owned()));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::cursor::{DecodeError, preview};
-use base::loose_json;
 use bytes::{BufMut, BytesMut};
+use format::loose_json;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -7,8 +7,8 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::cursor::{DecodeError, Reader};
-use crate::limits::PROPERTIES_SIZE_MAX;
+use base::cursor::{DecodeError, Reader};
+use base::limits::PROPERTIES_SIZE_MAX;
 
 const FIXED_SIZE: usize = 4 + 4 + 4 + 4 + 4 + 2;
 

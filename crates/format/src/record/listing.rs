@@ -7,9 +7,9 @@
 
 use super::Record;
 use super::checksum::CHECKSUM_BLANK;
-use crate::name::{LIGHT_PREFIX, TopicName};
-use crate::offset::{QueueId, QueueOffset};
 use crate::properties::{self, names};
+use base::name::{LIGHT_PREFIX, TopicName};
+use base::offset::{QueueId, QueueOffset};
 
 const SEPARATOR: char = ',';
 /// Digits of the largest offset.
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::record::{Draft, checksum_holds, seal, seal_checksum};
-    use crate::{LogOffset, Timestamp};
+    use base::{LogOffset, Timestamp};
 
     fn draft<'a>(properties: &'a [&'a [u8]]) -> Draft<'a> {
         Draft {

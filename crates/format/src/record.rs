@@ -32,10 +32,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::{BufMut, BytesMut};
 
-use crate::cursor::{DecodeError, Reader};
-use crate::limits::{PROPERTIES_SIZE_MAX, RECORD_SIZE_MAX};
-use crate::offset::{LogOffset, QueueId, QueueOffset};
-use crate::time::Timestamp;
+use base::cursor::{DecodeError, Reader};
+use base::limits::{PROPERTIES_SIZE_MAX, RECORD_SIZE_MAX};
+use base::offset::{LogOffset, QueueId, QueueOffset};
+use base::time::Timestamp;
 
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
 pub use listing::{Listing, further_queue_id, further_queues, seal_listings};

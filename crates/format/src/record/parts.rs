@@ -4,8 +4,8 @@ use super::{
     BODY_CRC_AT, BORN_HOST_AT, Kind, LOG_OFFSET_AT, MAGIC_AT, MAGIC_V2, QUEUE_ID_AT, QUEUE_OFFSET_AT, SYSTEM_FLAG_AT,
     body_crc, host_size, kind_at, system_flag,
 };
-use crate::cursor::{DecodeError, Reader};
-use crate::offset::{LogOffset, QueueId, QueueOffset};
+use base::cursor::{DecodeError, Reader};
+use base::offset::{LogOffset, QueueId, QueueOffset};
 
 /// The pieces of a whole record.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,12 @@
+//! What RocketMQ keeps on disk and in the bodies of requests: the record and its properties, the body of a batch, the JSON
+//! documents about topics and groups.
+//!
+//! Pure: bytes and text to values and back, as every Java version we promise reads and writes them. Nothing here does I/O or
+//! decides anything. Frames of the socket are `wire`'s; files are `storage`'s.
+
+pub mod batch_body;
+pub mod document;
+pub mod hash;
+pub mod loose_json;
+pub mod properties;
+pub mod record;
