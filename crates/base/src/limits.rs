@@ -84,6 +84,9 @@ pub const LIST_BODY_SIZE_MAX: usize = 8 * 1024 * 1024;
 /// Largest such body that a network thread reads itself: well below a millisecond's work.
 pub const LIST_BODY_HERE_SIZE_MAX: usize = 64 * 1024;
 
+/// Files of one store in use: queues, segments of the log, key indexes, documents. Connections leave them free.
+pub const FILES_OF_STORE: u64 = 4096;
+
 const _: () = assert!(FRAME_HEADER_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(PROPERTIES_SIZE_MAX < FRAME_HEADER_SIZE_MAX);
 const _: () = assert!(4 * OUTPUT_BACKLOG_SIZE_MAX < CONNECTIONS_HELD_SIZE_MAX);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use broker::DelayLevels;
 use cluster::registration::Identity;
 use dialect::rocketmq::SessionOptions;
+use settings::table::{self, Scope};
+use settings::{Effective, FlushMode, Settings};
 use storage::RetentionPolicy;
 
 use crate::background::Intervals;
 use crate::error::StartError;
 use crate::net;
-use crate::settings::table::{self, Scope};
-use crate::settings::{Effective, FlushMode, Settings};
 
 /// A checkpoint is due this often while messages come in.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);

@@ -11,6 +11,7 @@ use base::Timestamp;
 use base::metric::Metrics;
 use broker::{Broker, Mailbox};
 use dialect::rocketmq::{RocketSession, SessionOptions};
+use settings::{OneBroker, Settings};
 use storage::{Recovery, StorageError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -26,7 +27,6 @@ use crate::error::StartError;
 use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
-use crate::settings::{OneBroker, Settings};
 use crate::supervision::Supervisor;
 
 /// Recovery is silent unless it takes longer than this.
@@ -34,9 +34,6 @@ const SILENT_RECOVERY: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether refused requests are to be told.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Connections of official clients of 4.4 and before: they use the port two below (`vipChannelEnabled`).
-pub(crate) const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
 
 /// An open broker.
 pub(crate) struct BrokerProcess {
@@ -112,7 +109,7 @@ impl BrokerProcess {
         let mut ports = net::local(&listener).to_string();
         self.accept(listener, drive);
         let (host, backlog) = (&self.settings.listen.host, self.settings.server.backlog);
-        let old_port = self.settings.rocketmq.port.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0);
+        let old_port = self.settings.rocketmq.old_client_port();
         match old_port.map(|port| net::listen(host, port, backlog, "rocketmq.port")) {
             Some(Ok(listener)) => {
                 ports.push_str(&format!(" (and {} for old clients)", net::local(&listener).port()));

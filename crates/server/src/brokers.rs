@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::Broker;
+use settings::{Effective, OneBroker, Settings};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Span;
@@ -17,7 +18,6 @@ use crate::directories;
 use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
-use crate::settings::{Effective, OneBroker, Settings};
 use crate::supervision::Supervisor;
 
 /// Brokers whose ports are taken and whose directories are not touched yet.
@@ -136,7 +136,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Loaded, Role, load};
+    use settings::{Loaded, Role, load};
 
     fn loaded(directories: &[&Path]) -> Loaded {
         let texts: Vec<_> = directories.iter().map(|one| one.display().to_string()).collect();

@@ -6,10 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
+use settings::OneBroker;
 use storage::disk::Disk;
 
 use crate::error::StartError;
-use crate::settings::OneBroker;
 
 /// Refuses directories that are the same, lie in each other or have changed places. A directory alone is in the first.
 pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
@@ -77,7 +77,7 @@ fn real_path(directory: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Role, Settings, load};
+    use settings::{Role, Settings, load};
 
     fn brokers(directories: &[PathBuf]) -> Vec<OneBroker> {
         let texts: Vec<_> = directories.iter().map(|one| one.display().to_string()).collect();

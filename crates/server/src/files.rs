@@ -3,10 +3,8 @@
 //! A connection takes one, and so does each file of a store in use. Connections are kept from taking the last: a store that
 //! cannot open its next segment would refuse every message.
 
+use base::limits::FILES_OF_STORE;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-/// Files of one store in use: queues, segments of the log, key indexes, documents.
-pub(crate) const FILES_OF_STORE: u64 = 4096;
 
 /// Files of the process itself: its output, its listeners, what it registers by, what its threads are woken by.
 const FILES_OF_PROCESS: u64 = 32;

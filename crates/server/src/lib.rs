@@ -9,7 +9,6 @@ mod broker_process;
 mod brokers;
 mod clock;
 mod directories;
-pub mod doctor;
 mod drive;
 mod dump;
 mod error;
@@ -22,7 +21,6 @@ mod name_server_process;
 mod net;
 mod process;
 mod registration;
-pub mod settings;
 mod signals;
 mod supervision;
 

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use base::metric::Traffic;
+use settings::LogFormat;
 use tracing_subscriber::EnvFilter;
 
 use crate::log_lines::Lines;
-use crate::settings::LogFormat;
 
 /// How long the end of the process waits for standard error to take the last lines.
 const FINISH_LIMIT: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use base::Timestamp;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::{KeyValueFile, NameServer};
+use settings::Settings;
 use storage::disk::Disk;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +18,6 @@ use crate::clock;
 use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
-use crate::settings::Settings;
 
 /// How often it is asked what is to be sent.
 const CHORES_INTERVAL: Duration = Duration::from_millis(100);

@@ -16,24 +16,14 @@ pub(crate) fn listen(host: &str, port: u16, backlog: u32, setting: &'static str)
     bind(address, backlog).map_err(refused)
 }
 
-/// Opens `host:port` as [`listen`] does, and closes it again.
-pub(crate) fn try_listen(host: &str, port: u16) -> io::Result<()> {
-    let address = (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    open(address, 1).map(drop)
-}
-
 fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    TcpListener::from_std(open(address, backlog)?.into())
-}
-
-fn open(address: SocketAddr, backlog: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restarted broker must not wait for old connections to time out.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    Ok(socket)
+    TcpListener::from_std(socket.into())
 }
 
 /// Takes the next connection; errors of single connections are passed over, lack of files waits.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use base::metric::Traffic;
 use console::Sources;
+use settings::{Level, Loaded, Role};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -19,7 +20,6 @@ use crate::jobs::{JOBS_AT_ONCE_MAX, Jobs};
 use crate::logging;
 use crate::name_server_process;
 use crate::net;
-use crate::settings::{Level, Loaded, Role};
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
 

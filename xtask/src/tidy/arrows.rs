@@ -13,9 +13,11 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     ("dialect", &["base", "format", "wire", "broker"]),
     ("cluster", &["base", "format", "wire", "storage"]),
     ("console", &["base", "broker"]),
-    ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console"]),
+    ("settings", &["base"]),
+    ("doctor", &["base", "settings"]),
+    ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console", "settings"]),
     ("bench", &["base", "format", "wire"]),
-    ("cli", &["server", "bench", "storage"]),
+    ("cli", &["server", "settings", "doctor", "bench", "storage"]),
 ];
 
 /// Checks manifests, given as path and text.
@@ -65,6 +67,9 @@ mod tests {
             ("server", "cluster", true),
             ("cli", "base", false),
             ("storage", "serde", true),
+            ("settings", "broker", false),
+            ("doctor", "settings", true),
+            ("doctor", "server", false),
         ] {
             let path = format!("crates/{room}/Cargo.toml");
             let text = format!("[package]\nname = \"{room}\"\n[dependencies]\n{dependency}.workspace = true\n");

@@ -1,6 +1,6 @@
 //! `sluice broker`: a broker alone, with the flags of mqbroker.
 
-use server::settings::Role;
+use settings::Role;
 
 use super::Outcome;
 use super::settings::Sources;

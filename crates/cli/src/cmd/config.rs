@@ -1,6 +1,6 @@
 //! `sluice config`: what is set and where it came from, or a sample file.
 
-use server::settings::{Loaded, Role, reference, sample_toml};
+use settings::{Loaded, Role, reference, sample_toml};
 
 use super::Outcome;
 use super::settings::Sources;

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width};
-use server::doctor::{Mark, Report};
-use server::settings::Role;
+use doctor::{Mark, Report};
+use settings::Role;
 
 use super::Outcome;
 use super::settings::Sources;
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Process::Broker => Role::Broker,
     };
     let loaded = arguments.sources.load(role, Vec::new())?;
-    let report = server::doctor::examine(role, &loaded.settings);
+    let report = doctor::examine(role, &loaded.settings);
     if arguments.json {
         say::line(serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?)?;
     } else {
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Err(format!("a broker cannot work here: {}", failed.join(", ")))
 }
 
-fn with_mark(report: &Report, mark: Mark) -> impl Iterator<Item = &server::doctor::Finding> {
+fn with_mark(report: &Report, mark: Mark) -> impl Iterator<Item = &doctor::Finding> {
     report.findings.iter().filter(move |finding| finding.mark == mark)
 }
 

@@ -1,6 +1,6 @@
 //! `sluice namesrv`: a name server alone, with the flags of mqnamesrv.
 
-use server::settings::Role;
+use settings::Role;
 
 use super::Outcome;
 use super::settings::Sources;

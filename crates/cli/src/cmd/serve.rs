@@ -1,6 +1,6 @@
 //! `sluice serve`: everything in one process.
 
-use server::settings::Role;
+use settings::Role;
 
 use super::Outcome;
 use super::settings::Sources;

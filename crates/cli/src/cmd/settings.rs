@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use server::settings::{Loaded, Role, load, load_file};
+use settings::{Loaded, Role, load, load_file};
 
 use super::Outcome;
 

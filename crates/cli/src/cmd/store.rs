@@ -10,7 +10,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use server::settings::{Role, load, load_file};
+use settings::{Role, load, load_file};
 use storage::StorageError;
 use storage::check::{self, CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use storage::disk::Disk;

@@ -4,11 +4,12 @@
 //! bytes of the record before the property, the top bit cleared. Source: RocketMQ 5.x `enabledAppendPropCRC`,
 //! `MessageDecoder.createCrc32`.
 
+use base::cursor::{DecodeError, Reader};
+use base::limits::RECORD_SIZE_MAX;
+
 use super::{
     BODY_CRC_AT, BORN_HOST_AT, FILLER_SIZE, MAGIC_AT, MAGIC_V2, SYSTEM_FLAG_AT, body_crc, host_size, system_flag,
 };
-use base::cursor::{DecodeError, Reader};
-use base::limits::RECORD_SIZE_MAX;
 
 /// The property with its digits still to be filled in.
 pub const CHECKSUM_BLANK: &[u8; CHECKSUM_SIZE] = b"__CRC32#\x010000000000\x02";

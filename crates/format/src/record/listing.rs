@@ -5,11 +5,12 @@
 //! The offsets are known only when the record gets its place: until then as many zeroes stand for each as the largest
 //! takes. Source: RocketMQ `MultiDispatchUtils`, `ConsumeQueue.multiDispatchLmqQueue`.
 
+use base::name::{LIGHT_PREFIX, TopicName};
+use base::offset::{QueueId, QueueOffset};
+
 use super::Record;
 use super::checksum::CHECKSUM_BLANK;
 use crate::properties::{self, names};
-use base::name::{LIGHT_PREFIX, TopicName};
-use base::offset::{QueueId, QueueOffset};
 
 const SEPARATOR: char = ',';
 /// Digits of the largest offset.

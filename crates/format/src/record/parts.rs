@@ -1,11 +1,12 @@
 //! A record, split where its lengths say, with nothing read that was not asked for: what a reader of many records looks at.
 
+use base::cursor::{DecodeError, Reader};
+use base::offset::{LogOffset, QueueId, QueueOffset};
+
 use super::{
     BODY_CRC_AT, BORN_HOST_AT, Kind, LOG_OFFSET_AT, MAGIC_AT, MAGIC_V2, QUEUE_ID_AT, QUEUE_OFFSET_AT, SYSTEM_FLAG_AT,
     body_crc, host_size, kind_at, system_flag,
 };
-use base::cursor::{DecodeError, Reader};
-use base::offset::{LogOffset, QueueId, QueueOffset};
 
 /// The pieces of a whole record.
 #[derive(Clone, Copy, Debug)]

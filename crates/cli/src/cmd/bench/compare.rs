@@ -234,7 +234,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
 
 /// As settings have it, a second at least.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = server::settings::duration(text).filter(|duration| duration.as_secs() > 0);
+    let duration = settings::duration(text).filter(|duration| duration.as_secs() > 0);
     duration.ok_or_else(|| "a length of time is written as in 90s, 15m or 10h".to_owned())
 }
 

@@ -5,12 +5,13 @@ mod disk;
 mod machine;
 mod mounts;
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::{fs, io};
 
+use settings::{FlushMode, OneBroker, Role, Settings};
+
 use super::facts::{Disk, Facts, Port, PortState, Wants};
-use crate::broker_process::OLD_CLIENT_PORT_DISTANCE;
-use crate::settings::{FlushMode, OneBroker, Role, Settings};
 
 /// What a broker keeps in memory beside the end of the log: cold blocks, key slots, what is not yet written, tables.
 const MEMORY_BESIDE_TAIL: u64 = 160 << 20;
@@ -68,7 +69,7 @@ fn ports(role: Role, settings: &Settings) -> Vec<Port> {
     for one in settings.brokers() {
         let rocketmq = one.settings.rocketmq.port;
         ports.push(try_port("rocketmq.port", host, rocketmq, false));
-        if let Some(old) = rocketmq.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0) {
+        if let Some(old) = one.settings.rocketmq.old_client_port() {
             ports.push(try_port("rocketmq.port", host, old, true));
         }
     }
@@ -78,8 +79,8 @@ fn ports(role: Role, settings: &Settings) -> Vec<Port> {
 
 /// Opens a port as the broker would, and closes it.
 fn try_port(setting: &'static str, host: &str, port: u16, is_optional: bool) -> Port {
-    let state = match crate::net::try_listen(host, port) {
-        Ok(()) => PortState::Free,
+    let state = match TcpListener::bind((host, port)) {
+        Ok(_) => PortState::Free,
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => PortState::InUse,
         Err(error) => PortState::Refused(error.to_string()),
     };

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{converted, milliseconds, same, section, times_ms};
-use crate::settings::choice::FlushMode;
-use crate::settings::conversion::Conversion;
-use crate::settings::kind::Kind;
+use crate::choice::FlushMode;
+use crate::conversion::Conversion;
+use crate::kind::Kind;
 
 /// RocketMQ's names of the ways to flush.
 const FLUSH_MODES: &[(&str, &str)] = &[("ASYNC_FLUSH", "async"), ("SYNC_FLUSH", "sync")];

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    const LIST: &str = include_str!("../../../../../testdata/rocketmq/configuration-keys.txt");
+    const LIST: &str = include_str!("../../../../testdata/rocketmq/configuration-keys.txt");
 
     fn listed() -> impl Iterator<Item = Vec<&'static str>> {
         let rows = LIST.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -26,6 +26,9 @@ mod values;
 
 use std::path::PathBuf;
 
+/// Official clients of 4.4 and before connect to the port two below (`vipChannelEnabled`).
+const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
+
 pub use brokers::OneBroker;
 pub use choice::{BrokerRole, FlushMode, LogFormat};
 pub use conversion::Conversion;
@@ -59,6 +62,13 @@ impl Settings {
     pub fn kv_path(&self) -> PathBuf {
         let usual = || self.first_directory().join("nameserver").join("kvConfig.json");
         self.nameserver.kv_path.clone().unwrap_or_else(usual)
+    }
+}
+
+impl Rocketmq {
+    /// The port that old clients use, if there is room for one below `rocketmq.port`.
+    pub fn old_client_port(&self) -> Option<u16> {
+        self.port.checked_sub(OLD_CLIENT_PORT_DISTANCE).filter(|&port| port > 0)
     }
 }
 

@@ -107,11 +107,11 @@ macro_rules! section {
 
         impl $section {
             /// The rows that the fields come from.
-            pub(in crate::settings) const SECTION: $crate::settings::table::Section =
-                $crate::settings::table::Section {
+            pub(crate) const SECTION: $crate::table::Section =
+                $crate::table::Section {
                     name: $prefix,
                     meaning: $about,
-                    rows: &[$($crate::settings::table::Setting {
+                    rows: &[$($crate::table::Setting {
                         name: concat!($prefix, ".", stringify!($field)),
                         kind: $kind,
                         default: $default,
@@ -121,8 +121,8 @@ macro_rules! section {
                     }),*],
                 };
 
-            pub(in crate::settings) fn take(
-                values: &$crate::settings::values::Values,
+            pub(crate) fn take(
+                values: &$crate::values::Values,
             ) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: values.take(concat!($prefix, ".", stringify!($field)))?,)*

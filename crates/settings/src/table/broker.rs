@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{converted, milliseconds, same, section, times_ms};
-use crate::settings::choice::BrokerRole;
-use crate::settings::conversion::Conversion;
-use crate::settings::kind::Kind;
 use base::limits;
+
+use super::{converted, milliseconds, same, section, times_ms};
+use crate::choice::BrokerRole;
+use crate::conversion::Conversion;
+use crate::kind::Kind;
 
 const REPLICATION: &str = "replication";
 

@@ -1,5 +1,7 @@
 //! Rules between settings, and what a RocketMQ file leaves to defaults that differ here.
 
+use base::limits;
+
 use super::brokers::{OneBroker, PORT_STEP};
 use super::entry::Place;
 use super::error::Error;
@@ -8,7 +10,6 @@ use super::kind::Value;
 use super::load::Gathered;
 use super::notice::{Level, Notice};
 use super::table::Settings;
-use base::limits;
 
 /// What a record adds to the body of its message, at most: fields, names and properties.
 const RECORD_OVERHEAD_SIZE_MAX: u64 = limits::PROPERTIES_SIZE_MAX as u64 + 1024;

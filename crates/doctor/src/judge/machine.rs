@@ -1,9 +1,10 @@
 //! Open files, memory, processors, clock and ports.
 
+use base::limits::FILES_OF_STORE;
+
 use super::super::facts::{Clock, Facts, Memory, OpenFiles, Port, PortState, Processor, Wants};
 use super::super::finding::{Finding, Mark};
 use super::{GIB, size, time};
-use crate::files::FILES_OF_STORE;
 
 /// With fewer files a broker cannot even start.
 const FILES_MIN: u64 = 64;

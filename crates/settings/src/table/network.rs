@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
-use crate::settings::choice::LogFormat;
-use crate::settings::kind::Kind;
+use crate::choice::LogFormat;
+use crate::kind::Kind;
 
 section!(Listen, "listen", "Where the process listens" {
     host: String = "127.0.0.1", Kind::Host,

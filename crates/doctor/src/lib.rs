@@ -11,7 +11,7 @@ mod judge;
 
 use serde::Serialize;
 
-use crate::settings::{Role, Settings};
+use settings::{Role, Settings};
 
 pub use facts::Facts;
 pub use finding::{Finding, Mark};

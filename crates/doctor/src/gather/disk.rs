@@ -57,10 +57,14 @@ fn nearest(directory: &Path) -> PathBuf {
 }
 
 fn space(path: &Path) -> Option<Space> {
-    let (used, all) = storage::disk::Disk::real().usage(path).ok()?;
+    let figures = rustix::fs::statvfs(path).ok()?;
+    // As the store reckons how full its disk is: blocks kept for the system's own use are neither used nor free.
+    let used = figures.f_blocks.saturating_sub(figures.f_bfree).saturating_mul(figures.f_frsize);
+    let free = figures.f_bavail.saturating_mul(figures.f_frsize);
+    let all = used.saturating_add(free);
     // Rounded up, as `df` does.
     let used_percent = (used * 100).div_ceil(all.max(1)).min(100) as u8;
-    Some(Space { free: all.saturating_sub(used), used_percent })
+    Some(Space { free, used_percent })
 }
 
 /// The folder of the block device's queue: of the file system's own device, or of the one it is mounted from.
