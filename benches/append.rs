@@ -120,20 +120,7 @@ impl Load {
 }
 
 fn draft(body: &[u8], queue: u32) -> Draft<'_> {
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 10911));
-    Draft {
-        topic: TOPIC,
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: NOW,
-        born_host: address,
-        store_host: address,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[PROPERTIES],
-    }
+    Draft { properties: &[PROPERTIES], ..testkit::draft(TOPIC, QueueId(queue), body) }
 }
 
 fn main() -> ExitCode {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Timestamp, TopicName};
-use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Host, Message, ReadMode};
+use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message, ReadMode};
 use bytes::BytesMut;
 use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use storage::{Appended, QueueIndex, Store};
 use tempfile::TempDir;
+use testkit::{ManualHost, broker_options};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
@@ -200,15 +201,6 @@ fn append(mut appending: Appending) -> (Appending, Arc<Appended>) {
     (appending, appended)
 }
 
-#[derive(Debug)]
-struct NoHost;
-
-impl Host for NoHost {
-    fn log_changed(&self) {}
-    fn sync_wanted(&self, _waiting: usize) {}
-    fn topics_changed(&self) {}
-}
-
 /// A broker with messages in memory, and a fetch of some of them.
 struct Fetching {
     broker: Broker,
@@ -226,27 +218,9 @@ fn open_broker(directory: &Path, recent_size: usize) -> Broker {
     let metrics = Arc::new(Metrics::default());
     let (store, _) =
         Store::open(layout(directory, recent_size), metrics.clone(), &mut |_| ()).expect("the store opens");
-    let options = broker::Options {
-        cluster_name: "DefaultCluster".to_owned(),
-        broker_name: "broker-a".to_owned(),
-        region: "DefaultRegion".to_owned(),
-        store_host: std::net::SocketAddr::from(([127, 0, 0, 1], 10911)),
-        permission: 6,
-        message_size_max: 4 << 20,
-        sync_flush: false,
-        key_index: false,
-        auto_create_topics: true,
-        default_queues: 8,
-        auto_create_groups: true,
-        cluster_topic: true,
-        broker_topic: true,
-        trace_topic: None,
-        client_expiry_ms: 120_000,
-        trace_on: true,
-        delay_levels: DelayLevels::new(vec![1000]).expect("levels"),
-        young_queue_size: 1 << 30,
-    };
-    Broker::new(options, store, metrics, Arc::new(NoHost), 7, NOW).expect("the broker opens")
+    let delay_levels = DelayLevels::new(vec![1000]).expect("levels");
+    let options = broker::Options { key_index: false, delay_levels, ..broker_options() };
+    Broker::new(options, store, metrics, Arc::new(ManualHost::default()), 7, NOW).expect("the broker opens")
 }
 
 const QUEUES: u32 = 4;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
+use format::queue_entry::Entry;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{Entry, StorageError, Store};
+use storage::{StorageError, Store};
 
 use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};

@@ -7,8 +7,9 @@
 use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::{LogOffset, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::properties::{self, names};
+use format::queue_entry::Entry;
 use format::record::Record;
-use storage::{Entry, QueueIndex, ReadMode};
+use storage::{QueueIndex, ReadMode};
 
 use crate::broker::{Broker, internal};
 use crate::delay::{DELAY_TOPIC, Progress};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
+use format::queue_entry::Entry;
 use format::record;
-use storage::{Entry, QueueIndex, ReadMode, StorageError};
+use storage::{QueueIndex, ReadMode, StorageError};
 
 use crate::RawOffset;
 use crate::broker::Broker;

@@ -43,19 +43,8 @@ const LEVEL_2: &[u8] = b"DELAY\x012\x02";
 fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_flag: i32, code: i64) -> LogOffset {
     let index = bench.broker.store().queue(&TopicName::trusted(topic), QueueId(queue));
     let mut batch = AppendBatch::default();
-    let draft = Draft {
-        topic,
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag,
-        born_timestamp: Timestamp(1),
-        born_host: "10.0.0.1:5000".parse().expect("address"),
-        store_host: "127.0.0.1:10911".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: b"from elsewhere",
-        properties: &[properties],
-    };
+    let properties: &[&[u8]] = &[properties];
+    let draft = Draft { system_flag, properties, ..testkit::draft(topic, QueueId(queue), b"from elsewhere") };
     batch.push(&index, &draft, code);
     let appended = bench.broker.store().append(batch, bench.now).expect("appends");
     bench.broker.store().write_staged().expect("writes");

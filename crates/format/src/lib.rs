@@ -7,6 +7,9 @@
 pub mod batch_body;
 pub mod document;
 pub mod hash;
+pub mod index_rules;
+pub mod key_index;
 pub mod loose_json;
 pub mod properties;
+pub mod queue_entry;
 pub mod record;

@@ -429,7 +429,6 @@ mod tests {
     use base::metric::Metrics;
     use base::{QueueId, Timestamp, TopicName};
     use broker::{DelayLevels, Options};
-    use format::record::Draft;
 
     use super::*;
 
@@ -466,19 +465,7 @@ mod tests {
     fn stage(store: &Store) {
         let queue = store.queue(&TopicName::trusted("orders"), QueueId(0));
         let mut batch = store.begin_batch(1000);
-        let draft = Draft {
-            topic: "orders",
-            queue: QueueId(0),
-            flag: 0,
-            system_flag: 0,
-            born_timestamp: Timestamp(5),
-            born_host: "127.0.0.1:1".parse().expect("address"),
-            store_host: "127.0.0.1:2".parse().expect("address"),
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: b"little",
-            properties: &[],
-        };
+        let draft = testkit::draft("orders", QueueId(0), b"little");
         batch.push(&queue, &draft, 0);
         store.append(batch, Timestamp(1000)).expect("appends");
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::BytesMut;
+use format::queue_entry::Entry;
 use format::record::Draft;
 
 use crate::key_index::Key;
-use crate::queue_index::{Entry, QueueIndex};
+use crate::queue_index::QueueIndex;
 
 /// One record of a batch.
 #[derive(Clone, Copy, Debug)]

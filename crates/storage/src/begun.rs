@@ -8,18 +8,19 @@ use std::path::Path;
 use crate::disk::Disk;
 use crate::error::StorageError;
 
-pub(crate) const NAME: &str = "abort";
+/// Its name in the data directory.
+pub const NAME: &str = "abort";
 
 /// What a process that did not stop in good order left.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     /// The machine's run, if it was named.
     boot: Option<String>,
 }
 
 impl Begun {
     /// What there is in `root`; nothing after an orderly stop.
-    pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Option<Self>, StorageError> {
+    pub fn read(disk: &Disk, root: &Path) -> Result<Option<Self>, StorageError> {
         let found = disk.read_file(&root.join(NAME))?;
         Ok(found.map(|bytes| {
             let boot = bytes.split(|&byte| byte == b'\n').nth(1).filter(|line| !line.is_empty());
@@ -28,7 +29,7 @@ impl Begun {
     }
 
     /// Whether the machine has run on since: all that was written is there, synced or not.
-    pub(crate) fn runs_on(&self, disk: &Disk) -> bool {
+    pub fn runs_on(&self, disk: &Disk) -> bool {
         self.boot.is_some() && self.boot == disk.boot()
     }
 

@@ -27,19 +27,20 @@ const OWN_SIZE: usize = 20;
 
 /// What a checkpoint says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Checkpoint {
+pub struct Checkpoint {
     /// Store time of the newest record on the disk.
-    pub(crate) log_time: Timestamp,
+    pub log_time: Timestamp,
     /// Store time of the newest record whose queue entry is on the disk.
-    pub(crate) queue_time: Timestamp,
+    pub queue_time: Timestamp,
     /// Store time of the newest record in the key index on the disk.
-    pub(crate) key_time: Timestamp,
+    pub key_time: Timestamp,
     /// Below this, log and queue entries are on the disk. `None` if Sluice never wrote it.
-    pub(crate) durable: Option<LogOffset>,
+    pub durable: Option<LogOffset>,
 }
 
 impl Checkpoint {
-    pub(crate) fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
+    /// What the file in `directory` says; nothing if there is none.
+    pub fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
         let Some(bytes) = disk.read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
         let number = |at: usize| {
             let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
@@ -58,7 +59,7 @@ impl Checkpoint {
     }
 
     /// Whether Sluice ever wrote its part, whole or not.
-    pub(crate) fn has_own_magic(disk: &Disk, directory: &Path) -> Result<bool, StorageError> {
+    pub fn has_own_magic(disk: &Disk, directory: &Path) -> Result<bool, StorageError> {
         let bytes = disk.read_file(&directory.join("checkpoint"))?.unwrap_or_default();
         Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
     }

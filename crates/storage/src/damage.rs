@@ -12,10 +12,11 @@ use base::metric::Metrics;
 use base::{LogOffset, QueueOffset};
 use format::hash::tag_code;
 use format::properties::{Search, names};
+use format::queue_entry::Entry;
 use format::record::{self, Listing, Parts, Record};
 use parking_lot::Mutex;
 
-use crate::queue_index::{Entry, QueueIndex};
+use crate::queue_index::QueueIndex;
 
 /// Damaged records told of at most; a disk with more has been reported.
 const TOLD_MAX: usize = 10_000;

@@ -3,10 +3,11 @@
 //! Owns a copy of the last part that was ever written, where the end of a queue nearly always lies: one read instead of many.
 
 use base::LogOffset;
+use format::queue_entry::{ENTRY_SIZE, Entry};
 
 use crate::disk::DiskFile;
 use crate::error::StorageError;
-use crate::queue_index::{ENTRY_SIZE, Entry, partition_point};
+use crate::queue_index::partition_point;
 
 /// Entries of the last part: a block of the file system and a bit.
 const TAIL_ENTRIES: u64 = 205;

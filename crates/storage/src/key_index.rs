@@ -1,14 +1,5 @@
-//! Finds records by key and time: a chain of RocketMQ's IndexFiles.
+//! Finds records by key and time: a chain of RocketMQ's IndexFiles, drawn in `format::key_index`.
 //!
-//! ```text
-//! header, 40 bytes                               slots: 4 bytes each, number of the newest entry of that slot
-//!      0  8  store time of the first record      entries, 20 bytes each, numbered from 1
-//!      8  8  store time of the last record            0  4  hash of "topic#key"
-//!     16  8  log offset of the first record           4  8  log offset of the record
-//!     24  8  log offset of the last record           12  4  seconds after the header's first store time
-//!     32  4  slots in use                            16  4  number of the slot's entry before this one
-//!     36  4  number of the next entry            file: index/<yyyyMMddHHmmssSSS of creation>
-//! ```
 //! The newest file's slots are kept in memory (20 MB by default, touched only as they are used), its entries are written
 //! in order. After a crash the slots are made again from the entries, and what came later from the log.
 
@@ -19,113 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{LogOffset, Timestamp};
+use format::key_index::{ENTRY_SIZE, HEADER_SIZE, Header, IndexEntry, SLOT_SIZE, Shape, file_name, is_file_name};
 use parking_lot::Mutex;
 
-use crate::calendar::calendar_name;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 pub(crate) use reopen::Sure;
-
-pub(crate) const HEADER_SIZE: usize = 40;
-pub(crate) const SLOT_SIZE: usize = 4;
-pub(crate) const ENTRY_SIZE: usize = 20;
 
 /// Entries gathered in memory before they are written.
 const PENDING_SIZE_MAX: usize = 256 * 1024;
 
 /// Steps along one slot's chain before a look-up gives up: a chain this long is damage or an attack by hash.
 const CHAIN_LENGTH_MAX: usize = 100_000;
-
-/// Shape of the files.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    /// Hash slots of a file.
-    pub(crate) slot_count: u32,
-    /// Entries of a file, the unused entry 0 included.
-    pub(crate) entry_count: u32,
-}
-
-impl Shape {
-    pub(crate) const fn entry_at(self, number: u32) -> u64 {
-        HEADER_SIZE as u64 + self.slot_count as u64 * SLOT_SIZE as u64 + number as u64 * ENTRY_SIZE as u64
-    }
-
-    pub(crate) const fn file_size(self) -> u64 {
-        self.entry_at(self.entry_count)
-    }
-}
-
-/// What stands at the head of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) first_time: u64,
-    pub(crate) last_time: u64,
-    pub(crate) first_offset: u64,
-    pub(crate) last_offset: u64,
-    pub(crate) used_slots: u32,
-    pub(crate) next_entry: u32,
-}
-
-impl Header {
-    fn encode(&self) -> Vec<u8> {
-        let longs = [self.first_time, self.last_time, self.first_offset, self.last_offset];
-        let mut bytes = longs.map(u64::to_be_bytes).concat();
-        bytes.extend([self.used_slots, self.next_entry].map(u32::to_be_bytes).concat());
-        bytes
-    }
-
-    pub(crate) fn read(file: &DiskFile) -> Result<Self, StorageError> {
-        let mut bytes = [0; HEADER_SIZE];
-        file.read_at(&mut bytes, 0)?;
-        let mut reader = base::cursor::Reader::new(&bytes);
-        let damaged =
-            |_| StorageError::Damaged { path: file.path().to_owned(), problem: "the header is cut off".to_owned() };
-        Ok(Self {
-            first_time: reader.u64("first time").map_err(damaged)?,
-            last_time: reader.u64("last time").map_err(damaged)?,
-            first_offset: reader.u64("first offset").map_err(damaged)?,
-            last_offset: reader.u64("last offset").map_err(damaged)?,
-            used_slots: reader.u32("used slots").map_err(damaged)?,
-            next_entry: reader.u32("next entry").map_err(damaged)?.max(1),
-        })
-    }
-}
-
-/// One key of one record.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IndexEntry {
-    pub(crate) hash: u32,
-    pub(crate) log_offset: u64,
-    pub(crate) seconds: u32,
-    pub(crate) previous: u32,
-}
-
-impl IndexEntry {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.extend(self.hash.to_be_bytes());
-        out.extend(self.log_offset.to_be_bytes());
-        out.extend(self.seconds.to_be_bytes());
-        out.extend(self.previous.to_be_bytes());
-    }
-
-    /// Whether it is what a file holds where no entry was written yet.
-    pub(crate) const fn is_unwritten(&self) -> bool {
-        self.hash == 0 && self.log_offset == 0 && self.seconds == 0 && self.previous == 0
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (hash, rest) = bytes.split_first_chunk()?;
-        let (log_offset, rest) = rest.split_first_chunk()?;
-        let (seconds, rest) = rest.split_first_chunk()?;
-        let (previous, _) = rest.split_first_chunk()?;
-        Some(Self {
-            hash: u32::from_be_bytes(*hash),
-            log_offset: u64::from_be_bytes(*log_offset),
-            seconds: u32::from_be_bytes(*seconds),
-            previous: u32::from_be_bytes(*previous),
-        })
-    }
-}
 
 /// A key of a record, on its way into the index.
 #[derive(Clone, Copy, Debug)]
@@ -308,7 +204,7 @@ impl Growing {
         // After all that are there, as whoever sorts by name has to find it: RocketMQ, which names files by local time.
         let names = disk.list(directory)?;
         let newest = names.iter().rfind(|name| is_file_name(name)).and_then(|name| name.parse::<u64>().ok());
-        let name = calendar_name(time.0).max(newest.map_or(String::new(), |newest| format!("{:017}", newest + 1)));
+        let name = file_name(time).max(newest.map_or(String::new(), |newest| format!("{:017}", newest + 1)));
         let file = Arc::new(disk.open_sized(&directory.join(name), shape.file_size(), false)?);
         let header = Header { next_entry: 1, ..Header::default() };
         let slots = vec![0; shape.slot_count as usize];
@@ -435,8 +331,12 @@ fn follow_chain(
     Ok(())
 }
 
-pub(crate) fn is_file_name(name: &str) -> bool {
-    name.len() == 17 && name.bytes().all(|byte| byte.is_ascii_digit())
+/// What stands at the head of a file of the index.
+pub fn read_header(file: &DiskFile) -> Result<Header, StorageError> {
+    let mut bytes = [0; HEADER_SIZE];
+    file.read_at(&mut bytes, 0)?;
+    Header::decode(&bytes)
+        .map_err(|error| StorageError::Damaged { path: file.path().to_owned(), problem: error.to_string() })
 }
 
 #[cfg(test)]

@@ -11,12 +11,10 @@
 //! staged list, queue state, recent chunks.
 
 pub mod batch;
-mod begun;
+pub mod begun;
 mod blocks;
 mod buffers;
-mod calendar;
-pub mod check;
-mod checkpoint;
+pub mod checkpoint;
 mod commit_log;
 mod cut;
 mod damage;
@@ -33,15 +31,16 @@ mod records;
 mod recover;
 mod retention;
 mod room;
-mod segment;
+pub mod segment;
 mod store;
 mod waiters;
-mod window;
+pub mod window;
 
 pub use batch::{AppendBatch, Appended, BatchRecord};
 pub use error::StorageError;
-pub use queue_index::{Entry, QueueIndex};
+pub use key_index::read_header;
+pub use queue_index::QueueIndex;
 pub use records::Records;
-pub use recover::{Recovery, RecoveryProgress};
+pub use recover::{Recovery, RecoveryProgress, replay_start};
 pub use retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 pub use store::{Options, ReadMode, Store};

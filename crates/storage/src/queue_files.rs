@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
+use format::queue_entry::{ENTRY_SIZE, Entry};
 use format::record::{Listing, Record};
 
 use crate::disk::Job;
 use crate::entry_file::EntryFile;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
-use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
+use crate::queue_index::QueueIndex;
 use crate::recover::{self, Queues};
 use crate::segment::{Segment, file_name};
 use crate::store::Options;

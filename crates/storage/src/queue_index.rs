@@ -4,7 +4,6 @@
 //! memory until `flush` has put them into files. After a crash they are made again from the log.
 
 mod cut;
-mod entry;
 mod recent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
+use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
 use parking_lot::Mutex;
 
 use crate::error::StorageError;
@@ -21,8 +21,6 @@ use crate::open_files::OpenFiles;
 use crate::segment::file_name;
 use crate::store::ReadMode;
 
-pub use entry::Entry;
-pub(crate) use entry::{ENTRY_SIZE, GAP};
 use recent::RecentEntries;
 
 /// Places kept for records lost to damage; a longer gap is a queue that was begun anew.

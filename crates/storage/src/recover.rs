@@ -27,32 +27,28 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::limits::{QUEUES_PER_TOPIC_MAX, RECORD_SIZE_MAX};
+use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::{key_hash, tag_code};
-use format::properties::{self, names};
-use format::record::{self, Kind, Parts, Record, system_flag};
+use format::index_rules::{DELAY_TOPIC, has_keys, is_in_place, is_listed, keys_of};
+use format::properties::names;
+use format::record::{self, Kind, Parts, Record};
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
-use crate::queue_index::{ENTRY_SIZE, Entry, QueueIndex};
+use crate::queue_index::QueueIndex;
 use crate::segment::Segment;
 use crate::window::Window;
+use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
 pub(crate) use segments::open_segments;
 
 /// Java brokers may lag this much behind their checkpoint's times.
 const CHECKPOINT_SLACK_MS: u64 = 3000;
 
-/// Queue offsets end here: their entries' byte positions name files and are signed numbers.
-const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / ENTRY_SIZE as u64;
-
 /// Bytes of the log read between two words of how far recovery has come: less than a slow disk reads in a second.
 const PROGRESS_SIZE: u64 = 16 * 1024 * 1024;
-
-/// Topic whose entries keep due times instead of tag codes.
-pub(crate) const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 /// How far recovery has come, for people who wait.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +95,7 @@ pub(crate) struct ReplayRules {
 }
 
 /// Where reading the log must begin: below, log and queue entries are known to be on the disk.
-pub(crate) fn replay_start(
+pub fn replay_start(
     segments: &[Arc<Segment>],
     checkpoint: &Checkpoint,
     was_clean: bool,
@@ -331,17 +327,6 @@ impl Replay<'_> {
     }
 }
 
-/// Whether a record has an entry in its queue: halves of transactions have none.
-pub(crate) const fn is_listed(record: &Record<'_>) -> bool {
-    let state = record.system_flag & system_flag::TRANSACTION_MASK;
-    state != system_flag::TRANSACTION_ROLLBACK && state != system_flag::TRANSACTION_PREPARED
-}
-
-/// Whether a record can be found by its keys.
-pub(crate) const fn has_keys(record: &Record<'_>) -> bool {
-    record.system_flag & system_flag::TRANSACTION_MASK != system_flag::TRANSACTION_ROLLBACK
-}
-
 /// Tells what to do about a segment that its disk cannot read back.
 fn unreadable(segment: &Segment, error: StorageError) -> StorageError {
     if !error.is_unreadable() {
@@ -388,24 +373,4 @@ pub(crate) fn has_key(segments: &[Arc<Segment>], place: LogOffset, hash: u32) ->
     let bytes = bytes_at(segments, place)?;
     let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
     Ok(record.is_some_and(|record| keys_of(record.properties).any(|key| key_hash(record.topic, key) == hash)))
-}
-
-/// Every key a message can be found by: its unique key, and each word of its keys.
-pub(crate) fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
-    let unique = properties::find(block, names::UNIQUE_KEY);
-    let words = properties::find(block, names::KEYS).unwrap_or_default();
-    unique.into_iter().chain(words.split(' ')).filter(|key| !key.is_empty())
-}
-
-/// Whether everything but the body can be what was stored at `offset`.
-///
-/// A write that was cut short leaves zeroes behind, and neither a topic nor the end of a property block (0x02, always
-/// written by Sluice) is ever zero. A topic names a folder, and only one below ours; queue and queue offset lead to a
-/// file that can be.
-pub(crate) fn is_in_place(parts: &Parts<'_>, offset: u64) -> bool {
-    parts.log_offset().0 == offset
-        && std::str::from_utf8(parts.topic).is_ok_and(TopicName::is_folder)
-        && parts.queue().0 < QUEUES_PER_TOPIC_MAX
-        && parts.queue_offset().0 < QUEUE_OFFSET_MAX
-        && parts.properties.last() != Some(&0)
 }

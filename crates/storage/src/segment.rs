@@ -9,14 +9,14 @@ use crate::error::StorageError;
 
 /// A segment that is open.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
     base: u64,
     size: u64,
     file: DiskFile,
 }
 
 /// File name of the segment (or index file) that begins at `offset`: 20 digits.
-pub(crate) fn file_name(offset: u64) -> String {
+pub fn file_name(offset: u64) -> String {
     format!("{offset:020}")
 }
 
@@ -29,29 +29,33 @@ impl Segment {
     }
 
     /// Opens a segment for reading alone; it is as long as its file.
-    pub(crate) fn open_read_only(disk: &Disk, directory: &Path, base: u64) -> Result<Self, StorageError> {
+    pub fn open_read_only(disk: &Disk, directory: &Path, base: u64) -> Result<Self, StorageError> {
         let file = disk.open_read_only(&directory.join(file_name(base)))?;
         Ok(Self { base, size: file.size()?, file })
     }
 
-    pub(crate) const fn base(&self) -> u64 {
+    /// Log offset of its first byte.
+    pub const fn base(&self) -> u64 {
         self.base
     }
 
-    pub(crate) const fn end(&self) -> u64 {
+    /// Log offset behind its last byte.
+    pub const fn end(&self) -> u64 {
         self.base + self.size
     }
 
-    pub(crate) const fn file(&self) -> &DiskFile {
+    /// Its file.
+    pub const fn file(&self) -> &DiskFile {
         &self.file
     }
 
-    pub(crate) const fn contains(&self, offset: u64) -> bool {
+    /// Whether it has the byte at a log offset.
+    pub const fn contains(&self, offset: u64) -> bool {
         self.base <= offset && offset < self.end()
     }
 
     /// Place of a log offset within the file.
-    pub(crate) const fn position(&self, offset: LogOffset) -> u64 {
+    pub const fn position(&self, offset: LogOffset) -> u64 {
         offset.0 - self.base
     }
 }

@@ -49,7 +49,7 @@ fn append(store: &Store, number: u64) -> LogOffset {
         born_host: "10.0.0.1:1000".parse().expect("address"),
         store_host: "10.0.0.2:2000".parse().expect("address"),
         properties: &[properties.as_bytes(), store.checksum_room()],
-        ..support::draft(topic, queue, &body)
+        ..testkit::draft(topic, queue, &body)
     };
     let mut batch = AppendBatch::default();
     batch.push(&store.queue(&TopicName::trusted(topic), queue), &draft, tag_code(&format!("t{}", number % 3)));

@@ -39,7 +39,7 @@ fn queue(store: &Store, topic: &str) -> Arc<QueueIndex> {
 fn append(store: &Store, body: &[u8], further: &[&str]) {
     let block = if further.is_empty() { Vec::new() } else { further_queues(further) };
     let properties: &[&[u8]] = &[b"TAGS\x01red\x02", &block, store.checksum_room()];
-    let draft = Draft { properties, ..support::draft(OWN, QueueId(1), body) };
+    let draft = Draft { properties, ..testkit::draft(OWN, QueueId(1), body) };
     let mut batch = AppendBatch::default();
     batch.push(&queue(store, OWN), &draft, tag_code("red"));
     batch.list_in(&further.iter().map(|topic| queue(store, topic)).collect::<Vec<_>>());
@@ -102,7 +102,7 @@ fn what_is_taken_out_of_a_batch_takes_no_place_in_any_queue() {
     let mut batch = AppendBatch::default();
     for (body, further) in [(&b"one"[..], &FURTHER[..1]), (b"two", &FURTHER), (b"three", &FURTHER[1..])] {
         let properties = further_queues(further);
-        let draft = Draft { properties: &[&properties], ..support::draft(OWN, QueueId(1), body) };
+        let draft = Draft { properties: &[&properties], ..testkit::draft(OWN, QueueId(1), body) };
         batch.push(&queue(&store, OWN), &draft, 0);
         batch.list_in(&further.iter().map(|topic| queue(&store, topic)).collect::<Vec<_>>());
     }

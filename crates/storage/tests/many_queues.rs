@@ -19,7 +19,7 @@ fn append_to_all(store: &Store) {
     let topic = TopicName::trusted("many");
     let mut batch = AppendBatch::default();
     for queue in (0..QUEUES).map(QueueId) {
-        batch.push(&store.queue(&topic, queue), &support::draft(topic.as_str(), queue, b"body"), 0);
+        batch.push(&store.queue(&topic, queue), &testkit::draft(topic.as_str(), queue, b"body"), 0);
     }
     store.append(batch, Timestamp(1_700_000_000_000)).expect("appends");
     store.write_staged().expect("writes");

@@ -383,7 +383,7 @@ fn an_entry_that_points_nowhere_reads_as_no_record() {
     let (store, _) = open(directory.path());
     append_to(&store, 0);
     for (log_offset, size) in [(0, 0), (0, u32::MAX), (u64::MAX, 0), (u64::MAX, 200)] {
-        let entry = storage::Entry { log_offset: LogOffset(log_offset), size, tag_code: 0 };
+        let entry = format::queue_entry::Entry { log_offset: LogOffset(log_offset), size, tag_code: 0 };
         let queue = store.queue(&topic(), QueueId(0));
         let found = store.read(&queue, &[(QueueOffset(0), entry)], ReadMode::MayWait).expect("reads");
         assert_eq!(found.iter().collect::<Vec<_>>(), [None]);

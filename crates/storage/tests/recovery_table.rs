@@ -105,7 +105,7 @@ fn append(store: &Store, number: u64) -> (u64, u64) {
 
 fn append_body(store: &Store, body: &[u8]) -> (u64, u64) {
     let mut batch = AppendBatch::default();
-    batch.push(&queue(store), &support::draft("orders", QueueId(0), body), 0);
+    batch.push(&queue(store), &testkit::draft("orders", QueueId(0), body), 0);
     let size = batch.size() as u64;
     let appended = store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::task::Waker;
 
 use base::metric::Metrics;
 use base::{QueueId, QueueOffset, Timestamp, TopicName};
-use broker::{Broker, DelayLevels, Host, Mailbox, Options};
+use broker::{Broker, Mailbox, Options};
 use dialect::rocketmq::{RocketSession, SessionOptions};
-use storage::{Entry, ReadMode, Store};
+use format::queue_entry::Entry;
+use storage::{ReadMode, Store};
+use testkit::{ManualHost, broker_options, session_options};
 use wire::rocketmq::code::request::*;
 
 use crate::{driver, requests, scratch};
@@ -75,67 +77,12 @@ pub const CODES: &[i32] = &[
     POP_MESSAGE,
 ];
 
-/// Writes what was staged at once, where the server has a thread for it.
-#[derive(Debug, Default)]
-struct InlineHost {
-    broker: Mutex<Weak<Broker>>,
-}
-
-impl Host for InlineHost {
-    fn log_changed(&self) {
-        let broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(broker) = broker {
-            broker.store().write_staged().expect("the log is written");
-        }
-    }
-
-    fn sync_wanted(&self, _waiting: usize) {}
-
-    fn topics_changed(&self) {}
-}
-
-fn broker_options() -> Options {
-    Options {
-        cluster_name: "c".to_owned(),
-        broker_name: "b-a".to_owned(),
-        region: "r".to_owned(),
-        store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
-        permission: 6,
-        message_size_max: 4096,
-        sync_flush: false,
-        key_index: true,
-        auto_create_topics: true,
-        default_queues: 4,
-        auto_create_groups: true,
-        cluster_topic: true,
-        broker_topic: true,
-        trace_topic: None,
-        client_expiry_ms: 120_000,
-        trace_on: true,
-        delay_levels: DelayLevels::new(vec![1000, 5000]).expect("levels"),
-        young_queue_size: 1024,
-    }
-}
-
-fn session_options() -> SessionOptions {
-    SessionOptions {
-        fetch_count_max: 32,
-        fetch_size_max: 64 * 1024,
-        long_polling: true,
-        short_poll_ms: 1000,
-        flush_timeout_ms: 5000,
-        notify_changes: true,
-        query_count_max: 64,
-        query_key_count_max: 64,
-        settings: vec![("brokerName".to_owned(), "b-a".to_owned())],
-    }
-}
-
 /// Opens a broker over `store`; it writes its log as soon as there is something to write.
 pub fn open_broker(store: Store) -> Result<Arc<Broker>, storage::StorageError> {
-    let host = Arc::new(InlineHost::default());
-    let broker = Arc::new(Broker::new(broker_options(), store, Arc::default(), host.clone(), 7, START)?);
-    *host.broker.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&broker);
+    let host = Arc::new(ManualHost::default());
+    let options = Options { message_size_max: 4096, default_queues: 4, young_queue_size: 1024, ..broker_options() };
+    let broker = Arc::new(Broker::new(options, store, Arc::default(), host.clone(), 7, START)?);
+    host.serve(&broker);
     Ok(broker)
 }
 
@@ -155,7 +102,12 @@ pub fn run(data: &[u8]) {
     let mut session = RocketSession::new(
         broker.clone(),
         Mailbox::new(Waker::noop().clone()),
-        Arc::new(session_options()),
+        Arc::new(SessionOptions {
+            fetch_count_max: 32,
+            fetch_size_max: 64 * 1024,
+            settings: vec![("brokerName".to_owned(), "broker-a".to_owned())],
+            ..session_options()
+        }),
         SocketAddr::from(([127, 0, 0, 1], 40_000)),
     );
     let written = driver::drive(&mut session, pieces, START);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use storage::check::{self, CheckOptions, DumpOptions, Dumped, Severity};
+use inspect::{CheckOptions, DumpOptions, Dumped, Severity};
 
 use crate::scratch;
 use crate::store_files::{self, Files};
@@ -55,7 +55,7 @@ pub fn run(data: &[u8]) {
             delay_levels_ms: store.delay_levels_ms.clone(),
             live,
         };
-        let Ok(report) = check::check(&options, &mut |_| ()) else { continue };
+        let Ok(report) = inspect::check(&options, &mut |_| ()) else { continue };
         let told: u64 = report.by_severity.values().sum();
         assert!(report.findings.len() as u64 <= told);
         assert!(report.counts.log_first <= report.counts.log_end);
@@ -65,8 +65,8 @@ pub fn run(data: &[u8]) {
     }
     let mut last = None;
     let options = DumpOptions::all(store.disk, store.directory);
-    let _ = check::dump(&options, &mut |dumped| {
-        let (Dumped::Record(check::DumpedRecord { log_offset, .. }) | Dumped::Broken { log_offset, .. }) = dumped;
+    let _ = inspect::dump(&options, &mut |dumped| {
+        let (Dumped::Record(inspect::DumpedRecord { log_offset, .. }) | Dumped::Broken { log_offset, .. }) = dumped;
         assert!(last < Some(log_offset), "places come in order, each once");
         last = Some(log_offset);
         true

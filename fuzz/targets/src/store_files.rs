@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
+use format::queue_entry::Entry;
 use format::record::{Draft, Record};
-use storage::{AppendBatch, Entry, ReadMode, StorageError, Store};
+use storage::{AppendBatch, ReadMode, StorageError, Store};
 
 use crate::scratch;
 use crate::taker::Taker;
@@ -32,19 +33,8 @@ fn open(directory: &Path) -> Result<Store, StorageError> {
 /// Appends one message with a key; gives its place.
 fn append(store: &Store, topic: &TopicName, queue: u32, body: &[u8]) -> LogOffset {
     let index = store.queue(topic, QueueId(queue));
-    let draft = Draft {
-        topic: topic.as_str(),
-        queue: QueueId(queue),
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("an address"),
-        store_host: "127.0.0.1:2".parse().expect("an address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[b"KEYS\x01k\x02DELAY\x011\x02"],
-    };
+    let properties: &[&[u8]] = &[b"KEYS\x01k\x02DELAY\x011\x02"];
+    let draft = Draft { properties, ..testkit::draft(topic.as_str(), QueueId(queue), body) };
     let mut batch = AppendBatch::default();
     batch.push(&index, &draft, 0);
     batch.add_key(key_hash(topic.as_str(), "k"));

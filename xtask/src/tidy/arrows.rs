@@ -9,6 +9,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     ("format", &["base"]),
     ("wire", &["base", "format"]),
     ("storage", &["base", "format"]),
+    ("inspect", &["base", "format", "storage"]),
     ("broker", &["base", "format", "storage"]),
     ("dialect", &["base", "format", "wire", "broker"]),
     ("cluster", &["base", "format", "wire", "storage"]),
@@ -17,7 +18,8 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     ("doctor", &["base", "settings"]),
     ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console", "settings"]),
     ("bench", &["base", "format", "wire"]),
-    ("cli", &["server", "settings", "doctor", "bench", "storage"]),
+    ("cli", &["server", "settings", "doctor", "inspect", "bench", "storage"]),
+    ("testkit", &["base", "format", "storage", "broker", "dialect"]),
 ];
 
 /// Checks manifests, given as path and text.
@@ -70,6 +72,9 @@ mod tests {
             ("settings", "broker", false),
             ("doctor", "settings", true),
             ("doctor", "server", false),
+            ("inspect", "broker", false),
+            ("testkit", "server", false),
+            ("server", "testkit", false),
         ] {
             let path = format!("crates/{room}/Cargo.toml");
             let text = format!("[package]\nname = \"{room}\"\n[dependencies]\n{dependency}.workspace = true\n");

@@ -9,19 +9,10 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Host, Message, Options, ReadMode};
+use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Message, Options, ReadMode};
 use format::record::Record;
 use storage::Store;
-
-/// Nobody listens: tests write the log themselves.
-#[derive(Debug)]
-struct NoHost;
-
-impl Host for NoHost {
-    fn log_changed(&self) {}
-    fn sync_wanted(&self, _waiting: usize) {}
-    fn topics_changed(&self) {}
-}
+use testkit::{ManualHost, broker_options, store_options};
 
 /// A broker and the time.
 pub struct Bench {
@@ -36,16 +27,7 @@ pub fn open(directory: &Path, now: Timestamp) -> Bench {
 
 /// How a store of that directory is laid out.
 pub fn layout(directory: &Path, delays_ms: Vec<u64>) -> storage::Options {
-    storage::Options {
-        segment_size: 1 << 20,
-        queue_file_entries: 1000,
-        key_index_slots: 1000,
-        key_index_entries: 4000,
-        recent_size: 1 << 20,
-        delay_levels_ms: delays_ms,
-        checkpoint_room: Some(4096),
-        ..storage::Options::new(directory)
-    }
+    storage::Options { delay_levels_ms: delays_ms, ..store_options(directory) }
 }
 
 /// Opens a broker with changed options.
@@ -55,31 +37,13 @@ pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: 
 
 /// Opens a broker with changed options on a store of one's own.
 pub fn open_on(layout: storage::Options, now: Timestamp, change: impl FnOnce(&mut Options)) -> Bench {
-    let delays_ms = layout.delay_levels_ms.clone();
-    let mut options = Options {
-        cluster_name: "DefaultCluster".to_owned(),
-        broker_name: "broker-a".to_owned(),
-        region: "DefaultRegion".to_owned(),
-        store_host: "127.0.0.1:10911".parse().expect("address"),
-        permission: 6,
-        message_size_max: 4 << 20,
-        sync_flush: false,
-        key_index: true,
-        auto_create_topics: true,
-        default_queues: 8,
-        auto_create_groups: true,
-        cluster_topic: true,
-        broker_topic: true,
-        trace_topic: None,
-        client_expiry_ms: 120_000,
-        trace_on: true,
-        delay_levels: DelayLevels::new(delays_ms).expect("levels"),
-        young_queue_size: 1 << 30,
-    };
+    let delay_levels = DelayLevels::new(layout.delay_levels_ms.clone()).expect("levels");
+    let mut options = Options { delay_levels, ..broker_options() };
     change(&mut options);
     let metrics = Arc::new(Metrics::default());
     let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");
-    let broker = Broker::new(options, store, metrics, Arc::new(NoHost), 7, now).expect("the broker opens");
+    let broker =
+        Broker::new(options, store, metrics, Arc::new(ManualHost::default()), 7, now).expect("the broker opens");
     Bench { broker, now }
 }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
+use inspect::{CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use serde_json::json;
 use settings::{Role, load, load_file};
 use storage::StorageError;
-use storage::check::{self, CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use storage::disk::Disk;
 
 use crate::say;
@@ -144,7 +144,7 @@ fn run_check(arguments: &Check) -> Result<ExitCode, String> {
     let options = CheckOptions { live: arguments.live, ..arguments.settings.load(&arguments.directory)? };
     let bar = Bar::begin(&arguments.directory);
     let started = Instant::now();
-    let checked = check::check(&options, &mut |progress| bar.show(progress));
+    let checked = inspect::check(&options, &mut |progress| bar.show(progress));
     let seconds = started.elapsed().as_secs_f64();
     bar.end();
     let report = checked.map_err(|error| match error {
@@ -308,7 +308,7 @@ fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut printed = Ok(());
-    check::dump(&options, &mut |dumped| {
+    inspect::dump(&options, &mut |dumped| {
         let is_record = matches!(dumped, Dumped::Record(_));
         left -= u64::from(is_record);
         let line = if arguments.json { json_line(&dumped, arguments.body) } else { text_line(&dumped, arguments.body) };
@@ -340,7 +340,7 @@ fn text_line(dumped: &Dumped<'_>, with_body: bool) -> String {
         }
     };
     let DumpedRecord { log_offset, topic, queue, queue_offset, size, body_size, .. } = record;
-    let time = check::time_text(record.store_time_ms);
+    let time = inspect::time_text(record.store_time_ms);
     let text = |value: Option<&str>| value.map_or("-".to_owned(), clean);
     let mut line = format!(
         "{log_offset:>14}  {time}  {}  {queue}/{queue_offset}  {size} B  tags {}  keys {}  id {}  body {body_size} B  crc {}",

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueOffset};
 use bytes::Bytes;
+use format::queue_entry::Entry;
 use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
 use crate::damage::{problem_of, problem_of_listed};
 use crate::error::StorageError;
-use crate::queue_index::{Entry, QueueIndex};
+use crate::queue_index::QueueIndex;
 use crate::records::{Collection, Records};
 use crate::segment::Segment;
 use crate::store::ReadMode;

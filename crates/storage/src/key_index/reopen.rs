@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::LogOffset;
+use format::key_index::{ENTRY_SIZE, Header, IndexEntry, Shape};
 
-use super::{ENTRY_SIZE, Growing, Header, IndexEntry, Sealed, Shape, State};
+use super::{Growing, Sealed, State, read_header};
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
@@ -25,12 +26,10 @@ pub(crate) struct Sure<'a> {
     pub(crate) has_key: &'a dyn Fn(LogOffset, u32) -> Result<bool, StorageError>,
 }
 
-impl Shape {
-    /// Whether an entry does not lie within one sector, which a disk writes whole.
-    pub(super) const fn is_across_sectors(self, number: u32) -> bool {
-        let begin = self.entry_at(number);
-        begin / SECTOR_SIZE != (begin + ENTRY_SIZE as u64 - 1) / SECTOR_SIZE
-    }
+/// Whether an entry does not lie within one sector, which a disk writes whole.
+const fn is_across_sectors(shape: Shape, number: u32) -> bool {
+    let begin = shape.entry_at(number);
+    begin / SECTOR_SIZE != (begin + ENTRY_SIZE as u64 - 1) / SECTOR_SIZE
 }
 
 impl State {
@@ -45,7 +44,7 @@ impl State {
         let mut state = Self::default();
         for file in files {
             file.doubt_names(disk, 1);
-            let header = if file.size()? == 0 { Header::default() } else { Header::read(file)? };
+            let header = if file.size()? == 0 { Header::default() } else { read_header(file)? };
             state.sealed.push(Sealed { file: file.clone(), header });
         }
         // By what is in them: RocketMQ names files by local time, Sluice by UTC. Those without a key come last.
@@ -113,7 +112,7 @@ impl Growing {
             }
         }
         // An entry across two sectors may be half of what it was, and say anything. Only the last can be such a one.
-        if let Some((entry, before, last_offset)) = last.filter(|_| is_doubtful && shape.is_across_sectors(number - 1))
+        if let Some((entry, before, last_offset)) = last.filter(|_| is_doubtful && is_across_sectors(shape, number - 1))
             && !(sure.has_key)(LogOffset(entry.log_offset), entry.hash)?
             && let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize)
         {

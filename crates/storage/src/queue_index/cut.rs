@@ -1,6 +1,8 @@
 //! Ends a queue's files where recovery found its end: nothing that lies beyond can ever be taken for an entry.
 
-use super::{ENTRY_SIZE, QueueIndex};
+use format::queue_entry::ENTRY_SIZE;
+
+use super::QueueIndex;
 use crate::disk::DiskFile;
 use crate::error::StorageError;
 use crate::store::ReadMode;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::Entry;
+use format::queue_entry::Entry;
 
 /// Entries of a piece.
 pub(super) const PIECE_SIZE: usize = 512;

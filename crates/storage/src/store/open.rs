@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
+use format::key_index::Shape;
+use format::queue_entry::ENTRY_SIZE;
 use parking_lot::{Mutex, RwLock};
 
 use super::{Options, Store, new_queue_at};
@@ -14,10 +16,9 @@ use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
 use crate::cut;
 use crate::error::StorageError;
-use crate::key_index::{KeyIndex, Shape, Sure};
+use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
-use crate::queue_index::ENTRY_SIZE;
 use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
 use crate::room::Room;
 use crate::segment::Segment;

@@ -6,26 +6,9 @@ pub mod beside;
 pub mod orders;
 pub mod world;
 
-use base::{QueueId, QueueOffset, Timestamp};
-use format::record::Draft;
-use storage::{Entry, QueueIndex, ReadMode};
-
-/// A message without properties; what no test looks at is the same in all of them.
-pub fn draft<'a>(topic: &'a str, queue: QueueId, body: &'a [u8]) -> Draft<'a> {
-    Draft {
-        topic,
-        queue,
-        flag: 0,
-        system_flag: 0,
-        born_timestamp: Timestamp(5),
-        born_host: "127.0.0.1:1".parse().expect("address"),
-        store_host: "127.0.0.1:2".parse().expect("address"),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: &[],
-    }
-}
+use base::QueueOffset;
+use format::queue_entry::Entry;
+use storage::{QueueIndex, ReadMode};
 
 /// Every entry of a queue, with its offset.
 pub fn entries(queue: &QueueIndex) -> Vec<(QueueOffset, Entry)> {

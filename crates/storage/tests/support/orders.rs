@@ -9,7 +9,8 @@ use format::hash::key_hash;
 use format::record::{Draft, Record};
 use storage::{AppendBatch, Options, ReadMode, Recovery, Store};
 
-use super::{draft as draft_of, entries};
+use super::entries;
+use testkit::draft as draft_of;
 
 pub const SEGMENT_SIZE: u64 = 4096;
 

@@ -8,8 +8,8 @@ use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
 use format::record::{Draft, Record, further_queues};
+use inspect::{CheckOptions, Finding, Kind, check};
 use serde_json::json;
-use storage::check::{CheckOptions, Finding, Kind, check};
 use storage::disk::Disk;
 use storage::{AppendBatch, Options, ReadMode, RetentionPolicy, StorageError, Store};
 
@@ -475,7 +475,7 @@ fn push(store: &Store, batch: &mut AppendBatch, topics: &[usize], queue: u32, nu
     let property = format!("KEYS\u{1}{}\u{2}", keys_of(number).join(" "));
     let further = if names.len() > 1 { further_queues(&names[1..]) } else { Vec::new() };
     let properties: &[&[u8]] = &[property.as_bytes(), &further, store.checksum_room()];
-    let draft = Draft { properties, ..super::draft(names[0], QueueId(queue), &body) };
+    let draft = Draft { properties, ..testkit::draft(names[0], QueueId(queue), &body) };
     let queues: Vec<_> = topics.iter().map(|&topic| store.queue(&World::name(topic), QueueId(queue))).collect();
     batch.push(&queues[0], &draft, 0);
     batch.list_in(&queues[1..]);

@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +12,7 @@ use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::{key_hash, tag_code};
 use format::record::{Draft, Record};
-use storage::check::{self, CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
+use inspect::{CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
 use storage::disk::Disk;
 use storage::{AppendBatch, Options, StorageError, Store};
 use tempfile::TempDir;
@@ -63,7 +61,7 @@ fn append(store: &Store, topic: &str, queue: u32, body: &[u8]) -> LogOffset {
     let key = format!("k{queue}-{}", index.end().0);
     let properties = format!("KEYS\u{1}{key}\u{2}TAGS\u{1}TagA\u{2}DELAY\u{1}1\u{2}");
     let properties: &[&[u8]] = &[properties.as_bytes()];
-    let draft = Draft { properties, ..support::draft(topic, QueueId(queue), body) };
+    let draft = Draft { properties, ..testkit::draft(topic, QueueId(queue), body) };
     let mut batch = AppendBatch::default();
     let code = if topic == DELAY_TOPIC { NOW as i64 + 1000 } else { tag_code("TagA") };
     batch.push(&index, &draft, code);
@@ -100,7 +98,7 @@ fn whole() -> (TempDir, Vec<u64>) {
 }
 
 fn run(directory: &Path) -> Report {
-    check::check(&check_options(directory), &mut |_| ()).expect("checks")
+    inspect::check(&check_options(directory), &mut |_| ()).expect("checks")
 }
 
 fn kinds(report: &Report) -> Vec<Kind> {
@@ -191,7 +189,7 @@ fn directories_of_a_java_broker_are_clean() {
             key_index_entries: usual.1,
             ..check_options(&fixture)
         };
-        let report = check::check(&options, &mut |_| ()).expect("checks");
+        let report = inspect::check(&options, &mut |_| ()).expect("checks");
         let found: Vec<_> = kinds(&report).into_iter().filter(|kind| *kind != Kind::TopicsEmpty).collect();
         assert_eq!(found, notes, "{:#?}", report.findings);
         assert_eq!((report.counts.records, report.counts.entries, report.counts.topics), (1552, 1552, 3));
@@ -337,7 +335,7 @@ fn entries_after_the_end_and_lost_queues_are_told() {
     fs::remove_dir_all(root.join("consumequeue")).expect("removes");
     assert_eq!(only(root).0, Kind::QueuesMissing);
     let nothing = tempfile::tempdir().expect("directory");
-    let refused = check::check(&check_options(nothing.path()), &mut |_| ()).expect_err("no store").to_string();
+    let refused = inspect::check(&check_options(nothing.path()), &mut |_| ()).expect_err("no store").to_string();
     assert!(refused.contains("cannot find") && refused.contains("commitlog"), "{refused}");
 }
 
@@ -398,8 +396,8 @@ fn every_slot_of_a_large_key_file_is_looked_at() {
     let names = || fs::read_dir(directory.path().join("index")).expect("lists");
     let file = names().next().expect("a file").expect("entry").path();
     let options = CheckOptions { key_index_slots: SLOTS, ..check_options(directory.path()) };
-    let run = || check::check(&options, &mut |_| ()).expect("checks").findings;
-    let kinds = |findings: &[check::Finding]| findings.iter().map(|finding| finding.kind).collect::<Vec<_>>();
+    let run = || inspect::check(&options, &mut |_| ()).expect("checks").findings;
+    let kinds = |findings: &[inspect::Finding]| findings.iter().map(|finding| finding.kind).collect::<Vec<_>>();
     let before = kinds(&run());
     for slot in [40_000, 90_000] {
         let place = 40 + slot * 4;
@@ -515,10 +513,10 @@ fn a_directory_in_use_is_told() {
     }
     let before = everything(directory.path());
     assert_eq!(Disk::real().lock_holder(directory.path()).expect("looks"), Some(holder.id()));
-    let refused = check::check(&check_options(directory.path()), &mut |_| ());
+    let refused = inspect::check(&check_options(directory.path()), &mut |_| ());
     assert!(matches!(refused, Err(StorageError::Locked(_))));
     let options = CheckOptions { live: true, ..check_options(directory.path()) };
-    let report = check::check(&options, &mut |_| ()).expect("checks");
+    let report = inspect::check(&options, &mut |_| ()).expect("checks");
     let offsets = [Kind::OffsetBeyondQueue, Kind::DelayBeyondQueue];
     let found: Vec<_> = kinds(&report).into_iter().filter(|kind| !offsets.contains(kind)).collect();
     assert!(found.contains(&Kind::InUse) && report.worst() <= Some(Severity::Warning), "{:#?}", report.findings);
@@ -540,7 +538,7 @@ fn records_are_dumped_and_chosen() {
     let all = || DumpOptions::all(Disk::real(), root.to_owned());
     let dump = |options: DumpOptions, count: usize| {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
-        check::dump(&options, &mut |dumped| {
+        inspect::dump(&options, &mut |dumped| {
             match dumped {
                 Dumped::Record(record) => found.push((record.log_offset, record.crc_ok)),
                 Dumped::Broken { log_offset, next, .. } => damaged.push((log_offset, next)),
@@ -561,5 +559,5 @@ fn records_are_dumped_and_chosen() {
     assert_eq!(dump(by_key, usize::MAX).0, [(places[7], true)]);
     let body = |bytes: &[u8]| Record::decode(bytes).map(|record| record.body.len());
     assert!(body(&[]).is_err());
-    assert_eq!(check::time_text(1_700_000_000_123), "2023-11-14 22:13:20.123");
+    assert_eq!(inspect::time_text(1_700_000_000_123), "2023-11-14 22:13:20.123");
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::LogOffset;
+use format::index_rules::is_in_place;
 use format::record::{self, Kind as PlaceKind, Parts, Record};
+use storage::StorageError;
+use storage::disk::Disk;
+use storage::segment::Segment;
 
-use super::finding::{Findings, Kind};
-use super::spans::Spans;
-use crate::disk::Disk;
-use crate::error::StorageError;
-use crate::recover::is_in_place;
-use crate::segment::Segment;
+use crate::finding::{Findings, Kind};
+use crate::spans::Spans;
 
 /// Segments in order of their places; there may be gaps between them.
 pub(crate) struct LogFiles {
@@ -59,7 +59,7 @@ impl LogFiles {
     pub(crate) fn place(&self, offset: u64) -> (String, Option<u64>) {
         match self.segment_at(offset) {
             Some(segment) => {
-                (self.file(&crate::segment::file_name(segment.base())), Some(segment.position(LogOffset(offset))))
+                (self.file(&storage::segment::file_name(segment.base())), Some(segment.position(LogOffset(offset))))
             }
             None => (self.shown.clone(), None),
         }
@@ -78,7 +78,7 @@ impl LogFiles {
             let (file, _) = self.place(segment.base());
             if segment.base() > expected {
                 let what = format!("no segment holds log offsets {expected} to {}", segment.base());
-                let missing = self.file(&crate::segment::file_name(expected));
+                let missing = self.file(&storage::segment::file_name(expected));
                 findings.add(Kind::SegmentMissing, missing, None, what);
                 self.gaps.add(expected, segment.base());
             } else if segment.base() < expected {

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use format::hash::key_hash;
+use format::index_rules::{has_keys, keys_of};
+use format::key_index::{IndexEntry, Shape, is_file_name};
 use format::properties::names;
 use format::record::Record;
+use storage::disk::Disk;
 
-use super::finding::{Findings, Kind};
-use super::key_file::KeyFile;
-use super::scene::Scene;
-use crate::disk::Disk;
-use crate::key_index::{IndexEntry, Shape, is_file_name};
-use crate::recover::{has_keys, keys_of};
+use crate::finding::{Findings, Kind};
+use crate::key_file::KeyFile;
+use crate::scene::Scene;
 
 /// Entries looked through for those of a record before the ones in front are taken for wrong.
 const AHEAD_MAX: usize = 32;

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::finding::{Findings, Kind};
-use crate::disk::{Disk, DiskFile};
-use crate::error::StorageError;
-use crate::key_index::{ENTRY_SIZE, HEADER_SIZE, Header, IndexEntry, SLOT_SIZE, Shape};
+use format::key_index::{ENTRY_SIZE, HEADER_SIZE, Header, IndexEntry, SLOT_SIZE, Shape};
+use storage::disk::{Disk, DiskFile};
+use storage::{StorageError, read_header};
+
+use crate::finding::{Findings, Kind};
 
 /// Entries read at once.
 const ENTRIES_AT_ONCE: u32 = 16 * 1024;
@@ -40,7 +41,7 @@ impl KeyFile {
         if size < HEADER_SIZE as u64 {
             return Ok(None);
         }
-        let header = Header::read(&file)?;
+        let header = read_header(&file)?;
         let Some(shape) = shape_of(&file, size, &header, usual)? else { return Ok(None) };
         let slots = if shape.slot_count <= SLOTS_MAX { vec![0; shape.slot_count as usize] } else { Vec::new() };
         let number = 1;

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use format::properties::names;
 use format::record::Record;
+use jiff::Timestamp;
 use serde::Serialize;
+use storage::StorageError;
+use storage::disk::Disk;
 
-use super::finding::Findings;
-use super::log_files::LogFiles;
-use super::walk::{Event, Walk};
-use crate::calendar::calendar_name;
-use crate::disk::Disk;
-use crate::error::StorageError;
+use crate::finding::Findings;
+use crate::log_files::LogFiles;
+use crate::walk::{Event, Walk};
 
 /// Which records.
 #[derive(Clone, Debug)]
@@ -132,21 +132,8 @@ fn dumped<'a>(record: &Record<'a>, crc_ok: bool) -> DumpedRecord<'a> {
     }
 }
 
-/// A time in UTC: `2026-11-21 07:18:04.370`.
+/// A time in UTC: `2026-11-21 07:18:04.370`; the number if no calendar has it.
 pub fn time_text(time_ms: u64) -> String {
-    let name = calendar_name(time_ms);
-    let digits = |from: usize, to: usize| name.get(from..to).unwrap_or_default();
-    if name.len() != 17 {
-        return time_ms.to_string();
-    }
-    format!(
-        "{}-{}-{} {}:{}:{}.{}",
-        digits(0, 4),
-        digits(4, 6),
-        digits(6, 8),
-        digits(8, 10),
-        digits(10, 12),
-        digits(12, 14),
-        digits(14, 17)
-    )
+    let time = i64::try_from(time_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(|| time_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string())
 }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Findings, Kind};
-use crate::disk::{Disk, DiskFile};
-use crate::queue_index::{ENTRY_SIZE, Entry};
-use crate::segment::file_name;
+use format::queue_entry::{ENTRY_SIZE, Entry};
+use storage::disk::{Disk, DiskFile};
+use storage::segment::file_name;
+
+use crate::finding::{Findings, Kind};
 
 /// Memory for pages of entries, shared by all queues.
 const PAGES_SIZE: usize = 32 * 1024 * 1024;

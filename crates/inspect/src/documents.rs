@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use format::document::{GroupTableDocument, TopicTableDocument};
+use format::index_rules::DELAY_TOPIC;
 use serde_json::Value;
+use storage::disk::Disk;
 
-use super::finding::{Findings, Kind};
-use super::queues::Queues;
-use crate::disk::Disk;
-use crate::recover::DELAY_TOPIC;
+use crate::finding::{Findings, Kind};
+use crate::queues::Queues;
 
 /// Larger documents are not read: no broker writes such.
 const DOCUMENT_SIZE_MAX: u64 = 512 * 1024 * 1024;

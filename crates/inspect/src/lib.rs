@@ -17,22 +17,19 @@ mod queues;
 mod scene;
 mod spans;
 mod walk;
-
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use format::key_index::Shape;
 use serde::Serialize;
+use storage::StorageError;
+use storage::begun::{self, Begun};
+use storage::disk::Disk;
 
-pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
-pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
-
-use crate::begun::{self, Begun};
-use crate::disk::Disk;
-use crate::error::StorageError;
-use crate::key_index::Shape;
-use crate::recover;
 use documents::Documents;
+pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
 use finding::Findings;
+pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
 use keys::Keys;
 use log_files::LogFiles;
 use queue_files::QueueFiles;
@@ -150,7 +147,7 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     let log = LogFiles::open(disk, root, &log_directory, options.segment_size, &mut findings)?;
     let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings)?;
     let is_unsure = options.live || !was_clean;
-    let sure = recover::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
+    let sure = storage::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
     let unsure_from = if is_unsure { sure.map_or(0, |sure| sure.0) } else { u64::MAX };
     let durable = checkpoint.durable.map(|durable| durable.0);
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };

@@ -256,7 +256,7 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     #[test]
     fn findings_are_bounded_counted_and_sorted() {

@@ -7,14 +7,14 @@ use std::collections::HashSet;
 
 use base::{QueueId, QueueOffset, TopicName};
 use format::hash::tag_code;
+use format::index_rules::{DELAY_TOPIC, is_listed};
 use format::properties::names;
+use format::queue_entry::{Entry, GAP};
 use format::record::{Listing, Record};
 
-use super::finding::Kind;
-use super::queue_files::QueueFiles;
-use super::scene::Scene;
-use crate::queue_index::{Entry, GAP};
-use crate::recover::{self, DELAY_TOPIC};
+use crate::finding::Kind;
+use crate::queue_files::QueueFiles;
+use crate::scene::Scene;
 
 /// What a due time may differ from the store time and the level's delay: clocks are set.
 const DUE_TIME_SLACK_MS: u64 = 5_000;
@@ -68,7 +68,7 @@ impl Queues {
 
     /// Judges what the queue of `record` has of it.
     pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
-        if !recover::is_listed(record) {
+        if !is_listed(record) {
             return;
         }
         if self.files.name(self.last) != (record.topic, record.queue.0) {

@@ -1,8 +1,8 @@
 //! What every part of a check looks at: the log, where it is sure, and the findings.
 
-use super::finding::Findings;
-use super::log_files::LogFiles;
-use super::spans::Spans;
+use crate::finding::Findings;
+use crate::log_files::LogFiles;
+use crate::spans::Spans;
 
 /// The log and what is known of it so far.
 pub(crate) struct Scene {

@@ -1,11 +1,11 @@
 //! Reads the log from front to back, past whatever is damaged, to its end.
 
+use format::index_rules::is_in_place;
 use format::record::{self, Kind as PlaceKind, Parts, RECORD_SIZE_MIN, Record};
+use storage::segment::Segment;
+use storage::window::{WINDOW_SIZE, Window};
 
-use super::log_files::LogFiles;
-use crate::recover::is_in_place;
-use crate::segment::Segment;
-use crate::window::{WINDOW_SIZE, Window};
+use crate::log_files::LogFiles;
 
 /// Bytes looked through at once for the next whole record.
 const SEARCH_SIZE: usize = 64 * 1024;

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::finding::{Findings, Kind};
-use crate::checkpoint::Checkpoint;
-use crate::disk::Disk;
-use crate::error::StorageError;
+use storage::StorageError;
+use storage::checkpoint::Checkpoint;
+use storage::disk::Disk;
+
+use crate::finding::{Findings, Kind};
 
 /// Bytes of a checkpoint.
 const CHECKPOINT_SIZE: u64 = 4096;

@@ -10,7 +10,10 @@
 use base::LogOffset;
 
 /// Bytes of one entry.
-pub(crate) const ENTRY_SIZE: usize = 20;
+pub const ENTRY_SIZE: usize = 20;
+
+/// Queue offsets end here: their entries' byte positions name files and are signed numbers.
+pub const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / ENTRY_SIZE as u64;
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(super) fn encode(&self) -> [u8; ENTRY_SIZE] {
+    /// As it stands on the disk.
+    pub fn encode(&self) -> [u8; ENTRY_SIZE] {
         let mut bytes = [0; ENTRY_SIZE];
         bytes[..8].copy_from_slice(&self.log_offset.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.size.to_be_bytes());
@@ -33,12 +37,12 @@ impl Entry {
     }
 
     /// Whether it stands for no record at all.
-    pub(crate) fn is_gap(&self) -> bool {
+    pub fn is_gap(&self) -> bool {
         *self == GAP
     }
 
     /// Reads an entry; `None` where there is none.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (log_offset, rest) = bytes.split_first_chunk()?;
         let (size, rest) = rest.split_first_chunk()?;
         let (tag_code, _) = rest.split_first_chunk()?;
@@ -52,4 +56,4 @@ impl Entry {
 }
 
 /// Stands where there is no record any more (RocketMQ `fillPreBlank`).
-pub(crate) const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };
+pub const GAP: Entry = Entry { log_offset: LogOffset(0), size: i32::MAX as u32, tag_code: 0 };

@@ -1,0 +1,13 @@
+//! Stores, brokers and sessions as tests, benchmarks and fuzz targets set them up: what is the same in all of them, once.
+//!
+//! Only development dependencies name it; nothing of it is in the binary.
+
+#![allow(clippy::expect_used, reason = "of tests alone, which fail by panicking")]
+
+mod host;
+mod options;
+mod record;
+
+pub use host::ManualHost;
+pub use options::{broker_options, session_options, store_options};
+pub use record::draft;

@@ -1,0 +1,63 @@
+//! Options that suit a test: everything small, nothing left out.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use broker::DelayLevels;
+use dialect::rocketmq::SessionOptions;
+
+/// Delay levels in ms.
+const DELAYS_MS: [u64; 2] = [1000, 5000];
+
+/// How a store of that directory is laid out: files of which even a short test fills some.
+pub fn store_options(directory: &Path) -> storage::Options {
+    storage::Options {
+        segment_size: 1 << 20,
+        queue_file_entries: 1000,
+        key_index_slots: 1000,
+        key_index_entries: 4000,
+        recent_size: 1 << 20,
+        delay_levels_ms: DELAYS_MS.to_vec(),
+        checkpoint_room: Some(4096),
+        ..storage::Options::new(directory)
+    }
+}
+
+/// A broker as it is by default, with two delay levels, those of [`store_options`].
+pub fn broker_options() -> broker::Options {
+    broker::Options {
+        cluster_name: "DefaultCluster".to_owned(),
+        broker_name: "broker-a".to_owned(),
+        region: "DefaultRegion".to_owned(),
+        store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
+        permission: 6,
+        message_size_max: 4 << 20,
+        sync_flush: false,
+        key_index: true,
+        auto_create_topics: true,
+        default_queues: 8,
+        auto_create_groups: true,
+        cluster_topic: true,
+        broker_topic: true,
+        trace_topic: None,
+        client_expiry_ms: 120_000,
+        trace_on: true,
+        delay_levels: DelayLevels::new(DELAYS_MS.to_vec()).expect("levels"),
+        young_queue_size: 1 << 30,
+    }
+}
+
+/// Sessions as they are by default.
+pub fn session_options() -> SessionOptions {
+    SessionOptions {
+        fetch_count_max: 1024,
+        fetch_size_max: 1 << 20,
+        long_polling: true,
+        short_poll_ms: 1000,
+        flush_timeout_ms: 5000,
+        notify_changes: true,
+        query_count_max: 32,
+        query_key_count_max: 64,
+        settings: Vec::new(),
+    }
+}
