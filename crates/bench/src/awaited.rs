@@ -12,15 +12,16 @@ use crate::answer_times::AnswerTimes;
 pub struct Awaited {
     /// When the sends were due and answered.
     pub times: AnswerTimes,
-    /// So long after the end of the run a message is lost if it has not arrived.
-    pub patience_ns: u64,
+    /// So long after the end of the run, or after the last that arrived, a message is lost if it has not arrived.
+    patience_ns: u64,
     arrivals: AtomicU64,
+    last_ns: AtomicU64,
 }
 
 impl Awaited {
     /// Sends that go on.
     pub fn new(patience_ns: u64) -> Self {
-        Self { times: AnswerTimes::new(), patience_ns, arrivals: AtomicU64::new(u64::MAX) }
+        Self { times: AnswerTimes::new(), patience_ns, arrivals: AtomicU64::new(u64::MAX), last_ns: AtomicU64::new(0) }
     }
 
     /// The sends are over: so many messages shall arrive, each counted once for every group that reads it.
@@ -28,9 +29,15 @@ impl Awaited {
         self.arrivals.store(arrivals, Relaxed);
     }
 
-    /// Whether, with `arrived` of them, there is nothing more to come.
-    pub fn is_met(&self, arrived: u64) -> bool {
-        arrived >= self.arrivals.load(Relaxed)
+    /// Some arrived now: a broker that is behind, but goes on, loses nothing.
+    pub fn arrived(&self, now_ns: u64) {
+        self.last_ns.fetch_max(now_ns, Relaxed);
+    }
+
+    /// Whether, with `arrived` of them, nothing more is to be hoped for now, after a run that ended at `end_ns`.
+    pub fn is_over(&self, arrived: u64, end_ns: u64, now_ns: u64) -> bool {
+        let last_ns = self.last_ns.load(Relaxed).max(end_ns);
+        arrived >= self.arrivals.load(Relaxed) || now_ns.saturating_sub(last_ns) >= self.patience_ns
     }
 }
 
@@ -40,10 +47,20 @@ mod tests {
 
     #[test]
     fn more_may_come_until_the_sends_are_over_and_all_have_arrived() {
-        let awaited = Awaited::new(0);
-        assert!(!awaited.is_met(1_000_000));
+        let awaited = Awaited::new(10);
+        assert!(!awaited.is_over(1_000_000, 100, 109));
         awaited.settle(12);
-        assert!(!awaited.is_met(11));
-        assert!(awaited.is_met(12));
+        assert!(!awaited.is_over(11, 100, 109));
+        assert!(awaited.is_over(12, 100, 109));
+        assert!(awaited.is_over(11, 100, 110));
+    }
+
+    #[test]
+    fn a_broker_that_is_behind_and_goes_on_is_waited_for() {
+        let awaited = Awaited::new(10);
+        awaited.settle(12);
+        awaited.arrived(109);
+        assert!(!awaited.is_over(11, 100, 118));
+        assert!(awaited.is_over(11, 100, 119));
     }
 }

@@ -175,6 +175,9 @@ impl Puller<'_> {
                 observer.now_wall_ms = wall_ms();
                 lane.settle(&terms, observer.now_ns, &mut observer);
             }
+            if let Some(awaited) = self.awaited.filter(|_| observer.beat.measured > 0) {
+                awaited.arrived(observer.now_ns);
+            }
             let in_flight = self.lanes.iter().map(PullLane::in_flight).sum();
             self.live.add(&mut observer.beat, in_flight);
         }
@@ -187,9 +190,8 @@ impl Puller<'_> {
 
     /// Whether the time is over and nothing more is to come.
     fn is_over(&self, end_ns: u64, now_ns: u64) -> bool {
-        let may_come =
-            |awaited: &Awaited| now_ns - end_ns < awaited.patience_ns && !awaited.is_met(self.live.measured());
-        now_ns >= end_ns && !self.awaited.is_some_and(may_come)
+        let is_over = |awaited: &Awaited| awaited.is_over(self.live.measured(), end_ns, now_ns);
+        now_ns >= end_ns && self.awaited.is_none_or(is_over)
     }
 
     fn positions(&self) -> Vec<QueuePosition> {
