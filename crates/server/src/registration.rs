@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Timestamp;
 use broker::Broker;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
 use format::document::TopicTableDocument;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -81,8 +81,7 @@ impl Registrar {
             let bells = self.bells.clone();
             let changed = bells.topics.notified();
             let change = bells.announcements.last_change();
-            let topics = told(self.broker.catalog().topic_table(), self.broker.options().permission, self.started);
-            let request = register_request(&self.identity, &topics, Form::Json, opaque).map_err(|e| e.to_string())?;
+            let request = self.request(opaque).await?;
             let answer = exchange(&mut socket, &request);
             let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;
             let command = Command::decode(&answer).map_err(|error| error.to_string())?;
@@ -104,6 +103,21 @@ impl Registrar {
                 }
             }
         }
+    }
+
+    /// What the name server is told. Of 200 000 topics that is a second's work, for which no network thread is kept.
+    async fn request(&self, opaque: i32) -> Result<Bytes, String> {
+        let registrar = self.clone();
+        let request = move || {
+            let broker = &registrar.broker;
+            let topics = told(broker.catalog().topic_table(), broker.options().permission, registrar.started);
+            register_request(&registrar.identity, &topics, Form::Json, opaque).map_err(|error| error.to_string())
+        };
+        tokio::task::spawn_blocking(request).await.unwrap_or_else(|ended| match ended.try_into_panic() {
+            // As if it had been done here: the process ends.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(ended) => Err(ended.to_string()),
+        })
     }
 }
 
