@@ -62,6 +62,8 @@ pub trait Session: Send {
 pub struct Output {
     pieces: VecDeque<Bytes>,
     size: usize,
+    /// Bytes at the front that are shared with nobody.
+    own_size: usize,
 }
 
 impl Output {
@@ -96,6 +98,7 @@ impl Output {
     pub fn advance(&mut self, mut count: usize) {
         debug_assert!(count <= self.size);
         self.size -= count;
+        self.own_size = self.own_size.saturating_sub(count);
         while count > 0 {
             let Some(front) = self.pieces.front_mut() else { return };
             if front.len() > count {
@@ -107,12 +110,49 @@ impl Output {
         }
     }
 
+    /// Copies what is shared. A piece keeps the whole block of the log in memory that it is part of: that does no harm for as long as
+    /// it takes to write it, but a peer that takes nothing would keep a hundred times of what it is counted for.
+    pub fn detach(&mut self) {
+        let mut own_size = 0;
+        let own = self.pieces.iter().take_while(|piece| {
+            own_size += piece.len();
+            own_size <= self.own_size
+        });
+        let own = own.count();
+        let shared = self.pieces.split_off(own);
+        if !shared.is_empty() {
+            self.pieces.push_back(shared.iter().map(Bytes::as_ref).collect::<Vec<_>>().concat().into());
+        }
+        self.own_size = self.size;
+    }
+
     /// Takes everything, as tests and the simulator do.
     pub fn take_all(&mut self) -> Vec<u8> {
-        self.size = 0;
+        (self.size, self.own_size) = (0, 0);
         self.pieces.drain(..).fold(Vec::new(), |mut all, piece| {
             all.extend_from_slice(&piece);
             all
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_does_not_take_keeps_no_block_in_memory() {
+        let block = Bytes::from(vec![7; 1 << 20]);
+        let mut output = Output::default();
+        output.push(block.slice(10..20));
+        output.detach();
+        output.push(block.slice(30..32));
+        output.advance(4);
+        output.detach();
+        assert!(block.is_unique());
+        output.detach();
+        output.push(Bytes::from_static(b"end"));
+        assert_eq!(output.size(), 11);
+        assert_eq!(output.take_all(), [&[7; 8][..], b"end"].concat());
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use base::Timestamp;
 use base::budget::{self, Budget, Held, Room};
 use base::metric::Traffic;
-use base::session::Session;
+use base::session::{Output, Session};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
@@ -41,6 +41,9 @@ const STUCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether there is room to read a large frame.
 const ROOM_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Answers that wait this long for the peer to take them are copied.
+const SHARED_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How often the log says that connections are refused.
 const REFUSALS_TOLD_EVERY_MS: u64 = 60_000;
@@ -166,6 +169,7 @@ impl Drive {
         // Whether a byte went either way since `moved_at`.
         let mut has_moved = false;
         let mut moved_at = Instant::now();
+        let mut unwritten = Unwritten::default();
         loop {
             while let Some(job) = session.take_job() {
                 self.jobs.run(job);
@@ -202,6 +206,7 @@ impl Drive {
                 }
                 Pause::Over(end) => return end,
             };
+            let next_timer = next_timer.into_iter().chain(unwritten.look(session.output(), now)).min();
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
                     match ready {
@@ -314,6 +319,29 @@ impl Drive {
     }
 }
 
+/// Since when there have been answers that the peer does not take.
+#[derive(Default)]
+struct Unwritten {
+    since: Option<Instant>,
+}
+
+impl Unwritten {
+    /// Copies what has waited long, so that a slow peer keeps no blocks of the log in memory. Gives when to look again.
+    fn look(&mut self, output: &mut Output, now: Instant) -> Option<Instant> {
+        if output.is_empty() {
+            self.since = None;
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        if now < since + SHARED_TIME_MAX {
+            return Some(since + SHARED_TIME_MAX);
+        }
+        output.detach();
+        self.since = Some(now);
+        Some(now + SHARED_TIME_MAX)
+    }
+}
+
 /// What a connection holds of the memory that all share.
 struct Holding {
     held: Held,
@@ -383,7 +411,7 @@ fn give_back(mut buffer: BytesMut) {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use base::session::{CloseReason, Job, Output};
+    use base::session::{CloseReason, Job};
     use bytes::Bytes;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
@@ -413,7 +441,7 @@ mod tests {
         fn wake(&mut self, now: Timestamp) {
             self.woken.fetch_add(1, Ordering::Relaxed);
             if self.due_at.take_if(|due_at| *due_at <= now).is_some() {
-                self.output.push(self.answer.clone());
+                self.output.push(std::mem::take(&mut self.answer));
             }
         }
 
@@ -535,6 +563,23 @@ mod tests {
         let (mut client, _, end) = connect(vec![0; 64 << 20].into(), Duration::ZERO, Duration::from_millis(100)).await;
         client.write_all(b"?").await.expect("writes");
         assert!(matches!(end.await, Ok(End::Stuck)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_taken_keeps_no_block_of_the_log_in_memory() {
+        const SIZE: usize = 24 << 20;
+        let block = Bytes::from(vec![7; SIZE]);
+        let (mut client, _, _end) = connect(block.clone(), Duration::ZERO, Duration::from_secs(60)).await;
+        client.write_all(b"?").await.expect("writes");
+        let mut answer = vec![0; SIZE];
+        client.read_exact(&mut answer[..1]).await.expect("it comes");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !block.is_unique() {
+            assert!(Instant::now() < deadline, "it is kept for as long as nobody reads");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        client.read_exact(&mut answer[1..]).await.expect("all of it comes");
+        assert!(answer == block);
     }
 
     #[tokio::test]
