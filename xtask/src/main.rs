@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
   instructions [--update]      count the instructions of the hot functions; fail where one takes over 5 % more than noted
                                (--update notes what was counted)
   mutants [CRATE...] [--sample K] [--one-in N] [--jobs N]
-                               make small mistakes in storage, broker, dialect, cluster and wire, and fail where tests catch under
+                               make small mistakes in storage, inspect, broker, dialect, cluster and wire, and fail where tests catch under
                                90 % of those in sample K (0 unless told); about an hour on two cores, --one-in 1 makes them all
 ";
 

@@ -42,7 +42,7 @@ struct Subject {
     without: &'static [&'static str],
 }
 
-const SUBJECTS: [Subject; 5] = [
+const SUBJECTS: [Subject; 6] = [
     Subject {
         name: "storage",
         one_in: 40,
@@ -53,6 +53,7 @@ const SUBJECTS: [Subject; 5] = [
             "crates/storage/src/disk/history.rs",
         ],
     },
+    Subject { name: "inspect", one_in: 40, seen_by: Some("storage"), without: &[] },
     Subject { name: "broker", one_in: 16, seen_by: Some("dialect"), without: &[] },
     Subject { name: "dialect", one_in: 10, seen_by: Some("server"), without: &[] },
     Subject { name: "cluster", one_in: 20, seen_by: Some("server"), without: &[] },
