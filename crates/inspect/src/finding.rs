@@ -256,7 +256,7 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     #[test]
     fn findings_are_bounded_counted_and_sorted() {

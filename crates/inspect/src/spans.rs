@@ -28,7 +28,7 @@ impl Spans {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     #[test]
     fn a_place_lies_in_a_span_or_not() {

@@ -419,7 +419,7 @@ mod tests {
         let index = open(all());
         (1..=22).for_each(|number| restore(&index, number));
         let file = index.flush().expect("flushes").remove(0);
-        assert!(shape.is_across_sectors(22));
+        assert!(reopen::is_across_sectors(shape, 22));
         let half = [&4_u32.to_be_bytes()[..], &2150_u64.to_be_bytes()].concat();
         file.write_at(&half, shape.entry_at(22)).expect("writes");
         let index = open(Sure { below: LogOffset(2200), has_key: &|_, _| Ok(false) });

@@ -27,7 +27,7 @@ pub(crate) struct Sure<'a> {
 }
 
 /// Whether an entry does not lie within one sector, which a disk writes whole.
-const fn is_across_sectors(shape: Shape, number: u32) -> bool {
+pub(super) const fn is_across_sectors(shape: Shape, number: u32) -> bool {
     let begin = shape.entry_at(number);
     begin / SECTOR_SIZE != (begin + ENTRY_SIZE as u64 - 1) / SECTOR_SIZE
 }
