@@ -2,15 +2,13 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see say.rs")]
 
+mod allocator;
 mod cmd;
 mod say;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// One message broker that programs written for RocketMQ use unchanged.
 #[derive(Parser)]
@@ -39,6 +37,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::give_back_at_once();
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => cmd::serve::run(&arguments),
         Command::Namesrv(arguments) => cmd::namesrv::run(&arguments),
