@@ -3,12 +3,12 @@
 use std::net::TcpStream;
 
 use crate::error::BenchError;
-use crate::options::{ConsumeOptions, SendOptions, VisibleOptions};
-use crate::progress::ProgressSink;
-use crate::report::{ConsumeReport, SendReport};
-use crate::run_visible::VisibleReport;
+use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::load::progress::ProgressSink;
+use crate::load::report::{ConsumeReport, SendReport};
+use crate::rocketmq::driver::RocketMq;
+use crate::rocketmq::visible::VisibleReport;
 use crate::target::Target;
-use crate::{run_connect, run_consume, run_send, run_visible};
 
 /// Connections that are open until this is dropped.
 #[derive(Debug, Default)]
@@ -28,36 +28,6 @@ pub trait Driver: Sync {
     fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// The same, to keep them.
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError>;
-}
-
-/// RocketMQ's remoting protocol.
-#[derive(Debug)]
-struct RocketMq;
-
-impl Driver for RocketMq {
-    fn protocol(&self) -> &'static str {
-        "RocketMQ"
-    }
-
-    fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
-        run_send::send(options, sink)
-    }
-
-    fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
-        run_consume::consume(options, sink)
-    }
-
-    fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
-        run_visible::visible(options, sink)
-    }
-
-    fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
-        run_connect::connect(options, sink)
-    }
-
-    fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
-        run_connect::hold(options)
-    }
 }
 
 /// The driver of a target.

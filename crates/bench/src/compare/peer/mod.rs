@@ -1,0 +1,263 @@
+//! Brokers that are started for a comparison: Sluice itself, and the originals from the public package registries.
+//!
+//! **Owns** the processes of a cluster on loopback, with everything they write in one folder. **Always holds**: they are stopped
+//! by process id, and the folder is removed, when the cluster is dropped. A process that is killed leaves both behind: the
+//! next run uses other ports and another folder.
+
+mod kafka;
+mod process;
+mod rabbitmq;
+mod rocketmq;
+mod scripts;
+mod sluice;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::compare::scenario::BrokerNeeds;
+use crate::error::BenchError;
+use crate::rocketmq::route::check_reachable;
+use crate::target::Target;
+
+use process::Process;
+
+/// A broker that can be started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerKind {
+    /// This very binary.
+    Sluice,
+    /// Apache RocketMQ.
+    RocketMq,
+    /// RabbitMQ.
+    RabbitMq,
+    /// Apache Kafka.
+    Kafka,
+    /// A broker that runs already; its version is its address.
+    Running,
+}
+
+/// A kind and its version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// What.
+    pub kind: PeerKind,
+    /// Which.
+    pub version: String,
+}
+
+/// How processes of a comparison are started.
+#[derive(Clone, Debug, Default)]
+pub struct PeerSetup {
+    /// Folder that everything is written below; one in `/var/tmp` if none is given.
+    pub work: Option<PathBuf>,
+    /// Folder that downloaded programs are kept in.
+    pub cache: Option<PathBuf>,
+    /// Processors the brokers may use, as `taskset` has them.
+    pub cpus: Option<String>,
+}
+
+impl PeerSetup {
+    /// The folder that everything is written below.
+    pub(crate) fn work_folder(&self) -> &Path {
+        self.work.as_deref().unwrap_or(Path::new("/var/tmp"))
+    }
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+pub struct Cluster {
+    /// What it consists of.
+    pub peer: Peer,
+    /// Where clients find it, in the words of its protocol.
+    pub address: String,
+    /// The same for the load generator, if it speaks that protocol.
+    target: Option<Target>,
+    /// Its brokers; name servers of their own come after them.
+    processes: Vec<Process>,
+    brokers: usize,
+    directory: Directory,
+}
+
+/// Removed when dropped.
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl PeerKind {
+    /// Those that are started here.
+    pub const ALL: [Self; 4] = [Self::Sluice, Self::RocketMq, Self::RabbitMq, Self::Kafka];
+
+    /// Its name as people write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Sluice => "Sluice",
+            Self::RocketMq => "RocketMQ",
+            Self::RabbitMq => "RabbitMQ",
+            Self::Kafka => "Kafka",
+            Self::Running => "Running",
+        }
+    }
+
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sluice => "sluice",
+            Self::RocketMq => "rocketmq",
+            Self::RabbitMq => "rabbitmq",
+            Self::Kafka => "kafka",
+            Self::Running => "running",
+        }
+    }
+
+    const fn versions(self) -> &'static [&'static str] {
+        match self {
+            Self::Sluice => &[env!("CARGO_PKG_VERSION")],
+            Self::RocketMq => &rocketmq::VERSIONS,
+            Self::RabbitMq => &rabbitmq::VERSIONS,
+            Self::Kafka => &kafka::VERSIONS,
+            Self::Running => &[],
+        }
+    }
+
+    /// Whether the load generator speaks a protocol of it.
+    const fn is_spoken_to(self) -> bool {
+        matches!(self, Self::Sluice | Self::RocketMq | Self::Running)
+    }
+}
+
+impl FromStr for Peer {
+    type Err = BenchError;
+
+    /// `NAME`, `NAME:VERSION`, or the address of a broker that runs.
+    fn from_str(text: &str) -> Result<Self, BenchError> {
+        if text.contains("://") {
+            return Ok(Self { kind: PeerKind::Running, version: text.parse::<Target>()?.to_string() });
+        }
+        let (name, version) = text.split_once(':').map_or((text, None), |(name, version)| (name, Some(version)));
+        let Some(kind) = PeerKind::ALL.into_iter().find(|kind| kind.name() == name) else {
+            let known = PeerKind::ALL.map(PeerKind::name).join(", ");
+            return Err(BenchError::WrongOption { name: "peer", problem: format!("{name:?} is not one of {known}") });
+        };
+        let versions = kind.versions();
+        let version = version.or(versions.first().copied()).unwrap_or_default();
+        if !versions.contains(&version) {
+            let problem = format!("there is no {name} {version} here; there is {}", versions.join(", "));
+            return Err(BenchError::WrongOption { name: "peer", problem });
+        }
+        Ok(Self { kind, version: version.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.version)
+    }
+}
+
+/// What was started: where it listens, and its processes, brokers first.
+struct Started {
+    address: String,
+    target: Option<Target>,
+    processes: Vec<Process>,
+}
+
+impl Started {
+    /// What the load generator can speak to.
+    fn at(target: Target, processes: Vec<Process>) -> Self {
+        Self { address: target.to_string(), target: Some(target), processes }
+    }
+}
+
+impl Peer {
+    /// Fails early if it cannot be measured: its protocol is not spoken, or it should run already and does not.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        match self.kind {
+            PeerKind::Running => check_reachable(&self.version.parse()?),
+            kind if kind.is_spoken_to() => Ok(()),
+            kind => Err(BenchError::NotSpoken { peer: kind.name() }),
+        }
+    }
+
+    /// Fetches what it needs and starts a cluster with empty directories, ready for load.
+    pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
+        let work = setup.work_folder();
+        let name = format!("sluice-bench-{}-{}", std::process::id(), self.kind.name());
+        let directory = (0..).map(|number| work.join(format!("{name}-{number}"))).find(|path| !path.exists());
+        let directory = Directory(directory.unwrap_or_else(|| work.join(&name)));
+        std::fs::create_dir_all(&directory.0)
+            .map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
+        let Started { address, target, processes } = match self.kind {
+            PeerKind::Sluice => sluice::start(needs, setup, &directory.0)?,
+            PeerKind::RocketMq => rocketmq::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::RabbitMq => rabbitmq::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Kafka => kafka::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Running => Started::at(self.version.parse()?, Vec::new()),
+        };
+        let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
+        Ok(Cluster { peer: self.clone(), address, target, processes, brokers, directory })
+    }
+}
+
+impl Cluster {
+    /// Where the load goes.
+    pub(crate) fn target(&self) -> Result<Target, BenchError> {
+        self.target.clone().ok_or(BenchError::NotSpoken { peer: self.peer.kind.name() })
+    }
+
+    /// Processes of its brokers.
+    pub fn broker_pids(&self) -> Vec<u32> {
+        self.processes.iter().take(self.brokers).map(Process::id).collect()
+    }
+
+    /// Where they keep their files; nothing is known of brokers that ran already.
+    pub fn data(&self) -> Vec<PathBuf> {
+        if self.processes.is_empty() { Vec::new() } else { vec![self.directory.0.clone()] }
+    }
+
+    /// Whether all its processes run.
+    pub fn is_running(&mut self) -> bool {
+        self.processes.iter_mut().all(Process::is_running)
+    }
+
+    /// Fails if one of them ended by itself.
+    pub(crate) fn check_running(&mut self) -> Result<(), BenchError> {
+        if self.is_running() { Ok(()) } else { Err(BenchError::Died { name: self.peer.to_string() }) }
+    }
+
+    /// The command lines it was started with.
+    pub fn commands(&self) -> Vec<String> {
+        self.processes.iter().map(|process| process.command().to_owned()).collect()
+    }
+}
+
+/// Refuses to start a cluster of what is started as one broker alone.
+fn check_alone(name: &str, needs: BrokerNeeds) -> Result<(), BenchError> {
+    if needs.groups == 1 {
+        return Ok(());
+    }
+    let problem = "it is started as one broker alone, not as a cluster".to_owned();
+    Err(BenchError::NotStarted { name: name.to_owned(), problem })
+}
+
+/// A port nobody listens on at the moment, `spare` below and above it free too.
+fn free_port(spare: u16) -> Result<u16, BenchError> {
+    let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
+    loop {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if (1..=spare)
+            .all(|step| port.checked_sub(step).is_some_and(is_free) && port.checked_add(step).is_some_and(is_free))
+        {
+            return Ok(port);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Takes several brokers through the steps of scenarios in turn, each of them first as often as last: A B, B A. So what others do to
+//! the machine hits all alike, and none always finds it as the other left it.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::compare::comparison::{Comparison, PeerRounds, ScenarioResult, StepResult};
+use crate::compare::measured::Measured;
+use crate::compare::peer::{Cluster, Peer, PeerSetup};
+use crate::compare::scenario::{BrokerNeeds, Scale, Scenario, Step};
+use crate::compare::stage::Stage;
+use crate::compare::start_up::WarmUp;
+use crate::error::BenchError;
+use crate::load::options::LimitOptions;
+use crate::load::progress::ProgressSink;
+use crate::load::report::LimitReport;
+use crate::machine::description::Machine;
+use crate::machine::limit;
+
+/// What shall be compared.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// What is measured.
+    pub scenarios: Vec<&'static Scenario>,
+    /// The brokers; the first is the one the others are held against.
+    pub peers: Vec<Peer>,
+    /// How thorough it is.
+    pub scale: Scale,
+    /// Rounds of each step.
+    pub rounds: usize,
+    /// How brokers are started.
+    pub setup: PeerSetup,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// What is told while it goes on.
+pub trait CompareSink: ProgressSink {
+    /// Brokers are being started.
+    fn starting(&self, peer: &Peer);
+    /// A broker is given the load of a step until it gets no faster with it.
+    fn warming_up(&self, what: &str);
+    /// One round of one step begins: the `done`th of `all`.
+    fn round(&self, what: &str, done: usize, all: usize);
+}
+
+/// After a round, before the next: the disk has time to take what was written.
+const REST: Duration = Duration::from_millis(500);
+/// Seconds of each measurement of the machine's own limit.
+const LIMIT_SECONDS: f64 = 1.0;
+
+/// Compares; what was asked to stop gives what it has.
+pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Comparison, BenchError> {
+    options.peers.iter().try_for_each(Peer::check)?;
+    let machine = Machine::describe();
+    let limit = measure_limit(&options.setup, sink)?;
+    let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
+    let all = all * options.rounds * options.peers.len();
+    let mut run = Run { options, sink, done: 0, all, steps: 0, stages: Vec::new(), needs: None, commands: Vec::new() };
+    let results = run.scenarios()?;
+    let Run { commands, .. } = run;
+    Ok(Comparison::new(options, machine, limit, commands, results))
+}
+
+fn measure_limit(setup: &PeerSetup, sink: &dyn CompareSink) -> Result<LimitReport, BenchError> {
+    limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS }, sink)
+}
+
+/// A scenario, and how far it has come.
+struct Plan {
+    scenario: &'static Scenario,
+    steps: Vec<(Step, Option<StepResult>)>,
+    /// Which brokers have left it.
+    has_given_up: Vec<bool>,
+}
+
+impl Plan {
+    /// What was found, if anything was.
+    fn result(self) -> Option<ScenarioResult> {
+        let Scenario { name, sentence, source, .. } = *self.scenario;
+        let steps: Vec<_> = self.steps.into_iter().filter_map(|(_, result)| result).collect();
+        (!steps.is_empty()).then_some(ScenarioResult { name, sentence, source, steps })
+    }
+}
+
+/// What the steps ask of brokers, in the order in which they first ask.
+fn needs_of(plans: &[Plan]) -> Vec<BrokerNeeds> {
+    let mut all = Vec::new();
+    for (step, _) in plans.iter().flat_map(|plan| &plan.steps) {
+        if !all.contains(&step.needs) {
+            all.push(step.needs);
+        }
+    }
+    all
+}
+
+/// A comparison under way.
+struct Run<'a> {
+    options: &'a CompareOptions,
+    sink: &'a dyn CompareSink,
+    done: usize,
+    all: usize,
+    /// Steps that were begun.
+    steps: usize,
+    /// One for each broker, all of the same needs.
+    stages: Vec<(Cluster, Stage)>,
+    needs: Option<BrokerNeeds>,
+    commands: Vec<String>,
+}
+
+impl Run<'_> {
+    /// All steps, those with the same needs one after the other: a broker that was just started is slow for long.
+    fn scenarios(&mut self) -> Result<Vec<ScenarioResult>, BenchError> {
+        let scenarios = &self.options.scenarios;
+        let mut plans: Vec<Plan> = scenarios.iter().map(|scenario| self.plan(scenario)).collect();
+        for needs in needs_of(&plans) {
+            for plan in &mut plans {
+                self.steps_with(needs, plan)?;
+            }
+        }
+        Ok(plans.into_iter().filter_map(Plan::result).collect())
+    }
+
+    fn plan(&self, scenario: &'static Scenario) -> Plan {
+        let steps = scenario.steps(self.options.scale).into_iter().map(|step| (step, None)).collect();
+        Plan { scenario, steps, has_given_up: vec![false; self.options.peers.len()] }
+    }
+
+    /// The steps of a scenario that ask for just that.
+    fn steps_with(&mut self, needs: BrokerNeeds, plan: &mut Plan) -> Result<(), BenchError> {
+        let Plan { scenario, steps, has_given_up } = plan;
+        for (step, result) in steps.iter_mut().filter(|(step, _)| step.needs == needs) {
+            if self.sink.stop_requested() || has_given_up.iter().all(|gave_up| *gave_up) {
+                return Ok(());
+            }
+            self.prepare(needs)?;
+            let rounds = self.step(scenario, step, has_given_up)?;
+            if let Some(limit_ms) = step.gives_up_above_ms {
+                for (gave_up, (_, rounds)) in has_given_up.iter_mut().zip(&rounds) {
+                    *gave_up |= !rounds.iter().any(|round| is_within(round, limit_ms));
+                }
+            }
+            *result = Some(StepResult::new(step, &self.options.peers, rounds));
+        }
+        Ok(())
+    }
+
+    /// Has brokers of those needs running, with empty directories if they were not.
+    fn prepare(&mut self, needs: BrokerNeeds) -> Result<(), BenchError> {
+        if self.needs == Some(needs) {
+            return Ok(());
+        }
+        self.stages.clear();
+        for peer in &self.options.peers {
+            self.sink.starting(peer);
+            let cluster = peer.start(needs, &self.options.setup)?;
+            self.commands.extend(cluster.commands());
+            let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
+            stage.start_up(self.options.scale.start_up().for_groups(needs.groups), self.sink)?;
+            self.stages.push((cluster, stage));
+        }
+        self.needs = Some(needs);
+        Ok(())
+    }
+
+    /// All rounds of a step, by broker.
+    fn step(&mut self, scenario: &Scenario, step: &Step, has_given_up: &[bool]) -> Result<Vec<PeerRounds>, BenchError> {
+        let mut rounds = vec![PeerRounds::default(); self.stages.len()];
+        for at in turns(self.stages.len(), self.steps) {
+            if has_given_up.get(at) != Some(&true) && !self.sink.stop_requested() {
+                let warm_up = self.warm_up(scenario, step, at)?;
+                rounds.get_mut(at).into_iter().for_each(|(of_peer, _)| *of_peer = warm_up.clone());
+            }
+        }
+        for round in 0..self.options.rounds {
+            for at in turns(self.stages.len(), self.steps + round) {
+                self.done += 1;
+                if has_given_up.get(at) == Some(&true) || self.sink.stop_requested() {
+                    continue;
+                }
+                let measured = self.round(scenario, step, (at, round))?;
+                rounds.get_mut(at).into_iter().for_each(|(_, of_peer)| of_peer.push(measured.clone()));
+            }
+        }
+        self.steps += 1;
+        Ok(rounds)
+    }
+
+    /// The load of the step on the broker at that place, until it gets no faster.
+    fn warm_up(&mut self, scenario: &Scenario, step: &Step, at: usize) -> Result<WarmUp, BenchError> {
+        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(WarmUp::default()) };
+        self.sink.warming_up(&format!("{}, {}, {}", scenario.name, step.label, cluster.peer));
+        let warm_up = stage.warm_up(scenario.name, step, self.options.scale.start_up(), self.sink);
+        cluster.check_running()?;
+        warm_up
+    }
+
+    fn round(&mut self, scenario: &Scenario, step: &Step, (at, round): (usize, usize)) -> Result<Measured, BenchError> {
+        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(Measured::default()) };
+        let what = format!("{}, {}, {}", scenario.name, step.label, cluster.peer);
+        let number = if self.options.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
+        self.sink.round(&(what + &number), self.done, self.all);
+        rustix::fs::sync();
+        thread::sleep(REST);
+        let measured = stage.perform(scenario.name, step, self.sink);
+        cluster.check_running()?;
+        measured
+    }
+}
+
+/// The places of `count` brokers in the order in which they take the turn with this number: forwards, then backwards.
+fn turns(count: usize, turn: usize) -> Vec<usize> {
+    if turn.is_multiple_of(2) { (0..count).collect() } else { (0..count).rev().collect() }
+}
+
+fn is_within(measured: &Measured, limit_ms: f64) -> bool {
+    let pace_is_held = measured.problems.is_empty();
+    pace_is_held && measured.latency_ms.as_ref().is_some_and(|latency| latency.p99 <= limit_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_broker_is_first_as_often_as_last() {
+        let order: Vec<_> = (0..4).map(|round| turns(2, round)).collect();
+        assert_eq!(order, [[0, 1], [1, 0], [0, 1], [1, 0]]);
+        // With three rounds a step, whoever is first in two of them is last in two of the next step's.
+        let first_of = |step: usize| (0..3).filter(|round| turns(2, step + round)[0] == 0).count();
+        assert_eq!((first_of(0), first_of(1)), (2, 1));
+    }
+}

@@ -1,0 +1,106 @@
+//! Readers: of few and many queues, with one and several consumers, beside senders and behind a backlog.
+
+use super::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends, threads_of_one_client};
+use crate::load::options::{ConsumeOptions, HeaderForm, SendOptions, VisibleOptions};
+
+/// N0: one consumer reads a backlog, by number of queues.
+pub(super) const CONSUME_BY_QUEUES: Scenario = Scenario {
+    name: "consume-by-queues",
+    sentence: "One consumer reads a backlog of 30-byte messages from 1, 4, 8 and 64 queues, 32 a pull",
+    source: "N0",
+    steps: consume_by_queues,
+};
+
+fn consume_by_queues(scale: Scale) -> Vec<Step> {
+    let backlog = scale.backlog(3_000_000);
+    [(1, None), (4, Some(87_282.88)), (8, Some(140_495.48)), (64, None)]
+        .map(|(queues, rate)| {
+            let load =
+                Load::Consume { fill: fill(30, queues, backlog), read: reads(1), seconds: scale.reading_seconds() };
+            let field = rate.map(|rate| FieldFigures::rate(rate).success(100.0));
+            let label = if queues == 1 { "1 queue".to_owned() } else { format!("{queues} queues") };
+            Step { field, ..Step::new(label, load) }
+        })
+        .into()
+}
+
+/// N0: whether a second consumer adds anything.
+pub(super) const TWO_CONSUMERS: Scenario = Scenario {
+    name: "two-consumers",
+    sentence: "One consumer, then two, read a backlog of 30-byte messages from 4 queues",
+    source: "N0",
+    steps: two_consumers,
+};
+
+fn two_consumers(scale: Scale) -> Vec<Step> {
+    let backlog = scale.backlog(2_000_000);
+    [(1, 87_282.88), (2, 44_347.86 + 46_796.76)]
+        .map(|(consumers, rate)| {
+            let load =
+                Load::Consume { fill: fill(30, 4, backlog), read: reads(consumers), seconds: scale.reading_seconds() };
+            let label = if consumers == 1 { "1 consumer" } else { "2 consumers" };
+            Step::new(label, load)
+                .field(FieldFigures::rate(rate).success(100.0))
+                .remark("each consumer is a thread and a connection, not a process")
+        })
+        .into()
+}
+
+/// N2: a consumer that keeps up while 16 threads send.
+pub(super) const CONSUME_WHILE_PRODUCING: Scenario = Scenario {
+    name: "consume-while-producing",
+    sentence: "16 threads of one producer send 1 KB messages while a consumer reads them: rate, and time from answer to arrival",
+    source: "N2",
+    steps: consume_while_producing,
+};
+
+fn consume_while_producing(scale: Scale) -> Vec<Step> {
+    let send = threads_of_one_client(scale, 16, 1024);
+    let consume = ConsumeOptions { connections: 1, commit: true, ..ConsumeOptions::default() };
+    let field = FieldFigures::rate(15_000.0).round_trips(1.6, 8_602.0);
+    vec![Step::new("16 threads, 1 consumer", Load::Visible(VisibleOptions { send, consume })).field(field)]
+}
+
+/// N2: headers as official clients write them unless told otherwise. All other scenarios have the binary form, which costs both sides less.
+pub(super) const JSON_HEADERS: Scenario = Scenario {
+    name: "json-headers",
+    sentence: "1 KB messages with JSON headers, as official clients send them: by 16 threads of one producer, as fast as it goes, and read",
+    source: "N2",
+    steps: json_headers,
+};
+
+fn json_headers(scale: Scale) -> Vec<Step> {
+    let form = HeaderForm::Json;
+    let threads = SendOptions { form, ..threads_of_one_client(scale, 16, 1024) };
+    let unpaced = SendOptions { form, ..sends(scale, 1024) };
+    let read = Load::Consume {
+        fill: SendOptions { form, ..fill(1024, 4, scale.backlog(1_000_000)) },
+        read: ConsumeOptions { form, ..reads(1) },
+        seconds: scale.reading_seconds(),
+    };
+    let field = FieldFigures::rate(22_000.0).round_trips(0.715, 705.0);
+    vec![
+        Step::new("16 threads", Load::Send(threads)).field(field).remark("one broker without a replica"),
+        Step::new("unpaced, 4 connections", Load::Send(unpaced)),
+        Step::new("read from 4 queues", read),
+    ]
+}
+
+/// N3: whether what is stored and unread costs those who publish and read.
+pub(super) const BACKLOG: Scenario = Scenario {
+    name: "backlog",
+    sentence: "1 KB messages published with nothing stored, then with 3 million unread; then those are read",
+    source: "N3",
+    steps: backlog,
+};
+
+fn backlog(scale: Scale) -> Vec<Step> {
+    let backlog = || fill(1024, 4, scale.backlog(3_000_000));
+    let publish = || Load::Send(sends(scale, 1024));
+    vec![
+        Step::new("publish, nothing stored", publish()),
+        Step { beside: Some(backlog()), ..Step::new("publish beside the backlog", publish()) },
+        // Once: what was read is no backlog any more.
+        Step::new("read the backlog", Load::Consume { fill: backlog(), read: reads(4), seconds: 0.0 }),
+    ]
+}

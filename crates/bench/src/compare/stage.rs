@@ -1,0 +1,196 @@
+//! One broker taken through one round of a step.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+
+use crate::compare::measured::Measured;
+use crate::compare::scenario::{Load, Step};
+use crate::compare::start_up::{StartUp, WarmUp};
+use crate::driver::{Held, driver_of};
+use crate::error::BenchError;
+use crate::load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
+use crate::load::progress::ProgressSink;
+use crate::machine::clock::Clock;
+use crate::target::Target;
+
+/// Idle connections being opened at any moment.
+const OPENED_AT_ONCE: usize = 16;
+
+/// Sends in flight on each connection before anything is measured.
+const START_UP_WINDOW: usize = 128;
+const START_UP_TOPIC: &str = "bench-start-up";
+
+/// A backlog is read no more often than this for one figure.
+const PASSES_MAX: usize = 100;
+
+/// A broker, or a cluster of them, on which steps are performed.
+#[derive(Debug)]
+pub struct Stage {
+    target: Target,
+    broker_pids: Vec<u32>,
+    broker_data: Vec<PathBuf>,
+    /// Topics that have their backlog, and how many messages the broker took of it.
+    filled: HashMap<String, u64>,
+}
+
+impl Stage {
+    /// What listens at `target`; of `broker_pids` memory and CPU are recorded.
+    pub fn new(target: Target, broker_pids: Vec<u32>) -> Self {
+        Self { target, broker_pids, broker_data: Vec::new(), filled: HashMap::new() }
+    }
+
+    /// The same; what of the files in `data` is in the page cache is recorded too.
+    pub fn with_data(self, data: Vec<PathBuf>) -> Self {
+        Self { broker_data: data, ..self }
+    }
+
+    /// Load that nobody measures, until a broker that was just started is as fast as it gets: sends, then reads of what was sent.
+    pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
+        let (driver, seconds) = (driver_of(&self.target), Some(start_up.slice.as_secs_f64()));
+        let load = SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds, ..SendOptions::default() };
+        let (clock, mut rates) = (Clock::start(), Vec::new());
+        while start_up.goes_on(&rates, clock.elapsed()) && !sink.stop_requested() {
+            let report = driver.send(self.aimed(&load, START_UP_TOPIC), sink)?;
+            rates.push(report.totals.messages_per_second);
+        }
+        if sink.stop_requested() {
+            // Nothing may have been sent, and so there may be no topic.
+            return Ok(());
+        }
+        let read =
+            ConsumeOptions { start_from: StartFrom::First, until_empty: true, seconds, ..ConsumeOptions::default() };
+        driver.consume(self.reading(&read, START_UP_TOPIC), sink).map(drop)
+    }
+
+    /// The load of `step` itself, a slice at a time, until the broker gets no faster with it: one that is warm for sends over a few
+    /// connections is not yet warm for reads, or for a cluster.
+    pub fn warm_up(
+        &mut self,
+        scenario: &str,
+        step: &Step,
+        start_up: StartUp,
+        sink: &dyn ProgressSink,
+    ) -> Result<WarmUp, BenchError> {
+        let _held = self.set_up(scenario, step, sink)?;
+        let start_up = start_up.for_groups(step.needs.groups);
+        let slice = step.load.for_seconds(start_up.slice.as_secs_f64());
+        let (clock, mut speeds) = (Clock::start(), Vec::new());
+        while start_up.goes_on(&speeds, clock.elapsed()) && !sink.stop_requested() {
+            let measured = self.put(scenario, step, &slice, sink)?;
+            speeds.push(speed_of(&measured, slice.pace()));
+        }
+        Ok(WarmUp::of(speeds))
+    }
+
+    /// One round of `step` of the scenario named `scenario`.
+    pub fn perform(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Measured, BenchError> {
+        let _held = self.set_up(scenario, step, sink)?;
+        self.put(scenario, step, &step.load, sink)
+    }
+
+    /// What is there before the load: a backlog beside it, the one it reads, connections that say nothing.
+    fn set_up(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Held, BenchError> {
+        let backlogs = [step.beside.as_ref(), step.load.backlog()];
+        for fill in backlogs.into_iter().flatten() {
+            self.fill(scenario, fill, sink)?;
+        }
+        if step.held_connections == 0 {
+            return Ok(Held::default());
+        }
+        let connections = step.held_connections;
+        let idle = SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
+        driver_of(&self.target).hold(&self.aimed(&idle, &topic_of(scenario, "idle")))
+    }
+
+    /// That load, once.
+    fn put(
+        &mut self,
+        scenario: &str,
+        step: &Step,
+        load: &Load,
+        sink: &dyn ProgressSink,
+    ) -> Result<Measured, BenchError> {
+        let (driver, topic) = (driver_of(&self.target), topic_of(scenario, &step.label));
+        match load {
+            Load::Send(send) => driver.send(self.aimed(send, &topic), sink).map(Measured::of_send),
+            Load::Connect(send) => driver.connect(self.aimed(send, &topic), sink).map(Measured::of_connect),
+            Load::Consume { fill, read, seconds } => {
+                let (topic, backlog) = self.fill(scenario, fill, sink)?;
+                let read = ConsumeOptions { start_from: StartFrom::First, ..self.reading(read, &topic) };
+                let mut passes = vec![Measured::of_consume(driver.consume(read.clone(), sink)?, backlog)];
+                while is_read_again(&passes, *seconds) && !sink.stop_requested() {
+                    passes.push(Measured::of_consume(driver.consume(read.clone(), sink)?, backlog));
+                }
+                Ok(Measured::middle_of(passes))
+            }
+            Load::Visible(visible) => {
+                let (send, consume) = (self.aimed(&visible.send, &topic), self.reading(&visible.consume, &topic));
+                driver.visible(VisibleOptions { send, consume }, sink).map(Measured::of_visible)
+            }
+        }
+    }
+
+    /// Has a topic with that backlog; gives its name, and how many messages the broker took. Steps that want the same share one.
+    fn fill(
+        &mut self,
+        scenario: &str,
+        fill: &SendOptions,
+        sink: &dyn ProgressSink,
+    ) -> Result<(String, u64), BenchError> {
+        let topic = topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.queues, fill.count));
+        if let Some(backlog) = self.filled.get(&topic) {
+            return Ok((topic, *backlog));
+        }
+        let backlog = driver_of(&self.target).send(self.aimed(fill, &topic), sink)?.totals.ok;
+        self.filled.insert(topic.clone(), backlog);
+        Ok((topic, backlog))
+    }
+
+    fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {
+        let (target, topic) = (self.target.clone(), topic.to_owned());
+        let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
+        SendOptions { target, topic, broker_pids, broker_data, ..send.clone() }
+    }
+
+    fn reading(&self, read: &ConsumeOptions, topic: &str) -> ConsumeOptions {
+        let (target, topic) = (self.target.clone(), topic.to_owned());
+        let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
+        ConsumeOptions { target, topic, broker_pids, broker_data, ..read.clone() }
+    }
+}
+
+/// Whether a backlog that was read in `passes` is to be read once more, since they took less than `seconds`. What went wrong once
+/// need not be seen again.
+fn is_read_again(passes: &[Measured], seconds: f64) -> bool {
+    passes.len() < PASSES_MAX
+        && passes.iter().map(|pass| pass.seconds).sum::<f64>() < seconds
+        && passes.iter().all(|pass| pass.problems.is_empty())
+}
+
+/// How fast the broker was. At a pace the rate is that of the pace: there it is told by how little of its processors a message takes.
+fn speed_of(measured: &Measured, pace: u64) -> f64 {
+    let cpu_seconds = measured.broker_cpu_seconds_per_million.filter(|seconds| pace > 0 && *seconds > 0.0);
+    cpu_seconds.map_or(measured.messages_per_second, |seconds| 1e6 / seconds)
+}
+
+/// A topic of its own for each purpose, so that no step finds another's messages.
+fn topic_of(scenario: &str, purpose: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    purpose.hash(&mut hasher);
+    format!("bench-{scenario}-{:08x}", hasher.finish() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_a_pace_a_broker_is_the_faster_the_less_of_its_processors_it_needs() {
+        let round =
+            Measured { messages_per_second: 500.0, broker_cpu_seconds_per_million: Some(20.0), ..Measured::default() };
+        assert_eq!((speed_of(&round, 500), speed_of(&round, 0)), (50_000.0, 500.0));
+        let unknown = Measured { broker_cpu_seconds_per_million: None, ..round };
+        assert_eq!(speed_of(&unknown, 500), 500.0);
+    }
+}

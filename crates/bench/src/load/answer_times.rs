@@ -1,0 +1,83 @@
+//! When each send of one sender thread was due and when it was answered, for whoever receives its message.
+//!
+//! A ring with a place for each value of the counter in a message's id. What was overwritten since is not found: the id's
+//! milliseconds tell. All threads of a run read one monotonic clock, so differences mean something.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::rocketmq::unique_key::{COUNTER_VALUES, TailNumbers};
+
+/// The times of the last sends.
+#[derive(Debug)]
+pub struct AnswerTimes {
+    places: Box<[Place]>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Milliseconds in the id of the send that has this place.
+    milliseconds: AtomicU32,
+    due_ns: AtomicU64,
+    /// 0 while there is no answer.
+    answered_ns: AtomicU64,
+}
+
+/// The times of one send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendTimes {
+    /// When it was due.
+    pub due_ns: u64,
+    /// When its answer was read, if it has been.
+    pub answered_ns: Option<u64>,
+}
+
+impl AnswerTimes {
+    /// Knows of no send yet.
+    pub fn new() -> Self {
+        Self { places: (0..COUNTER_VALUES).map(|_| Place::default()).collect() }
+    }
+
+    /// A send with this id goes out.
+    pub fn sent(&self, id: TailNumbers, due_ns: u64) {
+        let Some(place) = self.places.get(usize::from(id.counter)) else { return };
+        place.answered_ns.store(0, Relaxed);
+        place.due_ns.store(due_ns, Relaxed);
+        place.milliseconds.store(id.milliseconds, Relaxed);
+    }
+
+    /// The last send with this counter was answered.
+    pub fn answered(&self, counter: u16, now_ns: u64) {
+        if let Some(place) = self.places.get(usize::from(counter)) {
+            place.answered_ns.store(now_ns, Relaxed);
+        }
+    }
+
+    /// The times of the send with this id, unless another has its place.
+    pub fn find(&self, id: TailNumbers) -> Option<SendTimes> {
+        let place = self.places.get(usize::from(id.counter))?;
+        let answered_ns = place.answered_ns.load(Relaxed);
+        let times =
+            SendTimes { due_ns: place.due_ns.load(Relaxed), answered_ns: (answered_ns > 0).then_some(answered_ns) };
+        (place.milliseconds.load(Relaxed) == id.milliseconds).then_some(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_is_found_until_another_has_its_place() {
+        let times = AnswerTimes::new();
+        let (first, later) =
+            (TailNumbers { milliseconds: 5, counter: 7 }, TailNumbers { milliseconds: 90, counter: 7 });
+        assert_eq!(times.find(first), None);
+        times.sent(first, 100);
+        assert_eq!(times.find(first), Some(SendTimes { due_ns: 100, answered_ns: None }));
+        times.answered(7, 130);
+        assert_eq!(times.find(first), Some(SendTimes { due_ns: 100, answered_ns: Some(130) }));
+        times.sent(later, 500);
+        assert_eq!(times.find(first), None);
+        assert_eq!(times.find(later), Some(SendTimes { due_ns: 500, answered_ns: None }));
+    }
+}

@@ -1,0 +1,171 @@
+//! One connection of the load: a non-blocking socket with what waits to be written and what was read.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use base::limits::FRAME_SIZE_MAX;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wire::rocketmq::frame::frame_len;
+
+use crate::error::BenchError;
+use crate::machine::clock::SECOND_NS;
+use crate::rocketmq::control::connect;
+
+/// Bytes read at once: more than a full window of replies.
+const READ_SIZE: usize = 256 * 1024;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+    address: String,
+    out: Vec<u8>,
+    written: usize,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    fault: Option<String>,
+}
+
+impl Link {
+    /// Connects to a broker.
+    pub fn open(address: &str) -> Result<Self, BenchError> {
+        let stream = connect("broker", address)?;
+        let unreachable = |source| BenchError::Unreachable { role: "broker", address: address.to_owned(), source };
+        stream.set_nonblocking(true).map_err(unreachable)?;
+        Ok(Self {
+            stream,
+            address: address.to_owned(),
+            out: Vec::new(),
+            written: 0,
+            input: vec![0; READ_SIZE],
+            start: 0,
+            end: 0,
+            fault: None,
+        })
+    }
+
+    /// Whether the connection can still be used.
+    pub const fn is_open(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Address of the broker.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Why it cannot be used.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.as_ref().map(|fault| format!("{}: {fault}", self.address))
+    }
+
+    /// Gives the connection up.
+    pub fn fail(&mut self, problem: impl Into<String>) {
+        self.fault.get_or_insert(problem.into());
+        self.out.clear();
+        self.written = 0;
+    }
+
+    /// Whether everything appended so far was handed to the system.
+    pub const fn is_flushed(&self) -> bool {
+        self.written == self.out.len()
+    }
+
+    /// The buffer frames are appended to; meant to be filled only while flushed.
+    pub const fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Writes what is waiting, as far as the system takes it.
+    pub fn flush(&mut self) {
+        while self.written < self.out.len() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(0) => return self.fail("the system takes no more bytes"),
+                Ok(size) => self.written += size,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return self.fail(format!("write: {error}")),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+    }
+
+    /// Reads once, as much as there is room for.
+    pub fn fill(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.input.len() - self.end < READ_SIZE / 2 {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            // Only a frame larger than the buffer leaves no room after it was moved to the front.
+            let wanted = (self.end + READ_SIZE).min(FRAME_SIZE_MAX + READ_SIZE);
+            if self.input.len() < wanted {
+                self.input.resize(wanted, 0);
+            }
+        }
+        match self.stream.read(&mut self.input[self.end..]) {
+            Ok(0) => self.fail("closed by the broker"),
+            Ok(size) => self.end += size,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => self.fail(format!("read: {error}")),
+        }
+    }
+
+    /// The next complete frame of what was read.
+    pub fn next_frame(&mut self) -> Option<&[u8]> {
+        match frame_len(&self.input[self.start..self.end]) {
+            Ok(Some(size)) => {
+                let frame = self.start..self.start + size;
+                self.start += size;
+                Some(&self.input[frame])
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.fail(format!("what it answers is not RocketMQ's protocol: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// Waits until one of `links` can be read, or written where something waits to be, at most `timeout_ns`; then reads
+/// those that can be. `readable` becomes true for each link that was read from.
+pub fn wait_and_fill(links: &mut [&mut Link], timeout_ns: u64, readable: &mut Vec<bool>) -> io::Result<()> {
+    readable.clear();
+    {
+        let mut places: Vec<PollFd<'_>> = Vec::with_capacity(links.len());
+        for link in links.iter() {
+            let wanted = match (link.is_open(), link.is_flushed()) {
+                (false, _) => PollFlags::empty(),
+                (true, true) => PollFlags::IN,
+                (true, false) => PollFlags::IN | PollFlags::OUT,
+            };
+            places.push(PollFd::new(&link.stream, wanted));
+        }
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout_ns / SECOND_NS).unwrap_or(1),
+            tv_nsec: i64::try_from(timeout_ns % SECOND_NS).unwrap_or(0),
+        };
+        match poll(&mut places, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = PollFlags::IN | PollFlags::ERR | PollFlags::HUP;
+        readable.extend(places.iter().map(|place| place.revents().intersects(ready)));
+    }
+    for (link, readable) in links.iter_mut().zip(readable.iter_mut()) {
+        *readable &= link.is_open();
+        if *readable {
+            link.fill();
+        }
+    }
+    Ok(())
+}
+
+/// Sleeps when there is no connection to wait for.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(1));
+}

@@ -1,0 +1,396 @@
+//! What a run found: for people as a table, for programs as JSON. Both show the same figures.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use wire::rocketmq::code::response;
+
+use crate::error::BenchError;
+use crate::load::latency::{Latency, LatencySummary};
+use crate::load::options::{ConsumeOptions, LimitOptions, SendOptions};
+use crate::load::supervisor::Observed;
+use crate::load::table;
+use crate::load::tally::{PullTally, Refusals, SendTally};
+use crate::machine::clock::{ns_to_ms, ns_to_seconds, seconds_to_ns};
+use crate::machine::description::Machine;
+use crate::rocketmq::consume::RunEnd;
+use crate::rocketmq::route::BrokerTopics;
+
+const MEGABYTE: f64 = 1e6;
+/// A generator whose threads are at work for more than this share of the time may be what limits a rate.
+const BUSY_PERCENT: f64 = 90.0;
+
+/// What a run found, in both of its forms.
+pub trait Report: Serialize + Sized {
+    /// The table for people.
+    fn table(&self) -> String;
+
+    /// Everything as JSON.
+    fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Writes everything as JSON to `path`.
+    fn write_json(&self, path: &Path) -> Result<(), BenchError> {
+        let written = fs::write(path, self.json() + "\n");
+        written.map_err(|source| BenchError::Report { path: path.display().to_string(), source })
+    }
+}
+
+/// What the load generator itself used.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GeneratorUsage {
+    /// Threads.
+    pub threads: usize,
+    /// CPU time of these threads, warm-up included.
+    pub cpu_seconds: f64,
+    /// CPU time for one message.
+    pub cpu_ns_per_message: f64,
+    /// How busy its threads were, 100 being all the time.
+    pub busy_percent: f64,
+}
+
+impl GeneratorUsage {
+    /// Whether it may have been what limited the rate.
+    pub fn was_limit(&self) -> bool {
+        self.busy_percent > BUSY_PERCENT
+    }
+}
+
+/// Messages (or pulls) refused with one code.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedCode {
+    /// The code.
+    pub code: i32,
+    /// Its name.
+    pub name: &'static str,
+    /// How many.
+    pub count: u64,
+    /// What the broker said the first time.
+    pub remark: String,
+}
+
+/// What became of the messages sent. The warm-up is not in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SendTotals {
+    /// Handed to the sockets.
+    pub sent: u64,
+    /// Answered with success.
+    pub ok: u64,
+    /// Answered otherwise.
+    pub refused: u64,
+    /// Never answered.
+    pub unanswered: u64,
+    /// Due by the timetable but never sent.
+    pub unsent: u64,
+    /// `ok` in percent of `sent`; nothing for one-way sends.
+    pub success_percent: Option<f64>,
+    /// From the start of the measurement to the last answer.
+    pub seconds: f64,
+    /// `ok` (one-way: `sent`) a second.
+    pub messages_per_second: f64,
+    /// Bodies of these in millions of bytes a second.
+    pub megabytes_per_second: f64,
+    /// Frames that were sent, headers included, in millions of bytes a second.
+    pub socket_megabytes_per_second: f64,
+    /// Most a send went out behind its timetable, in milliseconds; nothing when unpaced.
+    pub lag_max_ms: Option<f64>,
+}
+
+/// What a run that sends found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SendReport {
+    /// `send`.
+    pub kind: &'static str,
+    /// What was asked for.
+    pub options: SendOptions,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Brokers and queues of the topic.
+    pub brokers: Vec<String>,
+    /// Results.
+    pub totals: SendTotals,
+    /// Round trips in milliseconds: from when a send was due to when its answer was read.
+    pub round_trip_ms: Option<LatencySummary>,
+    /// Refusals by code.
+    pub refusals: Vec<RefusedCode>,
+    /// The generator itself.
+    pub generator: GeneratorUsage,
+    /// The broker's process and the machine, second by second.
+    #[serde(flatten)]
+    pub observed: Observed,
+    /// Connections that broke, and why.
+    pub faults: Vec<String>,
+}
+
+/// What came of consuming. The warm-up is not in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConsumeTotals {
+    /// Messages received.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+    /// From the start of the measurement to its end, or to the last message where a count or the end of the queues
+    /// ended it.
+    pub seconds: f64,
+    /// Messages a second.
+    pub messages_per_second: f64,
+    /// Bodies in millions of bytes a second.
+    pub megabytes_per_second: f64,
+    /// Pulls answered with messages.
+    pub pulls_found: u64,
+    /// Pulls answered without.
+    pub pulls_empty: u64,
+    /// Pulls refused.
+    pub pulls_refused: u64,
+    /// Bodies that do not match their checksum; nothing if that was not asked for.
+    pub corrupt: Option<u64>,
+    /// Messages whose queue offset was not above that of the message before.
+    pub out_of_order: u64,
+    /// Times a broker moved a cursor to another offset.
+    pub moved: u64,
+}
+
+/// What a run that consumes found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConsumeReport {
+    /// `consume`.
+    pub kind: &'static str,
+    /// What was asked for.
+    pub options: ConsumeOptions,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Brokers and queues of the topic.
+    pub brokers: Vec<String>,
+    /// Results.
+    pub totals: ConsumeTotals,
+    /// From made to read, in milliseconds (whole ones: timestamps have no more).
+    pub born_to_consume_ms: Option<LatencySummary>,
+    /// From stored to read, in milliseconds (whole ones).
+    pub store_to_consume_ms: Option<LatencySummary>,
+    /// Refusals by code.
+    pub refusals: Vec<RefusedCode>,
+    /// The generator itself.
+    pub generator: GeneratorUsage,
+    /// The broker's process and the machine, second by second.
+    #[serde(flatten)]
+    pub observed: Observed,
+    /// Connections that broke or queues that were given up, and why.
+    pub faults: Vec<String>,
+}
+
+/// One thing the machine was asked to do for a while, as fast as it can.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measure {
+    /// What.
+    pub name: &'static str,
+    /// Bytes at once; where they come from a socket, at most.
+    pub block_bytes: usize,
+    /// How often.
+    pub operations: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// How long.
+    pub seconds: f64,
+    /// How often a second.
+    pub operations_per_second: f64,
+    /// Millions of bytes a second.
+    pub megabytes_per_second: f64,
+    /// The same in the best tenth of a second.
+    pub megabytes_per_second_best: f64,
+    /// CPU time of the thread that did it.
+    pub cpu_seconds: f64,
+    /// Each of them, in milliseconds.
+    pub operation_ms: Option<LatencySummary>,
+}
+
+/// What the machine can do at most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitReport {
+    /// `limit`.
+    pub kind: &'static str,
+    /// What was asked for.
+    pub options: LimitOptions,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Results.
+    pub measures: Vec<Measure>,
+}
+
+impl Measure {
+    pub(crate) fn new(
+        name: &'static str,
+        block_bytes: usize,
+        (operations, bytes): (u64, u64),
+        (wall_ns, cpu_ns): (u64, u64),
+        bytes_per_second_best: f64,
+        latency: &Latency,
+    ) -> Self {
+        let seconds = ns_to_seconds(wall_ns);
+        Self {
+            name,
+            block_bytes,
+            operations,
+            bytes,
+            seconds,
+            operations_per_second: rate(operations, seconds),
+            megabytes_per_second: rate(bytes, seconds) / MEGABYTE,
+            megabytes_per_second_best: bytes_per_second_best.max(rate(bytes, seconds)) / MEGABYTE,
+            cpu_seconds: ns_to_seconds(cpu_ns),
+            operation_ms: latency.summary(),
+        }
+    }
+}
+
+impl LimitReport {
+    pub(crate) fn new(options: LimitOptions, machine: Machine, measures: Vec<Measure>) -> Self {
+        Self { kind: "limit", options, machine, measures }
+    }
+}
+
+impl SendReport {
+    pub(crate) fn new(
+        options: SendOptions,
+        machine: Machine,
+        threads: usize,
+        brokers: &[BrokerTopics],
+        tally: SendTally,
+        observed: Observed,
+    ) -> Self {
+        let seconds = ns_to_seconds(tally.last_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
+        let load_seconds = seconds + options.warm_up_seconds;
+        let counted = if options.one_way { tally.sent } else { tally.ok };
+        let messages_per_second = rate(counted, seconds);
+        let success = (!options.one_way && tally.sent > 0).then(|| tally.ok as f64 * 100.0 / tally.sent as f64);
+        let totals = SendTotals {
+            sent: tally.sent,
+            ok: tally.ok,
+            refused: tally.refusals.count(),
+            unanswered: tally.unanswered,
+            unsent: tally.unsent,
+            success_percent: success,
+            seconds,
+            messages_per_second,
+            megabytes_per_second: messages_per_second * options.message_size_mean() / MEGABYTE,
+            socket_megabytes_per_second: rate(tally.sent_bytes, seconds) / MEGABYTE,
+            lag_max_ms: (options.pace > 0).then(|| ns_to_ms(tally.lag_max_ns)),
+        };
+        Self {
+            kind: "send",
+            options,
+            machine,
+            brokers: describe(brokers),
+            totals,
+            round_trip_ms: tally.latency.summary(),
+            refusals: by_code(&tally.refusals),
+            generator: usage(threads, tally.cpu_ns, tally.sent_in_all, load_seconds),
+            observed,
+            faults: grouped(tally.faults),
+        }
+    }
+}
+
+impl ConsumeReport {
+    pub(crate) fn new(
+        options: ConsumeOptions,
+        machine: Machine,
+        run: &RunEnd,
+        brokers: &[BrokerTopics],
+        tally: PullTally,
+        observed: Observed,
+    ) -> Self {
+        let seconds = ns_to_seconds(run.end_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
+        let load_seconds = seconds + options.warm_up_seconds;
+        let totals = ConsumeTotals {
+            messages: tally.messages,
+            body_bytes: tally.body_bytes,
+            seconds,
+            messages_per_second: rate(tally.messages, seconds),
+            megabytes_per_second: rate(tally.body_bytes, seconds) / MEGABYTE,
+            pulls_found: tally.pulls_found,
+            pulls_empty: tally.pulls_empty,
+            pulls_refused: tally.refusals.count(),
+            corrupt: options.verify.then_some(tally.corrupt),
+            out_of_order: tally.out_of_order,
+            moved: tally.moved,
+        };
+        Self {
+            kind: "consume",
+            options,
+            machine,
+            brokers: describe(brokers),
+            totals,
+            born_to_consume_ms: tally.born_to_consume.summary(),
+            store_to_consume_ms: tally.store_to_consume.summary(),
+            refusals: by_code(&tally.refusals),
+            generator: usage(run.threads, tally.cpu_ns, tally.messages_in_all, load_seconds),
+            observed,
+            faults: grouped(tally.faults),
+        }
+    }
+}
+
+impl Report for SendReport {
+    fn table(&self) -> String {
+        table::send(self)
+    }
+}
+
+impl Report for ConsumeReport {
+    fn table(&self) -> String {
+        table::consume(self)
+    }
+}
+
+impl Report for LimitReport {
+    fn table(&self) -> String {
+        table::limit(self)
+    }
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+fn describe(brokers: &[BrokerTopics]) -> Vec<String> {
+    let topics = |broker: &BrokerTopics| match broker.topics.len() {
+        0 | 1 => String::new(),
+        count => format!("{count} topics, "),
+    };
+    let row = |broker: &BrokerTopics| format!("{} ({}{} queues)", broker.address, topics(broker), broker.queue_count());
+    brokers.iter().map(row).collect()
+}
+
+fn by_code(refusals: &Refusals) -> Vec<RefusedCode> {
+    let row = |(code, refusal): (i32, &crate::load::tally::Refusal)| RefusedCode {
+        code,
+        name: response::name(code),
+        count: refusal.count,
+        remark: refusal.remark.clone(),
+    };
+    refusals.iter().map(row).collect()
+}
+
+/// Equal faults once, with their number.
+fn grouped(faults: Vec<String>) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for fault in faults {
+        *counts.entry(fault).or_default() += 1;
+    }
+    let text = |(fault, count)| if count == 1 { fault } else { format!("{count} times {fault}") };
+    counts.into_iter().map(text).collect()
+}
+
+fn usage(threads: usize, cpu_ns: u64, messages: u64, seconds: f64) -> GeneratorUsage {
+    let cpu_ns_per_message = if messages > 0 { cpu_ns as f64 / messages as f64 } else { 0.0 };
+    let (cpu_seconds, available) = (ns_to_seconds(cpu_ns), seconds * threads.max(1) as f64);
+    let busy_percent = if available > 0.0 { cpu_seconds / available * 100.0 } else { 0.0 };
+    GeneratorUsage { threads, cpu_seconds, cpu_ns_per_message, busy_percent }
+}
+
+pub fn to_json(report: &impl Serialize) -> String {
+    // Reports hold nothing that JSON cannot: no maps with odd keys, and not-a-number becomes null.
+    serde_json::to_string_pretty(report).unwrap_or_default()
+}

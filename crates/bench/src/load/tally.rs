@@ -1,0 +1,213 @@
+//! What became of the requests of a run or of one of its threads.
+
+use std::collections::BTreeMap;
+
+use wire::rocketmq::frame::Command;
+
+use crate::load::latency::Latency;
+
+/// Requests refused, by code.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    by_code: BTreeMap<i32, Refusal>,
+}
+
+/// Requests refused with one code.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    /// Messages in them.
+    pub count: u64,
+    /// What the broker said the first time.
+    pub remark: String,
+}
+
+impl Refusals {
+    /// Counts a reply of `code` to `messages` messages; only the first of a code is asked for its remark.
+    pub fn record(&mut self, code: i32, messages: u64, remark: impl FnOnce() -> String) {
+        let refusal = self.by_code.entry(code).or_insert_with(|| Refusal { count: 0, remark: remark() });
+        refusal.count += messages;
+    }
+
+    /// Takes in what another thread counted.
+    pub fn add(&mut self, other: Self) {
+        for (code, refusal) in other.by_code {
+            let mine = self.by_code.entry(code).or_default();
+            mine.count += refusal.count;
+            if mine.remark.is_empty() {
+                mine.remark = refusal.remark;
+            }
+        }
+    }
+
+    /// Messages refused.
+    pub fn count(&self) -> u64 {
+        self.by_code.values().map(|refusal| refusal.count).sum()
+    }
+
+    /// By code, smallest first.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &Refusal)> {
+        self.by_code.iter().map(|(&code, refusal)| (code, refusal))
+    }
+}
+
+/// What a reply says for people.
+pub fn remark_of(frame: &[u8]) -> String {
+    let remark = Command::decode(frame).ok().and_then(|command| command.header.remark);
+    remark.unwrap_or_default().into_owned()
+}
+
+/// What became of the sends. All but the last group counts messages of the measurement, not of the warm-up.
+#[derive(Debug)]
+pub struct SendTally {
+    /// Handed to the socket.
+    pub sent: u64,
+    /// Bytes of their frames.
+    pub sent_bytes: u64,
+    /// Answered with success.
+    pub ok: u64,
+    /// Answered otherwise.
+    pub refusals: Refusals,
+    /// Given up without an answer, or lost with their connection.
+    pub unanswered: u64,
+    /// Due by the timetable, never sent.
+    pub unsent: u64,
+    /// From when each was due to when its answer was read.
+    pub latency: Latency,
+    /// When the last answer was read (one-way: when the last byte was written).
+    pub last_ns: u64,
+    /// Most a send was behind its timetable.
+    pub lag_max_ns: u64,
+
+    /// Warm-up and measurement: messages handed to the socket.
+    pub sent_in_all: u64,
+    /// CPU time of the generator thread.
+    pub cpu_ns: u64,
+    /// Connections that broke, and why.
+    pub faults: Vec<String>,
+}
+
+impl SendTally {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            sent: 0,
+            sent_bytes: 0,
+            ok: 0,
+            refusals: Refusals::default(),
+            unanswered: 0,
+            unsent: 0,
+            latency: Latency::new(),
+            last_ns: 0,
+            lag_max_ns: 0,
+            sent_in_all: 0,
+            cpu_ns: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Takes in what another thread counted.
+    pub fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.ok += other.ok;
+        self.refusals.add(other.refusals);
+        self.unanswered += other.unanswered;
+        self.unsent += other.unsent;
+        self.latency.add(&other.latency);
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.lag_max_ns = self.lag_max_ns.max(other.lag_max_ns);
+        self.sent_in_all += other.sent_in_all;
+        self.cpu_ns += other.cpu_ns;
+        self.faults.extend(other.faults);
+    }
+}
+
+/// What became of the pulls. All but the last group counts the measurement, not the warm-up.
+#[derive(Debug)]
+pub struct PullTally {
+    /// Messages received.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+    /// Pulls answered with messages.
+    pub pulls_found: u64,
+    /// Pulls answered without.
+    pub pulls_empty: u64,
+    /// Pulls refused.
+    pub refusals: Refusals,
+    /// Bodies that do not match their checksum.
+    pub corrupt: u64,
+    /// Messages whose queue offset is not above that of the message before.
+    pub out_of_order: u64,
+    /// Times a broker moved a cursor to another offset.
+    pub moved: u64,
+    /// From when a message was made to when it was read here.
+    pub born_to_consume: Latency,
+    /// From when a message was stored to when it was read here.
+    pub store_to_consume: Latency,
+    /// Where answers of the sends are known: from when a message's send was due to when it was read here.
+    pub due_to_consume: Latency,
+    /// From when a message's send was answered to when it was read here; 0 for what was read before the answer.
+    pub answer_to_consume: Latency,
+    /// Messages read before the answer to their send.
+    pub before_answer: u64,
+    /// Messages whose send is not known any more.
+    pub unmatched: u64,
+    /// When the last message was read.
+    pub last_ns: u64,
+
+    /// Warm-up and measurement: messages received.
+    pub messages_in_all: u64,
+    /// CPU time of the consumer thread.
+    pub cpu_ns: u64,
+    /// Connections that broke or queues that were given up, and why.
+    pub faults: Vec<String>,
+}
+
+impl PullTally {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            messages: 0,
+            body_bytes: 0,
+            pulls_found: 0,
+            pulls_empty: 0,
+            refusals: Refusals::default(),
+            corrupt: 0,
+            out_of_order: 0,
+            moved: 0,
+            born_to_consume: Latency::new(),
+            store_to_consume: Latency::new(),
+            due_to_consume: Latency::new(),
+            answer_to_consume: Latency::new(),
+            before_answer: 0,
+            unmatched: 0,
+            last_ns: 0,
+            messages_in_all: 0,
+            cpu_ns: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Takes in what another thread counted.
+    pub fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.body_bytes += other.body_bytes;
+        self.pulls_found += other.pulls_found;
+        self.pulls_empty += other.pulls_empty;
+        self.refusals.add(other.refusals);
+        self.corrupt += other.corrupt;
+        self.out_of_order += other.out_of_order;
+        self.moved += other.moved;
+        self.born_to_consume.add(&other.born_to_consume);
+        self.store_to_consume.add(&other.store_to_consume);
+        self.due_to_consume.add(&other.due_to_consume);
+        self.answer_to_consume.add(&other.answer_to_consume);
+        self.before_answer += other.before_answer;
+        self.unmatched += other.unmatched;
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.messages_in_all += other.messages_in_all;
+        self.cpu_ns += other.cpu_ns;
+        self.faults.extend(other.faults);
+    }
+}

@@ -1,0 +1,187 @@
+//! `sluice bench consume`: finds queues and offsets, runs the consumer threads, commits, makes the report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::rocketmq::code::request;
+use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
+use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
+
+use crate::error::BenchError;
+use crate::load::awaited::Awaited;
+use crate::load::link::Link;
+use crate::load::live::Live;
+use crate::load::options::{ConsumeOptions, StartFrom};
+use crate::load::progress::ProgressSink;
+use crate::load::report::ConsumeReport;
+use crate::load::supervisor::{Supervisor, check_broker};
+use crate::load::tally::PullTally;
+use crate::machine::clock::{Clock, end_ns, seconds_to_ns};
+use crate::machine::description::Machine;
+use crate::rocketmq::control::{Answer, Control};
+use crate::rocketmq::pull_lane::{PullLane, QueueCursor};
+use crate::rocketmq::puller::{Puller, QueuePosition};
+use crate::rocketmq::route::{Access, BrokerTopics, Search, TopicQueues};
+
+/// Consumes as `options` say and blocks until the run is over.
+pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+    options.check()?;
+    check_broker(&options.broker_pids)?;
+    let machine = Machine::describe();
+    let brokers = topics_of(&options, sink)?;
+    let lanes = open_lanes(&options, &brokers, sink)?;
+    let what = format!("consume {} of {}", options.topic, options.target);
+    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
+    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+
+    let live = Live::default();
+    let clock = Clock::start();
+    let pullers = pullers(&options, clock, &live, lanes, None);
+    let threads = pullers.len();
+    let workers = pullers.into_iter().map(|puller| move || puller.run()).collect();
+    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
+    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let ended_ns = clock.now_ns();
+    let mut tally = PullTally::new();
+    for (part, positions) in watched.parts {
+        tally.add(part);
+        if options.commit {
+            commit(&positions)?;
+        }
+    }
+    let limit_ns = end_ns(measure_from_ns, options.seconds);
+    let run = RunEnd { threads, end_ns: if ended_ns >= limit_ns { limit_ns } else { tally.last_ns } };
+    Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.observed))
+}
+
+/// A consumer for each thread's share of the connections.
+pub fn pullers<'a>(
+    options: &'a ConsumeOptions,
+    clock: Clock,
+    live: &'a Live,
+    lanes: Vec<PullLane>,
+    awaited: Option<&'a Awaited>,
+) -> Vec<Puller<'a>> {
+    let threads = options.threads.min(lanes.len());
+    // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
+    let every_queue_at_once = lanes.iter().all(|lane| options.pulls == 0 || lane.cursors().len() <= options.pulls);
+    let suspend = !options.until_empty && options.suspend_ms > 0 && every_queue_at_once;
+    let mut by_thread: Vec<Vec<PullLane>> = (0..threads).map(|_| Vec::new()).collect();
+    for (at, lane) in lanes.into_iter().enumerate() {
+        by_thread[at % threads].push(lane);
+    }
+    by_thread.into_iter().map(|lanes| Puller { options, clock, live, lanes, suspend, awaited }).collect()
+}
+
+/// The brokers of the topics that are read.
+pub fn topics_of(options: &ConsumeOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
+    let (target, topics) = (&options.target, &options.topic_names());
+    Search { target, topics, create: options.queues, access: Access::Read, sink }.find()
+}
+
+/// How a run of consumers ended.
+pub struct RunEnd {
+    /// Consumer threads.
+    pub threads: usize,
+    /// When the measurement ended: its time was over, or the last message came.
+    pub end_ns: u64,
+}
+
+/// What the groups read of every broker, dealt out to that broker's share of the connections.
+pub fn open_lanes(
+    options: &ConsumeOptions,
+    brokers: &[BrokerTopics],
+    sink: &dyn ProgressSink,
+) -> Result<Vec<PullLane>, BenchError> {
+    let mut lanes = Vec::new();
+    for (at, broker) in brokers.iter().enumerate() {
+        let places = deal(&options.group_names(), broker);
+        let share = options.connections / brokers.len() + usize::from(at < options.connections % brokers.len());
+        let share = share.clamp(1, places.len().max(1));
+        let mut control = Control::open("broker", &broker.address)?;
+        let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();
+        for (number, place) in places.iter().enumerate() {
+            sink.prepare("queues looked at", number as u64, places.len() as u64);
+            let next_offset = first_offset(options, &mut control, place)?;
+            let (group, topic) = (place.group.clone(), place.topic.clone());
+            cursors[number % share].push(QueueCursor::new(group, topic, place.queue, next_offset));
+        }
+        for cursors in cursors {
+            lanes.push(PullLane::new(Link::open(&broker.address)?, cursors));
+        }
+    }
+    Ok(lanes)
+}
+
+/// A queue and a group that reads it.
+struct Place {
+    group: Arc<str>,
+    topic: Arc<str>,
+    queue: u32,
+}
+
+/// Deals groups and a broker's topics to each other in turn, until every group reads and every topic is read.
+fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<Place> {
+    let groups: Vec<Arc<str>> = groups.iter().map(|group| group.as_str().into()).collect();
+    let pairs = groups.iter().cycle().zip(broker.topics.iter().cycle()).take(groups.len().max(broker.topics.len()));
+    let places = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<Place> {
+        (0..topic.queues).map(|queue| Place { group: group.clone(), topic: topic.topic.clone(), queue }).collect()
+    };
+    pairs.flat_map(places).collect()
+}
+
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, place: &Place) -> Result<i64, BenchError> {
+    let queue_id = i32::try_from(place.queue).unwrap_or(i32::MAX);
+    let header = QueueRequest { topic: (&*place.topic).into(), queue_id, ..QueueRequest::default() };
+    let code = match options.start_from {
+        StartFrom::First => request::GET_MIN_OFFSET,
+        StartFrom::Latest => request::GET_MAX_OFFSET,
+        StartFrom::Committed => {
+            let committed = QueryConsumerOffsetRequest {
+                consumer_group: (&*place.group).into(),
+                topic: (&*place.topic).into(),
+                queue_id,
+                set_zero_if_not_found: Some(false),
+                ..QueryConsumerOffsetRequest::default()
+            };
+            let answer = broker.ask(request::QUERY_CONSUMER_OFFSET, &committed)?;
+            match answer.code {
+                SUCCESS => return Ok(offset_of(&answer)),
+                QUERY_NOT_FOUND => request::GET_MIN_OFFSET,
+                _ => return Err(broker.refused(request::QUERY_CONSUMER_OFFSET, &answer)),
+            }
+        }
+    };
+    // A broker may answer -1 for a queue nothing was ever sent to.
+    broker.demand(code, &header).map(|answer| offset_of(&answer).max(0))
+}
+
+fn offset_of(answer: &Answer) -> i64 {
+    answer.number("offset").unwrap_or(0)
+}
+
+/// Commits how far each queue was read.
+pub fn commit(positions: &[QueuePosition]) -> Result<(), BenchError> {
+    let mut by_broker: BTreeMap<&str, Vec<&QueuePosition>> = BTreeMap::new();
+    for position in positions {
+        by_broker.entry(&position.address).or_default().push(position);
+    }
+    for (address, positions) in by_broker {
+        let mut broker = Control::open("broker", address)?;
+        for position in positions {
+            let header = UpdateConsumerOffsetRequest {
+                consumer_group: (&*position.group).into(),
+                topic: (&*position.topic).into(),
+                queue_id: i32::try_from(position.queue).unwrap_or(i32::MAX),
+                commit_offset: position.next_offset,
+                ..UpdateConsumerOffsetRequest::default()
+            };
+            broker.demand(request::UPDATE_CONSUMER_OFFSET, &header)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The load of RocketMQ's protocol: sends from templates, pulls, routes.
+
+pub(crate) mod connect;
+pub(crate) mod consume;
+pub(crate) mod control;
+pub(crate) mod driver;
+pub(crate) mod generator;
+pub(crate) mod pull_lane;
+pub(crate) mod puller;
+pub(crate) mod reply;
+pub(crate) mod route;
+pub(crate) mod send;
+pub(crate) mod sender;
+pub(crate) mod sink;
+pub(crate) mod template;
+pub(crate) mod unique_key;
+pub(crate) mod visible;
+pub(crate) mod window;

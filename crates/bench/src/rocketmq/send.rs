@@ -1,0 +1,102 @@
+//! `sluice bench send`: finds the brokers, opens the connections, runs the generator threads, makes the report.
+
+use std::sync::Arc;
+
+use crate::error::BenchError;
+use crate::load::answer_times::AnswerTimes;
+use crate::load::link::Link;
+use crate::load::live::Live;
+use crate::load::options::SendOptions;
+use crate::load::progress::ProgressSink;
+use crate::load::report::SendReport;
+use crate::load::schedule::Schedule;
+use crate::load::supervisor::{Supervisor, check_broker};
+use crate::load::tally::SendTally;
+use crate::machine::clock::{Clock, seconds_to_ns, wall_ms};
+use crate::machine::description::Machine;
+use crate::rocketmq::route::{Access, BrokerTopics, Search};
+use crate::rocketmq::sender::{SendLane, Sender};
+use crate::rocketmq::template::Template;
+use crate::rocketmq::unique_key::prefix;
+
+/// Sends as `options` say and blocks until every send is answered or given up.
+pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+    options.check()?;
+    check_broker(&options.broker_pids)?;
+    let machine = Machine::describe();
+    let brokers = topics_of(&options, sink)?;
+    let lanes_by_thread = open_lanes(&options, &brokers)?;
+    let threads = lanes_by_thread.len();
+    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
+    let what = format!("send {} to {}", options.topic, options.target);
+    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
+    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+
+    let live = Live::default();
+    let clock = Clock::start();
+    let senders = senders(&options, clock, &live, lanes_by_thread, None);
+    let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
+    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let mut tally = SendTally::new();
+    for part in watched.parts {
+        tally.add(part);
+    }
+    Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.observed))
+}
+
+/// The brokers of the topics that are sent to.
+pub fn topics_of(options: &SendOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
+    let (target, topics) = (&options.target, &options.topic_names());
+    Search { target, topics, create: options.queues, access: Access::Write, sink }.find()
+}
+
+/// A generator for each thread's connections.
+pub fn senders<'a>(
+    options: &'a SendOptions,
+    clock: Clock,
+    live: &'a Live,
+    lanes_by_thread: Vec<Vec<SendLane>>,
+    times: Option<&'a AnswerTimes>,
+) -> Vec<Sender<'a>> {
+    let threads = lanes_by_thread.len();
+    let sender = |(thread, lanes)| {
+        let schedule = Schedule::new(clock.now_ns(), options.pace.max(1), options.batch, thread, threads);
+        let schedule = (options.pace > 0).then_some(schedule);
+        let sends_left = sends_of(options, thread, threads);
+        Sender { options, clock, live, lanes, sends_left, schedule, times }
+    };
+    lanes_by_thread.into_iter().enumerate().map(sender).collect()
+}
+
+/// The connections, spread over the brokers, dealt out to the threads.
+pub fn open_lanes(options: &SendOptions, brokers: &[BrokerTopics]) -> Result<Vec<Vec<SendLane>>, BenchError> {
+    let threads = options.threads.min(options.connections);
+    let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
+    for thread in 0..threads {
+        let prefix = prefix(std::process::id(), thread, wall_ms());
+        let templates: Vec<_> =
+            brokers.iter().map(|broker| Arc::new(Template::new(options, &broker.topics, &prefix))).collect();
+        let mut lanes = Vec::new();
+        for connection in (thread..options.connections).step_by(threads) {
+            let at = connection % brokers.len();
+            if let (Some(broker), Some(template)) = (brokers.get(at), templates.get(at)) {
+                let link = Link::open(&broker.address)?;
+                lanes.push(SendLane::new(link, options.window, Arc::clone(template), connection));
+            }
+        }
+        by_thread.push(lanes);
+    }
+    Ok(by_thread)
+}
+
+/// The sends of one thread: its share of the count, whole batches.
+fn sends_of(options: &SendOptions, thread: usize, threads: usize) -> u64 {
+    let Some(count) = options.count else { return u64::MAX };
+    let sends = count.div_ceil(options.batch as u64);
+    let (share, rest) = (sends / threads as u64, sends % threads as u64);
+    share + u64::from((thread as u64) < rest)
+}

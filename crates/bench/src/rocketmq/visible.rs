@@ -1,0 +1,159 @@
+//! `sluice bench visible`: sends and pulls of many topics and groups at once, and how long after the answer to its send a message
+//! arrives at a consumer.
+//!
+//! One thread sends, others pull, and all read one clock. A message counts once for every group that reads it. The time from the
+//! answer to the arrival has in it the way to the consumer, less the way of the answer to the sender; where the generator shares
+//! few processors with the broker it also has the wait for one. What arrives before the answer counts as 0, and is counted.
+//!
+//! What was due in the measured time is waited for: it is that which counts, up to the moment the last of it arrives.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::load::awaited::Awaited;
+use crate::load::latency::LatencySummary;
+use crate::load::live::Live;
+use crate::load::options::{StartFrom, VisibleOptions};
+use crate::load::progress::ProgressSink;
+use crate::load::report::{ConsumeReport, Report, SendReport};
+use crate::load::supervisor::{Observed, Supervisor, check_broker};
+use crate::load::table;
+use crate::load::tally::{PullTally, SendTally};
+use crate::machine::clock::{Clock, seconds_to_ns};
+use crate::machine::description::Machine;
+use crate::rocketmq::consume::{self, RunEnd, pullers};
+use crate::rocketmq::pull_lane::PullLane;
+use crate::rocketmq::puller::QueuePosition;
+use crate::rocketmq::send::{self, senders};
+
+/// What a run that sends and pulls at once found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VisibleReport {
+    /// `visible`.
+    pub kind: &'static str,
+    /// From the answer to a send to the arrival of its message, in milliseconds.
+    pub answer_to_consume_ms: Option<LatencySummary>,
+    /// From when a send was due to the arrival of its message, in milliseconds.
+    pub due_to_consume_ms: Option<LatencySummary>,
+    /// Messages that arrived before the answer to their send, in percent.
+    pub before_answer_percent: f64,
+    /// Messages that came so late that the times of their sends were no longer known.
+    pub unmatched: u64,
+    /// Messages that were stored, once for every group that reads them; nothing where some queues have more readers than others.
+    pub awaited: Option<u64>,
+    /// The sends.
+    pub send: SendReport,
+    /// The pulls.
+    pub consume: ConsumeReport,
+}
+
+/// What a thread of the run did.
+enum Part {
+    Sent(SendTally),
+    Pulled(Box<PullTally>, Vec<QueuePosition>),
+}
+
+/// Sends and pulls as `options` say and blocks until the run is over.
+pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+    options.check()?;
+    let VisibleOptions { send, mut consume } = options;
+    // Nothing of before the run, and no end before the sends have one.
+    (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
+    (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
+    (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
+    check_broker(&send.broker_pids)?;
+    let machine = Machine::describe();
+    let written_to = send::topics_of(&send, sink)?;
+    let read_from = consume::topics_of(&consume, sink)?;
+    let pull_lanes = consume::open_lanes(&consume, &read_from, sink)?;
+    let send_lanes = send::open_lanes(&send, &written_to)?;
+    let what = format!("send and consume {} of {}", send.topic, send.target);
+    sink.begin(&what, send.seconds.map(|seconds| seconds + send.warm_up_seconds), None);
+
+    let (awaited, live) = (Awaited::new(seconds_to_ns(send.answer_timeout_seconds)), Live::default());
+    let readers = readers_of_each_queue(&pull_lanes);
+    let live_of_senders = live.beside();
+    let clock = Clock::start();
+    let mut workers: Vec<Box<dyn FnOnce() -> Part + Send>> = Vec::new();
+    for puller in pullers(&consume, clock, &live, pull_lanes, Some(&awaited)) {
+        workers.push(Box::new(move || {
+            let (tally, positions) = puller.run();
+            Part::Pulled(Box::new(tally), positions)
+        }));
+    }
+    let pull_threads = workers.len();
+    for sender in senders(&send, clock, &live_of_senders, send_lanes, Some(&awaited.times)) {
+        let awaited = &awaited;
+        workers.push(Box::new(move || {
+            let tally = sender.run();
+            awaited.settle(tally.ok * readers.unwrap_or(0));
+            Part::Sent(tally)
+        }));
+    }
+    let send_threads = workers.len() - pull_threads;
+    let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
+    let (broker_pids, broker_data) = (&*send.broker_pids, &*send.broker_data);
+    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
+    let watched = supervisor.watch(workers);
+    sink.end();
+
+    let (mut sent, mut pulled) = (SendTally::new(), PullTally::new());
+    for part in watched.parts {
+        match part {
+            Part::Sent(tally) => sent.add(tally),
+            Part::Pulled(tally, positions) => {
+                pulled.add(*tally);
+                if consume.commit {
+                    consume::commit(&positions)?;
+                }
+            }
+        }
+    }
+    let awaited = readers.map(|readers| sent.ok * readers);
+    let run = RunEnd { threads: pull_threads, end_ns: pulled.last_ns };
+    Ok(VisibleReport {
+        kind: "visible",
+        answer_to_consume_ms: pulled.answer_to_consume.summary(),
+        due_to_consume_ms: pulled.due_to_consume.summary(),
+        before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
+        unmatched: pulled.unmatched,
+        awaited,
+        send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Observed::default()),
+        consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.observed),
+    })
+}
+
+impl VisibleReport {
+    /// Messages that had not arrived long after the last send, as far as that can be told.
+    pub fn lost(&self) -> u64 {
+        let is_known = self.unmatched == 0;
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.consume.totals.messages))
+    }
+
+    /// Messages that arrived more often than once for each group, as far as that can be told: a send without an answer may have
+    /// been stored.
+    pub fn doubled(&self) -> u64 {
+        let is_known = self.unmatched == 0 && self.send.totals.unanswered == 0 && self.send.refusals.is_empty();
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.consume.totals.messages.saturating_sub(awaited))
+    }
+}
+
+/// How many groups read each queue, if it is the same number for all.
+fn readers_of_each_queue(lanes: &[PullLane]) -> Option<u64> {
+    let mut readers = BTreeMap::new();
+    for lane in lanes {
+        for cursor in lane.cursors() {
+            *readers.entry((lane.link.address(), &*cursor.topic, cursor.queue)).or_insert(0) += 1;
+        }
+    }
+    let first = readers.values().next().copied();
+    first.filter(|first| readers.values().all(|count| count == first))
+}
+
+impl Report for VisibleReport {
+    fn table(&self) -> String {
+        table::visible(self)
+    }
+}
