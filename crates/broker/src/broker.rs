@@ -12,12 +12,13 @@ use base::offset::Watermark;
 use base::refused::RefusedRequests;
 use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
+use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Appended, StorageError, Store};
 
 use crate::catalog::Catalog;
-use crate::delay::{DELAY_TOPIC, Delay, DelayLevels};
+use crate::delay::{Delay, DelayLevels};
 use crate::fetched::FetchedTable;
 use crate::flow::Flow;
 use crate::group::Groups;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
+use format::index_rules::DELAY_TOPIC;
 use format::queue_entry::Entry;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -17,9 +18,6 @@ use storage::{StorageError, Store};
 
 use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};
-
-/// Topic that holds parked messages.
-pub const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 const FILE: &str = "delayOffset.json";
 

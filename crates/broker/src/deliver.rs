@@ -6,13 +6,14 @@
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::{LogOffset, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, names};
 use format::queue_entry::Entry;
 use format::record::Record;
 use storage::{QueueIndex, ReadMode};
 
 use crate::broker::{Broker, internal};
-use crate::delay::{DELAY_TOPIC, Progress};
+use crate::delay::Progress;
 use crate::publish::{Message, Turn, is_write_protected};
 
 /// Messages of one level delivered in one turn.

@@ -28,7 +28,7 @@ mod retry;
 
 pub use broker::{Broker, Host, Options};
 pub use catalog::{Catalog, Permission, Topic};
-pub use delay::{DELAY_TOPIC, DelayLevels};
+pub use delay::DelayLevels;
 pub use fetch::{Fetch, FetchStatus, Fetched};
 pub use fetched::FetchedOffsets;
 pub use filter::Filter;

@@ -7,13 +7,13 @@ use base::limits::PROPERTIES_SIZE_MAX;
 use base::{QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::hash::{key_hash, tag_code};
+use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
 use storage::{AppendBatch, Appended, StorageError};
 
 use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
-use crate::delay::DELAY_TOPIC;
 use crate::noted::Noted;
 
 /// Topic whose settings new topics take, unless the producer names another.

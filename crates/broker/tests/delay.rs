@@ -8,8 +8,9 @@ mod support;
 use std::path::Path;
 
 use base::{GroupName, LogOffset, QueueId, Timestamp, TopicName};
-use broker::{DELAY_TOPIC, Filter, Message, Options, SendBack};
+use broker::{Filter, Message, Options, SendBack};
 use format::document::TopicDocument;
+use format::index_rules::DELAY_TOPIC;
 use format::record::{Draft, Record};
 use storage::AppendBatch;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};

@@ -428,36 +428,15 @@ impl Problems {
 mod tests {
     use base::metric::Metrics;
     use base::{QueueId, Timestamp, TopicName};
-    use broker::{DelayLevels, Options};
+    use testkit::{broker_options, draft, store_options};
 
     use super::*;
 
     fn open(directory: &std::path::Path, bells: &Arc<Bells>) -> Arc<Broker> {
-        let options = Options {
-            cluster_name: "DefaultCluster".to_owned(),
-            broker_name: "broker-a".to_owned(),
-            region: "DefaultRegion".to_owned(),
-            store_host: "127.0.0.1:10911".parse().expect("address"),
-            permission: 6,
-            message_size_max: 4 << 20,
-            sync_flush: false,
-            key_index: true,
-            auto_create_topics: true,
-            default_queues: 8,
-            auto_create_groups: true,
-            cluster_topic: true,
-            broker_topic: true,
-            trace_topic: None,
-            client_expiry_ms: 120_000,
-            trace_on: true,
-            delay_levels: DelayLevels::new(vec![1000]).expect("levels"),
-            young_queue_size: 1 << 30,
-        };
-        let layout =
-            storage::Options { segment_size: 1 << 20, checkpoint_room: Some(4096), ..storage::Options::new(directory) };
         let metrics = Arc::new(Metrics::default());
-        let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");
-        let broker = Broker::new(options, store, metrics, bells.clone(), 7, Timestamp(1)).expect("the broker opens");
+        let (store, _) = Store::open(store_options(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
+        let broker =
+            Broker::new(broker_options(), store, metrics, bells.clone(), 7, Timestamp(1)).expect("the broker opens");
         Arc::new(broker)
     }
 
@@ -465,7 +444,7 @@ mod tests {
     fn stage(store: &Store) {
         let queue = store.queue(&TopicName::trusted("orders"), QueueId(0));
         let mut batch = store.begin_batch(1000);
-        let draft = testkit::draft("orders", QueueId(0), b"little");
+        let draft = draft("orders", QueueId(0), b"little");
         batch.push(&queue, &draft, 0);
         store.append(batch, Timestamp(1000)).expect("appends");
     }
