@@ -64,6 +64,17 @@ fn a_run_that_measures_a_backlog_of_its_own_says_so() {
 }
 
 #[test]
+fn messages_that_come_twice_do_not_hide_those_that_come_late() {
+    let broker = FakeBroker::start(Manners { keeps: true, doubles: true, ..Manners::default() });
+    let mut behind = options(&broker);
+    (behind.send.pace, behind.send.seconds) = (40_000, Some(0.05));
+    (behind.consume.connections, behind.consume.pulls, behind.consume.batch) = (1, 1, 1);
+    let report = visible(behind, &Quiet).expect("runs");
+    let awaited = report.awaited.expect("every queue has two readers");
+    assert_eq!((report.consume.totals.messages, report.lost(), report.doubled()), (2 * awaited, 0, awaited));
+}
+
+#[test]
 fn sends_that_cannot_be_found_again_are_an_error() {
     let broker = FakeBroker::start(Manners::default());
     let spoil: [fn(&mut SendOptions); 4] =

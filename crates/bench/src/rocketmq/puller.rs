@@ -1,5 +1,6 @@
 //! One consumer thread: keeps a pull in flight on every queue of its connections and measures what comes back.
 
+use std::mem;
 use std::sync::Arc;
 
 use format::properties::names;
@@ -53,6 +54,8 @@ struct Observer<'a> {
     awaited: Option<&'a Awaited>,
     tally: PullTally,
     beat: Beat,
+    /// Measured messages that came for the first time since the others were told.
+    came_first: u64,
     verify: bool,
     measure_from_ns: u64,
     now_ns: u64,
@@ -104,7 +107,9 @@ impl PullObserver for Observer<'_> {
         tally.last_ns = self.now_ns;
         tally.store_to_consume.record(stored_ns, 1);
         tally.born_to_consume.record(self.now_wall_ms.saturating_sub(record.born_timestamp.0) * MS_NS, 1);
-        tally.out_of_order += u64::from((record.queue_offset.0 as i64) < expected);
+        let is_behind = (record.queue_offset.0 as i64) < expected;
+        self.came_first += u64::from(!is_behind);
+        tally.out_of_order += u64::from(is_behind);
         tally.corrupt += u64::from(self.verify && !record.body_is_intact());
     }
 
@@ -143,6 +148,7 @@ impl Puller<'_> {
             awaited: self.awaited,
             tally: PullTally::new(),
             beat: Beat::default(),
+            came_first: 0,
             verify: options.verify,
             measure_from_ns,
             now_ns: 0,
@@ -175,8 +181,8 @@ impl Puller<'_> {
                 observer.now_wall_ms = wall_ms();
                 lane.settle(&terms, observer.now_ns, &mut observer);
             }
-            if let Some(awaited) = self.awaited.filter(|_| observer.beat.measured > 0) {
-                awaited.arrived(observer.now_ns);
+            if let Some(awaited) = self.awaited.filter(|_| observer.came_first > 0) {
+                awaited.arrived(mem::take(&mut observer.came_first), observer.now_ns);
             }
             let in_flight = self.lanes.iter().map(PullLane::in_flight).sum();
             self.live.add(&mut observer.beat, in_flight);
@@ -190,7 +196,7 @@ impl Puller<'_> {
 
     /// Whether the time is over and nothing more is to come.
     fn is_over(&self, end_ns: u64, now_ns: u64) -> bool {
-        let is_over = |awaited: &Awaited| awaited.is_over(self.live.measured(), end_ns, now_ns);
+        let is_over = |awaited: &Awaited| awaited.is_over(end_ns, now_ns);
         now_ns >= end_ns && self.awaited.is_none_or(is_over)
     }
 
