@@ -16,7 +16,7 @@ use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message, ReadMode};
 use bytes::BytesMut;
 use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use storage::{Appended, QueueIndex, Store};
+use storage::{AppendInfo, QueueIndex, Store};
 use tempfile::TempDir;
 use testkit::{ManualHost, broker_options};
 use wire::rocketmq::code::{request, response};
@@ -174,7 +174,7 @@ struct Appending {
 }
 
 impl Appending {
-    fn append(&mut self) -> Arc<Appended> {
+    fn append(&mut self) -> Arc<AppendInfo> {
         let mut batch = self.store.begin_batch(2 * BATCH * BODY.len());
         for _ in 0..BATCH {
             batch.push(&self.queue, &draft(&[PROPERTIES]), 0);
@@ -196,7 +196,7 @@ fn warm_store() -> Appending {
 
 #[library_benchmark]
 #[bench::of_64_records_of_1_kb(warm_store())]
-fn append(mut appending: Appending) -> (Appending, Arc<Appended>) {
+fn append(mut appending: Appending) -> (Appending, Arc<AppendInfo>) {
     let appended = appending.append();
     (appending, appended)
 }
@@ -244,11 +244,11 @@ fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) ->
     let broker = open_broker(directory.path(), recent_size);
     let topic = broker.topic_for_publish(TOPIC, "TBW102", QUEUES, NOW).expect("a topic");
     for _ in 0..pulls {
-        let mut turn = broker.begin_turn(2 * PULL * queues.len() * body.len(), NOW);
+        let mut batch = broker.begin_batch(2 * PULL * queues.len() * body.len(), NOW);
         for queue in queues.iter().cycle().take(PULL * queues.len()) {
-            broker.add(&mut turn, &topic, &message(*queue, body)).expect("added");
+            broker.add(&mut batch, &topic, &message(*queue, body)).expect("added");
         }
-        broker.append(turn, NOW).expect("appended");
+        broker.append(batch, NOW).expect("appended");
         broker.store().write_staged().expect("written");
     }
     let fetch = Fetch {

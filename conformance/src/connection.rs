@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{QueueId, QueueOffset};
 use bytes::BytesMut;
-use format::record::{Listing, Record};
+use format::record::{QueueRef, Record};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
@@ -204,8 +204,11 @@ impl Connection {
             let mut rest = &pulled.body[..];
             while !rest.is_empty() {
                 let record = Record::decode(rest).expect("a record");
-                let place = Listing { topic, queue: QueueId(queue), offset: QueueOffset(offset) };
-                assert!(record.listings().any(|listing| listing == place), "{topic} {queue} has no record of {offset}");
+                let place = QueueRef { topic, queue: QueueId(queue), offset: QueueOffset(offset) };
+                assert!(
+                    record.queue_refs().any(|queue_ref| queue_ref == place),
+                    "{topic} {queue} has no record of {offset}"
+                );
                 assert!(record.body_is_intact(), "{topic} {queue} at {offset}");
                 visit(&record);
                 rest = &rest[record.size..];

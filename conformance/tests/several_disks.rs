@@ -111,7 +111,7 @@ fn figure(sluice: &Sluice, name: &str, broker: &str) -> u64 {
 /// `storage.flush = async` promises, and the kernel forgets pages it could not write whenever it likes.
 fn wait_until_durable(sluice: &Sluice, broker: &str) {
     let started = Instant::now();
-    let appended = figure(sluice, "sluice_log_appended_bytes", broker);
+    let appended = figure(sluice, "sluice_log_written_bytes", broker);
     while figure(sluice, "sluice_log_durable_bytes", broker) < appended {
         assert!(started.elapsed() < WAIT_MAX, "{broker} does not sync");
         std::thread::sleep(Duration::from_millis(50));

@@ -1,7 +1,7 @@
-//! The words every room shares: identifiers, offsets, watermarks, limits, refusals, metrics, the session contract.
+//! The words every crate shares: identifiers, offsets, watermarks, limits, refusals, metrics, the session contract.
 //!
-//! Nothing here does I/O, reads a clock or starts a task. A type lives here when two rooms that must not know each other
-//! both need it; anything else belongs to the room that owns the knowledge.
+//! Nothing here does I/O, reads a clock or starts a task. A type lives here when two crates that must not know each other
+//! both need it; anything else belongs to the crate that owns the knowledge.
 
 pub mod budget;
 pub mod cursor;

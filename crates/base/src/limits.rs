@@ -34,8 +34,8 @@ pub const QUEUES_PER_TOPIC_MAX: u32 = 65_536;
 /// Topics a broker keeps: bounded by memory (about 1 KiB each) rather than by design.
 pub const TOPICS_MAX: usize = 1_000_000;
 
-/// Bytes of encoded records one turn of a connection may stage before it appends them.
-pub const TURN_BATCH_SIZE_MAX: usize = 1024 * 1024;
+/// Bytes of encoded records one publish batch may gather before it is appended.
+pub const PUBLISH_BATCH_SIZE_MAX: usize = 1024 * 1024;
 
 /// Bytes of replies a connection may have waiting before its requests are no longer read.
 pub const OUTPUT_BACKLOG_SIZE_MAX: usize = 8 * 1024 * 1024;
@@ -91,6 +91,6 @@ const _: () = assert!(FRAME_HEADER_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(PROPERTIES_SIZE_MAX < FRAME_HEADER_SIZE_MAX);
 const _: () = assert!(4 * OUTPUT_BACKLOG_SIZE_MAX < CONNECTIONS_HELD_SIZE_MAX);
 const _: () = assert!(4 * FRAME_SIZE_MAX < CONNECTIONS_HELD_SIZE_MAX);
-const _: () = assert!(TURN_BATCH_SIZE_MAX < STAGED_SIZE_MAX);
+const _: () = assert!(PUBLISH_BATCH_SIZE_MAX < STAGED_SIZE_MAX);
 const _: () = assert!(LIST_BODY_SIZE_MAX < FRAME_SIZE_MAX);
 const _: () = assert!(TOPIC_NAME_SIZE_MAX < INTERNAL_TOPIC_NAME_SIZE_MAX);

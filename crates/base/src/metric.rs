@@ -97,7 +97,7 @@ metrics! {
 }
 
 metrics! {
-    Metrics, "Figures of one broker, shared by all rooms.";
+    Metrics, "Figures of one broker, shared by all crates.";
     messages_in Counter "sluice_messages_in" "Messages stored.";
     message_bytes_in Counter "sluice_message_bytes_in" "Bytes of records stored.";
     messages_out Counter "sluice_messages_out" "Messages handed to consumers.";
@@ -112,9 +112,9 @@ metrics! {
     delayed_delivered Counter "sluice_delayed_delivered" "Delayed messages that came due.";
     delayed_expired Counter "sluice_delayed_expired" "Delayed messages that retention removed before they were delivered.";
     delayed_held Gauge "sluice_delayed_held" "Delayed messages that are due and cannot be delivered now: they are tried again.";
-    delayed_failures Counter "sluice_delayed_failures" "Turns of a delay level that failed: its messages are tried again.";
+    delayed_failures Counter "sluice_delayed_failures" "Passes over a delay level that failed: its messages are tried again.";
     delayed_undeliverable Counter "sluice_delayed_undeliverable" "Delayed messages that name no topic there can be: passed over.";
-    log_appended_bytes Gauge "sluice_log_appended_bytes" "The appended watermark: survives a killed process.";
+    log_written_bytes Gauge "sluice_log_written_bytes" "The written watermark: survives a killed process.";
     log_durable_bytes Gauge "sluice_log_durable_bytes" "The durable watermark: survives power loss.";
     log_first_bytes Gauge "sluice_log_first_bytes" "First byte still kept in the log.";
     log_writes Counter "sluice_log_writes" "Writes of the log, each with a batch of records.";

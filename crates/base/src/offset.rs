@@ -54,7 +54,7 @@ impl fmt::Display for QueueId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Watermark {
     /// In the page cache: survives a killed process.
-    Appended,
+    Written,
     /// Synced to the disk: survives power loss.
     Durable,
 }
@@ -62,19 +62,19 @@ pub enum Watermark {
 /// How far the log has come. Written by the log's own threads, read by everyone.
 #[derive(Debug, Default)]
 pub struct Watermarks {
-    appended: AtomicU64,
+    written: AtomicU64,
     durable: AtomicU64,
 }
 
 impl Watermarks {
     /// Both watermarks at `offset`, as after recovery.
     pub fn starting_at(offset: LogOffset) -> Self {
-        Self { appended: AtomicU64::new(offset.0), durable: AtomicU64::new(offset.0) }
+        Self { written: AtomicU64::new(offset.0), durable: AtomicU64::new(offset.0) }
     }
 
     /// Everything below this is in the page cache.
-    pub fn appended(&self) -> LogOffset {
-        LogOffset(self.appended.load(Ordering::Acquire))
+    pub fn written(&self) -> LogOffset {
+        LogOffset(self.written.load(Ordering::Acquire))
     }
 
     /// Everything below this is on the disk.
@@ -85,20 +85,20 @@ impl Watermarks {
     /// The watermark `which` names.
     pub fn get(&self, which: Watermark) -> LogOffset {
         match which {
-            Watermark::Appended => self.appended(),
+            Watermark::Written => self.written(),
             Watermark::Durable => self.durable(),
         }
     }
 
-    /// Moves `appended` forward to `offset`.
-    pub fn advance_appended(&self, offset: LogOffset) {
-        debug_assert!(offset >= self.appended());
-        self.appended.store(offset.0, Ordering::Release);
+    /// Moves `written` forward to `offset`.
+    pub fn advance_written(&self, offset: LogOffset) {
+        debug_assert!(offset >= self.written());
+        self.written.store(offset.0, Ordering::Release);
     }
 
-    /// Moves `durable` forward to `offset`, which must have been appended.
+    /// Moves `durable` forward to `offset`, which must have been written.
     pub fn advance_durable(&self, offset: LogOffset) {
-        debug_assert!(offset <= self.appended());
+        debug_assert!(offset <= self.written());
         self.durable.fetch_max(offset.0, Ordering::AcqRel);
     }
 }

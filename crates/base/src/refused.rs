@@ -1,5 +1,5 @@
 //! Requests that were refused: counted by request and answer, and told now and then, so that a client which repeats what
-//! cannot be done leaves a trace and not a flood.
+//! cannot be done is logged, and not without end.
 //!
 //! Names come from the tables of codes, so there are as many counts as pairs of them at most. Not on the hot path.
 

@@ -1,7 +1,7 @@
 //! The contract between a connection's bytes and their meaning.
 //!
 //! A session takes bytes with `now` and gives output; it never sees a socket, a task or a clock. The server drives it:
-//! `receive` when bytes came, `wake` when its mailbox was rung or its deadline passed, `take_job` after either, and
+//! `receive` when bytes came, `wake` when its mailbox woke it or its deadline passed, `take_job` after either, and
 //! `closed` once at the end.
 
 use std::collections::VecDeque;

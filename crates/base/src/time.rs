@@ -1,4 +1,4 @@
-//! Wall-clock time as a value: it is passed in, never read, below the `server` room.
+//! Wall-clock time as a value: it is passed in, never read, below the crate `server`.
 
 /// Milliseconds since 1970-01-01T00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! Pictures of the broker for administrators: what the console and the admin commands show.
+//! Snapshots of the broker for administrators: what the console and the admin commands show.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::flow::PeriodFlow;
 
 /// One queue's bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueuePicture {
+pub struct QueueSnapshot {
     /// Number.
     pub queue: QueueId,
     /// First offset.
@@ -24,7 +24,7 @@ pub struct QueuePicture {
 
 /// One group's progress in one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgressPicture {
+pub struct ProgressSnapshot {
     /// Number.
     pub queue: QueueId,
     /// One past the last message of the queue.
@@ -39,7 +39,7 @@ pub struct ProgressPicture {
 
 /// The broker's figures at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RuntimePicture {
+pub struct RuntimeSnapshot {
     /// Messages stored a second, over the last 10, 60 and 600 s.
     pub put_rates: [f64; 3],
     /// Messages handed out a second, likewise.
@@ -58,11 +58,11 @@ pub struct RuntimePicture {
 
 impl Broker {
     /// The broker's figures now.
-    pub fn runtime_picture(&self, now: Timestamp) -> RuntimePicture {
+    pub fn runtime_snapshot(&self, now: Timestamp) -> RuntimeSnapshot {
         let (put_rates, get_rates) = self.rates.lock().averages(now);
-        let end = self.reached(Watermark::Appended);
+        let end = self.reached(Watermark::Written);
         let (disk_used_bytes, disk_total_bytes) = self.store().disk_usage().unwrap_or_default();
-        RuntimePicture {
+        RuntimeSnapshot {
             put_rates,
             get_rates,
             log_first: self.store().log_first().0,
@@ -110,29 +110,29 @@ impl Broker {
     }
 
     /// Bounds of a topic's queues. Waits for the disk.
-    pub fn topic_picture(&self, topic: &str) -> Result<Vec<QueuePicture>, Refusal> {
+    pub fn topic_snapshot(&self, topic: &str) -> Result<Vec<QueueSnapshot>, Refusal> {
         let queues = self.queues_of(topic)?;
-        let pictures = queues.iter().map(|queue| {
+        let snapshots = queues.iter().map(|queue| {
             let (first, end) = (queue.first(), queue.end());
             let last_stored = if end > first { self.stored_at(topic, queue.queue(), end.0 - 1) } else { Timestamp(0) };
-            QueuePicture { queue: queue.queue(), first, end, last_stored }
+            QueueSnapshot { queue: queue.queue(), first, end, last_stored }
         });
-        Ok(pictures.collect())
+        Ok(snapshots.collect())
     }
 
     /// A group's progress in a topic's queues. Waits for the disk.
-    pub fn progress_picture(&self, topic: &str, group: &str) -> Result<Vec<ProgressPicture>, Refusal> {
+    pub fn progress_snapshot(&self, topic: &str, group: &str) -> Result<Vec<ProgressSnapshot>, Refusal> {
         let offsets = self.offsets_of(topic, group);
         let fetched = self.fetched.get(topic, group);
         let queues = self.queues_of(topic)?;
-        let pictures = queues.iter().map(|queue| {
+        let snapshots = queues.iter().map(|queue| {
             let committed = offsets.get(&queue.queue().0).copied().unwrap_or_default().max(0);
             let fetched = fetched.as_ref().and_then(|fetched| fetched.of(queue.queue())).unwrap_or_default();
             let consumed_time = match (committed as u64).checked_sub(1) {
                 Some(last) => self.stored_at(topic, queue.queue(), last),
                 None => Timestamp(0),
             };
-            ProgressPicture {
+            ProgressSnapshot {
                 queue: queue.queue(),
                 end: queue.end(),
                 committed,
@@ -140,14 +140,14 @@ impl Broker {
                 consumed_time,
             }
         });
-        Ok(pictures.collect())
+        Ok(snapshots.collect())
     }
 
     /// Topics a group consumes: those it has offsets in and those its members subscribe to.
     pub fn topics_of_group(&self, group: &str) -> Vec<String> {
         let mut topics = self.topics_with_offsets_of(group);
-        if let Some(picture) = self.group_picture(group) {
-            topics.extend(picture.subscriptions.iter().map(|subscription| subscription.topic.clone()));
+        if let Some(snapshot) = self.group_snapshot(group) {
+            topics.extend(snapshot.subscriptions.iter().map(|subscription| subscription.topic.clone()));
         }
         topics.sort_unstable();
         topics.dedup();

@@ -15,7 +15,7 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{Appended, StorageError, Store};
+use storage::{AppendInfo, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::{Delay, DelayLevels};
@@ -93,7 +93,7 @@ pub struct Broker {
     /// Appended to every message's properties.
     stamp: Vec<u8>,
     random: Mutex<rand::rngs::SmallRng>,
-    queue_turn: AtomicU64,
+    next_queue: AtomicU64,
     pub(crate) offsets: Offsets,
     pub(crate) groups: Groups,
     pub(crate) locks: Locks,
@@ -121,7 +121,7 @@ impl Broker {
         let broker = Self {
             stamp: stamp(&options),
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
-            queue_turn: AtomicU64::new(seed),
+            next_queue: AtomicU64::new(seed),
             catalog,
             offsets,
             delay,
@@ -244,7 +244,7 @@ impl Broker {
 
     /// A queue for a message that names none. The starting point is random, then they take turns.
     pub(crate) fn random_below(&self, count: u32) -> u32 {
-        (self.queue_turn.fetch_add(1, Ordering::Relaxed) % u64::from(count.max(1))) as u32
+        (self.next_queue.fetch_add(1, Ordering::Relaxed) % u64::from(count.max(1))) as u32
     }
 
     /// A random number, from the broker's seed.
@@ -257,23 +257,23 @@ impl Broker {
         self.store.watermarks().get(watermark)
     }
 
-    /// Calls `bell` once `watermark` passes `offset`, or when the log accepts no more writes.
-    pub fn when(&self, watermark: Watermark, offset: LogOffset, bell: Waker) {
-        let waiting = self.store.when(watermark, offset, bell);
+    /// Calls `waker` once `watermark` passes `offset`, or when the log accepts no more writes.
+    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) {
+        let waiting = self.store.when(watermark, offset, waker);
         if watermark == Watermark::Durable {
             self.host.sync_wanted(waiting);
         }
     }
 
     /// Waits until records are in the log and survive a killed process. Not for a network thread.
-    pub fn wait_until_kept(&self, appended: &Appended) -> Result<(), Refusal> {
+    pub fn wait_until_kept(&self, appended: &AppendInfo) -> Result<(), Refusal> {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
             fn wake(self: Arc<Self>) {
                 self.0.unpark();
             }
         }
-        let watermark = if self.options.sync_flush { Watermark::Durable } else { Watermark::Appended };
+        let watermark = if self.options.sync_flush { Watermark::Durable } else { Watermark::Written };
         while self.reached(watermark) < appended.end {
             if let Some(refusal) = self.poisoned() {
                 return Err(refusal);

@@ -65,11 +65,11 @@ pub(crate) struct Progress {
     failed_at: Option<Timestamp>,
     /// When those that are held were last tried.
     held_tried_at: Option<Timestamp>,
-    /// The first that is held and was not among those tried last: each has its turn.
+    /// The first that is held and was not among those tried last, so that each is tried.
     held_next: u64,
 }
 
-/// A message that could not be delivered when its turn came.
+/// A message that could not be delivered when it was due.
 #[derive(Debug)]
 struct Held {
     entry: Entry,
@@ -110,7 +110,7 @@ impl Progress {
         self.held.values().filter(|held| held.delivered.is_none()).count()
     }
 
-    /// Messages that are held and were not tried for longest, the oldest first; from the first again once all had their turn.
+    /// Messages that are held and were not tried for longest, the oldest first; from the first again once all were tried.
     pub(crate) fn held_next(&self, count_max: usize) -> Vec<(u64, Entry)> {
         let from = |place| {
             let held = self.held.range(place..).filter(|(_, held)| held.delivered.is_none());
@@ -144,8 +144,8 @@ impl Progress {
         self.due_by = Some((end, by));
     }
 
-    /// Notes how a turn ended; gives whether that is another end than the turn's before.
-    pub(crate) fn note_turn(&mut self, failed_at: Option<Timestamp>) -> bool {
+    /// Notes how a pass ended; gives whether the pass before ended otherwise.
+    pub(crate) fn note_pass(&mut self, failed_at: Option<Timestamp>) -> bool {
         let before = std::mem::replace(&mut self.failed_at, failed_at);
         before.is_some() != failed_at.is_some()
     }

@@ -14,13 +14,13 @@ use storage::{QueueIndex, ReadMode};
 
 use crate::broker::{Broker, internal};
 use crate::delay::Progress;
-use crate::publish::{Message, Turn, is_write_protected};
+use crate::publish::{Message, PublishBatch, is_write_protected};
 
-/// Messages of one level delivered in one turn.
-const TURN_COUNT_MAX: usize = 256;
+/// Messages of one level delivered in one pass.
+const PASS_COUNT_MAX: usize = 256;
 
-/// Bytes of one level's messages delivered in one turn; one message is always delivered. They are in memory twice.
-const TURN_SIZE_MAX: usize = 1 << 20;
+/// Bytes of one level's messages delivered in one pass; one message is always delivered. They are in memory twice.
+const PASS_SIZE_MAX: usize = 1 << 20;
 
 /// Longest sleep of whoever delivers: a new message may be due earlier than all known ones.
 const LOOK_AGAIN_MS: u64 = 100;
@@ -43,7 +43,7 @@ const LEFT_BEHIND: &[&str] = &[
     names::TIMER_DELIVER_MS,
     names::TIMER_DELAY_MS,
     names::TIMER_DELAY_SECONDS,
-    names::FURTHER_OFFSETS,
+    names::FAN_OUT_OFFSETS,
     names::CHECKSUM,
 ];
 
@@ -58,8 +58,8 @@ enum Undelivered {
     Never,
 }
 
-/// How the messages of one turn ended.
-struct TurnEnd {
+/// How the messages of one pass ended.
+struct PassEnd {
     /// Where their copies end in the log; `None` if there are none.
     end: Option<LogOffset>,
     /// Those that could not be delivered, by number, and why the first could not.
@@ -86,15 +86,15 @@ impl Broker {
                 return BEHIND_MS;
             }
             let outcome = self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, queue, now));
-            wait_ms = wait_ms.min(self.note_turn(level, outcome, now));
+            wait_ms = wait_ms.min(self.note_pass(level, outcome, now));
         }
         wait_ms
     }
 
-    /// Takes in how a level's turn ended: a failure is counted, told once, and lets the level rest.
-    fn note_turn(&self, level: usize, outcome: Result<u64, Refusal>, now: Timestamp) -> u64 {
+    /// Takes in how a pass over a level ended: a failure is counted, told once, and lets the level rest.
+    fn note_pass(&self, level: usize, outcome: Result<u64, Refusal>, now: Timestamp) -> u64 {
         let failed_at = outcome.is_err().then_some(now);
-        let is_news = self.delay.at(level, |progress| progress.note_turn(failed_at));
+        let is_news = self.delay.at(level, |progress| progress.note_pass(failed_at));
         match outcome {
             Ok(wait_ms) => {
                 if is_news {
@@ -119,7 +119,7 @@ impl Broker {
             return Ok(LOOK_AGAIN_MS);
         }
         let mut entries = Vec::new();
-        queue.read(start, TURN_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
+        queue.read(start, PASS_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
         let due_of = |progress: &Progress, (place, entry): &Parked| {
             progress.due(place.0, Timestamp(entry.tag_code.max(0) as u64))
         };
@@ -130,7 +130,7 @@ impl Broker {
             let due_count = parked.iter().take_while(|parked| due_of(progress, parked) <= now).count();
             (due_count, parked.get(due_count).map(|next| due_of(progress, next)))
         });
-        let due = &parked[..due_count.min(count_within(&parked, TURN_SIZE_MAX))];
+        let due = &parked[..due_count.min(count_within(&parked, PASS_SIZE_MAX))];
         if !due.is_empty() {
             let ended = self.publish_due(queue, due, now)?;
             self.delay.at(level, |progress| {
@@ -142,7 +142,7 @@ impl Broker {
             self.tell_held(level, &ended);
         }
         Ok(match next_due {
-            _ if due.len() < due_count || due.len() == TURN_COUNT_MAX => 0,
+            _ if due.len() < due_count || due.len() == PASS_COUNT_MAX => 0,
             Some(next_due) => next_due.ms_since(now).clamp(1, LOOK_AGAIN_MS),
             None => LOOK_AGAIN_MS,
         })
@@ -151,15 +151,15 @@ impl Broker {
     /// Tries those again that could not be delivered, some at a time.
     fn deliver_held(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<(), Refusal> {
         let held: Vec<Parked> = self.delay.at(level, |progress| {
-            let held = progress.held_next(TURN_COUNT_MAX);
+            let held = progress.held_next(PASS_COUNT_MAX);
             if held.is_empty() || !progress.tries_held(now, REST_MS) {
                 return Vec::new();
             }
             held.into_iter().map(|(place, entry)| (QueueOffset(place), entry)).collect()
         });
-        let held = &held[..count_within(&held, TURN_SIZE_MAX)];
+        let held = &held[..count_within(&held, PASS_SIZE_MAX)];
         let Some((last, _)) = held.last() else { return Ok(()) };
-        // Whatever comes of it: the others have their turn next.
+        // Whatever comes of it: the others are next.
         self.delay.at(level, |progress| progress.note_held_tried(last.0));
         let expired = held.iter().take_while(|(place, _)| *place < queue.first()).count();
         self.tell_expired(level, expired as u64);
@@ -198,7 +198,7 @@ impl Broker {
         }
     }
 
-    fn tell_held(&self, level: usize, ended: &TurnEnd) {
+    fn tell_held(&self, level: usize, ended: &PassEnd) {
         let Some(refusal) = &ended.refusal else { return };
         tracing::warn!(
             level,
@@ -210,15 +210,15 @@ impl Broker {
     }
 
     /// Publishes all that can be; nothing of it is published if that fails.
-    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Timestamp) -> Result<TurnEnd, Refusal> {
+    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Timestamp) -> Result<PassEnd, Refusal> {
         let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
-        let mut turn = self.begin_turn(size, now);
-        let mut ended = TurnEnd { end: None, held: Vec::new(), refusal: None };
+        let mut batch = self.begin_batch(size, now);
+        let mut ended = PassEnd { end: None, held: Vec::new(), refusal: None };
         // What is damaged is passed over; the store has told of it.
         let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
         for (number, record) in records.iter().enumerate() {
             let Some(Ok(record)) = record.map(Record::decode) else { continue };
-            match self.add_due(&mut turn, &record, now) {
+            match self.add_due(&mut batch, &record, now) {
                 Ok(()) => {}
                 Err(Undelivered::NotNow(refusal)) => {
                     ended.held.push(number);
@@ -234,15 +234,15 @@ impl Broker {
                 }
             }
         }
-        if !turn.is_empty() {
-            let count = turn.len() as u64;
-            ended.end = Some(self.append(turn, now)?.end);
+        if !batch.is_empty() {
+            let count = batch.len() as u64;
+            ended.end = Some(self.append(batch, now)?.end);
             self.metrics().delayed_delivered.add(count);
         }
         Ok(ended)
     }
 
-    fn add_due(&self, turn: &mut Turn, record: &Record<'_>, now: Timestamp) -> Result<(), Undelivered> {
+    fn add_due(&self, batch: &mut PublishBatch, record: &Record<'_>, now: Timestamp) -> Result<(), Undelivered> {
         let name = record.property(names::REAL_TOPIC).unwrap_or_default();
         let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
         let queue = queue.filter(|queue| *queue < QUEUES_PER_TOPIC_MAX);
@@ -274,7 +274,7 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times,
         };
-        self.add_due_copy(turn, &topic, queue, &message).map_err(Undelivered::NotNow)
+        self.add_due_copy(batch, &topic, queue, &message).map_err(Undelivered::NotNow)
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Groups {
 
 /// A group's state for administrators.
 #[derive(Clone, Debug)]
-pub struct GroupPicture {
+pub struct GroupSnapshot {
     /// Members, by client id.
     pub members: Vec<Member>,
     /// How they consume.
@@ -254,10 +254,10 @@ impl Broker {
     }
 
     /// A consumer group as it is connected now.
-    pub fn group_picture(&self, group: &str) -> Option<GroupPicture> {
+    pub fn group_snapshot(&self, group: &str) -> Option<GroupSnapshot> {
         let consumers = self.groups.consumers.lock();
         let group = consumers.get(group)?;
-        Some(GroupPicture {
+        Some(GroupSnapshot {
             members: members_of(&group.members),
             consume_type: group.consume_type.clone(),
             message_model: group.message_model.clone(),

@@ -33,16 +33,16 @@ pub use fetch::{Fetch, FetchStatus, Fetched};
 pub use fetched::FetchedOffsets;
 pub use filter::Filter;
 pub use flow::PeriodFlow;
-pub use group::{ConsumerRegistration, GroupPicture, Subscription};
+pub use group::{ConsumerRegistration, GroupSnapshot, Subscription};
 pub use lock::QueueKey;
 pub use lookup::KeyKind;
 pub use mailbox::{Mailbox, Signal};
 pub use member::Member;
 pub use offset::Boundary;
-pub use publish::{Added, Message, Turn};
+pub use publish::{Added, Message, PublishBatch};
 pub use put_time::PutTimes;
 pub use retry::SendBack;
-pub use storage::{Appended, BatchRecord, QueueIndex, ReadMode};
+pub use storage::{AppendInfo, BatchRecord, QueueIndex, ReadMode};
 
 /// One place's position, as committed or reported: may lie outside the queue.
 pub type RawOffset = i64;

@@ -1,4 +1,4 @@
-//! How the broker reaches a connection: signals are left in its mailbox and its bell is rung.
+//! How the broker reaches a connection: signals are left in its mailbox and it is woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ pub enum Signal {
 /// One connection's signals.
 pub struct Mailbox {
     signals: Mutex<Vec<Signal>>,
-    bell: Waker,
+    waker: Waker,
     /// The connection is gone: whoever still works for it must register nothing under it any more.
     is_closed: AtomicBool,
     /// What its heartbeats cannot get is in the log.
@@ -35,11 +35,11 @@ impl std::fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox that wakes its connection with `bell`.
-    pub fn new(bell: Waker) -> Arc<Self> {
+    /// A mailbox that wakes its connection with `waker`.
+    pub fn new(waker: Waker) -> Arc<Self> {
         Arc::new(Self {
             signals: Mutex::default(),
-            bell,
+            waker,
             is_closed: AtomicBool::new(false),
             was_told_of: AtomicBool::new(false),
             seats_size: AtomicUsize::new(0),
@@ -54,12 +54,12 @@ impl Mailbox {
 
     /// Rings without a signal.
     pub fn ring(&self) {
-        self.bell.wake_by_ref();
+        self.waker.wake_by_ref();
     }
 
-    /// The bell itself, for watermarks.
-    pub fn bell(&self) -> Waker {
-        self.bell.clone()
+    /// The waker itself, for watermarks.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 
     /// Its connection is gone.

@@ -32,7 +32,7 @@ const CLEANED: &[&str] = &[
     names::MESSAGE_REGION,
     names::TRACE_SWITCH,
     names::POP_CHECK_POINT,
-    names::FURTHER_OFFSETS,
+    names::FAN_OUT_OFFSETS,
     names::CHECKSUM,
 ];
 
@@ -57,7 +57,7 @@ impl<'a> Noted<'a> {
                 | names::MESSAGE_REGION
                 | names::TRACE_SWITCH
                 | names::POP_CHECK_POINT
-                | names::FURTHER_OFFSETS
+                | names::FAN_OUT_OFFSETS
                 | names::CHECKSUM => {
                     noted.must_clean = true;
                 }

@@ -154,7 +154,7 @@ impl Broker {
     fn fits_memory(&self, queue: &QueueIndex) -> bool {
         match queue.entry(queue.first()) {
             Ok(Some(first)) => {
-                let behind = self.store().watermarks().appended().0.saturating_sub(first.log_offset.0);
+                let behind = self.store().watermarks().written().0.saturating_sub(first.log_offset.0);
                 behind < self.options().young_queue_size
             }
             Ok(None) => true,

@@ -1,4 +1,4 @@
-//! From a message to a record with a place: check, route, encode; then append the turn's batch once.
+//! From a message to a record with a place: check, route, encode; then append the batch once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use format::hash::{key_hash, tag_code};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
-use storage::{AppendBatch, Appended, StorageError};
+use storage::{AppendBatch, AppendInfo, StorageError};
 
 use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
@@ -40,7 +40,7 @@ pub struct Message<'a> {
     pub reconsume_times: i32,
 }
 
-/// A message that became part of a turn.
+/// A message that became part of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Added<'a> {
     /// Queue it is for.
@@ -49,33 +49,33 @@ pub struct Added<'a> {
     pub unique_key: &'a [u8],
 }
 
-/// Messages of one turn, gathered to be appended at once.
+/// Messages gathered to be appended at once: those of one pass over a connection's bytes, or of one pass over a delay level.
 #[derive(Debug)]
-pub struct Turn {
-    batch: AppendBatch,
+pub struct PublishBatch {
+    records: AppendBatch,
     now: Timestamp,
     needs_durable: bool,
 }
 
-impl Turn {
+impl PublishBatch {
     /// Messages so far.
     pub fn len(&self) -> usize {
-        self.batch.len()
+        self.records.len()
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty()
+        self.records.is_empty()
     }
 
     /// Bytes of records so far.
     pub fn size(&self) -> usize {
-        self.batch.size()
+        self.records.size()
     }
 
     /// Drops all but the first `count` messages.
     pub fn truncate(&mut self, count: usize) {
-        self.batch.truncate(count);
+        self.records.truncate(count);
     }
 
     /// Whether any of its messages waits for the sync.
@@ -85,9 +85,9 @@ impl Turn {
 }
 
 impl Broker {
-    /// Begins a turn of messages of about `size` bytes in all.
-    pub fn begin_turn(&self, size: usize, now: Timestamp) -> Turn {
-        Turn { batch: self.store().begin_batch(size), now, needs_durable: false }
+    /// Begins a batch of messages of about `size` bytes in all.
+    pub fn begin_batch(&self, size: usize, now: Timestamp) -> PublishBatch {
+        PublishBatch { records: self.store().begin_batch(size), now, needs_durable: false }
     }
 
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
@@ -151,42 +151,47 @@ impl Broker {
         Ok(made)
     }
 
-    /// Checks a message and adds it to the turn as one record.
-    pub fn add<'a>(&self, turn: &mut Turn, topic: &Topic, message: &Message<'a>) -> Result<Added<'a>, Refusal> {
+    /// Checks a message and adds it to the batch as one record.
+    pub fn add<'a>(
+        &self,
+        batch: &mut PublishBatch,
+        topic: &Topic,
+        message: &Message<'a>,
+    ) -> Result<Added<'a>, Refusal> {
         let noted = Noted::of(message.properties);
         self.check(topic, message, &noted)?;
-        let queue = self.add_noted(turn, topic, message, &noted)?;
+        let queue = self.add_noted(batch, topic, message, &noted)?;
         Ok(Added { queue, unique_key: noted.unique_key })
     }
 
     /// Adds a message that was accepted once and comes again: only whether its topic takes messages is looked at.
     pub(crate) fn add_sent_back(
         &self,
-        turn: &mut Turn,
+        batch: &mut PublishBatch,
         topic: &Topic,
         message: &Message<'_>,
     ) -> Result<QueueId, Refusal> {
         self.check_permission(topic)?;
-        self.add_noted(turn, topic, message, &Noted::of(message.properties))
+        self.add_noted(batch, topic, message, &Noted::of(message.properties))
     }
 
     /// Adds the copy of a parked message that is due. It was accepted when it was parked, and has what the broker adds to
     /// properties from then: nothing is looked at.
     pub(crate) fn add_due_copy(
         &self,
-        turn: &mut Turn,
+        batch: &mut PublishBatch,
         topic: &Topic,
         queue: QueueId,
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
         let noted = Noted::of(message.properties);
         let pieces = [message.properties, self.store().checksum_room()];
-        self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
+        self.push(batch, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
     }
 
     fn add_noted(
         &self,
-        turn: &mut Turn,
+        batch: &mut PublishBatch,
         topic: &Topic,
         message: &Message<'_>,
         noted: &Noted<'_>,
@@ -195,12 +200,12 @@ impl Broker {
         let cleaned = noted.cleaned(message.properties);
         let block = &*cleaned;
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
-        turn.needs_durable |= noted.waits && self.options().sync_flush;
+        batch.needs_durable |= noted.waits && self.options().sync_flush;
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
-            self.park(turn, topic, queue, message, (block, separator), noted)?;
+            self.park(batch, topic, queue, message, (block, separator), noted)?;
         } else {
             let pieces = [block, separator, self.stamp(), self.store().checksum_room()];
-            self.push(turn, topic, queue, message, &pieces, tag_of(noted.tags), noted)?;
+            self.push(batch, topic, queue, message, &pieces, tag_of(noted.tags), noted)?;
         }
         Ok(queue)
     }
@@ -208,7 +213,7 @@ impl Broker {
     /// Adds a delayed message to its level's queue, with the way back in its properties.
     fn park(
         &self,
-        turn: &mut Turn,
+        batch: &mut PublishBatch,
         topic: &Topic,
         queue: QueueId,
         message: &Message<'_>,
@@ -216,13 +221,13 @@ impl Broker {
         noted: &Noted<'_>,
     ) -> Result<(), Refusal> {
         let (level, delay_ms) = self.delay.levels.clip(noted.delay_level);
-        let parked = self.delay_topic(turn.now)?;
+        let parked = self.delay_topic(batch.now)?;
         let mut way_back = Vec::new();
         properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
         properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
         let pieces = [block, separator, self.stamp(), &way_back, self.store().checksum_room()];
-        let due = turn.now.plus_ms(delay_ms).0 as i64;
-        self.push(turn, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
+        let due = batch.now.plus_ms(delay_ms).0 as i64;
+        self.push(batch, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
     }
 
     #[expect(
@@ -231,7 +236,7 @@ impl Broker {
     )]
     fn push(
         &self,
-        turn: &mut Turn,
+        batch: &mut PublishBatch,
         topic: &Topic,
         queue: QueueId,
         message: &Message<'_>,
@@ -250,12 +255,12 @@ impl Broker {
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        turn.batch.push(topic.queue(queue)?, &draft, code);
+        batch.records.push(topic.queue(queue)?, &draft, code);
         if self.options().key_index {
             let [unique_key, keys] =
                 [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
             for key in std::iter::once(unique_key).chain(keys.split(' ')).filter(|key| !key.is_empty()) {
-                turn.batch.add_key(key_hash(topic.name.as_str(), key));
+                batch.records.add_key(key_hash(topic.name.as_str(), key));
             }
         }
         Ok(())
@@ -329,11 +334,11 @@ impl Broker {
         }
     }
 
-    /// Appends the turn's messages at once. Their places are known from here on, the promise holds once the watermark
-    /// passes `Appended::end`.
-    pub fn append(&self, turn: Turn, now: Timestamp) -> Result<Arc<Appended>, Refusal> {
-        let count = turn.batch.len() as u64;
-        match self.store().append(turn.batch, now) {
+    /// Appends the batch's messages at once. Their places are known from here on, the promise holds once the watermark
+    /// passes `AppendInfo::end`.
+    pub fn append(&self, batch: PublishBatch, now: Timestamp) -> Result<Arc<AppendInfo>, Refusal> {
+        let count = batch.records.len() as u64;
+        match self.store().append(batch.records, now) {
             Ok(appended) => {
                 self.log_changed();
                 Ok(appended)

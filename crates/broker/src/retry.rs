@@ -6,7 +6,7 @@ use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use format::properties::{self, names};
 use format::record::Record;
 
-use crate::Appended;
+use crate::AppendInfo;
 use crate::broker::{Broker, internal};
 use crate::publish::Message;
 
@@ -29,7 +29,7 @@ pub struct SendBack {
 impl Broker {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
-    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Arc<Appended>>, Refusal> {
+    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Arc<AppendInfo>>, Refusal> {
         let group_name = request.group.as_str();
         let group = self.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {
@@ -73,9 +73,9 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times.saturating_add(1),
         };
-        let mut turn = self.begin_turn(bytes.len(), now);
-        self.add_sent_back(&mut turn, &topic, &message)?;
-        self.append(turn, now).map(Some)
+        let mut batch = self.begin_batch(bytes.len(), now);
+        self.add_sent_back(&mut batch, &topic, &message)?;
+        self.append(batch, now).map(Some)
     }
 
     /// The topic of a group's dead letters, made with the first.

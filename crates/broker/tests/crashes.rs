@@ -59,7 +59,7 @@ impl Life<'_> {
         let model = world.model.clone();
         self.mark(&model, false);
         drop(world);
-        let world = World::open(self.setup, &self.disk, &model, model.appended);
+        let world = World::open(self.setup, &self.disk, &model, model.written);
         self.mark(&world.model, true);
         world
     }
@@ -131,7 +131,7 @@ fn run(seed: u64, said: &mut String) -> Vec<String> {
             let left = FaultyDisk::over(&cut(&disk, point, &mut own));
             let held = now.held_at(point);
             let mut world = World::open(&setup, &left, &held, held.durable);
-            trace.push(format!("{point}: {}", world.model.appended));
+            trace.push(format!("{point}: {}", world.model.written));
             world.verify_everything_arrives(held.durable, &mut own);
         }
         let point = own.below(points as u64 + 1) as usize;

@@ -459,7 +459,7 @@ fn fetches_of_queues_that_a_topic_got_later_are_noted_too() {
     };
     note(&put(1), 0, 5);
     note(&put(3), 2, 7);
-    let progress = bench.broker.progress_picture("orders", "billing").expect("is there");
+    let progress = bench.broker.progress_snapshot("orders", "billing").expect("is there");
     assert_eq!(progress.iter().map(|queue| queue.fetched).collect::<Vec<_>>(), [5, 0, 7]);
 }
 

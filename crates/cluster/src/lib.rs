@@ -5,7 +5,7 @@
 //! `wire`, so either end may be an official process of 4.9 or 5.x.
 //!
 //! Nothing here opens a socket, reads a clock or writes a file: time is passed in, and what must be kept or sent is
-//! handed to the server room, which asks for it. Nothing here knows what a message means.
+//! handed to the crate `server`, which asks for it. Nothing here knows what a message means.
 //!
 //! A name server keeps nothing on disk but its key-value table. After a crash it starts empty and is complete again
 //! when every broker has registered, which each does at least every 30 seconds.

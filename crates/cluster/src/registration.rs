@@ -1,6 +1,6 @@
 //! The broker's end: what a Sluice broker sends to name servers, and what it reads from their answers.
 //!
-//! Pure functions: the server room owns the connections. It is to send [`register_request`] to every name server at the
+//! Pure functions: the crate `server` owns the connections. It is to send [`register_request`] to every name server at the
 //! start, every 30 seconds, and at once when a topic changes, and [`unregister_request`] when it stops. Name servers of
 //! 4.9 and 5.x take these requests; the topics' data version tells them whether anything changed, so it must grow with
 //! every change.

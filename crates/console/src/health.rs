@@ -13,7 +13,7 @@ use crate::Sources;
 
 pub(crate) async fn get(State(sources): State<Sources>) -> impl IntoResponse {
     if let Some(reason) = sources.ending.get() {
-        return answer(StatusCode::SERVICE_UNAVAILABLE, &picture(Some(reason)));
+        return answer(StatusCode::SERVICE_UNAVAILABLE, &snapshot(Some(reason)));
     }
     let problems: Vec<_> =
         sources.brokers.iter().map(|broker| (broker.options().broker_name.as_str(), problem(broker))).collect();
@@ -38,7 +38,7 @@ fn problem(broker: &Broker) -> Option<String> {
 fn judge(problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {
     if let [] | [_] = problems {
         let problem = problems.iter().find_map(|(_, problem)| problem.as_deref());
-        return (status_code(problem.is_none()), picture(problem));
+        return (status_code(problem.is_none()), snapshot(problem));
     }
     let down = problems.iter().filter(|(_, problem)| problem.is_some()).count();
     let status = match down {
@@ -47,7 +47,7 @@ fn judge(problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {
         _ => "down",
     };
     let brokers: Map<_, _> =
-        problems.iter().map(|(name, problem)| ((*name).to_owned(), picture(problem.as_deref()))).collect();
+        problems.iter().map(|(name, problem)| ((*name).to_owned(), snapshot(problem.as_deref()))).collect();
     (status_code(down < problems.len()), json!({"status": status, "brokers": brokers}))
 }
 
@@ -55,7 +55,7 @@ const fn status_code(works: bool) -> StatusCode {
     if works { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-fn picture(problem: Option<&str>) -> Value {
+fn snapshot(problem: Option<&str>) -> Value {
     match problem {
         None => json!({"status": "up"}),
         Some(reason) => json!({"status": "down", "reason": reason}),

@@ -1,7 +1,7 @@
 //! Console HTTP: health and metrics.
 //!
 //! `GET /health` answers 200 while a broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
-//! metric tables, `GET /` links to both. It has no private door: what it shows are the broker's figures and admin pictures.
+//! metric tables, `GET /` links to both. It has no private door: what it shows are the broker's figures and admin snapshots.
 
 mod connections;
 mod health;

@@ -58,10 +58,10 @@ pub mod names {
     pub const REPLY_TO_CLIENT: &str = "REPLY_TO_CLIENT";
     /// Checksum of the record, made by the broker; never accepted from a producer.
     pub const CHECKSUM: &str = "__CRC32#";
-    /// Topics of the further queues a record is listed in.
-    pub const FURTHER_QUEUES: &str = "INNER_MULTI_DISPATCH";
+    /// Topics of further queues that have an entry of the record (fan-out).
+    pub const FAN_OUT_TOPICS: &str = "INNER_MULTI_DISPATCH";
     /// Its offsets in those, filled in by the broker; never accepted from a producer.
-    pub const FURTHER_OFFSETS: &str = "INNER_MULTI_QUEUE_OFFSET";
+    pub const FAN_OUT_OFFSETS: &str = "INNER_MULTI_QUEUE_OFFSET";
     /// Number of messages in a batch stored as one.
     pub const INNER_COUNT: &str = "INNER_NUM";
 }
@@ -144,11 +144,11 @@ pub fn append(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(VALUE_END);
 }
 
-/// Appends the properties of `further` to `block`, ending an unterminated last one first.
-pub fn append_all(block: &mut Vec<u8>, further: &[u8]) {
-    if !further.is_empty() {
+/// Appends the properties of `more` to `block`, ending an unterminated last one first.
+pub fn append_all(block: &mut Vec<u8>, more: &[u8]) {
+    if !more.is_empty() {
         end_last(block);
-        block.extend_from_slice(further);
+        block.extend_from_slice(more);
     }
 }
 

@@ -24,8 +24,8 @@
 //! writes it, `wire` and the load generator read it out of fetch replies.
 
 mod checksum;
-mod listing;
 mod parts;
+mod queue_ref;
 pub mod system_flag;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -38,8 +38,8 @@ use base::offset::{LogOffset, QueueId, QueueOffset};
 use base::time::Timestamp;
 
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
-pub use listing::{Listing, further_queue_id, further_queues, seal_listings};
 pub use parts::Parts;
+pub use queue_ref::{QueueRef, fan_out_properties, fan_out_queue_id, seal_fan_out};
 
 /// Record whose topic length takes one byte.
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;

@@ -200,7 +200,7 @@ fn read_log(
                     );
                     broken(scene, Kind::BodyDamaged, place, what);
                 }
-                record.listings().for_each(|listing| queues.record(&record.listed_at(listing), scene));
+                record.queue_refs().for_each(|queue_ref| queues.record(&record.as_in(queue_ref), scene));
                 keys.record(record, scene);
             }
             Event::Broken { from, to, is_zero, why } => {

@@ -10,7 +10,7 @@ use format::hash::tag_code;
 use format::index_rules::{DELAY_TOPIC, is_listed};
 use format::properties::names;
 use format::queue_entry::{Entry, GAP};
-use format::record::{Listing, Record};
+use format::record::{QueueRef, Record};
 
 use crate::finding::Kind;
 use crate::queue_files::QueueFiles;
@@ -161,8 +161,8 @@ impl Queues {
         }
         let (topic, number) = self.files.name(queue);
         let is_right = scene.log.look(entry.log_offset.0, |record| {
-            let own = Listing { topic, queue: QueueId(number), offset: QueueOffset(position) };
-            record.listings().any(|listing| listing == own)
+            let own = QueueRef { topic, queue: QueueId(number), offset: QueueOffset(position) };
+            record.queue_refs().any(|queue_ref| queue_ref == own)
         });
         if is_right == Some(true) {
             self.count(queue, |progress| progress.life_from = entry.log_offset.0);

@@ -1,6 +1,6 @@
 //! Threads that serve the broker beside its connections: writing the log, syncing it, keys, delayed messages, housekeeping.
 //!
-//! Each calls one function of the rooms below over and over; none of them holds state.
+//! Each calls one function of the crates below over and over; none of them holds state.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::group_commit::GroupCommit;
 use crate::supervision::Supervisor;
 
-/// How long appended bytes gather before the kernel is asked to write them, and to make pages for as many more.
+/// How long written bytes gather before the kernel is asked to write them, and to make pages for as many more.
 const PAGES_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a sync waits for what is on its way to the writer.
 const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
@@ -78,37 +78,37 @@ pub(crate) struct Intervals {
 
 /// The broker's way to its threads.
 #[derive(Debug, Default)]
-pub(crate) struct Bells {
+pub(crate) struct BrokerHost {
     broker: OnceLock<Weak<Broker>>,
     slow_until: Mutex<Option<Instant>>,
     writer: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
-    /// The syncer is rung for no fewer waiting senders than this.
+    /// The syncer is woken for no fewer waiting senders than this.
     syncer_expects: AtomicUsize,
     housekeeper: OnceLock<Thread>,
-    /// Rung for whoever registers at name servers.
+    /// Woken: whoever registers at name servers.
     pub(crate) topics: Notify,
     pub(crate) announcements: Arc<Announcements>,
     topics_unsaved: AtomicBool,
     stopping: AtomicBool,
 }
 
-impl Host for Bells {
+impl Host for BrokerHost {
     fn log_changed(&self) {
         if !self.is_written_here() {
-            ring(&self.writer);
+            unpark(&self.writer);
         }
     }
 
     fn sync_wanted(&self, waiting: usize) {
         if waiting >= self.syncer_expects.load(Ordering::Acquire) {
-            ring(&self.syncer);
+            unpark(&self.syncer);
         }
     }
 
     fn topics_changed(&self) {
         self.topics_unsaved.store(true, Ordering::Release);
-        ring(&self.housekeeper);
+        unpark(&self.housekeeper);
         self.announcements.note_change();
         self.topics.notify_waiters();
     }
@@ -118,7 +118,7 @@ impl Host for Bells {
     }
 }
 
-fn ring(thread: &OnceLock<Thread>) {
+fn unpark(thread: &OnceLock<Thread>) {
     if let Some(thread) = thread.get() {
         thread.unpark();
     }
@@ -126,7 +126,7 @@ fn ring(thread: &OnceLock<Thread>) {
 
 /// The running threads of a broker.
 pub(crate) struct Background {
-    bells: Arc<Bells>,
+    host: Arc<BrokerHost>,
     supervisor: Supervisor,
     /// Each gives whether it ended without a panic.
     threads: Vec<JoinHandle<bool>>,
@@ -136,23 +136,23 @@ impl Background {
     /// Starts all threads. Their log lines are marked with the span that is entered.
     pub(crate) fn start(
         broker: &Arc<Broker>,
-        bells: &Arc<Bells>,
+        host: &Arc<BrokerHost>,
         intervals: Intervals,
         supervisor: &Supervisor,
     ) -> io::Result<Self> {
-        let mut background = Self { bells: bells.clone(), supervisor: supervisor.clone(), threads: Vec::new() };
-        let _ = bells.broker.set(Arc::downgrade(broker));
+        let mut background = Self { host: host.clone(), supervisor: supervisor.clone(), threads: Vec::new() };
+        let _ = host.broker.set(Arc::downgrade(broker));
         let writer = background.spawn("log-writer", broker, write_log)?;
-        let _ = bells.writer.set(writer);
+        let _ = host.writer.set(writer);
         let syncer =
-            background.spawn("log-sync", broker, move |broker, bells| sync_log(broker, bells, intervals.flush))?;
-        let _ = bells.syncer.set(syncer);
+            background.spawn("log-sync", broker, move |broker, host| sync_log(broker, host, intervals.flush))?;
+        let _ = host.syncer.set(syncer);
         background.spawn("log-pages", broker, keep_pages)?;
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
         let housekeeper =
-            background.spawn("housekeeping", broker, move |broker, bells| keep_house(broker, bells, intervals))?;
-        let _ = bells.housekeeper.set(housekeeper);
+            background.spawn("housekeeping", broker, move |broker, host| keep_house(broker, host, intervals))?;
+        let _ = host.housekeeper.set(housekeeper);
         Ok(background)
     }
 
@@ -160,9 +160,9 @@ impl Background {
         &mut self,
         name: &'static str,
         broker: &Arc<Broker>,
-        work: impl FnOnce(&Broker, &Bells) + Send + 'static,
+        work: impl FnOnce(&Broker, &BrokerHost) + Send + 'static,
     ) -> io::Result<Thread> {
-        let (broker, bells, supervisor) = (broker.clone(), self.bells.clone(), self.supervisor.clone());
+        let (broker, host, supervisor) = (broker.clone(), self.host.clone(), self.supervisor.clone());
         let gives_way = !URGENT.contains(&name);
         let span = tracing::Span::current();
         let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -170,7 +170,7 @@ impl Background {
             if gives_way {
                 give_way();
             }
-            supervisor.watch(name, || work(&broker, &bells))
+            supervisor.watch(name, || work(&broker, &host))
         })?;
         let thread = handle.thread().clone();
         self.threads.push(handle);
@@ -179,7 +179,7 @@ impl Background {
 
     /// Lets every thread finish what it does, and waits for them. Gives whether all of them did.
     pub(crate) fn stop(self) -> bool {
-        self.bells.stopping.store(true, Ordering::Release);
+        self.host.stopping.store(true, Ordering::Release);
         let mut all_well = true;
         for handle in self.threads {
             handle.thread().unpark();
@@ -189,7 +189,7 @@ impl Background {
     }
 }
 
-impl Bells {
+impl BrokerHost {
     /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
     fn is_written_here(&self) -> bool {
         // Whoever writes holds up all others who want to, and must not be held up by them.
@@ -226,11 +226,11 @@ impl Bells {
     }
 }
 
-fn write_log(broker: &Broker, bells: &Bells) {
+fn write_log(broker: &Broker, host: &BrokerHost) {
     loop {
         match broker.store().write_staged() {
             Ok(true) => {}
-            Ok(false) if bells.is_stopping() => return,
+            Ok(false) if host.is_stopping() => return,
             Ok(false) => thread::park(),
             Err(error) => {
                 tracing::error!(%error, "the log cannot be written; nothing more is accepted");
@@ -241,20 +241,20 @@ fn write_log(broker: &Broker, bells: &Bells) {
 }
 
 /// Syncs when someone waits for it, and every so often if nobody does. While one sync runs, more gather for the next.
-fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
+fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
     let store = broker.store();
     let mut group_commit = GroupCommit::default();
     let mut last = Instant::now();
-    while !bells.is_stopping() {
+    while !host.is_stopping() {
         let waiting = store.waiting_for_sync();
         if waiting == 0 {
             let rest = interval.saturating_sub(last.elapsed()).max(Duration::from_millis(1));
-            bells.wait_for_senders(store, 1, rest);
+            host.wait_for_senders(store, 1, rest);
             if last.elapsed() < interval {
                 continue;
             }
         } else if let Some((expected, pause)) = group_commit.pause(waiting) {
-            bells.wait_for_senders(store, expected, pause);
+            host.wait_for_senders(store, expected, pause);
         }
         last = Instant::now();
         let waiting = store.waiting_for_sync();
@@ -275,9 +275,9 @@ fn sync_log(broker: &Broker, bells: &Bells, interval: Duration) {
 
 /// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up. Has pages
 /// ready for what comes next, and where they are dear those of long ago given back.
-fn keep_pages(broker: &Broker, bells: &Bells) {
+fn keep_pages(broker: &Broker, host: &BrokerHost) {
     let store = broker.store();
-    while !bells.is_stopping() {
+    while !host.is_stopping() {
         match store.start_write_back() {
             Ok(has_begun) => {
                 let before = clock::thread_time();
@@ -296,16 +296,16 @@ fn keep_pages(broker: &Broker, bells: &Bells) {
     }
 }
 
-fn index_keys(broker: &Broker, bells: &Bells) {
+fn index_keys(broker: &Broker, host: &BrokerHost) {
     let mut problems = Problems::default();
-    while !bells.is_stopping() {
+    while !host.is_stopping() {
         problems.report("keys cannot be indexed; no more messages are taken", broker.store().index_staged());
         thread::park_timeout(INDEX_INTERVAL);
     }
 }
 
-fn deliver_delayed(broker: &Broker, bells: &Bells) {
-    while !bells.is_stopping() {
+fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
+    while !host.is_stopping() {
         let wait_ms = broker.deliver_due(clock::now());
         if wait_ms > 0 {
             thread::park_timeout(Duration::from_millis(wait_ms));
@@ -333,7 +333,7 @@ impl Due {
     }
 }
 
-fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
+fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     let mut expiry = Due::every(EXPIRY_INTERVAL);
     let mut queues = Due::every(intervals.queue_flush);
     let mut offsets = Due::every(intervals.offset_flush);
@@ -345,18 +345,18 @@ fn keep_house(broker: &Broker, bells: &Bells, intervals: Intervals) {
     let mut problems = Problems::default();
     // What was recovered is not on the disk for sure yet.
     let mut checkpointed = broker.store().watermarks().durable().0;
-    while !bells.is_stopping() {
+    while !host.is_stopping() {
         problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
         if queues.is_due() {
             problems.report("queue entries cannot be written", broker.store().flush_entries());
         }
-        let appended = broker.store().watermarks().appended().0;
-        let has_grown = appended > checkpointed;
-        if has_grown && (checkpoint.is_due() || appended - checkpointed > CHECKPOINT_BYTES) {
+        let written = broker.store().watermarks().written().0;
+        let has_grown = written > checkpointed;
+        if has_grown && (checkpoint.is_due() || written - checkpointed > CHECKPOINT_BYTES) {
             problems.report("no checkpoint can be written", broker.store().checkpoint());
-            checkpointed = appended;
+            checkpointed = written;
         }
-        if bells.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
+        if host.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
             problems.report("topics, groups or offsets cannot be written", broker.save(clock::now()));
         }
         if removals.is_due() {
@@ -432,11 +432,11 @@ mod tests {
 
     use super::*;
 
-    fn open(directory: &std::path::Path, bells: &Arc<Bells>) -> Arc<Broker> {
+    fn open(directory: &std::path::Path, host: &Arc<BrokerHost>) -> Arc<Broker> {
         let metrics = Arc::new(Metrics::default());
         let (store, _) = Store::open(store_options(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
         let broker =
-            Broker::new(broker_options(), store, metrics, bells.clone(), 7, Timestamp(1)).expect("the broker opens");
+            Broker::new(broker_options(), store, metrics, host.clone(), 7, Timestamp(1)).expect("the broker opens");
         Arc::new(broker)
     }
 
@@ -452,16 +452,16 @@ mod tests {
     #[test]
     fn a_thread_that_gives_way_leaves_the_writing_to_the_writer() {
         let directory = tempfile::tempdir().expect("directory");
-        let bells = Arc::new(Bells::default());
-        let broker = open(directory.path(), &bells);
-        let _ = bells.broker.set(Arc::downgrade(&broker));
+        let host = Arc::new(BrokerHost::default());
+        let broker = open(directory.path(), &host);
+        let _ = host.broker.set(Arc::downgrade(&broker));
         stage(broker.store());
-        assert!(bells.is_written_here(), "a thread that somebody's answer waits for writes what is little");
+        assert!(host.is_written_here(), "a thread that somebody's answer waits for writes what is little");
         thread::scope(|scope| {
             scope.spawn(|| {
                 give_way();
                 stage(broker.store());
-                assert!(!bells.is_written_here());
+                assert!(!host.is_written_here());
                 assert!(broker.store().staged_size() > 0);
             });
         });

@@ -1,4 +1,4 @@
-//! What a broker's settings mean to the rooms: options of store, broker and sessions, and who it is to name servers.
+//! What a broker's settings mean to the crates: options of store, broker and sessions, and who it is to name servers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;

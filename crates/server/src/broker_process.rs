@@ -17,8 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
-use crate::background::{Background, Bells};
-use crate::bell::Bell;
+use crate::background::{Background, BrokerHost};
 use crate::broker_options;
 use crate::clock;
 use crate::directories;
@@ -28,6 +27,7 @@ use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
 use crate::supervision::Supervisor;
+use crate::wakeup::Wakeup;
 
 /// Recovery is silent unless it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub(crate) struct BrokerProcess {
     address: String,
     opened: Timestamp,
     session_options: Arc<SessionOptions>,
-    bells: Arc<Bells>,
+    host: Arc<BrokerHost>,
     background: Background,
     supervisor: Supervisor,
     /// What its sessions have done away from the network threads.
@@ -66,7 +66,7 @@ impl BrokerProcess {
     ) -> Result<Self, StartError> {
         let OneBroker { place, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
-        let bells = Arc::new(Bells::default());
+        let host = Arc::new(BrokerHost::default());
         let metrics = Arc::new(Metrics::default());
         let delay_levels = broker_options::delay_levels(&settings)?;
         let mut store_options = broker_options::store_options(&settings, &delay_levels);
@@ -76,15 +76,15 @@ impl BrokerProcess {
         let now = clock::now();
         let seed = now.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host, delay_levels);
-        let broker = Arc::new(Broker::new(options, store, metrics, bells.clone(), seed, now)?);
-        let background = Background::start(&broker, &bells, broker_options::intervals(&settings), supervisor);
+        let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), seed, now)?);
+        let background = Background::start(&broker, &host, broker_options::intervals(&settings), supervisor);
         Ok(Self {
             broker,
             listener: Some(listener),
             address,
             opened: now,
             session_options,
-            bells,
+            host,
             background: background.map_err(StartError::Threads)?,
             supervisor: supervisor.clone(),
             jobs: Jobs::default(),
@@ -133,7 +133,7 @@ impl BrokerProcess {
     async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
         let registrar = Registrar {
             broker: self.broker.clone(),
-            bells: self.bells.clone(),
+            host: self.host.clone(),
             identity: broker_options::identity(&self.settings, &self.address),
             started: self.opened,
             interval: self.settings.broker.registration_interval,
@@ -197,15 +197,15 @@ fn report(recovery: &Recovery, took: Duration) {
     if !recovery.was_clean {
         tracing::info!(
             records = recovery.records,
-            cut_bytes = recovery.cut_bytes,
+            truncated_bytes = recovery.truncated_bytes,
             took_ms = took.as_millis() as u64,
             "the last process did not stop in good order; recovered"
         );
     }
-    if recovery.cut_bytes > 0 {
+    if recovery.truncated_bytes > 0 {
         tracing::warn!(
-            bytes = recovery.cut_bytes,
-            "the end of the log was unfinished and is cut off; nothing in it was promised to survive"
+            bytes = recovery.truncated_bytes,
+            "the end of the log was unfinished and is truncated; nothing in it was promised to survive"
         );
     }
     for path in &recovery.set_aside {
@@ -247,10 +247,10 @@ async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
                 let Some(place) = drive.admit(peer) else { continue };
-                let (bell, waker) = Bell::new();
+                let (wakeup, waker) = Wakeup::new();
                 let mailbox = Mailbox::new(waker);
                 let session = RocketSession::new(broker.clone(), mailbox, options.clone(), net::canonical(peer));
-                tokio::spawn(drive.clone().run(socket, session, bell, peer.to_string(), place));
+                tokio::spawn(drive.clone().run(socket, session, wakeup, peer.to_string(), place));
             }
             _ = stop.changed() => return,
         }

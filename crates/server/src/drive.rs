@@ -1,7 +1,7 @@
 //! Moves bytes between one socket and one session until either ends.
 //!
 //! Reads until the socket would block or the session wants no more, writes what the session gives, runs its jobs away from
-//! the network threads, and wakes it when its bell is rung or its deadline has come.
+//! the network threads, and wakes it when it is woken or its deadline has come.
 //!
 //! A connection is closed after the idle time if no byte went either way and either nobody waits for anything, or the peer
 //! does not take what waits for it. What was answered is written first.
@@ -23,11 +23,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::bell::Bell;
 use crate::clock;
 use crate::jobs::Jobs;
+use crate::wakeup::Wakeup;
 
-/// Bytes read at once: some hundred messages of 1 KiB make a turn.
+/// Bytes read at once: some hundred messages of 1 KiB make a batch.
 const READ_SIZE: usize = 256 * 1024;
 
 /// Slices given to one vectored write.
@@ -100,7 +100,7 @@ enum End {
 
 /// What there is to do when a socket has nothing.
 enum Pause {
-    /// To wait for the socket or the bell, no longer than this.
+    /// To wait for the socket or a wake-up, no longer than this.
     Until(Option<Instant>),
     /// The session's deadline has come.
     Due,
@@ -136,12 +136,12 @@ impl Drive {
         mut self,
         mut socket: TcpStream,
         mut session: impl Session,
-        bell: Arc<Bell>,
+        wakeup: Arc<Wakeup>,
         peer: String,
         place: Place,
     ) {
         session.share(self.budget.clone());
-        let end = self.exchange(&mut socket, &mut session, &bell).await;
+        let end = self.exchange(&mut socket, &mut session, &wakeup).await;
         session.closed(clock::now());
         while let Some(job) = session.take_job() {
             self.jobs.run(job);
@@ -160,7 +160,7 @@ impl Drive {
         }
     }
 
-    async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, bell: &Bell) -> End {
+    async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, wakeup: &Wakeup) -> End {
         let mut input = BytesMut::new();
         let mut holding = Holding::of(self.budget.clone());
         // Whether `input` has frames that the session had no room to answer.
@@ -222,7 +222,7 @@ impl Drive {
                         Err(error) => return End::Io(error),
                     }
                 }
-                () = bell.rung() => session.wake(clock::now()),
+                () = wakeup.woken() => session.wake(clock::now()),
                 () = tokio::time::sleep_until(next_timer.unwrap_or(now)), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,
             }
@@ -271,7 +271,7 @@ impl Drive {
             input.reserve(READ_SIZE);
         }
         // Polled once. Unlike `try_read_buf` it takes a read that does not fill the buffer as the end of what is there: the next
-        // turn waits, and does not first ask the system once more.
+        // batch waits, and does not first ask the system once more.
         let read = tokio::select! {
             biased;
             read = socket.read_buf(input) => Some(read),
@@ -525,7 +525,7 @@ mod tests {
         drive.stop = stop;
         let end = tokio::spawn(async move {
             let _stopper = stopper;
-            drive.exchange(&mut socket, &mut session, &Bell::new().0).await
+            drive.exchange(&mut socket, &mut session, &Wakeup::new().0).await
         });
         (client, woken, end)
     }

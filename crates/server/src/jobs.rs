@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_panics_keeps_no_other_from_its_turn() {
+    fn a_job_that_panics_keeps_no_other_from_being_done() {
         let runtime = runtime(1);
         let _inside = runtime.enter();
         let jobs = Jobs::default();

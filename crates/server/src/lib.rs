@@ -1,9 +1,8 @@
-//! The process: sockets, threads, settings, signals. It carries values between the rooms and is the only one that reads
+//! The process: sockets, threads, settings, signals. It carries values between the crates and is the only one that reads
 //! a clock, spawns tasks or threads, and opens sockets.
 
 mod announcements;
 mod background;
-mod bell;
 mod broker_options;
 mod broker_process;
 mod brokers;
@@ -23,6 +22,7 @@ mod process;
 mod registration;
 mod signals;
 mod supervision;
+mod wakeup;
 
 pub use error::StartError;
 pub use process::run;

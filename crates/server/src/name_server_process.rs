@@ -13,11 +13,11 @@ use storage::disk::Disk;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::bell::Bell;
 use crate::clock;
 use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
+use crate::wakeup::Wakeup;
 
 /// How often it is asked what is to be sent.
 const CHORES_INTERVAL: Duration = Duration::from_millis(100);
@@ -65,8 +65,8 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
                 let Some(place) = drive.admit(peer) else { continue };
-                let (bell, waker) = Bell::new();
-                tokio::spawn(drive.clone().run(socket, server.session(waker), bell, peer.to_string(), place));
+                let (wakeup, waker) = Wakeup::new();
+                tokio::spawn(drive.clone().run(socket, server.session(waker), wakeup, peer.to_string(), place));
             }
             _ = stop.changed() => return,
         }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use wire::rocketmq::frame::{self, Command, Form};
 
 use crate::announcements::Place;
-use crate::background::Bells;
+use crate::background::BrokerHost;
 use crate::drive::Stop;
 
 /// Wait before a name server that cannot be reached is tried again.
@@ -31,7 +31,7 @@ const READ_AND_WRITE: u32 = 0b110;
 #[derive(Clone)]
 pub(crate) struct Registrar {
     pub(crate) broker: Arc<Broker>,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) host: Arc<BrokerHost>,
     pub(crate) identity: Identity,
     /// When the broker was opened.
     pub(crate) started: Timestamp,
@@ -45,7 +45,7 @@ impl Registrar {
     pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut has_failed = false;
-        let place = self.bells.announcements.join();
+        let place = self.host.announcements.join();
         while !*self.stop.borrow() {
             let outcome = self.stay_registered(&address, &place, &mut first, &mut has_failed).await;
             place.is_lost();
@@ -78,9 +78,9 @@ impl Registrar {
         loop {
             opaque += 1;
             // Listening begins before the table is read, so that no change falls in between.
-            let bells = self.bells.clone();
-            let changed = bells.topics.notified();
-            let change = bells.announcements.last_change();
+            let host = self.host.clone();
+            let changed = host.topics.notified();
+            let change = host.announcements.last_change();
             let request = self.request(opaque).await?;
             let answer = exchange(&mut socket, &request);
             let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;

@@ -50,7 +50,7 @@ fn fill(directory: &Path, queue_count: usize, size: u64) {
     let (started, mut checkpointed, mut next) = (Instant::now(), 0, 0);
     let (mut flushing, mut checkpointing) = (Duration::ZERO, Duration::ZERO);
     let mut flushed = Instant::now();
-    while store.watermarks().appended().0 < size {
+    while store.watermarks().written().0 < size {
         let mut batch = AppendBatch::default();
         for _ in 0..BATCH {
             let queue = &queues[next % queues.len()];
@@ -82,9 +82,9 @@ fn fill(directory: &Path, queue_count: usize, size: u64) {
                 flushed = Instant::now();
                 flushing += now.elapsed();
             }
-            if store.watermarks().appended().0 - checkpointed > CHECKPOINT_SIZE {
+            if store.watermarks().written().0 - checkpointed > CHECKPOINT_SIZE {
                 let now = Instant::now();
-                checkpointed = store.watermarks().appended().0;
+                checkpointed = store.watermarks().written().0;
                 store.checkpoint().expect("checkpoint");
                 checkpointing += now.elapsed();
             }

@@ -19,8 +19,8 @@ pub struct BatchRecord {
     pub(crate) size: u32,
     /// Which of the batch's queues it goes to.
     pub(crate) queue_slot: u32,
-    /// How many further ones list it.
-    pub(crate) further_count: u32,
+    /// How many queues beside its own have an entry of it.
+    pub(crate) fan_out_count: u32,
     /// What its queue entry keeps: the tag's code, or a due time.
     pub(crate) tag_code: i64,
     /// Its place in the queue, once appended.
@@ -30,7 +30,7 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
-    /// What lists it in a queue.
+    /// Its entry in a queue.
     pub(crate) const fn entry(&self) -> Entry {
         Entry { log_offset: self.log_offset, size: self.size, tag_code: self.tag_code }
     }
@@ -43,24 +43,24 @@ pub(crate) struct BatchKey {
     pub(crate) hash: u32,
 }
 
-/// Records being gathered, usually those of one turn of one connection.
+/// Records being gathered, usually those of one pass over the bytes of one connection.
 #[derive(Debug, Default)]
 pub struct AppendBatch {
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
-    /// Which of the queues list records besides their own, one record's after the other's.
-    pub(crate) further: Vec<u32>,
+    /// Which of the queues beside their own have an entry of each record, one record's after the other's.
+    pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
 }
 
 /// Records with their places. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
 #[derive(Debug)]
-pub struct Appended {
+pub struct AppendInfo {
     /// Bytes of all records.
     pub(crate) size: usize,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
-    pub(crate) further: Vec<u32>,
+    pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
     /// Each record's place, in the order they were added.
     pub records: Vec<BatchRecord>,
@@ -70,7 +70,7 @@ pub struct Appended {
     pub end: LogOffset,
 }
 
-impl Appended {
+impl AppendInfo {
     /// The keys its records are found by.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.keys.iter().filter_map(|key| {
@@ -95,7 +95,7 @@ impl AppendBatch {
             start: start as u32,
             size: (self.bytes.len() - start) as u32,
             queue_slot,
-            further_count: 0,
+            fan_out_count: 0,
             tag_code,
             queue_offset: QueueOffset::default(),
             log_offset: LogOffset::default(),
@@ -103,15 +103,15 @@ impl AppendBatch {
         self.records.len() - 1
     }
 
-    /// Lists the last record in `queues` too: its draft's properties end with `record::further_queues` of their topics, in this
-    /// order, and their numbers are those that `record::further_queue_id` gives.
+    /// Gives the last record entries in `queues` too: its draft's properties end with `record::fan_out_properties` of their topics, in this
+    /// order, and their numbers are those that `record::fan_out_queue_id` gives.
     pub fn list_in(&mut self, queues: &[Arc<QueueIndex>]) {
         for queue in queues {
             let slot = self.slot_of(queue);
-            self.further.push(slot);
+            self.fan_out.push(slot);
         }
         if let Some(last) = self.records.last_mut() {
-            last.further_count += queues.len() as u32;
+            last.fan_out_count += queues.len() as u32;
         }
     }
 
@@ -135,8 +135,8 @@ impl AppendBatch {
     pub fn truncate(&mut self, count: usize) {
         if let Some(first_dropped) = self.records.get(count) {
             self.bytes.truncate(first_dropped.start as usize);
-            let dropped: u32 = self.records.iter().skip(count).map(|record| record.further_count).sum();
-            self.further.truncate(self.further.len() - dropped as usize);
+            let dropped: u32 = self.records.iter().skip(count).map(|record| record.fan_out_count).sum();
+            self.fan_out.truncate(self.fan_out.len() - dropped as usize);
             self.records.truncate(count);
             self.keys.retain(|key| (key.record as usize) < count);
         }

@@ -1,7 +1,7 @@
 //! Cold blocks of the log, read whole and kept for the next reader: consumers of many queues of one topic read the
 //! same stretch of the log at about the same time.
 //!
-//! Only blocks below `appended` are kept, so a block never changes once it is here. Memory is bounded, and stays small (and so
+//! Only blocks below `written` are kept, so a block never changes once it is here. Memory is bounded, and stays small (and so
 //! in the processor's cache) until blocks are wanted again that had to go.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const BLOCKS_MIN: usize = 64;
 /// Blocks kept at most: 32 MiB.
 const BLOCKS_MAX: usize = 512;
 /// Blocks remembered without their bytes: 1 GiB of the log.
-const TRACES_MAX: usize = 16 * 1024;
+const GHOSTS_MAX: usize = 16 * 1024;
 /// Share of the blocks kept that the cache chooses by how often they were wanted. The rest are simply the last that were read: each
 /// has to be there until the slowest of those who read together has come by.
 const CHOSEN_SHARE: f64 = 0.1;
@@ -29,7 +29,7 @@ const LIVES_BEFORE_FEWER: usize = 8;
 pub(crate) struct Blocks {
     cache: Cache<u64, Kept>,
     /// Blocks that were here.
-    traces: Cache<u64, ()>,
+    ghosts: Cache<u64, ()>,
     capacity: AtomicUsize,
     /// Blocks that came.
     came: AtomicUsize,
@@ -48,7 +48,7 @@ impl Blocks {
     pub(crate) fn new() -> Self {
         Self {
             cache: blocks_kept(),
-            traces: Cache::new(TRACES_MAX),
+            ghosts: Cache::new(GHOSTS_MAX),
             capacity: AtomicUsize::new(BLOCKS_MIN),
             came: AtomicUsize::new(0),
             needed_at: AtomicUsize::new(0),
@@ -72,10 +72,10 @@ impl Blocks {
 
     pub(crate) fn insert(&self, number: u64, block: Bytes) {
         // Two threads may read the same block at the same time: that is no sign that it went too soon.
-        if self.traces.get(&number).is_some() && self.cache.peek(&number).is_none() {
+        if self.ghosts.get(&number).is_some() && self.cache.peek(&number).is_none() {
             self.keep_more();
         }
-        self.traces.insert(number, ());
+        self.ghosts.insert(number, ());
         let came_before = self.came.fetch_add(1, Ordering::Relaxed);
         self.cache.insert(number, Kept { bytes: block, came_before });
         let capacity = self.capacity.load(Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
-/// Bytes of a block: some turns of many messages.
+/// Bytes of a block: some batches of many messages.
 const BLOCK_SIZE: usize = 1 << 20;
 /// Blocks with less spare room than this are done with.
 const WORTH_KEEPING: usize = 16 * 1024;

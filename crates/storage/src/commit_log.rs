@@ -1,7 +1,7 @@
 //! The commit log: ordered segments, append, write, sync, read.
 //!
 //! A record takes three steps. `append` gives it its place under the append lock (memory only). `write_staged` puts what
-//! was appended into the page cache, in order, and advances `appended`: from then on it is visible. `sync` puts it on the
+//! was appended into the page cache, in order, and advances `written`: from then on it is visible. `sync` puts it on the
 //! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call says so.
 
 mod pages;
@@ -24,7 +24,7 @@ use bytes::Bytes;
 use format::record::{self, FILLER_SIZE};
 use parking_lot::{Mutex, RwLock};
 
-use crate::batch::{AppendBatch, Appended};
+use crate::batch::{AppendBatch, AppendInfo};
 use crate::blocks::Blocks;
 use crate::buffers::Buffers;
 use crate::damage::Damage;
@@ -69,9 +69,9 @@ pub(crate) struct CommitLog {
     poison: Mutex<Option<String>>,
     damage: Damage,
     record_checksums: bool,
-    /// Everything below this is in the segment files. Runs ahead of `appended` for as long as it takes to publish entries,
+    /// Everything below this is in the segment files. Runs ahead of `written` for as long as it takes to publish entries,
     /// so that whoever sees an entry can read its record.
-    written: AtomicU64,
+    in_segments: AtomicU64,
     /// The kernel was asked to write everything below this.
     write_back_started: AtomicU64,
     pages: Mutex<PagesAhead>,
@@ -93,7 +93,7 @@ struct Tail {
 /// A batch with its place, not yet written.
 #[derive(Debug)]
 struct Staged {
-    batch: Arc<Appended>,
+    batch: Arc<AppendInfo>,
     /// Pieces of the batch with their places: one, or two around a segment's end.
     pieces: Vec<(u64, Bytes)>,
 }
@@ -109,10 +109,10 @@ impl CommitLog {
         metrics: Arc<Metrics>,
     ) -> Self {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
-        metrics.log_appended_bytes.set(end.0);
+        metrics.log_written_bytes.set(end.0);
         metrics.log_durable_bytes.set(durable.0);
         let watermarks = Watermarks::starting_at(durable);
-        watermarks.advance_appended(end);
+        watermarks.advance_written(end);
         Self {
             disk: options.disk.clone(),
             directory,
@@ -133,7 +133,7 @@ impl CommitLog {
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
             record_checksums: options.record_checksums,
-            written: AtomicU64::new(end.0),
+            in_segments: AtomicU64::new(end.0),
             write_back_started: AtomicU64::new(end.0),
             pages: Mutex::new(PagesAhead::new(end.0)),
             pages_kept: Mutex::new(PagesKept::new(end.0)),
@@ -156,7 +156,7 @@ impl CommitLog {
 
     /// First byte still kept.
     pub(crate) fn first(&self) -> LogOffset {
-        LogOffset(self.segments.read().first().map_or_else(|| self.watermarks.appended().0, |first| first.base()))
+        LogOffset(self.segments.read().first().map_or_else(|| self.watermarks.written().0, |first| first.base()))
     }
 
     /// An empty batch with memory for about `size` bytes of records.
@@ -170,10 +170,10 @@ impl CommitLog {
 
     /// Gives every record of `batch` its place, and stages the bytes for `write_staged`.
     ///
-    /// Fails without a trace if the next segment cannot be made, or a topic was removed meanwhile; then nothing of the batch
+    /// Fails and changes nothing if the next segment cannot be made, or a topic was removed meanwhile; then nothing of the batch
     /// is stored.
-    pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<Appended>, StorageError> {
-        let AppendBatch { mut bytes, mut records, queues, further, keys } = batch;
+    pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
+        let AppendBatch { mut bytes, mut records, queues, fan_out, keys } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
         if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
@@ -183,7 +183,7 @@ impl CommitLog {
         let store_timestamp = now.max(tail.last_timestamp);
         tail.last_timestamp = store_timestamp;
         let mut place = plan.iter().copied().peekable();
-        let mut further_slots = &further[..];
+        let mut fan_out_slots = &fan_out[..];
         let mut offset = tail.next;
         for (number, record) in records.iter_mut().enumerate() {
             if let Some((_, segment)) = place.next_if(|(first, _)| *first == number) {
@@ -195,12 +195,12 @@ impl CommitLog {
             }
             let sealed = &mut bytes[record.start as usize..][..record.size as usize];
             record::seal(sealed, record.queue_offset, record.log_offset, store_timestamp);
-            if record.further_count > 0
-                && let Some((slots, rest)) = further_slots.split_at_checked(record.further_count as usize)
+            if record.fan_out_count > 0
+                && let Some((slots, rest)) = fan_out_slots.split_at_checked(record.fan_out_count as usize)
             {
                 let queues = slots.iter().map(|&slot| &queues[slot as usize]);
-                record::seal_listings(sealed, queues.map(|queue| QueueOffset(queue.take_next())));
-                further_slots = rest;
+                record::seal_fan_out(sealed, queues.map(|queue| QueueOffset(queue.take_next())));
+                fan_out_slots = rest;
             }
             if self.record_checksums {
                 record::seal_checksum(sealed);
@@ -210,10 +210,10 @@ impl CommitLog {
         let start = tail.next;
         tail.next = offset;
         let whole = bytes.split().freeze();
-        let appended = Arc::new(Appended {
+        let appended = Arc::new(AppendInfo {
             size: whole.len(),
             queues,
-            further,
+            fan_out,
             keys,
             records,
             store_timestamp,
@@ -242,7 +242,7 @@ impl CommitLog {
     /// else writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
     pub(crate) fn write_staged(
         &self,
-        mut written: impl FnMut(&Appended),
+        mut written: impl FnMut(&AppendInfo),
         mut between: impl FnMut(),
     ) -> Result<bool, StorageError> {
         let mut any = false;
@@ -262,7 +262,7 @@ impl CommitLog {
     pub(crate) fn write_if_little(
         &self,
         limit: usize,
-        mut written: impl FnMut(&Appended),
+        mut written: impl FnMut(&AppendInfo),
     ) -> Result<bool, StorageError> {
         while self.staged_size() <= limit {
             // Whoever writes looks again once the lock is free, and so finds what could not be written here.
@@ -281,7 +281,7 @@ impl CommitLog {
     }
 
     /// Takes what is staged and writes it. The caller holds `writing`.
-    fn write_taken(&self, written: &mut impl FnMut(&Appended)) -> Result<bool, StorageError> {
+    fn write_taken(&self, written: &mut impl FnMut(&AppendInfo)) -> Result<bool, StorageError> {
         self.check_poison()?;
         let staged = std::mem::take(&mut *self.staged.lock());
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
@@ -294,9 +294,9 @@ impl CommitLog {
         for (offset, bytes) in staged.iter().flat_map(|one| &one.pieces) {
             self.recent.push(*offset, bytes.clone());
         }
-        self.written.store(end.0, Ordering::Release);
+        self.in_segments.store(end.0, Ordering::Release);
         self.metrics.log_writes.add(1);
-        self.metrics.log_appended_bytes.set(end.0);
+        self.metrics.log_written_bytes.set(end.0);
         self.metrics.message_bytes_in.add(end.0 - start);
         for one in staged {
             self.metrics.messages_in.add(one.batch.records.len() as u64);
@@ -304,8 +304,8 @@ impl CommitLog {
             publish_entries(&one.batch);
             written(&one.batch);
         }
-        self.watermarks.advance_appended(end);
-        self.waiters.wake(Watermark::Appended, end);
+        self.watermarks.advance_written(end);
+        self.waiters.wake(Watermark::Written, end);
         Ok(true)
     }
 
@@ -327,11 +327,11 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Puts everything below `appended` on the disk. Returns the new `durable`.
+    /// Puts everything below `written` on the disk. Returns the new `durable`.
     pub(crate) fn sync(&self) -> Result<LogOffset, StorageError> {
         let _one_at_a_time = self.syncing.lock();
         self.check_poison()?;
-        let target = self.watermarks.appended();
+        let target = self.watermarks.written();
         let from = self.watermarks.durable();
         if target > from {
             let touched: Vec<_> =
@@ -352,7 +352,7 @@ impl CommitLog {
 
     /// Has the kernel begin to write what was appended since the last call, if that is worth a call. Returns whether it was.
     pub(crate) fn start_write_back(&self) -> Result<bool, StorageError> {
-        let end = self.written.load(Ordering::Acquire);
+        let end = self.in_segments.load(Ordering::Acquire);
         let from = self.write_back_started.load(Ordering::Relaxed);
         if end.saturating_sub(from) < WRITE_BACK_SIZE {
             return Ok(false);
@@ -368,7 +368,7 @@ impl CommitLog {
     /// Has the kernel make some pages for what comes next, so that a write finds them and only copies. Returns for how many bytes;
     /// 0 if there is nothing to be done now.
     pub(crate) fn prepare_pages(&self) -> u64 {
-        let Some(start) = self.pages.lock().next(self.written.load(Ordering::Acquire)) else { return 0 };
+        let Some(start) = self.pages.lock().next(self.in_segments.load(Ordering::Acquire)) else { return 0 };
         // In a segment that was not made yet there is nothing to prepare.
         let Ok(segment) = self.segment_at(start) else { return 0 };
         segment.file().will_need(segment.position(LogOffset(start)), PAGES_SIZE);
@@ -378,7 +378,7 @@ impl CommitLog {
     /// Takes in what processor time it took to make pages for `size` bytes. Where that is dear, pages of what was written a while
     /// ago are given back.
     pub(crate) fn note_page_cost(&self, size: u64, took: Duration) {
-        let written = self.written.load(Ordering::Acquire);
+        let written = self.in_segments.load(Ordering::Acquire);
         let next = {
             let mut kept = self.pages_kept.lock();
             kept.note_cost(size, took, written);
@@ -393,7 +393,7 @@ impl CommitLog {
     /// memory is dear.
     fn leave_behind(&self, start: u64, end: u64) {
         let piece_end = end / GIVEN_BACK_SIZE * GIVEN_BACK_SIZE;
-        let written = self.written.load(Ordering::Acquire);
+        let written = self.in_segments.load(Ordering::Acquire);
         if start < piece_end && self.pages_kept.lock().leaves(piece_end, written) {
             self.give_back(piece_end - GIVEN_BACK_SIZE, piece_end);
         }

@@ -13,7 +13,7 @@ use base::{LogOffset, QueueOffset};
 use format::hash::tag_code;
 use format::properties::{Search, names};
 use format::queue_entry::Entry;
-use format::record::{self, Listing, Parts, Record};
+use format::record::{self, Parts, QueueRef, Record};
 use parking_lot::Mutex;
 
 use crate::queue_index::QueueIndex;
@@ -68,7 +68,7 @@ pub(crate) fn problem_of(
 }
 
 /// What keeps `bytes` from being the record that the entry at `offset` of `queue` means, if anything does.
-pub(crate) fn problem_of_listed(
+pub(crate) fn problem_of_record(
     bytes: &[u8],
     queue: &QueueIndex,
     (offset, entry): &(QueueOffset, Entry),
@@ -89,8 +89,8 @@ fn is_of_queue(bytes: &[u8], parts: &Parts<'_>, queue: &QueueIndex, offset: Queu
     let is_own = parts.queue_offset() == offset && parts.queue() == number && parts.topic == topic.as_bytes();
     // Nearly always its own.
     is_own || {
-        let wanted = Listing { topic, queue: number, offset };
-        Record::decode(bytes).is_ok_and(|record| record.listings().any(|listing| listing == wanted))
+        let wanted = QueueRef { topic, queue: number, offset };
+        Record::decode(bytes).is_ok_and(|record| record.queue_refs().any(|queue_ref| queue_ref == wanted))
     }
 }
 

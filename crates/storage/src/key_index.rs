@@ -216,7 +216,7 @@ impl Growing {
     }
 
     fn add(&mut self, Key { hash, log_offset, time }: Key, shape: Shape) -> Result<(), StorageError> {
-        // First, so that a key whose turn fails was not added.
+        // First, so that a key that fails was not added.
         if self.pending.len() >= PENDING_SIZE_MAX {
             self.write_pending(shape)?;
         }

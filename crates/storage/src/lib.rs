@@ -1,7 +1,7 @@
 //! The log and what finds things in it: commit log, queue index, key index, flush, recovery, retention.
 //!
 //! **Owns** every file under the data directory; `disk::real` alone names the file system. **Knows** records, offsets and bytes,
-//! and nothing of topics' policy, consumers or connections. **Always holds**: what lies below the `appended` watermark
+//! and nothing of topics' policy, consumers or connections. **Always holds**: what lies below the `written` watermark
 //! survives a killed process, below `durable` a power cut; every index can be made again from the log alone.
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
@@ -16,7 +16,6 @@ mod blocks;
 mod buffers;
 pub mod checkpoint;
 mod commit_log;
-mod cut;
 mod damage;
 pub mod disk;
 mod document;
@@ -33,10 +32,11 @@ mod retention;
 mod room;
 pub mod segment;
 mod store;
+mod truncate;
 mod waiters;
 pub mod window;
 
-pub use batch::{AppendBatch, Appended, BatchRecord};
+pub use batch::{AppendBatch, AppendInfo, BatchRecord};
 pub use error::StorageError;
 pub use key_index::read_header;
 pub use queue_index::QueueIndex;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::queue_entry::{ENTRY_SIZE, Entry};
-use format::record::{Listing, Record};
+use format::record::{QueueRef, Record};
 
 use crate::disk::Job;
 use crate::entry_file::EntryFile;
@@ -216,9 +216,9 @@ impl Look<'_> {
         while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            let listing =
-                Listing { topic: place.topic.as_str(), queue: place.queue, offset: QueueOffset(file.first() + last) };
-            if is_whole || self.has_record(file.entry(last)?, listing)? {
+            let queue_ref =
+                QueueRef { topic: place.topic.as_str(), queue: place.queue, offset: QueueOffset(file.first() + last) };
+            if is_whole || self.has_record(file.entry(last)?, queue_ref)? {
                 break;
             }
             count = file.end_before(self.sure, last)?;
@@ -227,7 +227,7 @@ impl Look<'_> {
     }
 
     /// Whether the log has the record of `entry`, as far as it can be asked.
-    fn has_record(&self, entry: Option<Entry>, listing: Listing<'_>) -> Result<bool, StorageError> {
+    fn has_record(&self, entry: Option<Entry>, queue_ref: QueueRef<'_>) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
         if entry.is_gap() || !self.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
             return Ok(true);
@@ -236,7 +236,7 @@ impl Look<'_> {
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
             (record.size, record.log_offset) == (entry.size as usize, entry.log_offset)
-                && record.listings().any(|at| at == listing)
+                && record.queue_refs().any(|at| at == queue_ref)
         }))
     }
 }

@@ -3,8 +3,8 @@
 //! `next` is given out under the append lock and runs ahead; `visible` follows once the record is written. Entries are kept in
 //! memory until `flush` has put them into files. After a crash they are made again from the log.
 
-mod cut;
 mod recent;
+mod truncate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ impl QueueIndex {
             self.first.store(offset.0, Ordering::Release);
             self.remove_files_before(file_start / self.entries_per_file)?;
         }
-        self.cut()
+        self.truncate()
     }
 
     /// Calls `waker` when the next entry is added. Look at `end` again afterwards: what came before is not told.

@@ -7,10 +7,10 @@
 //! |--------------------------|--------------------------------------|----------------------------|
 //! | whole record             | keep, restore its entry              | keep, restore its entry    |
 //! | filler                   | go on with the next segment          | the same                   |
-//! | filler of a wrong size   | go on with the next segment          | cut the log here           |
+//! | filler of a wrong size   | go on with the next segment          | truncate the log here           |
 //! | zeroes                   | refuse to open                       | end of the log             |
-//! | damaged, next one whole  | keep its place, tell of it           | cut the log here           |
-//! | damaged, next one too    | refuse to open                       | cut the log here           |
+//! | damaged, next one whole  | keep its place, tell of it           | truncate the log here           |
+//! | damaged, next one too    | refuse to open                       | truncate the log here           |
 //! | not to be read back      | refuse to open                       | the same                   |
 //!
 //! Zeroes lead to no next record, and what was on the disk with its entries was no zeroes: they are damage as any other. After an
@@ -64,8 +64,8 @@ pub struct RecoveryProgress {
 pub struct Recovery {
     /// Records read again.
     pub records: u64,
-    /// Bytes cut off the end of the log: written, never promised.
-    pub cut_bytes: u64,
+    /// Bytes truncated from the end of the log: written, never promised.
+    pub truncated_bytes: u64,
     /// Records whose bytes are damaged, by place; they are not served.
     pub damaged: Vec<LogOffset>,
     /// Whole segments after the end of the log, moved aside.
@@ -300,10 +300,10 @@ impl Replay<'_> {
         if is_listed(&record) && record.log_offset >= self.entries_from {
             let tag_code = self.tag_code_of(&record);
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
-            for listing in record.listings().filter(|listing| listing.offset.0 < QUEUE_OFFSET_MAX) {
-                let key = (TopicName::trusted(listing.topic), listing.queue);
+            for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
+                let key = (TopicName::trusted(queue_ref.topic), queue_ref.queue);
                 let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
-                queue.restore(listing.offset, entry)?;
+                queue.restore(queue_ref.offset, entry)?;
             }
         }
         if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from && has_keys(&record)) {

@@ -22,10 +22,10 @@ use format::record::Record;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::batch::{AppendBatch, Appended};
+use crate::batch::{AppendBatch, AppendInfo};
 use crate::begun::Begun;
 use crate::commit_log::CommitLog;
-use crate::damage::problem_of_listed;
+use crate::damage::problem_of_record;
 use crate::disk::{DirectoryLock, Disk};
 use crate::document;
 use crate::error::StorageError;
@@ -217,7 +217,7 @@ impl Store {
 
     /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written
     /// (`write_staged`, `write_if_little`).
-    pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<Appended>, StorageError> {
+    pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
                 "the disk of {} is more than {} % full (retention.disk_refuse_percent): no more messages are taken until there is room",
@@ -258,7 +258,7 @@ impl Store {
         self.log.write_if_little(limit, |batch| self.remember_keys(batch))
     }
 
-    fn remember_keys(&self, batch: &Appended) {
+    fn remember_keys(&self, batch: &AppendInfo) {
         if self.key_index.is_some() && !batch.keys.is_empty() {
             self.unindexed_count.fetch_add(batch.keys.len(), Ordering::Relaxed);
             self.unindexed.lock().extend(batch.keys());
@@ -345,7 +345,7 @@ impl Store {
         let Some(queue) = self.queues.read().get(&key).cloned() else { return Ok(Some(bytes)) };
         let problem = match queue.entry(record.queue_offset)? {
             Some(entry) if entry.log_offset == place => {
-                problem_of_listed(&bytes, &queue, &(record.queue_offset, entry), false)
+                problem_of_record(&bytes, &queue, &(record.queue_offset, entry), false)
             }
             // A later record would be one of the topic's next life.
             Some(entry) if entry.log_offset < place => Some("its queue has an earlier record at its offset"),
@@ -363,7 +363,7 @@ impl Store {
     /// When the record of `entry` was stored, waiting for the disk if need be.
     pub fn store_time(&self, entry: &Entry) -> Result<Option<Timestamp>, StorageError> {
         let size = (entry.size as usize).min(format::record::STORE_TIMESTAMP_WITHIN);
-        if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().appended() {
+        if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().written() {
             return Ok(None);
         }
         let bytes = self.log.read_bytes(entry.log_offset.0, size, ReadMode::MayWait)?;

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 /// watermark again while holding the list that advancing takes.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    appended: Mutex<Vec<(LogOffset, Waker)>>,
+    written: Mutex<Vec<(LogOffset, Waker)>>,
     durable: Mutex<Vec<(LogOffset, Waker)>>,
 }
 
 impl Waiters {
     const fn list(&self, watermark: Watermark) -> &Mutex<Vec<(LogOffset, Waker)>> {
         match watermark {
-            Watermark::Appended => &self.appended,
+            Watermark::Written => &self.written,
             Watermark::Durable => &self.durable,
         }
     }
@@ -56,7 +56,7 @@ impl Waiters {
 
     /// Wakes everyone: the log is poisoned and nothing will be reached any more.
     pub(crate) fn wake_all(&self) {
-        for watermark in [Watermark::Appended, Watermark::Durable] {
+        for watermark in [Watermark::Written, Watermark::Durable] {
             let all = std::mem::take(&mut *self.list(watermark).lock());
             for (_, waker) in all {
                 waker.wake();

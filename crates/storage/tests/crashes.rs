@@ -72,14 +72,14 @@ impl Life<'_> {
                 let model = world.model.clone();
                 self.mark(&model);
                 drop(world);
-                let at_least = model.appended;
+                let at_least = model.written;
                 world = self.open(&model, at_least);
             } else if self.chance.percent(8) {
                 world.close().expect("closes");
                 let model = world.model.clone();
                 self.mark(&model);
                 drop(world);
-                let at_least = model.appended;
+                let at_least = model.written;
                 world = self.open(&model, at_least);
             } else {
                 self.step(&mut world).expect("goes well");
@@ -161,16 +161,16 @@ fn run(seed: u64, said: &mut String) -> Vec<String> {
         let points = disk.points();
         if std::env::var("TRACE").is_ok() {
             disk.trace().iter().enumerate().for_each(|(at, line)| eprintln!("{life} {at} {line}"));
-            now.marks.iter().for_each(|mark| {
-                eprintln!("{life} mark {} {} {}", mark.point, mark.model.appended, mark.model.durable)
-            });
+            now.marks
+                .iter()
+                .for_each(|mark| eprintln!("{life} mark {} {} {}", mark.point, mark.model.written, mark.model.durable));
         }
         let mut own = Chance::new(now.chance.number());
         for point in (seed as usize % STRIDE..=points).step_by(STRIDE) {
             *said = format!("life {life}, power cut after change {point} of {points}");
             let image = cut(&disk, point, &mut own);
             let world = open_after_cut(&options, &image, now.promised_at(point));
-            trace.push(format!("{point}: {}", world.model.appended));
+            trace.push(format!("{point}: {}", world.model.written));
             if own.percent(25) {
                 *said += ", lived on";
                 world.live_on(&mut own);

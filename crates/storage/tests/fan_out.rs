@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{QueueId, Timestamp, TopicName};
 use format::hash::tag_code;
-use format::record::{Draft, Record, further_queue_id, further_queues};
+use format::record::{Draft, Record, fan_out_properties, fan_out_queue_id};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
 
 const OWN: &str = "orders";
@@ -32,12 +32,12 @@ fn open(options: &Options) -> Store {
 }
 
 fn queue(store: &Store, topic: &str) -> Arc<QueueIndex> {
-    store.queue(&TopicName::trusted(topic), further_queue_id(topic, QueueId(1)))
+    store.queue(&TopicName::trusted(topic), fan_out_queue_id(topic, QueueId(1)))
 }
 
 /// Appends a record to its own queue and the further ones.
 fn append(store: &Store, body: &[u8], further: &[&str]) {
-    let block = if further.is_empty() { Vec::new() } else { further_queues(further) };
+    let block = if further.is_empty() { Vec::new() } else { fan_out_properties(further) };
     let properties: &[&[u8]] = &[b"TAGS\x01red\x02", &block, store.checksum_room()];
     let draft = Draft { properties, ..testkit::draft(OWN, QueueId(1), body) };
     let mut batch = AppendBatch::default();
@@ -91,7 +91,7 @@ fn a_body_is_stored_once_however_many_queues_list_it() {
     let further: Vec<&str> = topics.iter().map(String::as_str).collect();
     let body = vec![b'x'; 100_000];
     append(&store, &body, &further);
-    assert!(store.watermarks().appended().0 < 150_000);
+    assert!(store.watermarks().written().0 < 150_000);
     assert!(topics.iter().all(|topic| bodies(&store, topic)[0].len() == body.len()));
 }
 
@@ -101,7 +101,7 @@ fn what_is_taken_out_of_a_batch_takes_no_place_in_any_queue() {
     let store = open(&options(directory.path()));
     let mut batch = AppendBatch::default();
     for (body, further) in [(&b"one"[..], &FURTHER[..1]), (b"two", &FURTHER), (b"three", &FURTHER[1..])] {
-        let properties = further_queues(further);
+        let properties = fan_out_properties(further);
         let draft = Draft { properties: &[&properties], ..testkit::draft(OWN, QueueId(1), body) };
         batch.push(&queue(&store, OWN), &draft, 0);
         batch.list_in(&further.iter().map(|topic| queue(&store, topic)).collect::<Vec<_>>());

@@ -78,13 +78,13 @@ fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
         assert!(matches!(world.sync(), Err(StorageError::Poisoned(_))));
         assert!(world.checkpoint().is_err() && world.close().is_err());
         let late = Arc::new(Woken::default());
-        let beyond = world.store.watermarks().appended().after(1);
+        let beyond = world.store.watermarks().written().after(1);
         world.store.when(Watermark::Durable, beyond, late.clone().into());
         assert!(late.0.load(Ordering::SeqCst), "nobody waits for what will never be, however late they come");
         let model = world.model.clone();
         survives_a_power_cut(&disk, &options, &model, &mut chance);
         drop(world);
-        let world = World::open(&options, &model, model.appended).expect("opens");
+        let world = World::open(&options, &model, model.written).expect("opens");
         assert_eq!(world.store.poisoned(), None);
         world.live_on(&mut chance);
     }
@@ -112,8 +112,8 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
     }
-    let end = world.store.watermarks().appended();
-    world.store.when(Watermark::Appended, end, asynchronous.clone().into());
+    let end = world.store.watermarks().written();
+    world.store.when(Watermark::Written, end, asynchronous.clone().into());
     world.store.when(Watermark::Durable, end, durable.clone().into());
     assert!(asynchronous.0.load(Ordering::SeqCst), "senders that do not wait for the disk are answered");
     world.verify();
@@ -164,7 +164,7 @@ fn a_failed_sync_of_the_whole_disk_never_counts_as_done() {
     let model = world.model.clone();
     drop(world);
     let options = Options { open_queue_files: 1, ..options };
-    let mut world = World::open(&options, &model, model.appended).expect("opens");
+    let mut world = World::open(&options, &model, model.written).expect("opens");
     for _ in 0..20 {
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
@@ -235,7 +235,7 @@ fn a_segment_has_one_maker_though_two_want_it_on_a_full_disk() {
     for has_room_again in [false, true] {
         let (disk, options, mut world, mut chance) = world();
         // The last segment is more than half full, and the next one not made.
-        while world.model.appended % 4096 < 3000 {
+        while world.model.written % 4096 < 3000 {
             world.append(&mut chance).expect("appends");
             world.write().expect("writes");
         }
@@ -246,7 +246,7 @@ fn a_segment_has_one_maker_though_two_want_it_on_a_full_disk() {
         disk.wait_for_held(Operation::Resize);
         let senders = run_beside(move || {
             let mut refused = 0;
-            while world.model.appended < 4 * 4096 && refused == 0 {
+            while world.model.written < 4 * 4096 && refused == 0 {
                 match world.append(&mut chance) {
                     Ok(()) => world.write().expect("what has a place is written"),
                     Err(error) => {
@@ -269,8 +269,8 @@ fn a_segment_has_one_maker_though_two_want_it_on_a_full_disk() {
         let model = world.model.clone();
         survives_a_power_cut(&disk, &options, &model, &mut chance);
         drop(world);
-        let world = World::open(&options, &model, model.appended).expect("a killed process lost nothing");
-        assert_eq!(model.appended >= 4 * 4096, has_room_again, "an append makes it itself once there is room");
+        let world = World::open(&options, &model, model.written).expect("a killed process lost nothing");
+        assert_eq!(model.written >= 4 * 4096, has_room_again, "an append makes it itself once there is room");
         world.live_on(&mut chance);
     }
 }
@@ -351,7 +351,7 @@ fn a_failed_read_is_an_error_and_nothing_worse() {
             store.close().expect("closes");
         }
     }
-    let world = World::open(&options, &model, model.appended).expect("opens");
+    let world = World::open(&options, &model, model.written).expect("opens");
     let index = world.store.queue(&TopicName::trusted(TOPICS[0]), QueueId(0));
     let entries = support::entries(&index);
     disk.fail(Failure::error(Operation::Read, ENOMEM));
@@ -387,9 +387,9 @@ fn records_and_entries_of_a_killed_process_are_synced_before_they_count_as_durab
     let (disk, options, world, mut chance) = world();
     let model = world.model.clone();
     drop(world);
-    let mut world = World::open(&options, &model, model.appended).expect("opens after a kill");
+    let mut world = World::open(&options, &model, model.written).expect("opens after a kill");
     world.checkpoint().expect("checkpoint");
-    assert_eq!(world.model.durable, world.model.appended);
+    assert_eq!(world.model.durable, world.model.written);
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }
 
@@ -419,7 +419,7 @@ fn entries_flushed_before_a_checkpoint_are_synced_by_it() {
 #[test]
 fn a_hole_in_the_log_above_the_checkpoint_ends_it() {
     let (disk, options, mut world, mut chance) = world();
-    while world.model.appended < 3 * 4096 {
+    while world.model.written < 3 * 4096 {
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
     }
@@ -428,8 +428,8 @@ fn a_hole_in_the_log_above_the_checkpoint_ends_it() {
     let way = Disk::new(disk);
     way.remove_file(&PathBuf::from("/machine/data/commitlog/00000000000000004096")).expect("removes");
     let world = World::open(&options, &model, 0).expect("opens");
-    assert!(world.model.appended <= 4096 && world.model.appended > 0);
-    let later = (2..).map(|number| number * 4096).take_while(|base| *base < model.appended);
+    assert!(world.model.written <= 4096 && world.model.written > 0);
+    let later = (2..).map(|number| number * 4096).take_while(|base| *base < model.written);
     let later: Vec<_> = later.map(|base| format!("commitlog-{base:020}")).collect();
     assert_eq!(way.list(&PathBuf::from("/machine/data/set-aside")).expect("lists"), later);
     world.live_on(&mut chance);
@@ -537,7 +537,7 @@ fn segments_that_the_last_checkpoint_does_not_cover_stay() {
     options.retention.size = Some(4096);
     let mut world = World::open(&options, &Model::default(), 0).expect("opens");
     let mut chance = Chance::new(7);
-    while world.model.appended < 4 * 4096 {
+    while world.model.written < 4 * 4096 {
         world.append(&mut chance).expect("appends");
         world.write().expect("writes");
     }
@@ -549,7 +549,7 @@ fn segments_that_the_last_checkpoint_does_not_cover_stay() {
     world.checkpoint().expect("checkpoint");
     world.begin_retention();
     world.apply_retention().expect("removes");
-    assert!(world.model.appended - world.store.log_first().0 <= 4096);
+    assert!(world.model.written - world.store.log_first().0 <= 4096);
     survives_a_power_cut(&disk, &options, &world.model, &mut chance);
 }
 
@@ -582,7 +582,7 @@ fn a_segment_that_cannot_be_removed_stays_the_first_until_it_can() {
             options.retention.size = Some(4096);
             let mut world = World::open(&options, &Model::default(), 0).expect("opens");
             let mut chance = Chance::new(7);
-            while world.model.appended < 6 * 4096 {
+            while world.model.written < 6 * 4096 {
                 world.append(&mut chance).expect("appends");
                 world.write().expect("writes");
             }
@@ -592,12 +592,12 @@ fn a_segment_that_cannot_be_removed_stays_the_first_until_it_can() {
             assert!(world.apply_retention().is_err());
             survives_a_power_cut(&disk, &options, &world.model, &mut chance);
             world.apply_retention().expect("removes");
-            assert!(world.model.appended - world.store.log_first().0 <= 4096);
+            assert!(world.model.written - world.store.log_first().0 <= 4096);
             world.verify();
             survives_a_power_cut(&disk, &options, &world.model, &mut chance);
             let model = world.model.clone();
             drop(world);
-            let world = World::open(&options, &model, model.appended).expect("opens after a kill");
+            let world = World::open(&options, &model, model.written).expect("opens after a kill");
             world.live_on(&mut chance);
         }
     }

@@ -83,7 +83,7 @@ fn a_store_starts_on_a_full_disk_and_makes_room() {
         // The process is killed.
         let model = world.model.clone();
         drop(world);
-        let world = World::open(&options, &model, model.appended).expect("opens on the full disk");
+        let world = World::open(&options, &model, model.written).expect("opens on the full disk");
         goes_on(world, &mut chance);
     }
 }
@@ -98,13 +98,13 @@ fn room_that_others_give_back_is_kept_aside_before_the_log_has_it() {
     let filler = disk.open_sized(path, 48 * SEGMENT_SIZE - ROOM, true).expect("takes room");
     let mut world = World::open(&options, &Model::default(), 0).expect("opens");
     fill(&mut world, &mut chance);
-    assert_eq!(world.model.appended, 0, "nothing is taken that could not be checkpointed");
+    assert_eq!(world.model.written, 0, "nothing is taken that could not be checkpointed");
     assert!(world.store.writes_are_refused());
     drop(filler);
     disk.remove_file(path).expect("removes");
     world.store.prepare_next_segment().expect("there is room");
     fill(&mut world, &mut chance);
-    assert!(world.model.appended > SEGMENT_SIZE);
+    assert!(world.model.written > SEGMENT_SIZE);
     goes_on(world, &mut chance);
 }
 

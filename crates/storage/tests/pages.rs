@@ -56,7 +56,7 @@ fn given_back_of(body_size: usize) -> (u64, u64, u64) {
     let memory = MemoryDisk::new();
     let store = open(&memory);
     let index = store.queue(&topic(), QueueId(0));
-    while store.watermarks().appended().0 < 512 * MIB + 3 * READ_SIZE + 8 * MIB {
+    while store.watermarks().written().0 < 512 * MIB + 3 * READ_SIZE + 8 * MIB {
         append(&store, &index, body_size);
     }
     read_from(&store, &index, 0, || ());

@@ -93,7 +93,7 @@ fn everything_is_there_after_an_orderly_stop() {
     store.close().expect("closes");
     drop(store);
     let (store, recovery) = open(directory.path());
-    assert!(recovery.was_clean && recovery.cut_bytes == 0);
+    assert!(recovery.was_clean && recovery.truncated_bytes == 0);
     assert_eq!((verify_queue(&store, 0), verify_queue(&store, 1), verify_queue(&store, 2)), (34, 33, 33));
     assert_eq!(found_by_key(&store, "k0-33"), vec![places[99].1]);
     assert_eq!(found_by_key(&store, "k1-0"), vec![places[1].1]);
@@ -108,13 +108,13 @@ fn a_kill_at_any_byte_loses_nothing_before_it_and_garbles_nothing() {
         append_to(&store, number % 2);
     }
     store.checkpoint().expect("checkpoint");
-    let checkpointed = store.watermarks().appended().0;
+    let checkpointed = store.watermarks().written().0;
     let mut ends = Vec::new();
     for number in 0..20 {
         let (_, at) = append_to(&store, number % 2);
-        ends.push((number % 2, at.0, store.watermarks().appended().0));
+        ends.push((number % 2, at.0, store.watermarks().written().0));
     }
-    let end = store.watermarks().appended().0;
+    let end = store.watermarks().written().0;
     drop(store);
     for cut in (checkpointed..=end).step_by(7).chain(ends.iter().map(|(_, _, end)| *end)) {
         let target = tempfile::tempdir().expect("directory");
@@ -142,11 +142,11 @@ fn bytes_that_lie_after_the_end_are_counted_and_cleared() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
     append_to(&store, 0);
-    let end = store.watermarks().appended().0;
+    let end = store.watermarks().written().0;
     drop(store);
     overwrite_log(directory.path(), end, &[0xEE; 100]);
-    assert_eq!(open(directory.path()).1.cut_bytes, 100);
-    assert_eq!(open(directory.path()).1.cut_bytes, 0);
+    assert_eq!(open(directory.path()).1.truncated_bytes, 100);
+    assert_eq!(open(directory.path()).1.truncated_bytes, 0);
 }
 
 /// Of an entry that lies in two sectors, a power cut may leave one half of it and of another the other.
@@ -329,7 +329,7 @@ fn a_record_that_leads_to_no_file_of_ours_is_damage() {
         drop(store);
         overwrite_log(&root, places[3].1.0 + at, bytes);
         let (store, recovery) = open(&root);
-        assert!(recovery.cut_bytes > 0);
+        assert!(recovery.truncated_bytes > 0);
         assert_eq!((store.topics(), verify_queue(&store, 0)), (BTreeMap::from([(topic(), 1)]), 3), "damage at {at}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
         // Below the checkpoint its neighbours are kept, and it leads nowhere either.
@@ -494,7 +494,7 @@ fn watchers_and_waiters_are_woken_once_their_time_has_come() {
     append_to(&store, 0);
     append_to(&store, 0);
     assert_eq!(arrival.0.load(Ordering::SeqCst), 1);
-    store.when(Watermark::Durable, store.watermarks().appended(), durable.clone().into());
+    store.when(Watermark::Durable, store.watermarks().written(), durable.clone().into());
     assert_eq!(durable.0.load(Ordering::SeqCst), 0);
     assert_eq!(store.waiting_for_sync(), 1);
     store.sync().expect("syncs");

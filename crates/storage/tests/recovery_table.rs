@@ -207,9 +207,9 @@ fn check(stop: Stop, number: usize, place: Place) -> Option<()> {
         Outcome::KeepsItsPlace | Outcome::IsPassed => lost = Some(number as u64),
         Outcome::EndsHere => {
             end = number as u64 + u64::from(matches!(place, Place::FillerDamaged | Place::FillerSizeDamaged));
-            assert_eq!(store.watermarks().appended(), LogOffset(at), "{what}");
+            assert_eq!(store.watermarks().written(), LogOffset(at), "{what}");
         }
-        _ => assert_eq!(recovery.cut_bytes, 0, "{what}"),
+        _ => assert_eq!(recovery.truncated_bytes, 0, "{what}"),
     }
     // A filler's mark says all that a start has to know.
     let is_told = !matches!(place, Place::Whole | Place::FillerSizeDamaged)
@@ -270,7 +270,7 @@ fn a_missing_segment_stops_the_start_below_durable_and_ends_the_log_above() {
             let opened = open(&memory);
             if stop == Stop::KilledAbove {
                 let (store, recovery) = opened.expect("opens");
-                assert_eq!(store.watermarks().appended(), LogOffset(base));
+                assert_eq!(store.watermarks().written(), LogOffset(base));
                 assert!(recovery.set_aside.len() as u64 >= last - missing);
                 let end = places.iter().filter(|(start, _)| *start < base).count() as u64;
                 verify(&store, 0..end, None);
@@ -300,7 +300,7 @@ fn a_segment_cut_short_stops_the_start_below_durable_and_ends_the_log_above() {
                 continue;
             }
             let (store, recovery) = opened.expect("opens");
-            assert_eq!(store.watermarks().appended(), LogOffset(base));
+            assert_eq!(store.watermarks().written(), LogOffset(base));
             assert_eq!(recovery.set_aside.len() as u64, last + 1 - short);
             let end = places.iter().filter(|(start, _)| *start < base).count() as u64;
             verify(&store, 0..end, None);
@@ -321,7 +321,7 @@ fn a_segment_that_was_being_made_is_made_again() {
             cut_short(&memory, next);
             let memory = if is_power_cut { memory.after_restart_of_the_machine() } else { memory };
             let (store, recovery) = open(&memory).expect("opens without help");
-            assert_eq!((recovery.cut_bytes, recovery.set_aside.len()), (0, 0));
+            assert_eq!((recovery.truncated_bytes, recovery.set_aside.len()), (0, 0));
             verify(&store, 0..RECORDS, None);
             for number in RECORDS..RECORDS + 5 {
                 append(&store, number);
@@ -356,9 +356,9 @@ fn recovery_tells_how_far_it_is_within_a_segment_too() {
         let store = open(&mut |_| ());
         (0..checkpointed).for_each(|_| _ = append_body(&store, &body));
         store.checkpoint().expect("checkpoint");
-        let start = store.watermarks().appended().0;
+        let start = store.watermarks().written().0;
         (checkpointed..40).for_each(|_| _ = append_body(&store, &body));
-        let end = store.watermarks().appended().0;
+        let end = store.watermarks().written().0;
         drop(store);
         let mut told = Vec::new();
         open(&mut |progress| told.push((progress.done, progress.total)));

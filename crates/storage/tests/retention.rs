@@ -62,7 +62,7 @@ fn a_log_above_its_size_loses_whole_segments_and_no_more() {
         let (store, _) = Store::open(settings, Arc::new(Metrics::default()), &mut |_| ()).expect("opens");
         for number in 0..150 {
             append_to(&store, number % 2);
-            let size = store.watermarks().appended().0 - store.log_first().0;
+            let size = store.watermarks().written().0 - store.log_first().0;
             store.checkpoint().expect("checkpoint");
             let removed = store.apply_retention(Timestamp(1000), 5).expect("looks").removed as u64;
             assert_eq!(removed, u64::from(size > segments_kept * SEGMENT_SIZE), "{size} bytes");
@@ -88,7 +88,7 @@ fn a_short_disk_costs_no_more_segments_than_needed_though_somebody_still_reads_t
         append_to(&store, number % 2);
     }
     store.checkpoint().expect("checkpoint");
-    let segment_count = store.watermarks().appended().0 / SEGMENT_SIZE;
+    let segment_count = store.watermarks().written().0 / SEGMENT_SIZE;
     assert!(segment_count > 5, "{segment_count}");
     let read_by_others: Vec<_> = (0..segment_count)
         .map(|number| disk.open_read_only(&segment_path(directory, number * SEGMENT_SIZE)).expect("opens"))

@@ -94,7 +94,7 @@ fn a_document_that_cannot_be_read_is_replaced_by_its_backup() {
 fn checkpoints_go_on_though_a_segment_cannot_tell_when_it_began() {
     let (disk, options) = closed();
     let (store, _) = open(&options);
-    let newest = store.watermarks().appended().0 / orders::SEGMENT_SIZE * orders::SEGMENT_SIZE;
+    let newest = store.watermarks().written().0 / orders::SEGMENT_SIZE * orders::SEGMENT_SIZE;
     disk.fail(Failure::unreadable(&format!("commitlog/{newest:020}"), 0..10, EIO));
     orders::append_to(&store, 0);
     store.checkpoint().expect("the time of an older one will do");

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use format::record::{
-    Draft, Kind, Parts, Record, further_queues, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
+    Draft, Kind, Parts, Record, fan_out_properties, kind_at, log_offset_of, offset_message_id, seal, store_timestamp_of,
 };
 
 /// A record that decodes says the same through every way of reading it, and comes back the same after it was written.
@@ -22,8 +22,8 @@ pub fn run(data: &[u8]) {
         (record.size, record.queue, record.queue_offset, record.log_offset, record.body_is_intact())
     );
     assert_eq!((parts.body, parts.topic, parts.properties), (record.body, record.topic.as_bytes(), record.properties));
-    let mut listings = record.listings();
-    assert_eq!(listings.next(), Some(record.own_listing()));
+    let mut listings = record.queue_refs();
+    assert_eq!(listings.next(), Some(record.own_queue_ref()));
     assert!(listings.all(|further| !further.topic.contains(['/', ','])));
     let id = offset_message_id(record.store_host, record.log_offset);
     assert_eq!(id.as_str().len(), if record.store_host.is_ipv6() { 56 } else { 32 });
@@ -75,7 +75,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 reconsume_times: 2,
                 prepared_transaction_offset: 99,
                 body: b"body",
-                properties: &[b"TAGS\x01A\x02", &further_queues(&["bills", "%LMQ%one"])],
+                properties: &[b"TAGS\x01A\x02", &fan_out_properties(&["bills", "%LMQ%one"])],
             };
             let mut bytes = BytesMut::new();
             draft.encode(&mut bytes);

@@ -1,4 +1,4 @@
-//! What must not occur in a room: sockets, files, clocks, tasks, another protocol, words of a protocol.
+//! What must not occur in a crate: sockets, files, clocks, tasks, another protocol, words of a protocol.
 
 use super::Finding;
 use crate::source::Source;
@@ -28,7 +28,7 @@ const ABSENCES: &[Absence] = &[
             &["await"],
         ],
         allowed: &["crates/doctor/", "crates/server/", "crates/console/", "crates/bench/", "crates/cli/"],
-        remedy: "take bytes and give bytes (a sans-IO session); the server room owns sockets and tasks",
+        remedy: "take bytes and give bytes (a sans-IO session); the crate `server` owns sockets and tasks",
     },
     Absence {
         what: "the file system",
@@ -61,12 +61,12 @@ const ABSENCES: &[Absence] = &[
             "crates/cli/",
             "xtask/",
         ],
-        remedy: "take `now` as a value; the server room reads the clock and has the threads",
+        remedy: "take `now` as a value; the crate `server` reads the clock and has the threads",
     },
 ];
 
-/// Rooms with one folder per protocol; a folder never names another.
-const PROTOCOL_ROOMS: &[&str] = &["crates/wire/src/", "crates/dialect/src/"];
+/// Crates with one folder per protocol; a folder never names another.
+const PROTOCOL_CRATES: &[&str] = &["crates/wire/src/", "crates/dialect/src/"];
 
 /// The protocols, as folders are named.
 const PROTOCOLS: &[&str] = &["rocketmq", "amqp", "kafka"];
@@ -91,7 +91,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
         let problem = format!("{} may only be named in {}", absence.what, absence.allowed.join(", "));
         absence.patterns.iter().for_each(|pattern| report(pattern, &problem, absence.remedy));
     }
-    let own = PROTOCOL_ROOMS.iter().find_map(|room| source.path.strip_prefix(room)?.split_once('/'));
+    let own = PROTOCOL_CRATES.iter().find_map(|folder| source.path.strip_prefix(folder)?.split_once('/'));
     if let Some((own, _)) = own {
         for other in PROTOCOLS.iter().filter(|other| **other != own) {
             let remedy = "what two protocols share belongs in base or broker";

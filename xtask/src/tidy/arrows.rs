@@ -1,10 +1,10 @@
-//! Which room may use which: the table, against the manifests.
+//! Which crate may use which: the table, against the manifests.
 
 use super::Finding;
 use super::manifest::{dependencies, is_dependency_section};
 
-/// Each room with the rooms it may use. Dependencies of tests are free.
-pub const ROOMS: &[(&str, &[&str])] = &[
+/// Each crate with the crates it may use. Dependencies of tests are free.
+pub const CRATES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("format", &["base"]),
     ("wire", &["base", "format"]),
@@ -26,20 +26,25 @@ pub const ROOMS: &[(&str, &[&str])] = &[
 pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in manifests {
-        let Some(room) = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml")) else {
+        let Some(crate_name) = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml")) else {
             continue;
         };
-        let Some((_, may_use)) = ROOMS.iter().find(|(name, _)| *name == room) else {
-            let remedy = "describe the room in ARCHITECTURE.md and add it to the table in xtask/src/tidy/arrows.rs";
-            findings.push(Finding::new(path, 0, format!("the room {room} is not in the table of rooms"), remedy));
+        let Some((_, may_use)) = CRATES.iter().find(|(name, _)| *name == crate_name) else {
+            let remedy = "describe the crate in ARCHITECTURE.md and add it to the table in xtask/src/tidy/arrows.rs";
+            findings.push(Finding::new(
+                path,
+                0,
+                format!("the crate {crate_name} is not in the table of crates"),
+                remedy,
+            ));
             continue;
         };
         for dependency in dependencies(text, is_dependency_section) {
-            let is_room = ROOMS.iter().any(|(name, _)| *name == dependency.name);
-            if is_room && !may_use.contains(&dependency.name) {
-                let allowed = if may_use.is_empty() { "no other room".to_owned() } else { may_use.join(", ") };
-                let problem = format!("{room} must not use {} (it may use {allowed})", dependency.name);
-                let remedy = "move the code to the room that owns that knowledge; a new arrow needs ARCHITECTURE.md to change first";
+            let is_ours = CRATES.iter().any(|(name, _)| *name == dependency.name);
+            if is_ours && !may_use.contains(&dependency.name) {
+                let allowed = if may_use.is_empty() { "no other crate".to_owned() } else { may_use.join(", ") };
+                let problem = format!("{crate_name} must not use {} (it may use {allowed})", dependency.name);
+                let remedy = "move the code to the crate that owns that knowledge; a new arrow needs ARCHITECTURE.md to change first";
                 findings.push(Finding::new(path, dependency.line, problem, remedy));
             }
         }
@@ -53,7 +58,7 @@ mod tests {
 
     #[test]
     fn only_drawn_arrows_are_allowed() {
-        for (room, dependency, is_allowed) in [
+        for (crate_name, dependency, is_allowed) in [
             ("base", "wire", false),
             ("base", "format", false),
             ("format", "wire", false),
@@ -76,10 +81,10 @@ mod tests {
             ("testkit", "server", false),
             ("server", "testkit", false),
         ] {
-            let path = format!("crates/{room}/Cargo.toml");
-            let text = format!("[package]\nname = \"{room}\"\n[dependencies]\n{dependency}.workspace = true\n");
+            let path = format!("crates/{crate_name}/Cargo.toml");
+            let text = format!("[package]\nname = \"{crate_name}\"\n[dependencies]\n{dependency}.workspace = true\n");
             let findings = check(&[(&path, &text)]);
-            assert_eq!(findings.is_empty(), is_allowed, "{room} -> {dependency}");
+            assert_eq!(findings.is_empty(), is_allowed, "{crate_name} -> {dependency}");
             assert!(findings.iter().all(|finding| finding.line == 4));
             let for_tests = text.replace("[dependencies]", "[dev-dependencies]");
             assert_eq!(check(&[(&path, &for_tests)]), []);
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_outside_the_table_is_found() {
+    fn a_crate_outside_the_table_is_found() {
         assert_eq!(check(&[("crates/attic/Cargo.toml", "")]).len(), 1);
         assert_eq!(check(&[("xtask/Cargo.toml", "[dependencies]\nbase.workspace = true")]), []);
     }

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::manifest::{dependencies, is_dependency_section};
 
-/// Checks the root manifest, and that those of the rooms take their versions from it.
+/// Checks the root manifest, and that those of the crates take their versions from it.
 pub fn check(root_path: &str, root: &str, manifests: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for dependency in dependencies(root, |header| header == "workspace.dependencies") {

@@ -18,10 +18,10 @@ const UNFINISHED: &[(&[&str], &str)] = &[
 /// What writes to the standard streams.
 const PRINTS: &[&[&str]] = &[&["println", "!"], &["print", "!"], &["eprintln", "!"], &["eprint", "!"]];
 
-/// Rooms whose business is to write there.
+/// Crates whose business is to write there.
 const TALKERS: &[&str] = &["crates/cli/", "crates/bench/", "benches/", "xtask/", "fuzz/", "conformance/"];
 
-/// The room that writes one line: that it is ready.
+/// The crate that writes one line: that it is ready.
 const READY_ROOM: &str = "crates/server/";
 
 /// Checks one file.
@@ -32,7 +32,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
         let found = lines_of(&all, pattern).into_iter();
         findings.extend(found.map(|line| Finding::new(&source.path, line, format!("`{}`", pattern.concat()), *remedy)));
     }
-    if TALKERS.iter().any(|room| source.path.starts_with(room)) {
+    if TALKERS.iter().any(|folder| source.path.starts_with(folder)) {
         return findings;
     }
     let code = source.tokens(false);

@@ -65,9 +65,9 @@ impl Bench {
     /// Publishes to a topic that is made if need be; returns the place in the log.
     pub fn publish(&self, topic: &str, message: &Message<'_>) -> Result<base::LogOffset, Refusal> {
         let topic = self.broker.topic_for_publish(topic, "TBW102", 4, self.now)?;
-        let mut turn = self.broker.begin_turn(0, self.now);
-        self.broker.add(&mut turn, &topic, message)?;
-        let appended = self.broker.append(turn, self.now)?;
+        let mut batch = self.broker.begin_batch(0, self.now);
+        self.broker.add(&mut batch, &topic, message)?;
+        let appended = self.broker.append(batch, self.now)?;
         self.broker.store().write_staged().expect("writes");
         Ok(appended.records[0].log_offset)
     }

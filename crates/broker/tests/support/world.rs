@@ -110,7 +110,7 @@ pub struct Model {
     /// Permission of `BRIEF_TOPIC`; `None` while it is not there.
     brief: Written<Option<u32>>,
     /// Below this a killed process loses nothing.
-    pub appended: LogOffset,
+    pub written: LogOffset,
     /// And a power cut neither.
     pub durable: LogOffset,
     true_ms: u64,
@@ -127,7 +127,7 @@ impl Model {
             offsets: queues.map(|at| (at, Written::new(None))).collect(),
             group: Written::new(None),
             brief: Written::new(None),
-            appended: LogOffset(0),
+            written: LogOffset(0),
             durable: LogOffset(0),
             true_ms: 0,
             clock: Timestamp(1_700_000_000_000),
@@ -142,7 +142,7 @@ impl Model {
         }
         model.group.answered = self.group.answered;
         model.brief.answered = self.brief.answered;
-        (model.appended, model.durable) = (self.appended, self.durable);
+        (model.written, model.durable) = (self.written, self.durable);
         model
     }
 }
@@ -191,7 +191,7 @@ impl World {
     pub fn open(setup: &Setup, disk: &FaultyDisk, model: &Model, at_least: LogOffset) -> Self {
         let options = setup.options(Disk::new(disk.clone()));
         let bench = open_on(options, model.clock, |options| options.sync_flush = setup.sync_flush);
-        let end = bench.broker.store().watermarks().appended();
+        let end = bench.broker.store().watermarks().written();
         assert!(end >= at_least, "the log ends at {end}, promised up to {at_least}");
         let mut model = model.clone();
         model.sent.retain(|sent| sent.end <= end);
@@ -207,7 +207,7 @@ impl World {
 
     pub fn note_watermarks(&mut self) {
         let watermarks = self.broker().store().watermarks();
-        (self.model.appended, self.model.durable) = (watermarks.appended(), watermarks.durable());
+        (self.model.written, self.model.durable) = (watermarks.written(), watermarks.durable());
     }
 
     /// What the documents say is what was answered, or was tried since.
@@ -302,9 +302,9 @@ impl World {
         // A topic that a crash took from the document is made again with the queues it has messages in.
         let queue = QueueId(chance.below(known.queues.len() as u64) as u32);
         let message = broker::Message { queue: Some(queue), ..message(body.as_bytes(), property.as_bytes()) };
-        let mut turn = self.broker().begin_turn(0, now);
-        self.broker().add(&mut turn, &known, &message).expect("taken");
-        let Ok(appended) = self.broker().append(turn, now) else { return Ok(()) };
+        let mut batch = self.broker().begin_batch(0, now);
+        self.broker().add(&mut batch, &known, &message).expect("taken");
+        let Ok(appended) = self.broker().append(batch, now) else { return Ok(()) };
         let due_ms = if level > 0 { self.model.true_ms + DELAYS_MS[level - 1] } else { 0 };
         let (place, end) = (appended.records[0].log_offset, appended.end);
         self.model.sent.push(Sent { topic: topic.to_owned(), body, tries: 0, place, end, due_ms });

@@ -4,7 +4,7 @@
 //! the lock shared, so clients do not wait for each other. Bodies are read before the lock is taken, lists are sorted and written
 //! after it was given back, and what changes many topics holds it for some of them at a time (`changes.rs`).
 //!
-//! The server room has three duties: every few seconds [`NameServer::expire`], which drops silent brokers and may take a while (each
+//! The crate `server` has three duties: every few seconds [`NameServer::expire`], which drops silent brokers and may take a while (each
 //! request also does, when it is due); now and then [`NameServer::take_notices`], frames to be sent to brokers; and to be the
 //! [`KeyValueFile`], which sessions write to from their jobs.
 //!

@@ -19,7 +19,7 @@ pub(super) fn config(context: &Context<'_>, _command: &Command<'_>) -> Answered 
 pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let broker = context.broker;
     let metrics = broker.metrics();
-    let store = broker.runtime_picture(context.now);
+    let store = broker.runtime_snapshot(context.now);
     let mut table = Map::new();
     let mut put = |name: &str, value: String| {
         table.insert(name.to_owned(), Value::String(value));

@@ -80,7 +80,7 @@ fn connection(member: &Member) -> Value {
 
 pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
-    let group = context.broker.group_picture(&request.consumer_group);
+    let group = context.broker.group_snapshot(&request.consumer_group);
     let group = group.ok_or_else(|| Refusal::GroupOffline(request.consumer_group.to_string()))?;
     let subscriptions: Map<String, Value> =
         group.subscriptions.iter().map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted)))).collect();
@@ -141,7 +141,7 @@ fn stats_of(context: &Context<'_>, group: &str, topics: &[String], behind: &mut 
             continue;
         }
         rate += context.broker.consume_rate(topic, group, context.now);
-        for queue in context.broker.progress_picture(topic, group)? {
+        for queue in context.broker.progress_snapshot(topic, group)? {
             behind.unconsumed += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
             behind.fetched += (queue.fetched - queue.committed).max(0) as u64;
             let value = json!({
@@ -205,8 +205,8 @@ pub(super) fn subscription(context: &Context<'_>, command: &Command<'_>) -> Answ
 
 pub(super) fn time_span(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicGroupRequest<'_> = header(command)?;
-    let queues = context.broker.topic_picture(&request.topic)?;
-    let progress = context.broker.progress_picture(&request.topic, &request.group)?;
+    let queues = context.broker.topic_snapshot(&request.topic)?;
+    let progress = context.broker.progress_snapshot(&request.topic, &request.group)?;
     let spans = queues.iter().zip(&progress).map(|(queue, done)| {
         let earliest = context.broker.earliest_stored(&request.topic, queue.queue).unwrap_or_default();
         let next = context.broker.stored_at(&request.topic, queue.queue, done.committed.max(0) as u64);

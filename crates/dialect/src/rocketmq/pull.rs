@@ -139,7 +139,7 @@ impl RocketSession {
         }
         let subscription = self.broker.subscription(&request.consumer_group, &request.topic)?;
         if !group.consume_broadcast_enable
-            && self.broker.group_picture(&group.group_name).is_some_and(|g| g.message_model == "BROADCASTING")
+            && self.broker.group_snapshot(&group.group_name).is_some_and(|g| g.message_model == "BROADCASTING")
         {
             return Err(Refusal::NotPermitted(format!(
                 "the consumer group[{}] can not consume by broadcast way",

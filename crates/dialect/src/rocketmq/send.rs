@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::limits::{BATCH_RECORDS_SIZE_MAX, TURN_BATCH_SIZE_MAX};
+use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
 use base::offset::Watermark;
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Added, Appended, BatchRecord, Message, Topic, Turn};
+use broker::{Added, AppendInfo, BatchRecord, Message, PublishBatch, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
@@ -20,45 +20,45 @@ use wire::rocketmq::header::{SendRequest, SendRequestV1};
 use super::answer::{Asked, bad_body, header, response_header};
 use super::session::RocketSession;
 
-/// Bytes a connection keeps for the ids of its next turn's messages: several hundred of the usual ones.
+/// Bytes a connection keeps for the ids of its next pass's messages: several hundred of the usual ones.
 const SPARE_SIZE_MAX: usize = 16 * 1024;
 
-/// Sends of one turn.
+/// Sends of one pass over the readable bytes.
 #[derive(Default)]
-pub(super) struct SendTurn {
-    turn: Option<Turn>,
+pub(super) struct SendPass {
+    batch: Option<PublishBatch>,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
     /// Bytes its records will take, roughly.
     expected_size: usize,
 }
 
-impl SendTurn {
-    /// A turn over `size` bytes of frames.
+impl SendPass {
+    /// A pass over `size` bytes of frames.
     pub(super) fn over(size: usize) -> Self {
         // A record takes about as much as the frame it came in.
-        Self { expected_size: size.min(TURN_BATCH_SIZE_MAX) * 9 / 8, ..Self::default() }
+        Self { expected_size: size.min(PUBLISH_BATCH_SIZE_MAX) * 9 / 8, ..Self::default() }
     }
 
     pub(super) fn size(&self) -> usize {
-        self.turn.as_ref().map_or(0, Turn::size)
+        self.batch.as_ref().map_or(0, PublishBatch::size)
     }
 }
 
-/// One send of a turn: its request, and which of the turn's messages are its own.
+/// One send of a pass: its request, and which of the pass's messages are its own.
 #[derive(Debug)]
 pub(super) struct StagedSend {
     asked: Asked,
     first: usize,
     count: usize,
     queue: QueueId,
-    /// Where the id its producer gave it lies among the turn's.
+    /// Where the id its producer gave it lies among the pass's.
     unique_key: Range<usize>,
 }
 
 /// Sends that wait for a watermark.
 pub(super) struct WaitingSends {
-    appended: Arc<Appended>,
+    appended: Arc<AppendInfo>,
     watermark: Watermark,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
@@ -73,10 +73,10 @@ impl RocketSession {
         &mut self,
         command: &Command<'_>,
         asked: Asked,
-        turn: &mut SendTurn,
+        pass: &mut SendPass,
         now: Timestamp,
     ) -> Result<(), CloseReason> {
-        let staged = self.stage(command, asked, turn, now);
+        let staged = self.stage(command, asked, pass, now);
         if let Err(refusal) = staged {
             self.broker.metrics().publish_refused.add(1);
             self.refuse(asked, &refusal);
@@ -88,7 +88,7 @@ impl RocketSession {
         &mut self,
         command: &Command<'_>,
         asked: Asked,
-        turn: &mut SendTurn,
+        pass: &mut SendPass,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let send: SendRequest<'_> = match command.header.code {
@@ -122,16 +122,16 @@ impl RocketSession {
             None => topic,
         };
         let broker = &self.broker;
-        if turn.turn.is_none() {
-            turn.unique_keys = std::mem::take(&mut self.spare_unique_keys);
+        if pass.batch.is_none() {
+            pass.unique_keys = std::mem::take(&mut self.spare_unique_keys);
         }
-        let open = turn.turn.get_or_insert_with(|| broker.begin_turn(turn.expected_size, now));
+        let open = pass.batch.get_or_insert_with(|| broker.begin_batch(pass.expected_size, now));
         let first = open.len();
         let added =
             if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };
-        let unique_key = turn.unique_keys.len()..turn.unique_keys.len() + added.unique_key.len();
-        turn.unique_keys.extend_from_slice(added.unique_key);
-        turn.sends.push(StagedSend { asked, first, count: open.len() - first, queue: added.queue, unique_key });
+        let unique_key = pass.unique_keys.len()..pass.unique_keys.len() + added.unique_key.len();
+        pass.unique_keys.extend_from_slice(added.unique_key);
+        pass.sends.push(StagedSend { asked, first, count: open.len() - first, queue: added.queue, unique_key });
         Ok(())
     }
 
@@ -168,14 +168,14 @@ impl RocketSession {
         self.broker.dead_letter_topic(group, now).map(Some)
     }
 
-    /// Appends what the turn has gathered; the replies wait for their watermark.
-    pub(super) fn end_turn(&mut self, turn: &mut SendTurn, now: Timestamp) {
-        let sends = std::mem::take(&mut turn.sends);
-        let unique_keys = std::mem::take(&mut turn.unique_keys);
-        let Some(gathered) = turn.turn.take().filter(|gathered| !gathered.is_empty()) else {
+    /// Appends what the pass has gathered; the replies wait for their watermark.
+    pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Timestamp) {
+        let sends = std::mem::take(&mut pass.sends);
+        let unique_keys = std::mem::take(&mut pass.unique_keys);
+        let Some(gathered) = pass.batch.take().filter(|gathered| !gathered.is_empty()) else {
             return;
         };
-        let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Appended };
+        let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Written };
         match self.broker.append(gathered, now) {
             Ok(appended) => {
                 let deadline = now.plus_ms(self.options.flush_timeout_ms);
@@ -185,7 +185,7 @@ impl RocketSession {
                 self.release_sends(now);
                 // Most are answered here and now: whoever waits for no sync, with nobody before it.
                 if self.waiting_sends.back().is_some_and(|last| last.appended.end == end) {
-                    self.broker.when(watermark, end, self.mailbox.bell());
+                    self.broker.when(watermark, end, self.mailbox.waker());
                 }
             }
             Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
@@ -197,7 +197,7 @@ impl RocketSession {
         let mut at = 0;
         while let Some(waiting) = self.waiting_sends.get(at) {
             let reached = self.broker.reached(waiting.watermark) >= waiting.appended.end;
-            let is_stored = self.broker.reached(Watermark::Appended) >= waiting.appended.end;
+            let is_stored = self.broker.reached(Watermark::Written) >= waiting.appended.end;
             if !reached && let Some(refusal) = self.broker.poisoned() {
                 self.answer_refused(at, &refusal);
             } else if reached {
@@ -232,7 +232,7 @@ impl RocketSession {
             let unique_key = waiting.unique_keys.get(send.unique_key.clone()).unwrap_or_default();
             encode_sent(&mut out, send, records, unique_key, code, options);
         }
-        // The next turn's go into the same bytes.
+        // The next pass's go into the same bytes.
         if waiting.unique_keys.capacity() <= SPARE_SIZE_MAX {
             waiting.unique_keys.clear();
             self.spare_unique_keys = waiting.unique_keys;
@@ -244,7 +244,7 @@ impl RocketSession {
 
 fn stage_batch<'a>(
     broker: &broker::Broker,
-    turn: &mut Turn,
+    batch: &mut PublishBatch,
     topic: &Topic,
     whole: &Message<'a>,
 ) -> Result<Added<'a>, Refusal> {
@@ -270,7 +270,7 @@ fn stage_batch<'a>(
     };
     let common = properties::without(whole.properties, &[]);
     check_batch_size(broker, topic, &Message { properties: &common, ..whole.clone() }, &items)?;
-    let first = turn.len();
+    let first = batch.len();
     let mut block = Vec::new();
     for item in &items {
         block.clear();
@@ -278,9 +278,9 @@ fn stage_batch<'a>(
         properties::append_all(&mut block, &common);
         let message =
             Message { queue: Some(queue), body: item.body, properties: &block, flag: item.flag, ..whole.clone() };
-        if let Err(refusal) = broker.add(turn, topic, &message) {
+        if let Err(refusal) = broker.add(batch, topic, &message) {
             // All or nothing.
-            turn.truncate(first);
+            batch.truncate(first);
             return Err(refusal);
         }
     }

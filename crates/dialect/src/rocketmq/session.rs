@@ -1,6 +1,6 @@
 //! One connection of a RocketMQ client: takes frames apart, hands each to its handler, and lets replies go when they may.
 //!
-//! A *turn* is one pass over the bytes that came: sends of a turn are appended together, their replies leave together once
+//! A *pass* goes over the bytes that came once: its sends are appended together, their replies leave together once
 //! the watermark they wait for has passed. A fetch that found nothing waits for its queue or its deadline. Memory is
 //! bounded: input stops, and fetches that could go on stay held, while replies pile up; input also while the log falls behind.
 
@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::budget::{Budget, Held, Room};
-use base::limits::{CONNECTIONS_HELD_SIZE_MAX, LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, TURN_BATCH_SIZE_MAX};
+use base::limits::{
+    CONNECTIONS_HELD_SIZE_MAX, LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX,
+};
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Refusal, Timestamp};
 use broker::{Broker, Mailbox, Signal, Topic};
@@ -25,7 +27,7 @@ use super::fetched::FetchedCells;
 use super::handlers::{Handler, list_handler, slow_handler};
 use super::job_size::job_size;
 use super::pull::{PullOutcome, WaitingPull};
-use super::send::{SendTurn, WaitingSends};
+use super::send::{SendPass, WaitingSends};
 use super::{consumer, offset};
 
 /// Requests of one connection being answered away from the network threads.
@@ -99,7 +101,7 @@ pub struct RocketSession {
     done: Arc<Mutex<Vec<(usize, Held, Done)>>>,
     /// The topic last sent to, and the catalog's generation it is of.
     pub(super) last_topic: Option<(u64, Arc<Topic>)>,
-    /// Room for the ids of the next turn's messages.
+    /// Room for the ids of the next pass's messages.
     pub(super) spare_unique_keys: Vec<u8>,
     next_opaque: i32,
     /// When it was last given something to do.
@@ -143,7 +145,7 @@ impl RocketSession {
         }
     }
 
-    fn handle(&mut self, frame_bytes: &[u8], turn: &mut SendTurn, now: Timestamp) -> Result<(), CloseReason> {
+    fn handle(&mut self, frame_bytes: &[u8], pass: &mut SendPass, now: Timestamp) -> Result<(), CloseReason> {
         let command = Command::decode(frame_bytes).map_err(|error| CloseReason(error.to_string()))?;
         if command.header.is_response() {
             return Ok(());
@@ -152,7 +154,7 @@ impl RocketSession {
         let asked = Asked::of(&command);
         let answered = match command.header.code {
             request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
-                return self.send(&command, asked, turn, now);
+                return self.send(&command, asked, pass, now);
             }
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => return self.pull(&command, asked, now),
             request::UNREGISTER_CLIENT => consumer::unregister(self, &command),
@@ -335,7 +337,7 @@ pub(super) struct Peer {
 impl Session for RocketSession {
     fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
         self.now = now;
-        let mut turn = SendTurn::over(input.len());
+        let mut pass = SendPass::over(input.len());
         let mut consumed = 0;
         let ended = loop {
             if !self.may_read() {
@@ -345,7 +347,7 @@ impl Session for RocketSession {
             match frame::frame_len(rest) {
                 Ok(Some(length)) => {
                     let frame_bytes = rest.get(..length).unwrap_or_default();
-                    if let Err(reason) = self.handle(frame_bytes, &mut turn, now) {
+                    if let Err(reason) = self.handle(frame_bytes, &mut pass, now) {
                         break Err(reason);
                     }
                     consumed += length;
@@ -353,11 +355,11 @@ impl Session for RocketSession {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(CloseReason(error.to_string())),
             }
-            if turn.size() >= TURN_BATCH_SIZE_MAX {
-                self.end_turn(&mut turn, now);
+            if pass.size() >= PUBLISH_BATCH_SIZE_MAX {
+                self.end_pass(&mut pass, now);
             }
         };
-        self.end_turn(&mut turn, now);
+        self.end_pass(&mut pass, now);
         input.advance(consumed);
         ended
     }

@@ -148,8 +148,8 @@ pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
 
 pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicRequest<'_> = header(command)?;
-    let pictures = context.broker.topic_picture(&request.topic)?;
-    let rows: Vec<_> = pictures
+    let snapshots = context.broker.topic_snapshot(&request.topic)?;
+    let rows: Vec<_> = snapshots
         .iter()
         .map(|queue| {
             let value = json!({

@@ -101,7 +101,7 @@ fn the_bounds_of_the_log_and_the_room_on_its_disk_are_told() {
     bench.sync();
     let synced = bench.broker.reached(Watermark::Durable).0;
     client.ask_well(send("orders", "written"));
-    let end = bench.broker.reached(Watermark::Appended).0;
+    let end = bench.broker.reached(Watermark::Written).0;
     assert!(0 < synced && synced < end);
     let (used, _) = bench.broker.store().disk_usage().expect("is told");
     memory.set_capacity(4 * used);

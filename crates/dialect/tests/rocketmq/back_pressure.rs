@@ -133,7 +133,7 @@ fn a_pull_that_is_over_leaves_nothing_behind_in_its_queue() {
     let bench = Bench::new();
     let (mut consumer, mut producer) = (bench.client(), bench.client());
     producer.ask_well(send("orders", "x"));
-    // What it left would ring its bell with the next message.
+    // What it left behind would wake it with the next message.
     let is_rung = |consumer: &mut Client, producer: &mut Client| {
         consumer.take_ring();
         producer.ask_well(send("orders", "x"));

@@ -214,9 +214,9 @@ pub fn locking(code: i32, client_id: &str, queues: &[i32]) -> Ask {
 
 /// Notes that the session wants to be woken.
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct WokenFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WokenFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -226,17 +226,17 @@ impl Wake for Bell {
 pub struct Client {
     pub session: RocketSession,
     pub now: Timestamp,
-    bell: Arc<Bell>,
+    woken: Arc<WokenFlag>,
     opaque: i32,
 }
 
 impl Client {
     pub fn new(broker: &Arc<Broker>, options: &Arc<SessionOptions>) -> Self {
-        let bell = Arc::new(Bell::default());
-        let mailbox = Mailbox::new(Waker::from(bell.clone()));
+        let woken = Arc::new(WokenFlag::default());
+        let mailbox = Mailbox::new(Waker::from(woken.clone()));
         let remote = "10.0.0.1:5000".parse().expect("address");
         let session = RocketSession::new(broker.clone(), mailbox, options.clone(), remote);
-        Self { session, now: START, bell, opaque: 100 }
+        Self { session, now: START, woken, opaque: 100 }
     }
 
     /// Gives the session bytes; what is no whole frame stays in `input`.
@@ -273,13 +273,13 @@ impl Client {
         reply
     }
 
-    /// Does what the session wants done, wakes it if its bell was rung, and takes what it has to say.
+    /// Does what the session wants done, wakes it if it was asked to, and takes what it has to say.
     pub fn hear(&mut self) -> Vec<Reply> {
         loop {
             while let Some(job) = self.session.take_job() {
                 job();
             }
-            if self.bell.0.swap(false, Ordering::Relaxed) {
+            if self.woken.0.swap(false, Ordering::Relaxed) {
                 self.session.wake(self.now);
                 continue;
             }
@@ -293,9 +293,9 @@ impl Client {
         }
     }
 
-    /// Whether the session's bell was rung; it is silent afterwards.
+    /// Whether the session was woken since this was last asked.
     pub fn take_ring(&mut self) -> bool {
-        self.bell.0.swap(false, Ordering::Relaxed)
+        self.woken.0.swap(false, Ordering::Relaxed)
     }
 
     /// Lets time pass; wakes the session if its deadline has come.

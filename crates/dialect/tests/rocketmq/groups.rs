@@ -275,7 +275,7 @@ fn what_is_taken_in_at_once_is_bounded() {
     let reply = client.ask_well(many(10_001));
     assert!(reply.remark.contains("subscribes to 10001 topics; at most 10000"), "{}", reply.remark);
     client.give(&[many(10_000)]);
-    assert_eq!(bench.broker.group_picture("billing").expect("is online").subscriptions.len(), 10_000);
+    assert_eq!(bench.broker.group_snapshot("billing").expect("is online").subscriptions.len(), 10_000);
     let long = heartbeat_with(&"x".repeat(8 << 20), Vec::new(), Vec::new());
     let reply = client.ask(long);
     assert_eq!(reply.code, response::SYSTEM_ERROR);

@@ -311,7 +311,7 @@ fn a_connection_that_fetches_for_many_groups_notes_all_of_them() {
             client.ask_well(pull(group, "orders", 0).with("maxMsgNums", round));
         }
         for group in &groups {
-            let fetched = bench.broker.progress_picture("orders", group).expect("is there");
+            let fetched = bench.broker.progress_snapshot("orders", group).expect("is there");
             assert_eq!(fetched[0].fetched, round, "{group}");
         }
     }

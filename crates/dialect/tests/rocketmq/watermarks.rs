@@ -56,13 +56,13 @@ fn a_send_that_does_not_wait_for_the_sync_overtakes_one_that_does() {
 }
 
 #[test]
-fn a_turn_waits_for_the_sync_if_one_of_its_sends_does() {
+fn a_batch_waits_for_the_sync_if_one_of_its_sends_does() {
     let bench = Bench::with(|setup| setup.broker.sync_flush = true);
     bench.stop_writing();
     let mut client = bench.client();
     let (waits, does_not) = (send("orders", "waits"), send("orders", "does not").with("i", NO_WAIT));
-    for turn in [[waits.clone(), does_not.clone()], [does_not, waits]] {
-        client.give(&turn);
+    for sends in [[waits.clone(), does_not.clone()], [does_not, waits]] {
+        client.give(&sends);
         bench.write();
         assert_eq!(client.hear(), []);
         bench.sync();

@@ -98,8 +98,7 @@ fn processors(processor: &Processor) -> Vec<Finding> {
 fn clock(clock: &Clock) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(source) = &clock.source {
-        let meaning =
-            "The clock is read at least once a turn of a connection; with a slow source each look is a system call.";
+        let meaning = "The clock is read at least once for every read of a connection; with a slow source each look is a system call.";
         let finding = Finding::ok("clock source", source, meaning);
         let remedy =
             "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource  (if it is offered there)";

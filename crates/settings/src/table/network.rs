@@ -78,7 +78,7 @@ section!(Log, "log", "What the process says about itself" {
         "Form of the log lines",
         "read by people first";
     level: String = "info", Kind::Text,
-        "Least severity that is logged: error, warn, info, debug or trace, also per room (info,storage=debug)",
+        "Least severity that is logged: error, warn, info, debug or trace, also per crate (info,storage=debug)",
         "one line for each event that an operator acts on";
 });
 

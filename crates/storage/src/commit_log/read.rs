@@ -11,7 +11,7 @@ use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
-use crate::damage::{problem_of, problem_of_listed};
+use crate::damage::{problem_of, problem_of_record};
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
 use crate::records::{Collection, Records};
@@ -23,19 +23,24 @@ const SPARSE_GAP: u64 = 16 * 1024;
 
 impl CommitLog {
     /// The records that entries of `queue` point at; a place that holds no such record gives `None`.
-    pub(crate) fn read(&self, queue: &QueueIndex, entries: &[Listed], mode: ReadMode) -> Result<Records, StorageError> {
+    pub(crate) fn read(
+        &self,
+        queue: &QueueIndex,
+        entries: &[NumberedEntry],
+        mode: ReadMode,
+    ) -> Result<Records, StorageError> {
         let mut found = Collection::new(entries.iter().map(|(_, entry)| entry.size as usize));
         self.read_recent(entries, &mut found);
         let missing = found.missing();
         if !missing.is_empty() {
-            let (first, written) = (self.first().0, self.written.load(Ordering::Acquire));
+            let (first, written) = (self.first().0, self.in_segments.load(Ordering::Acquire));
             ColdReader { log: self, queue, mode, first, written, entries }.read(&missing, &mut found)?;
         }
         Ok(found.finish())
     }
 
     /// What is in memory.
-    fn read_recent(&self, entries: &[Listed], found: &mut Collection) {
+    fn read_recent(&self, entries: &[NumberedEntry], found: &mut Collection) {
         let recent = self.recent.reader();
         for (number, (_, entry)) in entries.iter().enumerate() {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
@@ -49,7 +54,7 @@ impl CommitLog {
 
     /// The record that begins at `place`, waiting for the disk if need be; `None` if none does or it is damaged.
     pub(crate) fn record_at(&self, place: LogOffset) -> Result<Option<Bytes>, StorageError> {
-        let end = self.watermarks.appended();
+        let end = self.watermarks.written();
         if place < self.first() || place.after(RECORD_SIZE_MIN as u64) > end {
             return Ok(None);
         }
@@ -139,7 +144,7 @@ impl CommitLog {
 }
 
 /// An entry with its place in the queue.
-pub(crate) type Listed = (QueueOffset, Entry);
+pub(crate) type NumberedEntry = (QueueOffset, Entry);
 
 /// Reads the records of one fetch that are no longer in memory.
 struct ColdReader<'a> {
@@ -148,7 +153,7 @@ struct ColdReader<'a> {
     mode: ReadMode,
     first: u64,
     written: u64,
-    entries: &'a [Listed],
+    entries: &'a [NumberedEntry],
 }
 
 impl ColdReader<'_> {
@@ -160,8 +165,8 @@ impl ColdReader<'_> {
         };
         let is_dense = self.entries.len() > 1 && span / (self.entries.len() as u64) <= SPARSE_GAP;
         let wanted = || {
-            let listed = missing.iter().filter_map(|number| Some((*number, self.entries.get(*number)?)));
-            listed.filter(|(_, (_, entry))| self.is_within(entry))
+            let entries = missing.iter().filter_map(|number| Some((*number, self.entries.get(*number)?)));
+            entries.filter(|(_, (_, entry))| self.is_within(entry))
         };
         if is_dense {
             self.read_dense(wanted(), found)?;
@@ -169,8 +174,8 @@ impl ColdReader<'_> {
             self.read_sparse(wanted(), found)?;
         }
         // Looked at when all are there: their bytes come from memory side by side and not one after the other.
-        for (number, listed) in wanted() {
-            self.check(number, listed, found);
+        for (number, entry) in wanted() {
+            self.check(number, entry, found);
         }
         Ok(())
     }
@@ -178,7 +183,7 @@ impl ColdReader<'_> {
     /// Entries that lie close together: most of each block is wanted, by this reader or by others of the same topic.
     fn read_dense<'e>(
         &self,
-        wanted: impl Iterator<Item = (usize, &'e Listed)>,
+        wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
         found: &mut Collection,
     ) -> Result<(), StorageError> {
         let mut last_block: Option<(u64, Bytes)> = None;
@@ -236,7 +241,7 @@ impl ColdReader<'_> {
     /// Entries that lie far apart: only their records are read.
     fn read_sparse<'e>(
         &self,
-        wanted: impl Iterator<Item = (usize, &'e Listed)>,
+        wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
         found: &mut Collection,
     ) -> Result<(), StorageError> {
         let may_wait = self.mode == ReadMode::MayWait;
@@ -264,10 +269,10 @@ impl ColdReader<'_> {
     }
 
     /// What comes from a disk is never served unchecked.
-    fn check(&self, number: usize, listed: &Listed, found: &mut Collection) {
+    fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection) {
         let Some(bytes) = found.get(number) else { return };
-        if let Some(problem) = problem_of_listed(bytes, self.queue, listed, self.log.record_checksums) {
-            self.log.tell_damage(listed.1.log_offset, problem);
+        if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
+            self.log.tell_damage(entry.1.log_offset, problem);
             found.take_back(number);
         }
     }

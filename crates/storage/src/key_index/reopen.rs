@@ -51,13 +51,13 @@ impl State {
         state
             .sealed
             .sort_by_key(|Sealed { header, .. }| (header.next_entry <= 1, header.first_offset, header.first_time));
-        state.cut(disk, directory, shape, sure)?;
+        state.truncate(disk, directory, shape, sure)?;
         Ok(state)
     }
 
     /// Drops keys of records from `sure` on, which may be there in part or not at all, and opens the last file to grow
     /// further.
-    fn cut(&mut self, disk: &Disk, directory: &Path, shape: Shape, sure: Sure<'_>) -> Result<(), StorageError> {
+    fn truncate(&mut self, disk: &Disk, directory: &Path, shape: Shape, sure: Sure<'_>) -> Result<(), StorageError> {
         while let Some(newest) = self.sealed.pop() {
             if newest.header.next_entry > 1 && newest.header.first_offset < sure.below.0 {
                 let is_full = newest.header.next_entry >= shape.entry_count;

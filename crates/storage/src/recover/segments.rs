@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::Recovery;
 use crate::checkpoint::Checkpoint;
-use crate::cut::used_bytes_after;
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
+use crate::truncate::used_bytes_after;
 
 /// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
 /// the log above what the checkpoint promises ends it: the segments after it are set aside. Any other hole stops the start.
@@ -102,7 +102,7 @@ fn put_away(
         disk.remove_file(path)?;
         return disk.sync_directory(directory);
     }
-    recovery.cut_bytes += used;
+    recovery.truncated_bytes += used;
     recovery.set_aside.push(disk.set_aside(directory.parent().unwrap_or(directory), path)?);
     Ok(())
 }

@@ -92,13 +92,13 @@ impl Store {
     fn oldest_is_above_checkpoint(&self) -> bool {
         let checkpointed = self.checkpointed.load(Ordering::Acquire);
         let oldest = self.log.segments().first().map_or(u64::MAX, |oldest| oldest.end());
-        oldest > checkpointed && oldest <= self.watermarks().appended().0
+        oldest > checkpointed && oldest <= self.watermarks().written().0
     }
 
     fn log_state(&self, now: Timestamp) -> LogState {
         let oldest = self.log.segments().first().and_then(|oldest| self.options.disk.modified_ms(oldest.file().path()));
         LogState {
-            size: self.watermarks().appended().0.saturating_sub(self.log.first().0),
+            size: self.watermarks().written().0.saturating_sub(self.log.first().0),
             oldest_age_ms: oldest.map_or(0, |modified| now.0.saturating_sub(modified)),
         }
     }

@@ -48,8 +48,8 @@ impl Store {
 
     /// As `checkpoint`, for who holds `flushing`.
     pub(super) fn checkpoint_while_flushing(&self) -> Result<(), StorageError> {
-        // Entries of everything below `appended` are in their queues by the time it is advanced.
-        let durable = self.watermarks().appended();
+        // Entries of everything below `written` are in their queues by the time it is advanced.
+        let durable = self.watermarks().written();
         self.index_staged()?;
         self.with_room(|| self.flush_queues(0))?;
         let keys = self.with_room(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;

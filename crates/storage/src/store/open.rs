@@ -14,7 +14,6 @@ use super::{Options, Store, new_queue_at};
 use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
-use crate::cut;
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
@@ -22,6 +21,7 @@ use crate::queue_files::{self, Ends, Found};
 use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
 use crate::room::Room;
 use crate::segment::Segment;
+use crate::truncate;
 
 impl Store {
     /// Opens the directory, making it if it is missing, and recovers what an unclean stop left.
@@ -53,7 +53,8 @@ impl Store {
         let files = Arc::new(OpenFiles::new(disk.clone(), file_size, options.open_queue_files));
         let Recovered { queues, written_ends, key_index, end } =
             recover_indexes(&options, &files, &segments, sure, &mut recovery, progress)?;
-        let segments = cut::cut_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
+        let segments =
+            truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let log =
             CommitLog::new(&options, log_directory, segments, (sure.min(end), end), room.clone(), metrics.clone());
         recovery.damaged.iter().for_each(|place| log.tell_damage(*place, "found when the log was read again"));
@@ -119,7 +120,7 @@ impl Store {
         recover::sort(&mut queues);
         for queue in queues {
             queue.flush(0)?;
-            queue.cut()?;
+            queue.truncate()?;
             queue.drop_before(first)?;
         }
         Ok(())

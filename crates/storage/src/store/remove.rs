@@ -1,4 +1,4 @@
-//! Removes queues, of a topic that goes or that are of no use any more: their records stay in the log until retention takes them, and are listed nowhere.
+//! Removes queues, of a topic that goes or that are of no use any more: their records stay in the log until retention takes them, and no queue has an entry of them.
 
 use std::sync::Arc;
 

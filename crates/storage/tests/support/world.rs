@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
-use format::record::{Draft, Record, further_queues};
+use format::record::{Draft, Record, fan_out_properties};
 use inspect::{CheckOptions, Finding, Kind, check};
 use serde_json::json;
 use storage::disk::Disk;
@@ -91,7 +91,7 @@ pub struct Model {
     first: u64,
     may_go_below: u64,
     /// Acknowledged: survives a killed process.
-    pub appended: u64,
+    pub written: u64,
     /// Acknowledged: survives a power cut.
     pub durable: u64,
     /// The last version acknowledged, and those tried since.
@@ -158,7 +158,7 @@ impl World {
         let (store, recovery) = Store::open(options.clone(), Arc::new(Metrics::default()), &mut |_| ())?;
         assert!(recovery.damaged.is_empty(), "damaged: {:?}", recovery.damaged);
         assert!(recovery.unusable.is_empty(), "unusable: {:?}", recovery.unusable);
-        let end = store.watermarks().appended().0;
+        let end = store.watermarks().written().0;
         assert!(end >= at_least, "the log ends at {end}, promised up to {at_least}");
         let mut model = model.clone();
         model.cut(end);
@@ -179,7 +179,7 @@ impl World {
     }
 
     fn note_watermarks(&mut self) {
-        self.model.appended = self.store.watermarks().appended().0;
+        self.model.written = self.store.watermarks().written().0;
         self.model.durable = self.store.watermarks().durable().0;
     }
 
@@ -231,7 +231,7 @@ impl World {
 
     pub fn write(&mut self) -> Result<(), StorageError> {
         self.store.write_staged()?;
-        self.model.appended = self.store.watermarks().appended().0;
+        self.model.written = self.store.watermarks().written().0;
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl World {
         let Options { retention, segment_size, .. } = &self.options;
         if let Some(size) = retention.size {
             // Whole segments, and the last one only if the log was above its size with it.
-            let end = self.store.watermarks().appended().0;
+            let end = self.store.watermarks().written().0;
             let may_go_below = (end + segment_size).saturating_sub(size + 1) / segment_size * segment_size;
             self.model.may_go_below = self.model.may_go_below.max(may_go_below);
         }
@@ -261,7 +261,7 @@ impl World {
 
     /// The same on a disk that is short of room, where any segment may go.
     pub fn begin_retention_for_room(&mut self) {
-        self.model.may_go_below = self.store.watermarks().appended().0;
+        self.model.may_go_below = self.store.watermarks().written().0;
     }
 
     pub fn apply_retention(&mut self) -> Result<(), StorageError> {
@@ -318,14 +318,14 @@ impl World {
         self.close().expect("closes");
         let Self { store, model, options, .. } = self;
         drop(store);
-        let end = model.appended;
+        let end = model.written;
         let again = Self::open(&options, &model, end).expect("opens after an orderly stop");
-        assert_eq!(again.model.appended, end, "an orderly stop loses nothing and adds nothing");
+        assert_eq!(again.model.written, end, "an orderly stop loses nothing and adds nothing");
     }
 
     /// Everything that is there is right, and everything that should be there is.
     pub fn verify(&self) {
-        let end = self.store.watermarks().appended().0;
+        let end = self.store.watermarks().written().0;
         for (number, topic) in TOPICS.iter().enumerate() {
             for queue in 0..QUEUES {
                 self.verify_queue(number, queue, end);
@@ -473,7 +473,7 @@ fn push(store: &Store, batch: &mut AppendBatch, topics: &[usize], queue: u32, nu
     let body = body_of(number, size);
     let names: Vec<_> = topics.iter().map(|&topic| TOPICS[topic]).collect();
     let property = format!("KEYS\u{1}{}\u{2}", keys_of(number).join(" "));
-    let further = if names.len() > 1 { further_queues(&names[1..]) } else { Vec::new() };
+    let further = if names.len() > 1 { fan_out_properties(&names[1..]) } else { Vec::new() };
     let properties: &[&[u8]] = &[property.as_bytes(), &further, store.checksum_room()];
     let draft = Draft { properties, ..testkit::draft(names[0], QueueId(queue), &body) };
     let queues: Vec<_> = topics.iter().map(|&topic| store.queue(&World::name(topic), QueueId(queue))).collect();
@@ -487,7 +487,7 @@ fn push(store: &Store, batch: &mut AppendBatch, topics: &[usize], queue: u32, nu
 fn assert_is(bytes: &[u8], known: &Known) {
     let record = Record::decode(bytes).expect("decodes");
     let wanted = |at: &Listed| (TOPICS[at.topic].to_owned(), at.queue, at.offset);
-    let found = record.listings().map(|at| (at.topic.to_owned(), at.queue.0, at.offset.0));
+    let found = record.queue_refs().map(|at| (at.topic.to_owned(), at.queue.0, at.offset.0));
     assert!(found.eq(known.listed.iter().map(wanted)), "where record {} is listed", known.number);
     assert_eq!(record.log_offset.0, known.place);
     let size = record.body.len() - format!("{}:", known.number).len();

@@ -14,7 +14,7 @@ use crate::window::{WINDOW_SIZE, Window};
 /// Clears everything after the end of the log, so that no old bytes are ever taken for records, and removes
 /// segments after the one being written: those that hold anything are set aside below `root`. Returns the segments to
 /// go on with.
-pub(crate) fn cut_log(
+pub(crate) fn truncate_log(
     disk: &Disk,
     root: &Path,
     segments: Vec<Arc<Segment>>,
@@ -27,7 +27,7 @@ pub(crate) fn cut_log(
             let used = used_bytes_after(&segment, segment.base())?;
             if used > 0 {
                 // Its bytes were never promised, but people may want to look at them.
-                recovery.cut_bytes += used;
+                recovery.truncated_bytes += used;
                 recovery.set_aside.push(disk.set_aside(root, segment.file().path())?);
             } else {
                 disk.remove_file(segment.file().path())?;
@@ -38,7 +38,7 @@ pub(crate) fn cut_log(
         if segment.end() > end.0 {
             let position = segment.position(end);
             let used = used_bytes_after(&segment, end.0)?;
-            recovery.cut_bytes += used;
+            recovery.truncated_bytes += used;
             // After an unclean stop bytes may lie anywhere, even where a look at what comes next shows nothing.
             if used > 0 || !recovery.was_clean {
                 segment.file().clear(position, segment.end() - segment.base(), true)?;

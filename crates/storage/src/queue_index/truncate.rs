@@ -12,7 +12,7 @@ const BLOCK_SIZE: u64 = 4096;
 
 impl QueueIndex {
     /// Clears entries after the queue's end, whoever left them there.
-    pub(crate) fn cut(&self) -> Result<(), StorageError> {
+    pub(crate) fn truncate(&self) -> Result<(), StorageError> {
         let file_size = self.entries_per_file * ENTRY_SIZE as u64;
         let end_at = self.end().0 * ENTRY_SIZE as u64;
         for name in self.files.disk().list(&self.directory)? {

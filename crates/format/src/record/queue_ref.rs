@@ -1,6 +1,6 @@
-//! Where a record is listed: in the queue of its own topic, and in further ones it names (fan-out stores a body once).
+//! The queues that have an entry of a record: that of its own topic, and those it names beside it (fan-out stores a body once).
 //!
-//! Two properties name the further queues: `INNER_MULTI_DISPATCH` their topics, `INNER_MULTI_QUEUE_OFFSET` the record's offset in
+//! Two properties name the queues beside its own: `INNER_MULTI_DISPATCH` their topics, `INNER_MULTI_QUEUE_OFFSET` the record's offset in
 //! each, both with commas between. The number of such a queue is that of the record's own, or 0 for a light topic (`%LMQ%...`).
 //! The offsets are known only when the record gets its place: until then as many zeroes stand for each as the largest
 //! takes. Source: RocketMQ `MultiDispatchUtils`, `ConsumeQueue.multiDispatchLmqQueue`.
@@ -19,7 +19,7 @@ const OFFSET_BLANK: &str = "00000000000000000000";
 
 /// One place in a queue that lists a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listing<'a> {
+pub struct QueueRef<'a> {
     /// Topic of the queue.
     pub topic: &'a str,
     /// Number of the queue.
@@ -29,23 +29,23 @@ pub struct Listing<'a> {
 }
 
 /// What the property block of a record must end with that goes to queues of `topics` too; only the room for a checksum may
-/// follow. `seal_listings` fills the offsets in.
-pub fn further_queues(topics: &[&str]) -> Vec<u8> {
+/// follow. `seal_fan_out` fills the offsets in.
+pub fn fan_out_properties(topics: &[&str]) -> Vec<u8> {
     let mut block = Vec::new();
     let separator = SEPARATOR.to_string();
-    properties::append(&mut block, names::FURTHER_QUEUES, &topics.join(&separator));
-    properties::append(&mut block, names::FURTHER_OFFSETS, &vec![OFFSET_BLANK; topics.len()].join(&separator));
+    properties::append(&mut block, names::FAN_OUT_TOPICS, &topics.join(&separator));
+    properties::append(&mut block, names::FAN_OUT_OFFSETS, &vec![OFFSET_BLANK; topics.len()].join(&separator));
     block
 }
 
 /// The number of the queue of `topic` that a record of queue `own` goes to besides.
-pub fn further_queue_id(topic: &str, own: QueueId) -> QueueId {
+pub fn fan_out_queue_id(topic: &str, own: QueueId) -> QueueId {
     if topic.starts_with(LIGHT_PREFIX) { QueueId(0) } else { own }
 }
 
-/// Fills in the offsets of a whole record whose properties end with `further_queues` of as many topics. To be called before
+/// Fills in the offsets of a whole record whose properties end with `fan_out_properties` of as many topics. To be called before
 /// `seal_checksum`.
-pub fn seal_listings(record: &mut [u8], offsets: impl ExactSizeIterator<Item = QueueOffset>) {
+pub fn seal_fan_out(record: &mut [u8], offsets: impl ExactSizeIterator<Item = QueueOffset>) {
     let after = if record.ends_with(CHECKSUM_BLANK) { CHECKSUM_BLANK.len() } else { 0 };
     // Before the end of the value.
     let end = record.len().saturating_sub(after + 1);
@@ -63,30 +63,30 @@ pub fn seal_listings(record: &mut [u8], offsets: impl ExactSizeIterator<Item = Q
 
 impl<'a> Record<'a> {
     /// Its place in the queue of its own topic.
-    pub const fn own_listing(&self) -> Listing<'a> {
-        Listing { topic: self.topic, queue: self.queue, offset: self.queue_offset }
+    pub const fn own_queue_ref(&self) -> QueueRef<'a> {
+        QueueRef { topic: self.topic, queue: self.queue, offset: self.queue_offset }
     }
 
-    /// Every place the record is listed at, its own first. Names that can be no topic's are passed over.
-    pub fn listings(&self) -> impl Iterator<Item = Listing<'a>> {
-        let own = self.own_listing();
-        let topics = self.property(names::FURTHER_QUEUES);
-        let offsets = topics.and_then(|_| self.property(names::FURTHER_OFFSETS));
+    /// Every queue that has an entry of the record, its own first. Names that can be no topic's are passed over.
+    pub fn queue_refs(&self) -> impl Iterator<Item = QueueRef<'a>> {
+        let own = self.own_queue_ref();
+        let topics = self.property(names::FAN_OUT_TOPICS);
+        let offsets = topics.and_then(|_| self.property(names::FAN_OUT_OFFSETS));
         let pair = topics.zip(offsets).filter(|(topics, offsets)| {
             // As a Java broker does: it is not known which belongs to which.
             topics.split(SEPARATOR).count() == offsets.split(SEPARATOR).count()
         });
-        let further =
+        let fan_out =
             pair.into_iter().flat_map(|(topics, offsets)| topics.split(SEPARATOR).zip(offsets.split(SEPARATOR)));
-        std::iter::once(own).chain(further.filter_map(move |(topic, offset)| {
+        std::iter::once(own).chain(fan_out.filter_map(move |(topic, offset)| {
             let offset = offset.trim().parse().ok().map(QueueOffset)?;
-            TopicName::is_folder(topic).then(|| Listing { topic, queue: further_queue_id(topic, own.queue), offset })
+            TopicName::is_folder(topic).then(|| QueueRef { topic, queue: fan_out_queue_id(topic, own.queue), offset })
         }))
     }
 
-    /// The record as the queue of `listing` has it.
-    pub fn listed_at(&self, listing: Listing<'a>) -> Self {
-        Self { topic: listing.topic, queue: listing.queue, queue_offset: listing.offset, ..*self }
+    /// The record as the queue of `queue_ref` has it.
+    pub fn as_in(&self, queue_ref: QueueRef<'a>) -> Self {
+        Self { topic: queue_ref.topic, queue: queue_ref.queue, queue_offset: queue_ref.offset, ..*self }
     }
 }
 
@@ -114,20 +114,23 @@ mod tests {
         }
     }
 
-    fn listings_of(bytes: &[u8]) -> Vec<(String, u32, u64)> {
+    fn queue_refs_of(bytes: &[u8]) -> Vec<(String, u32, u64)> {
         let record = Record::decode(bytes).expect("decodes");
-        record.listings().map(|listing| (listing.topic.to_owned(), listing.queue.0, listing.offset.0)).collect()
+        record
+            .queue_refs()
+            .map(|queue_ref| (queue_ref.topic.to_owned(), queue_ref.queue.0, queue_ref.offset.0))
+            .collect()
     }
 
     #[test]
     fn what_is_filled_in_is_found_again_with_and_without_a_checksum() {
-        let further = further_queues(&["bills", "%LMQ%one", "stock"]);
+        let fan_out = fan_out_properties(&["bills", "%LMQ%one", "stock"]);
         let own = ("orders".to_owned(), 3, 7);
         for room in [&b""[..], CHECKSUM_BLANK] {
             let mut bytes = BytesMut::new();
-            draft(&[b"TAGS\x01A\x02", &further, room]).encode(&mut bytes);
+            draft(&[b"TAGS\x01A\x02", &fan_out, room]).encode(&mut bytes);
             seal(&mut bytes, QueueOffset(7), LogOffset(0), Timestamp(2));
-            seal_listings(&mut bytes, [12, 0, u64::MAX].map(QueueOffset).into_iter());
+            seal_fan_out(&mut bytes, [12, 0, u64::MAX].map(QueueOffset).into_iter());
             seal_checksum(&mut bytes);
             let wanted = [
                 own.clone(),
@@ -135,7 +138,7 @@ mod tests {
                 ("%LMQ%one".to_owned(), 0, 0),
                 ("stock".to_owned(), 3, u64::MAX),
             ];
-            assert_eq!(listings_of(&bytes), wanted);
+            assert_eq!(queue_refs_of(&bytes), wanted);
             assert!(checksum_holds(&bytes));
         }
     }
@@ -146,7 +149,7 @@ mod tests {
         let of = |block: &[u8]| {
             let mut bytes = BytesMut::new();
             draft(&[block]).encode(&mut bytes);
-            listings_of(&bytes)
+            queue_refs_of(&bytes)
         };
         assert_eq!(of(b""), std::slice::from_ref(&own));
         assert_eq!(of(b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"), std::slice::from_ref(&own), "not dispatched");
