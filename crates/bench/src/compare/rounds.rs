@@ -15,6 +15,7 @@ use crate::load::options::LimitOptions;
 use crate::load::progress::ProgressSink;
 use crate::load::report::LimitReport;
 use crate::machine::description::Machine;
+use crate::machine::disk_space::DiskSpace;
 use crate::machine::limit;
 
 /// What shall be compared.
@@ -46,6 +47,11 @@ pub trait CompareSink: ProgressSink {
 
 /// After a round, before the next: the disk has time to take what was written.
 const REST: Duration = Duration::from_millis(500);
+/// A disk that is fuller than this, in percent, is given back what the brokers wrote: some remove messages by themselves from 75 % on,
+/// and refuse more from 90 % on.
+const DISK_USED_MAX_PERCENT: f64 = 60.0;
+/// Brokers that have written less than this, in bytes, are not started again: there would be little to gain.
+const WRITTEN_MIN: u64 = 8 << 30;
 /// Seconds of each measurement of the machine's own limit.
 const LIMIT_SECONDS: f64 = 1.0;
 
@@ -56,7 +62,17 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
     let limit = measure_limit(&options.setup, sink)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
-    let mut run = Run { options, sink, done: 0, all, steps: 0, stages: Vec::new(), needs: None, commands: Vec::new() };
+    let mut run = Run {
+        options,
+        sink,
+        done: 0,
+        all,
+        steps: 0,
+        stages: Vec::new(),
+        needs: None,
+        space: None,
+        commands: Vec::new(),
+    };
     let results = run.scenarios()?;
     let Run { commands, .. } = run;
     Ok(Comparison::new(options, machine, limit, commands, results))
@@ -105,6 +121,8 @@ struct Run<'a> {
     /// One for each broker, all of the same needs.
     stages: Vec<(Cluster, Stage)>,
     needs: Option<BrokerNeeds>,
+    /// The disk as it was before they were started.
+    space: Option<DiskSpace>,
     commands: Vec<String>,
 }
 
@@ -145,16 +163,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has brokers of those needs running, with empty directories if they were not.
+    /// Has brokers of those needs running, with empty directories if they were not, or if they have filled the disk.
     fn prepare(&mut self, needs: BrokerNeeds) -> Result<(), BenchError> {
-        if self.needs == Some(needs) {
+        let space = || DiskSpace::of(self.options.setup.work_folder());
+        if self.needs == Some(needs) && !self.space.zip(space()).is_some_and(|(before, now)| is_filled(before, now)) {
             return Ok(());
         }
         self.stages.clear();
+        self.space = DiskSpace::of(self.options.setup.work_folder());
         for peer in &self.options.peers {
             self.sink.starting(peer);
             let cluster = peer.start(needs, &self.options.setup)?;
-            self.commands.extend(cluster.commands());
+            if self.needs != Some(needs) {
+                self.commands.extend(cluster.commands());
+            }
             let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
             stage.start_up(self.options.scale.start_up().for_groups(needs.groups), self.sink)?;
             self.stages.push((cluster, stage));
@@ -208,6 +230,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether brokers that found the disk as `before` have filled it too far.
+fn is_filled(before: DiskSpace, now: DiskSpace) -> bool {
+    now.used_percent() > DISK_USED_MAX_PERCENT && now.used.saturating_sub(before.used) > WRITTEN_MIN
+}
+
 /// The places of `count` brokers in the order in which they take the turn with this number: forwards, then backwards.
 fn turns(count: usize, turn: usize) -> Vec<usize> {
     if turn.is_multiple_of(2) { (0..count).collect() } else { (0..count).rev().collect() }
@@ -221,6 +248,14 @@ fn is_within(measured: &Measured, limit_ms: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brokers_begin_anew_before_they_fill_the_disk_but_not_where_others_have_filled_it() {
+        let space = |used_gib: u64| DiskSpace { used: used_gib << 30, free: (100 - used_gib) << 30 };
+        for (before, now, wanted) in [(20, 59, false), (20, 61, true), (60, 65, false), (60, 69, true)] {
+            assert_eq!(is_filled(space(before), space(now)), wanted, "{before} GiB, then {now}");
+        }
+    }
 
     #[test]
     fn each_broker_is_first_as_often_as_last() {
