@@ -1,7 +1,7 @@
 //! Positions: in the log, in a queue, and the watermarks that say how far a log has come.
 //!
-//! Watermarks always keep this order: `durable <= appended` and `replicated <= appended`. What a consumer may see
-//! (`visible`) is at most the watermark its topic asks for.
+//! Watermarks always keep this order: `durable <= written <= appended`, the last being the end of what has a log offset. What
+//! is below `written` is visible to consumers.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
