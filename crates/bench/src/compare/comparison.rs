@@ -13,7 +13,7 @@ use crate::machine::clock::wall_ms;
 use crate::machine::description::Machine;
 
 /// Version of the JSON: it changes whenever a field changes its meaning or goes. What each field means stands in
-/// `docs/benchmarks.md`.
+/// `docs/bench.md`.
 pub const SCHEMA: &str = "sluice-bench-comparison/2";
 
 /// A round is clearly faster than another if it is above it by more than this.
