@@ -1,7 +1,7 @@
-//! RocketMQ's JSON documents about topics and groups: the same shape in files and in message bodies, stated once.
+//! RocketMQ's JSON documents about topics and groups: the same shape in files and in request bodies, defined once.
 //!
-//! Missing members take RocketMQ's defaults, unknown ones are ignored, so documents of 4.9 and 5.x are both read.
-//! These are forms, not meaning: the broker has its own types and converts.
+//! Missing members take RocketMQ's defaults and unknown ones are ignored, so documents of 4.9 and 5.x are both read. The broker's
+//! catalog keeps topics and groups in these types.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Records on their way into the log: encoded outside the append lock, placed under it, then shared unchanged.
+//! Records on their way into the log: encoded outside the append lock, given their offsets under it, then shared unchanged.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub struct BatchRecord {
     pub(crate) fan_out_count: u32,
     /// What its queue entry keeps: the tag's code, or a due time.
     pub(crate) tag_code: i64,
-    /// Its place in the queue, once appended.
+    /// Its queue offset, once appended.
     pub queue_offset: QueueOffset,
-    /// Its place in the log, once appended.
+    /// Its log offset, once appended.
     pub log_offset: LogOffset,
 }
 
@@ -54,7 +54,7 @@ pub struct AppendBatch {
     pub(crate) keys: Vec<BatchKey>,
 }
 
-/// Records with their places. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
+/// Records with their offsets. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
 #[derive(Debug)]
 pub struct AppendInfo {
     /// Bytes of all records.
@@ -62,7 +62,7 @@ pub struct AppendInfo {
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
-    /// Each record's place, in the order they were added.
+    /// Each record's offsets, in the order they were added.
     pub records: Vec<BatchRecord>,
     /// When they were stored.
     pub store_timestamp: Timestamp,

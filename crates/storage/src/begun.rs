@@ -1,7 +1,7 @@
 //! The file `abort`: there from the moment a store is opened until it was closed in good order.
 //!
-//! Its name is RocketMQ's, whose brokers look whether it is there, and write the number of their process into it. Below that,
-//! Sluice names the machine's run: whoever finds the same after a crash knows that the process was killed and no power cut.
+//! Its name is RocketMQ's, whose brokers check whether it exists, and write their process id into it. Below that Sluice writes the
+//! boot ID: a start that finds the same one knows that the process was killed and that the page cache was not lost.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub const NAME: &str = "abort";
 /// What a process that did not stop in good order left.
 #[derive(Debug)]
 pub struct Begun {
-    /// The machine's run, if it was named.
+    /// The boot ID, if there is one in the file.
     boot: Option<String>,
 }
 
@@ -28,16 +28,16 @@ impl Begun {
         }))
     }
 
-    /// Whether the machine has run on since: all that was written is there, synced or not.
+    /// Whether the boot ID is still the same: all that was written is there, synced or not.
     pub fn runs_on(&self, disk: &Disk) -> bool {
         self.boot.is_some() && self.boot == disk.boot()
     }
 
-    /// From here on an unclean stop leaves its sign.
+    /// Marks the directory as in use, until `remove`.
     pub(crate) fn write(disk: &Disk, root: &Path) -> Result<(), StorageError> {
         let text = format!("{}\n{}\n", std::process::id(), disk.boot().unwrap_or_default());
         match disk.replace_file(&root.join(NAME), text.as_bytes()) {
-            // The sign that is there says the same, or that another run of the machine began, which is taken for less.
+            // An existing file does as well: with another boot ID the next start only trusts less.
             Err(error) if error.is_disk_full() && disk.exists(&root.join(NAME)) => return Ok(()),
             written => written?,
         }

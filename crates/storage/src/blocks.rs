@@ -1,8 +1,7 @@
-//! Cold blocks of the log, read whole and kept for the next reader: consumers of many queues of one topic read the
-//! same stretch of the log at about the same time.
+//! Cache of cold blocks of the log: consumers of many queues of one topic read the same stretch of the log at about the same time.
 //!
-//! Only blocks below `written` are kept, so a block never changes once it is here. Memory is bounded, and stays small (and so
-//! in the processor's cache) until blocks are wanted again that had to go.
+//! Only blocks below `written` are cached, so a cached block never changes. Capacity is bounded. It starts small, so that the blocks
+//! stay in the processor's cache, doubles when an evicted block is wanted again, and halves when half would have done.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,47 +9,47 @@ use bytes::Bytes;
 use quick_cache::OptionsBuilder;
 use quick_cache::sync::Cache;
 
-/// Bytes of a block: one read of the disk, and some 60 messages of 1 KiB.
+/// Bytes of a block: one read of the disk, some 60 messages of 1 KiB.
 pub(crate) const BLOCK_SIZE: u64 = 64 * 1024;
 
-/// Blocks kept at least: 4 MiB.
+/// Least capacity, in blocks: 4 MiB.
 const BLOCKS_MIN: usize = 64;
-/// Blocks kept at most: 32 MiB.
+/// Greatest capacity, in blocks: 32 MiB.
 const BLOCKS_MAX: usize = 512;
-/// Blocks remembered without their bytes: 1 GiB of the log.
+/// Ghost entries, which remember that a block was cached: 1 GiB of the log.
 const GHOSTS_MAX: usize = 16 * 1024;
-/// Share of the blocks kept that the cache chooses by how often they were wanted. The rest are simply the last that were read: each
-/// has to be there until the slowest of those who read together has come by.
-const CHOSEN_SHARE: f64 = 0.1;
-/// So many times all blocks kept are replaced before fewer are.
-const LIVES_BEFORE_FEWER: usize = 8;
+/// Share of the capacity for blocks that were hit again. The rest evicts in order of arrival: a block has to stay until the slowest of
+/// the consumers that read together has read it.
+const HOT_SHARE: f64 = 0.1;
+/// So often the whole cache is replaced, without a sign that half of it would not do, before its capacity is halved.
+const TURNOVERS_BEFORE_FEWER: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    cache: Cache<u64, Kept>,
-    /// Blocks that were here.
+    cache: Cache<u64, Block>,
+    /// Blocks inserted lately, evicted since or not.
     ghosts: Cache<u64, ()>,
     capacity: AtomicUsize,
-    /// Blocks that came.
-    came: AtomicUsize,
-    /// How many had come when it last showed that so many are needed.
+    /// Insertions so far.
+    inserted: AtomicUsize,
+    /// Insertions when the present capacity last proved necessary.
     needed_at: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct Block {
     bytes: Bytes,
-    /// How many had come before.
-    came_before: usize,
+    /// Insertions before this one.
+    inserted_before: usize,
 }
 
 impl Blocks {
     pub(crate) fn new() -> Self {
         Self {
-            cache: blocks_kept(),
+            cache: empty_cache(),
             ghosts: Cache::new(GHOSTS_MAX),
             capacity: AtomicUsize::new(BLOCKS_MIN),
-            came: AtomicUsize::new(0),
+            inserted: AtomicUsize::new(0),
             needed_at: AtomicUsize::new(0),
         }
     }
@@ -61,45 +60,45 @@ impl Blocks {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<Bytes> {
-        let kept = self.cache.get(&number)?;
-        let came = self.came.load(Ordering::Relaxed);
-        if came.saturating_sub(kept.came_before) > self.capacity.load(Ordering::Relaxed) / 2 {
-            // With half as many it would have gone.
-            self.needed_at.store(came, Ordering::Relaxed);
+        let block = self.cache.get(&number)?;
+        let inserted = self.inserted.load(Ordering::Relaxed);
+        if inserted.saturating_sub(block.inserted_before) > self.capacity.load(Ordering::Relaxed) / 2 {
+            // With half the capacity it would have been evicted.
+            self.needed_at.store(inserted, Ordering::Relaxed);
         }
-        Some(kept.bytes)
+        Some(block.bytes)
     }
 
     pub(crate) fn insert(&self, number: u64, block: Bytes) {
-        // Two threads may read the same block at the same time: that is no sign that it went too soon.
+        // A ghost whose block is not cached was evicted too soon. If it is cached, another thread just read the same block.
         if self.ghosts.get(&number).is_some() && self.cache.peek(&number).is_none() {
-            self.keep_more();
+            self.grow();
         }
         self.ghosts.insert(number, ());
-        let came_before = self.came.fetch_add(1, Ordering::Relaxed);
-        self.cache.insert(number, Kept { bytes: block, came_before });
+        let inserted_before = self.inserted.fetch_add(1, Ordering::Relaxed);
+        self.cache.insert(number, Block { bytes: block, inserted_before });
         let capacity = self.capacity.load(Ordering::Relaxed);
-        if came_before.saturating_sub(self.needed_at.load(Ordering::Relaxed)) >= capacity * LIVES_BEFORE_FEWER {
+        if inserted_before.saturating_sub(self.needed_at.load(Ordering::Relaxed)) >= capacity * TURNOVERS_BEFORE_FEWER {
             self.resize((capacity / 2).max(BLOCKS_MIN));
         }
     }
 
-    fn keep_more(&self) {
+    fn grow(&self) {
         self.resize((self.capacity.load(Ordering::Relaxed) * 2).min(BLOCKS_MAX));
     }
 
-    /// Threads that do this at the same time agree soon enough.
+    /// Threads that resize at the same time may leave `capacity` and the cache apart until the next resize.
     fn resize(&self, capacity: usize) {
-        self.needed_at.store(self.came.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.needed_at.store(self.inserted.load(Ordering::Relaxed), Ordering::Relaxed);
         if self.capacity.swap(capacity, Ordering::Relaxed) != capacity {
             self.cache.set_capacity(capacity as u64);
         }
     }
 }
 
-fn blocks_kept() -> Cache<u64, Kept> {
+fn empty_cache() -> Cache<u64, Block> {
     let mut options = OptionsBuilder::new();
-    options.estimated_items_capacity(BLOCKS_MIN).weight_capacity(BLOCKS_MIN as u64).hot_allocation(CHOSEN_SHARE);
+    options.estimated_items_capacity(BLOCKS_MIN).weight_capacity(BLOCKS_MIN as u64).hot_allocation(HOT_SHARE);
     let with = |options| Cache::with_options(options, Default::default(), Default::default(), Default::default());
     options.build().map_or_else(|_| Cache::new(BLOCKS_MIN), with)
 }
@@ -114,12 +113,12 @@ mod tests {
         }
     }
 
-    /// Reads of the disk, where each of `readers` goes through `steps` blocks, and reader r is at block `place(step, r)`.
-    fn count_reads(readers: u64, steps: u64, place: impl Fn(u64, u64) -> u64) -> u64 {
+    /// Reads of the disk, where each of `readers` goes through `steps` blocks, and reader r is at block `block_of(step, r)`.
+    fn count_reads(readers: u64, steps: u64, block_of: impl Fn(u64, u64) -> u64) -> u64 {
         let (blocks, mut reads) = (Blocks::new(), 0);
         for step in 0..steps {
             for reader in 0..readers {
-                let number = place(step, reader);
+                let number = block_of(step, reader);
                 reads += u64::from(blocks.get(number).is_none());
                 read(&blocks, number);
             }

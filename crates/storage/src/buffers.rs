@@ -100,17 +100,17 @@ mod tests {
     fn what_nobody_needs_any_more_is_used_again_and_what_is_needed_stays_as_it_is() {
         let buffers = Buffers::new(4 * BLOCK_SIZE);
         let mut log = VecDeque::new();
-        let mut places = std::collections::BTreeSet::new();
+        let mut addresses = std::collections::BTreeSet::new();
         for _ in 0..100 {
             let batch = fill(&buffers, BLOCK_SIZE - 100);
-            places.insert(batch.as_ptr());
+            addresses.insert(batch.as_ptr());
             log.push_back(batch);
             if log.len() > 4 {
                 log.pop_front();
             }
             assert!(log.iter().all(|batch| batch.iter().all(|&byte| byte == 7)));
         }
-        assert!(places.len() <= 6, "{}", places.len());
+        assert!(addresses.len() <= 6, "{}", addresses.len());
     }
 
     #[test]

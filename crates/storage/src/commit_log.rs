@@ -1,8 +1,8 @@
 //! The commit log: ordered segments, append, write, sync, read.
 //!
-//! A record takes three steps. `append` gives it its place under the append lock (memory only). `write_staged` puts what
-//! was appended into the page cache, in order, and advances `written`: from then on it is visible. `sync` puts it on the
-//! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call says so.
+//! A record takes three steps. `append` gives it log offset and queue offset under the append lock (memory only). `write_staged`
+//! puts what was appended into the page cache, in order, and advances `written`: from then on it is visible. `sync` puts it on the
+//! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call fails.
 
 mod pages;
 mod publish;
@@ -37,10 +37,10 @@ use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
 
-use pages::{GIVEN_BACK_SIZE, PAGES_SIZE, PagesAhead, PagesKept};
+use pages::{EVICTED_SIZE, PAGES_SIZE, PagesAhead, PagesKept};
 use publish::publish_entries;
 
-/// Appended bytes that make asking the kernel to write them worth a call: some milliseconds of a fast disk.
+/// Write-back is started for this many bytes at a time: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -51,14 +51,14 @@ pub(crate) struct CommitLog {
     /// In order of their base offsets, contiguous.
     segments: RwLock<Vec<Arc<Segment>>>,
     tail: Mutex<Tail>,
-    /// Segments exist up to here. Held while one is made, so that each has one maker.
+    /// Segments exist up to here. Held while one is created, so that only one thread creates it.
     made_until: Mutex<u64>,
-    /// While this is given up no segment is made.
+    /// While this is given up no segment is created.
     room: Arc<Room>,
     staged: Mutex<Vec<Staged>>,
     /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
-    /// Held through a sync: the system tells of lost bytes once, and a second sync beside a failing one would go well.
+    /// Held through a sync: the kernel reports lost bytes to one `fdatasync` only, and a second one beside it would succeed.
     syncing: Mutex<()>,
     staged_size: AtomicUsize,
     watermarks: Arc<Watermarks>,
@@ -69,10 +69,10 @@ pub(crate) struct CommitLog {
     poison: Mutex<Option<String>>,
     damage: Damage,
     record_checksums: bool,
-    /// Everything below this is in the segment files. Runs ahead of `written` for as long as it takes to publish entries,
-    /// so that whoever sees an entry can read its record.
+    /// Everything below this is in the segment files. Ahead of `written` while entries are published, so that whoever sees an entry
+    /// can read its record.
     in_segments: AtomicU64,
-    /// The kernel was asked to write everything below this.
+    /// Write-back was started for everything below this.
     write_back_started: AtomicU64,
     pages: Mutex<PagesAhead>,
     pages_kept: Mutex<PagesKept>,
@@ -82,19 +82,19 @@ pub(crate) struct CommitLog {
 /// What the append lock guards.
 #[derive(Debug)]
 struct Tail {
-    /// Next byte of the log. Everything below has a place, though perhaps not yet in a file.
+    /// Next byte of the log. Everything below is appended, though perhaps not yet written.
     next: u64,
-    /// Segments exist up to here at least.
+    /// Segments exist at least up to here.
     prepared_until: u64,
     /// Never runs backwards, even if the clock does.
     last_timestamp: Timestamp,
 }
 
-/// A batch with its place, not yet written.
+/// An appended batch, not yet written.
 #[derive(Debug)]
 struct Staged {
     batch: Arc<AppendInfo>,
-    /// Pieces of the batch with their places: one, or two around a segment's end.
+    /// Pieces of the batch with their log offsets: one, or more around the end of a segment.
     pieces: Vec<(u64, Bytes)>,
 }
 
@@ -168,10 +168,9 @@ impl CommitLog {
         self.staged_size.load(Ordering::Relaxed)
     }
 
-    /// Gives every record of `batch` its place, and stages the bytes for `write_staged`.
+    /// Gives every record of `batch` its offsets, and stages the bytes for `write_staged`.
     ///
-    /// Fails and changes nothing if the next segment cannot be made, or a topic was removed meanwhile; then nothing of the batch
-    /// is stored.
+    /// Fails without storing anything if the next segment cannot be created, or a topic was removed meanwhile.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
         let AppendBatch { mut bytes, mut records, queues, fan_out, keys } = batch;
         self.check_poison()?;
@@ -182,11 +181,11 @@ impl CommitLog {
         let plan = self.plan(&mut tail, &records)?;
         let store_timestamp = now.max(tail.last_timestamp);
         tail.last_timestamp = store_timestamp;
-        let mut place = plan.iter().copied().peekable();
+        let mut segment_starts = plan.iter().copied().peekable();
         let mut fan_out_slots = &fan_out[..];
         let mut offset = tail.next;
         for (number, record) in records.iter_mut().enumerate() {
-            if let Some((_, segment)) = place.next_if(|(first, _)| *first == number) {
+            if let Some((_, segment)) = segment_starts.next_if(|(first, _)| *first == number) {
                 offset = segment;
             }
             record.log_offset = LogOffset(offset);
@@ -227,7 +226,7 @@ impl CommitLog {
         Ok(appended)
     }
 
-    /// No record takes a place in these queues any more. Those that have one may still be staged.
+    /// From now on nothing is appended to these queues. Records appended before may still be staged.
     pub(crate) fn close_queues(&self, queues: &[Arc<QueueIndex>]) {
         let _no_append = self.tail.lock();
         queues.iter().for_each(|queue| queue.note_removed());
@@ -238,8 +237,8 @@ impl CommitLog {
         usize::try_from(self.segment_size).unwrap_or(usize::MAX).saturating_sub(FILLER_SIZE).min(RECORD_SIZE_MAX)
     }
 
-    /// Writes what was staged, makes it visible, and hands each batch to `written` for the key index. Waits for whoever
-    /// else writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
+    /// Writes what was staged, makes it visible, and passes each batch to `written` for the key index. Waits for another thread
+    /// that writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
     pub(crate) fn write_staged(
         &self,
         mut written: impl FnMut(&AppendInfo),
@@ -257,7 +256,7 @@ impl CommitLog {
         }
     }
 
-    /// The same if that is at most `limit` bytes and without waiting for another who writes. `false`: it is more, and still
+    /// The same, but only up to `limit` bytes and without waiting for another thread that writes. `false`: it is more, and still
     /// to be written. `true`: all that was staged before the call is written or about to be.
     pub(crate) fn write_if_little(
         &self,
@@ -265,7 +264,7 @@ impl CommitLog {
         mut written: impl FnMut(&AppendInfo),
     ) -> Result<bool, StorageError> {
         while self.staged_size() <= limit {
-            // Whoever writes looks again once the lock is free, and so finds what could not be written here.
+            // The thread that holds the lock looks for staged batches again after releasing it, so this one's are not lost.
             let Some(guard) = self.writing.try_lock() else { return Ok(true) };
             self.write_taken(&mut written)?;
             drop(guard);
@@ -350,7 +349,7 @@ impl CommitLog {
         Ok(target)
     }
 
-    /// Has the kernel begin to write what was appended since the last call, if that is worth a call. Returns whether it was.
+    /// Starts write-back of what was written since the last call, if that is enough to be worth it. Returns whether it was.
     pub(crate) fn start_write_back(&self) -> Result<bool, StorageError> {
         let end = self.in_segments.load(Ordering::Acquire);
         let from = self.write_back_started.load(Ordering::Relaxed);
@@ -365,18 +364,16 @@ impl CommitLog {
         Ok(true)
     }
 
-    /// Has the kernel make some pages for what comes next, so that a write finds them and only copies. Returns for how many bytes;
-    /// 0 if there is nothing to be done now.
-    pub(crate) fn prepare_pages(&self) -> u64 {
+    /// Prefaults some pages ahead of the writes, so that a write only copies. Returns for how many bytes; 0 if none are due now.
+    pub(crate) fn prefault(&self) -> u64 {
         let Some(start) = self.pages.lock().next(self.in_segments.load(Ordering::Acquire)) else { return 0 };
-        // In a segment that was not made yet there is nothing to prepare.
+        // A segment that does not exist yet has no pages.
         let Ok(segment) = self.segment_at(start) else { return 0 };
         segment.file().will_need(segment.position(LogOffset(start)), PAGES_SIZE);
         PAGES_SIZE
     }
 
-    /// Takes in what processor time it took to make pages for `size` bytes. Where that is dear, pages of what was written a while
-    /// ago are given back.
+    /// Notes the processor time that prefaulting `size` bytes took. While new pages are slow, evicts old ones.
     pub(crate) fn note_page_cost(&self, size: u64, took: Duration) {
         let written = self.in_segments.load(Ordering::Acquire);
         let next = {
@@ -385,32 +382,31 @@ impl CommitLog {
             kept.next(written)
         };
         if let Some((start, end)) = next {
-            self.give_back(start, end);
+            self.evict(start, end);
         }
     }
 
-    /// A reader of old data has read from `start` to `end`: gives back the pages of the piece it has gone through with that, where
-    /// memory is dear.
-    fn leave_behind(&self, start: u64, end: u64) {
-        let piece_end = end / GIVEN_BACK_SIZE * GIVEN_BACK_SIZE;
+    /// A reader of old data has read from `start` to `end`: evicts the pages of the piece it has completed, while new pages are slow.
+    fn evict_behind(&self, start: u64, end: u64) {
+        let piece_end = end / EVICTED_SIZE * EVICTED_SIZE;
         let written = self.in_segments.load(Ordering::Acquire);
-        if start < piece_end && self.pages_kept.lock().leaves(piece_end, written) {
-            self.give_back(piece_end - GIVEN_BACK_SIZE, piece_end);
+        if start < piece_end && self.pages_kept.lock().evicts_behind(piece_end, written) {
+            self.evict(piece_end - EVICTED_SIZE, piece_end);
         }
     }
 
-    fn give_back(&self, start: u64, end: u64) {
+    fn evict(&self, start: u64, end: u64) {
         // A segment that was removed has no pages.
         if let Ok(segment) = self.segment_at(start) {
             segment.file().wont_need(segment.position(LogOffset(start)), end - start);
         }
     }
 
-    /// Calls `waker` once `watermark` is at `offset` or beyond, or the log poisoned; at once if that is so already. Returns how
-    /// many wait for that watermark.
+    /// Wakes `waker` once `watermark` reaches `offset` or the log is poisoned; at once if that is so already. Returns how many wait
+    /// for that watermark.
     pub(crate) fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
         let waiting = self.waiters.register(&self.watermarks, watermark, offset, waker);
-        // Looked at after registering, as `poison` wakes after it has noted the reason: one of both sees the other.
+        // No lost wake-up: this looks after registering, and `poison` wakes after setting the reason.
         if self.poisoned().is_some() {
             self.waiters.wake_all();
         }

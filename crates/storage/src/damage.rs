@@ -1,7 +1,7 @@
-//! Tells whether bytes of the log are the record they should be, and tells people once of each that is not.
+//! Checks whether bytes of the log are the record they should be, and reports each that is not, once.
 //!
-//! The CRC of a record covers its body alone. What else can be told follows from where the record is: its place, and the entry
-//! that points at it. With `Options::record_checksums` a record has a checksum over all of it. **Always holds**: what is
+//! The CRC of a record covers its body only. Other damage shows by comparison with the record's log offset and with the entry that
+//! points at it. With `Options::record_checksums` a record has a checksum over all of it. **Always holds**: what is
 //! found damaged is not served. Nothing here survives a restart: damage is told again by each process that meets it.
 
 use std::collections::HashSet;
@@ -35,28 +35,28 @@ impl Damage {
         Self { told: Mutex::default(), metrics }
     }
 
-    /// Counts and logs the record at `place`, which lies at `position` of `file`, if that was not done before.
-    pub(crate) fn tell(&self, place: LogOffset, file: &Path, position: u64, problem: &str) {
+    /// Counts and logs the record at `log_offset`, which is at `position` of `file`, if that was not done before.
+    pub(crate) fn tell(&self, log_offset: LogOffset, file: &Path, position: u64, problem: &str) {
         let mut told = self.told.lock();
-        if told.len() < TOLD_MAX && told.insert(place) {
+        if told.len() < TOLD_MAX && told.insert(log_offset) {
             drop(told);
             self.metrics.records_damaged.add(1);
             tracing::error!(
-                log_offset = %place, file = %file.display(), position, problem,
+                %log_offset, file = %file.display(), position, problem,
                 "a record of the log is damaged and will not be served"
             );
         }
     }
 }
 
-/// What keeps a whole record from being the one that belongs at `place`, if anything does.
+/// What keeps a whole record from being the one that belongs at `log_offset`, if anything does.
 pub(crate) fn problem_of(
     bytes: &[u8],
     parts: &Parts<'_>,
-    place: LogOffset,
+    log_offset: LogOffset,
     has_checksum: bool,
 ) -> Option<&'static str> {
-    if parts.log_offset() != place {
+    if parts.log_offset() != log_offset {
         Some("it says that it is elsewhere")
     } else if !parts.body_is_intact() {
         Some("its body does not have its checksum")

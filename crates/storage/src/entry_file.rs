@@ -40,11 +40,11 @@ impl EntryFile {
         self.first
     }
 
-    /// The entry at a place.
+    /// The entry with this number in the file.
     pub(crate) fn entry(&self, number: u64) -> Result<Option<Entry>, StorageError> {
         if let Some(in_tail) = number.checked_sub(self.tail_start) {
-            let place = in_tail as usize * ENTRY_SIZE;
-            return Ok(self.tail.get(place..place + ENTRY_SIZE).and_then(Entry::decode));
+            let start = in_tail as usize * ENTRY_SIZE;
+            return Ok(self.tail.get(start..start + ENTRY_SIZE).and_then(Entry::decode));
         }
         let mut bytes = [0; ENTRY_SIZE];
         self.file.read_at(&mut bytes, number * ENTRY_SIZE as u64)?;
@@ -70,7 +70,7 @@ impl EntryFile {
         failure.map_or(Ok(end), Err)
     }
 
-    /// One past the last place at which anything was ever written; `None` if that cannot be told cheaply.
+    /// One past the last entry that was ever written; `None` if that cannot be told cheaply.
     pub(crate) fn written_count(&self) -> Option<u64> {
         let last = self.tail.chunks_exact(ENTRY_SIZE).rposition(|entry| entry.iter().any(|&byte| byte != 0));
         match last {

@@ -38,7 +38,7 @@ pub enum StorageError {
         /// Bytes that fit.
         limit: usize,
     },
-    /// The topic of a message was removed before the message got its place.
+    /// The topic of a message was removed before the message was appended.
     TopicRemoved(TopicName),
     /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
     WouldBlock,
@@ -51,7 +51,7 @@ impl StorageError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// Whether the disk cannot read a place back, as against a failure of the moment.
+    /// Whether the disk cannot read these bytes, ever: not a failure of the moment.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Io { action: "read", source, .. } if is_unreadable(source))
     }

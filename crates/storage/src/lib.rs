@@ -6,9 +6,15 @@
 //! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
 //! and `checkpoint` from threads of its own.
 //!
-//! Lock order, never the other way round: flushing, indexing, writing, syncing, append lock (`CommitLog::tail`), making a
-//! segment (`CommitLog::made_until`), segment list,
-//! staged list, queue state, recent chunks.
+//! Lock order, never the other way round:
+//!
+//! 1. flushing (`Store::flushing`): held while entries are written into files, synced or removed
+//! 2. indexing (`Store::indexing`)
+//! 3. writing (`CommitLog::writing`)
+//! 4. syncing (`CommitLog::syncing`)
+//! 5. append lock (`CommitLog::tail`)
+//! 6. creating a segment (`CommitLog::made_until`)
+//! 7. segment list, staged list, queue state, recent chunks, in this order
 
 pub mod batch;
 pub mod begun;

@@ -1,8 +1,8 @@
 //! Finds the queues in a data directory, and how far the entries in their files can be trusted.
 //!
-//! Entries of records below the checkpoint were synced with it. What follows in a file may be there, or in part: a power cut
-//! keeps some sectors and loses others, and an entry across two of them may be half of one that was, and point anywhere.
-//! So the last entry below the checkpoint counts if it lies within one sector, or if the log has its record.
+//! Entries of records below the checkpoint were synced with it. Later ones may be in the file in part: a power cut keeps some
+//! sectors and loses others, so an entry across two sectors may be half old and half new, and seem to point below the checkpoint.
+//! So the last entry below the checkpoint is trusted only if it lies within one sector, or if the log has its record.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::recover::{self, Queues};
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
 
-/// The least that any disk writes whole.
+/// A disk writes these bytes whole or not at all.
 const SECTOR_SIZE: u64 = 512;
 
-/// Topics that are worth a job of their own.
+/// Topics looked at by one job.
 const TOPICS_AT_ONCE: usize = 16;
 
 /// Ends of queues by their names.
@@ -34,15 +34,15 @@ pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) queues: Queues,
-    /// One past the last place of each queue at which anything was ever written; none for queues that may have entries
-    /// of records before the log. A queue that comes to end here or later is in order.
+    /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
+    /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
-    /// Files that cannot be used, moved aside: the whole log must be read again.
+    /// Unusable files, set aside: the whole log must be read again.
     pub(crate) unusable: Vec<PathBuf>,
 }
 
-/// Opens every queue found in the data directory, with the entries that are sure to be there: those of records below `sure`.
-/// Where a crash may have left half an entry, it is looked up in `segments`.
+/// Opens every queue found in the data directory, with the entries that can be trusted: those of records below `sure`. An entry that
+/// a crash may have left half written is looked up in `segments`.
 pub(crate) fn open_queues(
     options: &Options,
     files: &Arc<OpenFiles>,
@@ -52,17 +52,17 @@ pub(crate) fn open_queues(
 ) -> Result<Found, StorageError> {
     let look = Look { options, sure, log_first, segments };
     let mut found = Found::default();
-    for (place, seen) in look.at_all()? {
+    for (folder, seen) in look.at_all()? {
         let seen = match seen {
             Some(seen) => seen,
-            None => look.after_tidying(&place, &mut found.unusable)?,
+            None => look.after_tidying(&folder, &mut found.unusable)?,
         };
-        let key = (place.topic.clone(), place.queue);
+        let key = (folder.topic.clone(), folder.queue);
         if let Some(written_end) = seen.written_end {
             found.written_ends.insert(key.clone(), QueueOffset(written_end));
         }
         let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
-        let Place { topic, queue, directory } = place;
+        let QueueFolder { topic, queue, directory } = folder;
         let entries = options.queue_file_entries;
         let index = QueueIndex::new(files.clone(), topic, queue, directory, entries, bounds);
         found.queues.insert(key, Arc::new(index));
@@ -70,14 +70,14 @@ pub(crate) fn open_queues(
     Ok(found)
 }
 
-/// A queue's files.
-struct Place {
+/// The folder with a queue's files.
+struct QueueFolder {
     topic: TopicName,
     queue: QueueId,
     directory: PathBuf,
 }
 
-/// How queues are looked at.
+/// What is needed to look at queues.
 struct Look<'a> {
     options: &'a Options,
     sure: LogOffset,
@@ -95,9 +95,9 @@ struct Seen {
 }
 
 impl Look<'_> {
-    /// Looks at every queue that has a folder, in the order of their names. Each look waits for the disk some times: as many are
-    /// made at once as it does well.
-    fn at_all(&self) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {
+    /// Looks at every queue that has a folder, in the order of their names. Since each look waits for the disk several times, they
+    /// run as parallel jobs.
+    fn at_all(&self) -> Result<Vec<(QueueFolder, Option<Seen>)>, StorageError> {
         let topics = self.options.disk.list(&self.options.directory.join("consumequeue"))?;
         let look = |topics: &[String]| topics.iter().map(|topic| self.at_topic(topic)).collect::<Result<Vec<_>, _>>();
         let shares: Vec<_> = topics.chunks(TOPICS_AT_ONCE).collect();
@@ -111,28 +111,28 @@ impl Look<'_> {
         Ok(seen.into_iter().flatten().flatten().collect())
     }
 
-    fn at_topic(&self, topic: &str) -> Result<Vec<(Place, Option<Seen>)>, StorageError> {
+    fn at_topic(&self, topic: &str) -> Result<Vec<(QueueFolder, Option<Seen>)>, StorageError> {
         let (directory, topic) = (self.options.directory.join("consumequeue").join(topic), TopicName::trusted(topic));
         let mut seen = Vec::new();
         for name in self.options.disk.list(&directory)? {
             let Ok(number) = name.parse::<u32>() else { continue };
-            let place = Place { topic: topic.clone(), queue: QueueId(number), directory: directory.join(&name) };
-            let bounds = self.at(&place)?;
-            seen.push((place, bounds));
+            let folder = QueueFolder { topic: topic.clone(), queue: QueueId(number), directory: directory.join(&name) };
+            let bounds = self.at(&folder)?;
+            seen.push((folder, bounds));
         }
         Ok(seen)
     }
 
-    /// Bounds of one queue; nothing if one of its files is not as it should be, or cannot be read.
-    fn at(&self, place: &Place) -> Result<Option<Seen>, StorageError> {
-        match self.bounds_at(place) {
+    /// What there is of one queue; `None` if one of its files has a wrong size or cannot be read.
+    fn at(&self, folder: &QueueFolder) -> Result<Option<Seen>, StorageError> {
+        match self.bounds_at(folder) {
             Err(error) if error.is_unreadable() => Ok(None),
             outcome => outcome,
         }
     }
 
-    fn bounds_at(&self, place: &Place) -> Result<Option<Seen>, StorageError> {
-        let (disk, directory) = (&self.options.disk, &place.directory);
+    fn bounds_at(&self, folder: &QueueFolder) -> Result<Option<Seen>, StorageError> {
+        let (disk, directory) = (&self.options.disk, &folder.directory);
         let mut starts = Vec::new();
         for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
@@ -150,14 +150,14 @@ impl Look<'_> {
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
-            let count = self.count(&file, place)?;
+            let count = self.count(&file, folder)?;
             if count == 0 {
                 continue;
             }
             let mut seen = Seen { bounds: (oldest / ENTRY_SIZE as u64, file.first() + count), written_end: None };
             if start == oldest {
-                // Entries before the log are passed over right here; of several files, only the oldest would tell.
-                // As a rule there are none, which the first entry tells.
+                // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
+                // has none.
                 if file.entry(0)?.is_none_or(|first| first.log_offset < self.log_first) {
                     seen.bounds.0 += file.end_before(self.log_first, count)?;
                 }
@@ -165,11 +165,11 @@ impl Look<'_> {
             }
             return Ok(Some(seen));
         }
-        // Retention leaves the last entry it passes: files without one are of a queue that has not begun.
+        // Retention keeps a queue's last entry, so files without any belong to a queue that never had one.
         Ok(Some(Seen::default()))
     }
 
-    /// Whether a file that begins with byte `start` of its queue is as it was made.
+    /// Whether a file that begins with byte `start` of its queue has the right name and size.
     const fn is_whole(&self, start: u64, size: u64) -> bool {
         let file_size = self.options.queue_file_entries * ENTRY_SIZE as u64;
         size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
@@ -179,10 +179,10 @@ impl Look<'_> {
         EntryFile::new(self.options.disk.open(path)?, start / ENTRY_SIZE as u64, self.options.queue_file_entries)
     }
 
-    /// Whether what a look at a file asks for can be read.
-    fn is_readable(&self, path: &Path, start: u64, place: &Place) -> Result<bool, StorageError> {
+    /// Whether all reads that a look at a file needs succeed.
+    fn is_readable(&self, path: &Path, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
         let asked = self.open(path, start).and_then(|file| {
-            let count = self.count(&file, place)?;
+            let count = self.count(&file, folder)?;
             file.entry(0)?;
             file.end_before(self.log_first, count)
         });
@@ -192,32 +192,35 @@ impl Look<'_> {
         }
     }
 
-    /// Puts the files of one queue in order, and looks again.
-    fn after_tidying(&self, place: &Place, unusable: &mut Vec<PathBuf>) -> Result<Seen, StorageError> {
-        let (disk, directory) = (&self.options.disk, &place.directory);
+    /// Removes or sets aside unusable files of one queue, and looks again.
+    fn after_tidying(&self, folder: &QueueFolder, unusable: &mut Vec<PathBuf>) -> Result<Seen, StorageError> {
+        let (disk, directory) = (&self.options.disk, &folder.directory);
         for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
             let path = directory.join(&name);
             let size = disk.size(&path)?;
             if size == 0 {
-                // Made, and cut short before its size was on the disk: nothing in it was ever promised.
+                // A crash came before its size was on the disk: nothing in it was promised.
                 disk.remove_file(&path)?;
-            } else if !self.is_whole(start, size) || !self.is_readable(&path, start, place)? {
-                // Of another size, cut short, or not to be read back: its entries are made again from the log.
+            } else if !self.is_whole(start, size) || !self.is_readable(&path, start, folder)? {
+                // Of another size, or unreadable: its entries are rebuilt from the log.
                 unusable.push(disk.set_aside(&self.options.directory, &path)?);
             }
         }
-        Ok(self.at(place)?.unwrap_or_default())
+        Ok(self.at(folder)?.unwrap_or_default())
     }
 
-    /// Entries of one file that are sure.
-    fn count(&self, file: &EntryFile, place: &Place) -> Result<u64, StorageError> {
+    /// How many entries of one file can be trusted.
+    fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<u64, StorageError> {
         let mut count = file.end_before(self.sure, self.options.queue_file_entries)?;
         while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            let queue_ref =
-                QueueRef { topic: place.topic.as_str(), queue: place.queue, offset: QueueOffset(file.first() + last) };
+            let queue_ref = QueueRef {
+                topic: folder.topic.as_str(),
+                queue: folder.queue,
+                offset: QueueOffset(file.first() + last),
+            };
             if is_whole || self.has_record(file.entry(last)?, queue_ref)? {
                 break;
             }
@@ -226,7 +229,7 @@ impl Look<'_> {
         Ok(count)
     }
 
-    /// Whether the log has the record of `entry`, as far as it can be asked.
+    /// Whether the log has the record of `entry`; `true` also where the segments cannot tell.
     fn has_record(&self, entry: Option<Entry>, queue_ref: QueueRef<'_>) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
         if entry.is_gap() || !self.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {

@@ -23,7 +23,7 @@ use crate::store::ReadMode;
 
 use recent::RecentEntries;
 
-/// Places kept for records lost to damage; a longer gap is a queue that was begun anew.
+/// Queue offsets kept for records lost to damage; a longer gap is a queue that was begun anew.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
 
 /// Entries that are written with one call at most: 160 KB.
@@ -47,7 +47,7 @@ pub struct QueueIndex {
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
-    /// Its topic was removed: no record may take a place in it any more. Set and read under the append lock only.
+    /// Its topic was removed: no record may be appended to it any more. Set and read under the append lock only.
     is_removed: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Watchers>,
@@ -152,7 +152,7 @@ impl QueueIndex {
         }
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // Damaged records in between: their places stay, and reading them finds nothing whole.
+            // Damaged records in between: their queue offsets stay, and reading them finds nothing whole.
             let lost = Entry { log_offset: entry.log_offset, size: 1, tag_code: 0 };
             self.next.store(offset.0, Ordering::Release);
             self.publish(std::iter::repeat_n(lost, gap as usize));
@@ -239,15 +239,15 @@ impl QueueIndex {
         }
         drop(state);
         let file = self.files.existing(&self.path(from.0 / self.entries_per_file), mode)?;
-        let place = from.0 % self.entries_per_file;
-        let in_file = (self.entries_per_file - place).min(recent_start - from.0).min(count as u64);
+        let slot = from.0 % self.entries_per_file;
+        let in_file = (self.entries_per_file - slot).min(recent_start - from.0).min(count as u64);
         let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
         let outcome = match mode {
-            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, place * ENTRY_SIZE as u64),
-            ReadMode::MayWait => file.read_at(&mut bytes, place * ENTRY_SIZE as u64),
+            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, slot * ENTRY_SIZE as u64),
+            ReadMode::MayWait => file.read_at(&mut bytes, slot * ENTRY_SIZE as u64),
         };
         match outcome {
-            // Those before the place that cannot be read are served.
+            // Entries before the one that cannot be read are served.
             Err(error) if error.is_unreadable() && in_file > 1 => {
                 return self.read(from, in_file as usize / 2, mode, entries);
             }
@@ -262,11 +262,11 @@ impl QueueIndex {
     }
 
     /// Its records may all be whole: it is not passed over.
-    fn unreadable(&self, place: QueueOffset, error: &StorageError) -> StorageError {
+    fn unreadable(&self, offset: QueueOffset, error: &StorageError) -> StorageError {
         StorageError::Damaged {
-            path: self.path(place.0 / self.entries_per_file),
+            path: self.path(offset.0 / self.entries_per_file),
             problem: format!(
-                "the entry at offset {place} cannot be read ({error}); stop, remove all of consumequeue and start again: entries are made again from the log"
+                "the entry at offset {offset} cannot be read ({error}); stop, remove all of consumequeue and start again: entries are made again from the log"
             ),
         }
     }

@@ -10,7 +10,7 @@ pub(crate) const SHARED_SIZE_MIN: usize = 512;
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     source: Source,
     start: usize,
     end: usize,
@@ -25,13 +25,13 @@ enum Source {
     Shared(usize),
 }
 
-const MISSING: Place = Place { source: Source::Missing, start: 0, end: 0 };
+const MISSING: Location = Location { source: Source::Missing, start: 0, end: 0 };
 
 /// What was found for a list of entries.
 #[derive(Clone, Debug)]
 pub struct Records {
     /// One for each entry.
-    places: Vec<Place>,
+    locations: Vec<Location>,
     copied: Bytes,
     shared: Vec<Bytes>,
     count: usize,
@@ -45,12 +45,12 @@ impl Records {
 
     /// The record of each entry, whole, in the entries' order; `None` where there is none or it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.places.iter().map(|place| bytes_at(*place, &self.copied, &self.shared))
+        self.locations.iter().map(|location| bytes_at(*location, &self.copied, &self.shared))
     }
 
     /// Adds all that are there to `pieces`, in order, in as few as they lie in; each piece holds whole records.
     pub fn into_pieces(self, pieces: &mut Vec<Bytes>) {
-        let mut add = |run: Place| match run.source {
+        let mut add = |run: Location| match run.source {
             Source::Missing => {}
             Source::Copied => pieces.push(self.copied.slice(run.start..run.end)),
             Source::Shared(number) => {
@@ -58,11 +58,11 @@ impl Records {
             }
         };
         let mut run = MISSING;
-        for place in self.places.into_iter().filter(|place| place.source != Source::Missing) {
-            if place.source == run.source && place.start == run.end {
-                run.end = place.end;
+        for location in self.locations.into_iter().filter(|location| location.source != Source::Missing) {
+            if location.source == run.source && location.start == run.end {
+                run.end = location.end;
             } else {
-                add(std::mem::replace(&mut run, place));
+                add(std::mem::replace(&mut run, location));
             }
         }
         add(run);
@@ -72,7 +72,7 @@ impl Records {
 /// Collects records for a list of entries.
 #[derive(Debug)]
 pub(crate) struct Collection {
-    places: Vec<Place>,
+    locations: Vec<Location>,
     copied: Vec<u8>,
     shared: Vec<Bytes>,
     count: usize,
@@ -81,27 +81,27 @@ pub(crate) struct Collection {
 impl Collection {
     /// For entries of records of these sizes.
     pub(crate) fn new(sizes: impl ExactSizeIterator<Item = usize>) -> Self {
-        let places = vec![MISSING; sizes.len()];
+        let locations = vec![MISSING; sizes.len()];
         let copied = Vec::with_capacity(sizes.filter(|size| *size < SHARED_SIZE_MIN).sum());
-        Self { places, copied, shared: Vec::new(), count: 0 }
+        Self { locations, copied, shared: Vec::new(), count: 0 }
     }
 
     /// Takes the record of entry `number`, which lies at `start..start + size` of `source`.
     pub(crate) fn put(&mut self, number: usize, source: &Bytes, start: usize, size: usize) {
         let end = start + size;
         let Some(bytes) = source.get(start..end) else { return };
-        let place = if size < SHARED_SIZE_MIN {
+        let location = if size < SHARED_SIZE_MIN {
             self.copied.extend_from_slice(bytes);
-            Place { source: Source::Copied, start: self.copied.len() - size, end: self.copied.len() }
+            Location { source: Source::Copied, start: self.copied.len() - size, end: self.copied.len() }
         } else {
             // Records that follow each other mostly lie in the same.
             let is_last = |last: &Bytes| (last.as_ptr(), last.len()) == (source.as_ptr(), source.len());
             if !self.shared.last().is_some_and(is_last) {
                 self.shared.push(source.clone());
             }
-            Place { source: Source::Shared(self.shared.len() - 1), start, end }
+            Location { source: Source::Shared(self.shared.len() - 1), start, end }
         };
-        self.put_place(number, place);
+        self.put_location(number, location);
     }
 
     /// Takes the record of entry `number`, of `size` bytes, which `read` adds to what it is given.
@@ -117,7 +117,7 @@ impl Collection {
                 self.copied.truncate(start);
                 return Err(error);
             }
-            self.put_place(number, Place { source: Source::Copied, start, end: self.copied.len() });
+            self.put_location(number, Location { source: Source::Copied, start, end: self.copied.len() });
         } else {
             let mut bytes = Vec::with_capacity(size);
             read(&mut bytes)?;
@@ -126,17 +126,17 @@ impl Collection {
         Ok(())
     }
 
-    fn put_place(&mut self, number: usize, place: Place) {
-        if let Some(slot) = self.places.get_mut(number) {
+    fn put_location(&mut self, number: usize, location: Location) {
+        if let Some(slot) = self.locations.get_mut(number) {
             debug_assert_eq!(*slot, MISSING, "each is put once");
-            *slot = place;
+            *slot = location;
             self.count += 1;
         }
     }
 
     /// Takes back the record of entry `number`.
     pub(crate) fn take_back(&mut self, number: usize) {
-        if let Some(slot) = self.places.get_mut(number).filter(|slot| **slot != MISSING) {
+        if let Some(slot) = self.locations.get_mut(number).filter(|slot| **slot != MISSING) {
             *slot = MISSING;
             self.count -= 1;
         }
@@ -144,30 +144,30 @@ impl Collection {
 
     /// The record of entry `number`, if there is one.
     pub(crate) fn get(&self, number: usize) -> Option<&[u8]> {
-        bytes_at(*self.places.get(number)?, &self.copied, &self.shared)
+        bytes_at(*self.locations.get(number)?, &self.copied, &self.shared)
     }
 
     /// Numbers of the entries whose record is missing.
     pub(crate) fn missing(&self) -> Vec<usize> {
-        if self.count == self.places.len() {
+        if self.count == self.locations.len() {
             return Vec::new();
         }
-        (0..self.places.len()).filter(|number| self.places.get(*number) == Some(&MISSING)).collect()
+        (0..self.locations.len()).filter(|number| self.locations.get(*number) == Some(&MISSING)).collect()
     }
 
     pub(crate) fn finish(self) -> Records {
-        let Self { places, copied, shared, count } = self;
-        Records { places, copied: copied.into(), shared, count }
+        let Self { locations, copied, shared, count } = self;
+        Records { locations, copied: copied.into(), shared, count }
     }
 }
 
-fn bytes_at<'a>(place: Place, copied: &'a [u8], shared: &'a [Bytes]) -> Option<&'a [u8]> {
-    let source = match place.source {
+fn bytes_at<'a>(location: Location, copied: &'a [u8], shared: &'a [Bytes]) -> Option<&'a [u8]> {
+    let source = match location.source {
         Source::Missing => return None,
         Source::Copied => copied,
         Source::Shared(number) => shared.get(number)?,
     };
-    source.get(place.start..place.end)
+    source.get(location.start..location.end)
 }
 
 #[cfg(test)]

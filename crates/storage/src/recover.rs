@@ -1,25 +1,25 @@
 //! Opens what is on the disk, whoever wrote it and however it stopped.
 //!
-//! The log is read from the last place known to be durable with its entries (the checkpoint) to its end. Each place is one
-//! row of this table:
+//! The log is read from the checkpoint, below which log and entries are known to be durable, to its end. This table says what is
+//! done about the bytes at one log offset; what operators see of it is in `docs/operating.md`.
 //!
-//! | at the place             | below durable                        | above durable              |
-//! |--------------------------|--------------------------------------|----------------------------|
-//! | whole record             | keep, restore its entry              | keep, restore its entry    |
-//! | filler                   | go on with the next segment          | the same                   |
-//! | filler of a wrong size   | go on with the next segment          | truncate the log here           |
-//! | zeroes                   | refuse to open                       | end of the log             |
-//! | damaged, next one whole  | keep its place, tell of it           | truncate the log here           |
-//! | damaged, next one too    | refuse to open                       | truncate the log here           |
-//! | not to be read back      | refuse to open                       | the same                   |
+//! | at the log offset           | below durable               | above durable             |
+//! |-----------------------------|-----------------------------|---------------------------|
+//! | whole record                | keep, restore its entry     | keep, restore its entry   |
+//! | filler                      | go on with the next segment | the same                  |
+//! | filler of a wrong size      | go on with the next segment | truncate the log here     |
+//! | zeroes                      | refuse to open              | end of the log            |
+//! | damaged, next record whole  | keep its entry, report it   | truncate the log here     |
+//! | damaged, next record too    | refuse to open              | truncate the log here     |
+//! | unreadable                  | refuse to open              | the same                  |
 //!
-//! Zeroes lead to no next record, and what was on the disk with its entries was no zeroes: they are damage as any other. After an
-//! orderly stop everything is below durable, but zeroes above the checkpoint are the end: a Java broker may have written there.
+//! Below durable, zeroes are damage like any other, and lead to no next record. After an orderly stop everything counts as durable,
+//! except that zeroes above the checkpoint are the end: a Java broker may have written there.
 //!
-//! What is done about segments that are missing or short stands in `recover/segments.rs`.
+//! Missing and short segments are dealt with in `recover/segments.rs`.
 //!
-//! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. After the end, everything
-//! is cleared, so that old bytes can never be taken for records. Entries that point beyond the end are cleared too.
+//! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. Everything after the end is
+//! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
 
 mod segments;
 
@@ -47,7 +47,7 @@ pub(crate) use segments::open_segments;
 /// Java brokers may lag this much behind their checkpoint's times.
 const CHECKPOINT_SLACK_MS: u64 = 3000;
 
-/// Bytes of the log read between two words of how far recovery has come: less than a slow disk reads in a second.
+/// Bytes of the log read between two reports of progress: less than a slow disk reads in a second.
 const PROGRESS_SIZE: u64 = 16 * 1024 * 1024;
 
 /// How far recovery has come, for people who wait.
@@ -66,17 +66,17 @@ pub struct Recovery {
     pub records: u64,
     /// Bytes truncated from the end of the log: written, never promised.
     pub truncated_bytes: u64,
-    /// Records whose bytes are damaged, by place; they are not served.
+    /// Log offsets of damaged records; they are not served.
     pub damaged: Vec<LogOffset>,
-    /// Whole segments after the end of the log, moved aside.
+    /// Whole segments after the end of the log, set aside.
     pub set_aside: Vec<PathBuf>,
-    /// Files of queue entries or keys that could not be used, moved aside: what was in them is made again from the log.
+    /// Unusable files of queue entries or keys, set aside; their contents are rebuilt from the log.
     pub unusable: Vec<PathBuf>,
-    /// Whether all queue entries were made again from the log.
+    /// Whether all queue entries were rebuilt from the log.
     pub entries_made_again: bool,
     /// Whether the last process stopped in good order.
     pub was_clean: bool,
-    /// Whether the machine has run on since the last process began: all it wrote is there, synced or not.
+    /// Whether the boot ID is still that of the last process: all it wrote is there, synced or not.
     pub runs_on: bool,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn sort(queues: &mut [Arc<QueueIndex>]) {
     queues.sort_unstable_by(|one, other| (one.topic(), one.queue()).cmp(&(other.topic(), other.queue())));
 }
 
-/// What is needed to give entries their meaning back. Delay levels in ms, the first level first.
+/// What rebuilding entries needs. Delay levels in ms, the first level first.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayRules {
     pub(crate) delay_levels_ms: Vec<u64>,
@@ -140,19 +140,19 @@ pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, S
     })
 }
 
-/// Reads the log from a place on, restoring entries and keys, and returns its end.
+/// Reads the log from `start` on, restoring entries and keys, and returns its end.
 pub(crate) struct Replay<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
     /// Where to begin.
     pub(crate) start: LogOffset,
     pub(crate) durable: LogOffset,
-    /// The log does not end below this: it had records up to here.
+    /// The log had records up to here, so zeroes below are damage and not its end.
     pub(crate) end_from: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
     pub(crate) rules: &'a ReplayRules,
-    /// Entries of all queues that may stay in memory: what lies in their files in place of them must do no harm.
+    /// Entries of all queues that may gather in memory before they are written to their files.
     pub(crate) gathered_entries: u64,
     pub(crate) key_index: Option<&'a KeyIndex>,
     pub(crate) queues: &'a mut Queues,
@@ -161,8 +161,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) progress: &'a mut dyn FnMut(RecoveryProgress),
 }
 
-/// What one place of the log holds.
-enum Place {
+/// What the log holds at one offset.
+enum Content {
     Record(usize),
     NextSegment,
     End,
@@ -188,7 +188,7 @@ impl Replay<'_> {
         Ok(end)
     }
 
-    /// Writes entries into files where more have gathered than are to be kept in memory.
+    /// Writes entries into files if more have gathered than may stay in memory.
     fn flush_if_many(&self) -> Result<(), StorageError> {
         let mut queues: Vec<_> = self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
         if queues.iter().map(|queue| queue.unflushed_count()).sum::<u64>() <= self.gathered_entries {
@@ -198,7 +198,7 @@ impl Replay<'_> {
         queues.iter().try_for_each(|queue| queue.flush(0))
     }
 
-    /// Says that everything below `reached` was read.
+    /// Reports that everything below `reached` was read.
     fn tell(&mut self, reached: u64) {
         let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(self.start.0);
         (self.progress)(RecoveryProgress { done: reached - self.start.0, total });
@@ -214,30 +214,30 @@ impl Replay<'_> {
                 self.tell(offset);
             }
             match self.examine(&mut window, offset)? {
-                Place::Record(size) => {
+                Content::Record(size) => {
                     self.restore(window.at(offset, size)?)?;
                     offset += size as u64;
                 }
-                Place::NextSegment => return Ok((segment.end(), true)),
-                Place::End if offset >= self.end_from.0 => return Ok((offset, false)),
-                Place::Damaged if offset >= self.durable.0 => return Ok((offset, false)),
-                Place::End | Place::Damaged => offset = self.pass_damage(&mut window, offset)?,
+                Content::NextSegment => return Ok((segment.end(), true)),
+                Content::End if offset >= self.end_from.0 => return Ok((offset, false)),
+                Content::Damaged if offset >= self.durable.0 => return Ok((offset, false)),
+                Content::End | Content::Damaged => offset = self.pass_damage(&mut window, offset)?,
             }
         }
         Ok((offset, true))
     }
 
-    fn examine(&self, window: &mut Window<'_>, offset: u64) -> Result<Place, StorageError> {
+    fn examine(&self, window: &mut Window<'_>, offset: u64) -> Result<Content, StorageError> {
         let bytes = window.at(offset, record::FILLER_SIZE)?;
         Ok(match record::kind_at(bytes) {
-            Ok(Kind::End) => Place::End,
-            // Half of it may be what a power cut left.
+            Ok(Kind::End) => Content::End,
+            // A power cut may have left half of it.
             Ok(Kind::Filler(size)) if offset >= self.durable.0 && offset + size as u64 != window.segment.end() => {
-                Place::Damaged
+                Content::Damaged
             }
-            Ok(Kind::Filler(_)) => Place::NextSegment,
-            Ok(Kind::Record(size)) if self.is_whole(window.at(offset, size)?, offset) => Place::Record(size),
-            Ok(Kind::Record(_)) | Err(_) => Place::Damaged,
+            Ok(Kind::Filler(_)) => Content::NextSegment,
+            Ok(Kind::Record(size)) if self.is_whole(window.at(offset, size)?, offset) => Content::Record(size),
+            Ok(Kind::Record(_)) | Err(_) => Content::Damaged,
         })
     }
 
@@ -249,14 +249,14 @@ impl Replay<'_> {
         })
     }
 
-    /// Steps over one damaged record whose size, or whose parts, still lead to a whole one.
+    /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one.
     fn pass_damage(&mut self, window: &mut Window<'_>, offset: u64) -> Result<u64, StorageError> {
         let path = window.segment.file().path().to_owned();
         if let Some(next) = self.next_after_damaged(window, offset)? {
             self.recovery.damaged.push(LogOffset(offset));
             let bytes = window.at(offset, (next - offset) as usize)?;
             if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
-                // Only its body is damaged: it keeps its place, and is never served.
+                // Only its body is damaged: it keeps its entry, and is never served.
                 self.restore(bytes)?;
             }
             return Ok(next);
@@ -285,9 +285,9 @@ impl Replay<'_> {
             }
             if next < window.segment.end() {
                 match self.examine(window, next)? {
-                    Place::Record(_) | Place::NextSegment => return Ok(Some(next)),
-                    Place::End if next >= self.end_from.0 => end = end.or(Some(next)),
-                    Place::End | Place::Damaged => {}
+                    Content::Record(_) | Content::NextSegment => return Ok(Some(next)),
+                    Content::End if next >= self.end_from.0 => end = end.or(Some(next)),
+                    Content::End | Content::Damaged => {}
                 }
             }
         }
@@ -327,7 +327,7 @@ impl Replay<'_> {
     }
 }
 
-/// Tells what to do about a segment that its disk cannot read back.
+/// Adds to an error what to do about an unreadable segment.
 fn unreadable(segment: &Segment, error: StorageError) -> StorageError {
     if !error.is_unreadable() {
         return error;
@@ -340,7 +340,7 @@ fn unreadable(segment: &Segment, error: StorageError) -> StorageError {
     }
 }
 
-/// Whether a read went well; `false` if the disk cannot read the place back.
+/// Whether a read succeeded; `false` if the disk cannot read these bytes.
 fn is_read(outcome: Result<(), StorageError>) -> Result<bool, StorageError> {
     match outcome {
         Err(error) if error.is_unreadable() => Ok(false),
@@ -348,29 +348,29 @@ fn is_read(outcome: Result<(), StorageError>) -> Result<bool, StorageError> {
     }
 }
 
-/// Reads what may be the record at `place`; `None` if it cannot be one, cannot be read back, or lies before the first segment.
-pub(crate) fn bytes_at(segments: &[Arc<Segment>], place: LogOffset) -> Result<Option<Vec<u8>>, StorageError> {
-    let Some(segment) = segments.iter().find(|segment| segment.contains(place.0)) else { return Ok(None) };
-    if place.0 + record::FILLER_SIZE as u64 > segment.end() {
+/// Reads what may be the record at `offset`; `None` if it cannot be one, cannot be read, or lies before the first segment.
+pub(crate) fn bytes_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<Option<Vec<u8>>, StorageError> {
+    let Some(segment) = segments.iter().find(|segment| segment.contains(offset.0)) else { return Ok(None) };
+    if offset.0 + record::FILLER_SIZE as u64 > segment.end() {
         return Ok(None);
     }
     let mut bytes = vec![0; record::FILLER_SIZE];
-    if !is_read(segment.file().read_at(&mut bytes, segment.position(place)))? {
+    if !is_read(segment.file().read_at(&mut bytes, segment.position(offset)))? {
         return Ok(None);
     }
     match record::kind_at(&bytes) {
-        Ok(Kind::Record(size)) if place.0 + size as u64 <= segment.end() => {
+        Ok(Kind::Record(size)) if offset.0 + size as u64 <= segment.end() => {
             bytes.resize(size, 0);
-            let is_whole = is_read(segment.file().read_at(&mut bytes, segment.position(place)))?;
+            let is_whole = is_read(segment.file().read_at(&mut bytes, segment.position(offset)))?;
             Ok(is_whole.then_some(bytes))
         }
         _ => Ok(None),
     }
 }
 
-/// Whether the record at `place` has a key of this hash.
-pub(crate) fn has_key(segments: &[Arc<Segment>], place: LogOffset, hash: u32) -> Result<bool, StorageError> {
-    let bytes = bytes_at(segments, place)?;
+/// Whether the record at `offset` has a key of this hash.
+pub(crate) fn has_key(segments: &[Arc<Segment>], offset: LogOffset, hash: u32) -> Result<bool, StorageError> {
+    let bytes = bytes_at(segments, offset)?;
     let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
     Ok(record.is_some_and(|record| keys_of(record.properties).any(|key| key_hash(record.topic, key) == hash)))
 }

@@ -54,7 +54,7 @@ impl Segment {
         self.base <= offset && offset < self.end()
     }
 
-    /// Place of a log offset within the file.
+    /// Position of a log offset within the file.
     pub const fn position(&self, offset: LogOffset) -> u64 {
         offset.0 - self.base
     }

@@ -215,7 +215,7 @@ impl Store {
         self.log.begin_batch(size)
     }
 
-    /// Gives a batch its places; see `CommitLog::append`. The caller then has the log written
+    /// Gives the records of a batch their offsets; see `CommitLog::append`. The caller then has the log written
     /// (`write_staged`, `write_if_little`).
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
@@ -301,12 +301,12 @@ impl Store {
         self.log.start_write_back()
     }
 
-    /// Has the kernel make pages for what comes next; see `CommitLog::prepare_pages`.
+    /// Prefaults pages ahead of the writes; see `CommitLog::prefault`.
     pub fn prepare_pages(&self) -> u64 {
-        self.log.prepare_pages()
+        self.log.prefault()
     }
 
-    /// Takes in what that took; see `CommitLog::note_page_cost`.
+    /// Notes what that took; see `CommitLog::note_page_cost`.
     pub fn note_page_cost(&self, size: u64, took: Duration) {
         self.log.note_page_cost(size, took);
     }
@@ -326,7 +326,7 @@ impl Store {
         self.log.poisoned()
     }
 
-    /// The records that entries of `queue` point at; `None` for a place that holds none or a damaged one.
+    /// The records that entries of `queue` point at; `None` where there is none or a damaged one.
     pub fn read(
         &self,
         queue: &QueueIndex,
@@ -336,22 +336,22 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// The record at a place in the log, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
+    /// The record at a log offset, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
     /// no queue lists is given as it is: its topic was removed, or else its header is damaged, which cannot be told.
-    pub fn record_at(&self, place: LogOffset) -> Result<Option<Bytes>, StorageError> {
-        let Some(bytes) = self.log.record_at(place)? else { return Ok(None) };
+    pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
+        let Some(bytes) = self.log.record_at(offset)? else { return Ok(None) };
         let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
         let key = (TopicName::trusted(record.topic), record.queue);
         let Some(queue) = self.queues.read().get(&key).cloned() else { return Ok(Some(bytes)) };
         let problem = match queue.entry(record.queue_offset)? {
-            Some(entry) if entry.log_offset == place => {
+            Some(entry) if entry.log_offset == offset => {
                 problem_of_record(&bytes, &queue, &(record.queue_offset, entry), false)
             }
             // A later record would be one of the topic's next life.
-            Some(entry) if entry.log_offset < place => Some("its queue has an earlier record at its offset"),
+            Some(entry) if entry.log_offset < offset => Some("its queue has an earlier record at its offset"),
             _ => None,
         };
-        problem.iter().for_each(|problem| self.log.tell_damage(place, problem));
+        problem.iter().for_each(|problem| self.log.tell_damage(offset, problem));
         Ok(problem.is_none().then_some(bytes))
     }
 
@@ -370,7 +370,7 @@ impl Store {
         Ok(format::record::store_timestamp_of(&bytes))
     }
 
-    /// Places of records with a key of this hash, newest first; see `KeyIndex::find`.
+    /// Log offsets of records with a key of this hash, newest first; see `KeyIndex::find`.
     pub fn find_by_key(
         &self,
         hash: u32,
@@ -382,7 +382,7 @@ impl Store {
         self.key_index.as_ref().map_or(Ok(()), |index| index.find(hash, times, count, accept))
     }
 
-    /// Time and place of the last record in the key index.
+    /// Time and log offset of the last record in the key index.
     pub fn key_index_last(&self) -> (Timestamp, LogOffset) {
         self.key_index.as_ref().map(KeyIndex::last).unwrap_or_default()
     }

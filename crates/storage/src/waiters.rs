@@ -1,4 +1,4 @@
-//! Who is to be woken when a watermark passes a place in the log.
+//! Who is to be woken when a watermark passes a log offset.
 
 use std::task::Waker;
 
@@ -41,7 +41,7 @@ impl Waiters {
         waiting.len()
     }
 
-    /// Wakes those whose place `reached` has passed.
+    /// Wakes those whose log offset `reached` has passed.
     pub(crate) fn wake(&self, watermark: Watermark, reached: LogOffset) {
         let due: Vec<_> = self.list(watermark).lock().extract_if(.., |(offset, _)| *offset <= reached).collect();
         for (_, waker) in due {

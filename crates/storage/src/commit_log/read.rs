@@ -1,4 +1,4 @@
-//! Reading records: from the recent end in memory, from cached blocks, or from the files.
+//! Reading records: from the recent end of the log in memory, from cached blocks, or from the segment files.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,11 +18,11 @@ use crate::records::{Collection, Records};
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
-/// Entries further apart than this on average are read one by one, not with the whole block around them.
+/// If entries are further apart than this on average, single records are read instead of whole blocks.
 const SPARSE_GAP: u64 = 16 * 1024;
 
 impl CommitLog {
-    /// The records that entries of `queue` point at; a place that holds no such record gives `None`.
+    /// The records that entries of `queue` point at; `None` for an entry that points at no such record.
     pub(crate) fn read(
         &self,
         queue: &QueueIndex,
@@ -39,76 +39,76 @@ impl CommitLog {
         Ok(found.finish())
     }
 
-    /// What is in memory.
+    /// Collects the records that are in memory.
     fn read_recent(&self, entries: &[NumberedEntry], found: &mut Collection) {
         let recent = self.recent.reader();
         for (number, (_, entry)) in entries.iter().enumerate() {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
             if let Some((bytes, at)) = recent.find(start, size)
-                && is_place_of(&bytes[at..], entry)
+                && is_record_of(&bytes[at..], entry)
             {
                 found.put(number, bytes, at, size);
             }
         }
     }
 
-    /// The record that begins at `place`, waiting for the disk if need be; `None` if none does or it is damaged.
-    pub(crate) fn record_at(&self, place: LogOffset) -> Result<Option<Bytes>, StorageError> {
+    /// The record that begins at `offset`, waiting for the disk if need be; `None` if none does or it is damaged.
+    pub(crate) fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
         let end = self.watermarks.written();
-        if place < self.first() || place.after(RECORD_SIZE_MIN as u64) > end {
+        if offset < self.first() || offset.after(RECORD_SIZE_MIN as u64) > end {
             return Ok(None);
         }
-        let Some(head) = self.read_or_tell(place, record::PLACE_WITHIN)? else { return Ok(None) };
+        let Some(head) = self.read_or_tell(offset, record::PLACE_WITHIN)? else { return Ok(None) };
         let size = match record::kind_at(&head) {
-            Ok(record::Kind::Record(size)) if place.after(size as u64) <= end => size,
+            Ok(record::Kind::Record(size)) if offset.after(size as u64) <= end => size,
             _ => {
-                // A flipped bit leaves one of the two; a place where no record begins has neither.
-                if record::has_record_magic(&head) || record::log_offset_of(&head) == Some(place) {
-                    self.tell_damage(place, "its size or magic cannot be");
+                // A record with one flipped bit still has one of the two; bytes that begin no record have neither.
+                if record::has_record_magic(&head) || record::log_offset_of(&head) == Some(offset) {
+                    self.tell_damage(offset, "its size or magic cannot be");
                 }
                 return Ok(None);
             }
         };
-        let Some(bytes) = self.read_or_tell(place, size)? else { return Ok(None) };
+        let Some(bytes) = self.read_or_tell(offset, size)? else { return Ok(None) };
         let problem = match Parts::split(&bytes) {
             Ok(parts) if std::str::from_utf8(parts.topic).is_err() => Some("its topic is no text"),
-            Ok(parts) => problem_of(&bytes, &parts, place, self.record_checksums),
+            Ok(parts) => problem_of(&bytes, &parts, offset, self.record_checksums),
             Err(_) => Some("its lengths contradict each other"),
         };
         if let Some(problem) = problem {
-            self.tell_damage(place, problem);
+            self.tell_damage(offset, problem);
             return Ok(None);
         }
         Ok(Some(bytes))
     }
 
-    /// Bytes of the record at `place`; `None` if its disk cannot read them back, which is told.
-    fn read_or_tell(&self, place: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
-        match self.read_bytes(place.0, size, ReadMode::MayWait) {
+    /// Bytes of the record at `offset`; `None` if the disk cannot read them, which is reported.
+    fn read_or_tell(&self, offset: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
+        match self.read_bytes(offset.0, size, ReadMode::MayWait) {
             Err(error) if error.is_unreadable() => {
-                self.tell_unreadable(place, &error);
+                self.tell_unreadable(offset, &error);
                 Ok(None)
             }
             outcome => outcome.map(Some),
         }
     }
 
-    fn tell_unreadable(&self, place: LogOffset, error: &StorageError) {
-        self.tell_damage(place, &error.to_string());
+    fn tell_unreadable(&self, offset: LogOffset, error: &StorageError) {
+        self.tell_damage(offset, &error.to_string());
     }
 
-    /// Tells people of a damaged record, once. What retention has taken while it was read is no damage.
-    pub(crate) fn tell_damage(&self, place: LogOffset, problem: &str) {
-        if place < self.first() {
+    /// Reports a damaged record, once. One that retention removed while it was read is not damaged.
+    pub(crate) fn tell_damage(&self, offset: LogOffset, problem: &str) {
+        if offset < self.first() {
             return;
         }
-        match self.segment_at(place.0) {
-            Ok(segment) => self.damage.tell(place, segment.file().path(), segment.position(place), problem),
-            Err(_) => self.damage.tell(place, &self.directory, place.0, problem),
+        match self.segment_at(offset.0) {
+            Ok(segment) => self.damage.tell(offset, segment.file().path(), segment.position(offset), problem),
+            Err(_) => self.damage.tell(offset, &self.directory, offset.0, problem),
         }
     }
 
-    /// Bytes of the log as they are in the file; the caller knows that they lie in one segment or in whole segments.
+    /// Bytes of the log as they are in the files, across segments too.
     pub(crate) fn read_bytes(&self, start: u64, size: usize, mode: ReadMode) -> Result<Bytes, StorageError> {
         let mut buffer = Vec::with_capacity(size);
         self.read_bytes_into(&mut buffer, start, size, mode)?;
@@ -143,7 +143,7 @@ impl CommitLog {
     }
 }
 
-/// An entry with its place in the queue.
+/// An entry with its queue offset.
 pub(crate) type NumberedEntry = (QueueOffset, Entry);
 
 /// Reads the records of one fetch that are no longer in memory.
@@ -157,7 +157,7 @@ struct ColdReader<'a> {
 }
 
 impl ColdReader<'_> {
-    /// Reads the records of the entries with those numbers, as far as the log has such places.
+    /// Reads the records of the entries with those numbers, as far as they are within the log.
     fn read(&self, missing: &[usize], found: &mut Collection) -> Result<(), StorageError> {
         let span = match (self.entries.first(), self.entries.last()) {
             (Some((_, first)), Some((_, last))) => last.log_offset.0.saturating_sub(first.log_offset.0),
@@ -173,14 +173,14 @@ impl ColdReader<'_> {
         } else {
             self.read_sparse(wanted(), found)?;
         }
-        // Looked at when all are there: their bytes come from memory side by side and not one after the other.
+        // Checked after all reads, so that the processor can fetch their bytes from memory in parallel.
         for (number, entry) in wanted() {
             self.check(number, entry, found);
         }
         Ok(())
     }
 
-    /// Entries that lie close together: most of each block is wanted, by this reader or by others of the same topic.
+    /// For entries close together: most of each block is wanted, by this reader or by others of the same topic.
     fn read_dense<'e>(
         &self,
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
@@ -204,19 +204,19 @@ impl ColdReader<'_> {
                         last_block = Some((block_number, block));
                         continue;
                     }
-                    // Some of its records may be readable.
+                    // Single records of the block may still be readable.
                     Err(error) if error.is_unreadable() => unreadable_block = Some(block_number),
                     Err(error) => return Err(error),
                 }
             }
             let read = found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode));
             self.pass_unreadable(read, entry)?;
-            self.log.leave_behind(start, start + size as u64);
+            self.log.evict_behind(start, start + size as u64);
         }
         Ok(())
     }
 
-    /// A record that its disk cannot read back is damaged: it is told of and left out, and its neighbours are served.
+    /// A record that the disk cannot read is damaged: it is reported and left out, and its neighbours are served.
     fn pass_unreadable(&self, read: Result<(), StorageError>, entry: &Entry) -> Result<(), StorageError> {
         match read {
             Err(error) if error.is_unreadable() => {
@@ -233,12 +233,12 @@ impl ColdReader<'_> {
         }
         let start = number * BLOCK_SIZE;
         let block = self.log.read_bytes(start, BLOCK_SIZE as usize, self.mode)?;
-        self.log.leave_behind(start, start + BLOCK_SIZE);
+        self.log.evict_behind(start, start + BLOCK_SIZE);
         self.log.blocks.insert(number, block.clone());
         Ok(block)
     }
 
-    /// Entries that lie far apart: only their records are read.
+    /// For entries far apart: only their records are read.
     fn read_sparse<'e>(
         &self,
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
@@ -251,7 +251,7 @@ impl ColdReader<'_> {
             let known = match known {
                 Some(known) => known,
                 None => match self.log.segment_at(entry.log_offset.0) {
-                    // Retention was faster.
+                    // Removed by retention meanwhile.
                     Err(_) if entry.log_offset < self.log.first() => continue,
                     found => found?,
                 },
@@ -261,14 +261,14 @@ impl ColdReader<'_> {
                 let position = known.position(entry.log_offset);
                 let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait));
                 self.pass_unreadable(read, entry)?;
-                self.log.leave_behind(entry.log_offset.0, end.0);
+                self.log.evict_behind(entry.log_offset.0, end.0);
             }
             segment = Some(known);
         }
         Ok(())
     }
 
-    /// What comes from a disk is never served unchecked.
+    /// Drops a record read from the disk if it is not the one its entry means.
     fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection) {
         let Some(bytes) = found.get(number) else { return };
         if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
@@ -277,7 +277,7 @@ impl ColdReader<'_> {
         }
     }
 
-    /// Whether the log has such a place. Recovery leaves smaller entries for what was lost, and has told of it.
+    /// Whether the entry points into the log. For records that were lost recovery leaves entries of smaller size, and has told of them.
     fn is_within(&self, entry: &Entry) -> bool {
         let (start, size) = (entry.log_offset.0, entry.size as usize);
         let end = start.saturating_add(size as u64);
@@ -285,8 +285,8 @@ impl ColdReader<'_> {
     }
 }
 
-/// Whether `bytes` begin as the record that `entry` means: enough for what never left memory.
-fn is_place_of(bytes: &[u8], entry: &Entry) -> bool {
+/// Whether `bytes` begin as the record that `entry` means: enough of a check for what never left memory.
+fn is_record_of(bytes: &[u8], entry: &Entry) -> bool {
     record::kind_at(bytes) == Ok(record::Kind::Record(entry.size as usize))
         && record::log_offset_of(bytes) == Some(entry.log_offset)
 }

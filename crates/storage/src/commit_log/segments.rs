@@ -1,4 +1,4 @@
-//! Segments of the log: which records go into which, made ahead of time, found by a place, removed from the front.
+//! Segments of the log: which records go into which, created ahead of time, found by log offset, removed from the front.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::room::check_room;
 use crate::segment::Segment;
 
 impl CommitLog {
-    /// Which records begin a new segment, as (record number, base offset), making those segments.
+    /// Which records begin a new segment, as (record number, base offset). Creates those segments.
     pub(super) fn plan(&self, tail: &mut Tail, records: &[BatchRecord]) -> Result<Vec<(usize, u64)>, StorageError> {
         let mut plan = Vec::new();
         let mut offset = tail.next;
@@ -36,15 +36,15 @@ impl CommitLog {
         Ok(plan)
     }
 
-    /// The segment that begins at `base`, made if it is not there yet. Nobody else makes one meanwhile: whoever fails removes
-    /// what was begun, and that must be nobody's.
+    /// The segment that begins at `base`, created if it is missing. One thread at a time: one that fails removes the file it began,
+    /// which must not be another's.
     fn make_segment(&self, base: u64) -> Result<Arc<Segment>, StorageError> {
         let mut made_until = self.made_until.lock();
         if base < *made_until {
             return self.segment_at(base);
         }
         let _not_given_up = self.room.hold()?;
-        // Looked at first: to take what is left and give it back would leave others without for a moment, at every append.
+        // Checked first: trying would take the last free space from others for a moment, at every append.
         check_room(&self.disk, &self.directory, self.segment_size, "the next segment of the log")?;
         let segment = Arc::new(Segment::open(&self.disk, &self.directory, base, self.segment_size)?);
         self.segments.write().push(segment.clone());
@@ -52,7 +52,7 @@ impl CommitLog {
         Ok(segment)
     }
 
-    /// Makes the next segment if the current one is more than half full, so that no append has to wait for it.
+    /// Creates the next segment if the current one is more than half full, so that no append has to wait for it.
     pub(crate) fn prepare_next_segment(&self) -> Result<(), StorageError> {
         let next = self.tail.lock().next;
         let made_until = *self.made_until.lock();
@@ -61,8 +61,8 @@ impl CommitLog {
         }
         // Outside the append lock: an append waits only if it needs this very segment.
         let segment = self.make_segment(made_until)?;
-        // Its names too, so that the first sync of what is in it has less to do. It is part of the log already, and a failure is
-        // told once.
+        // File name and metadata are synced now, so that the first sync of records has less to do. A failed sync is reported by the
+        // kernel once only, and this file is part of the log already: it poisons.
         segment.file().sync_data().inspect_err(|error| self.poison(error))
     }
 
@@ -76,20 +76,20 @@ impl CommitLog {
         })
     }
 
-    /// Segments with their base offsets and paths, oldest first; the one being written is the last with data.
+    /// All segments, oldest first; the one being written is the last with data.
     pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
         self.segments.read().clone()
     }
 
-    /// Removes and forgets the oldest segment, if it ends at or before `below`. Returns its size in bytes. One at a time; one whose
-    /// removal fails is the oldest still.
+    /// Removes the oldest segment if it ends at or before `below`. Returns its size in bytes. If the removal fails it stays the
+    /// oldest.
     pub(crate) fn remove_oldest(&self, below: LogOffset) -> Result<Option<u64>, StorageError> {
         let oldest = match &self.segments.read()[..] {
             [first, _, ..] if first.end() <= below.0 => first.clone(),
             _ => return Ok(None),
         };
-        // Gone for good before the next one goes: a segment that came back would stand before a hole. When the one before went, this
-        // may have failed.
+        // Makes sure that the removal before is durable, whose own sync may have failed: a segment that came back after a power cut
+        // would be followed by a gap.
         self.disk.sync_directory(&self.directory)?;
         self.disk.remove_file(oldest.file().path())?;
         self.segments.write().retain(|segment| segment.base() != oldest.base());
@@ -100,7 +100,7 @@ impl CommitLog {
     }
 }
 
-/// Cuts a batch where it crosses into new segments, with fillers before them.
+/// Splits a batch where it crosses into new segments, with fillers before them.
 pub(super) fn pieces(records: &[BatchRecord], bytes: &Bytes, start: u64, plan: &[(usize, u64)]) -> Vec<(u64, Bytes)> {
     let mut pieces = Vec::with_capacity(1 + 2 * plan.len());
     let mut from = 0_usize;

@@ -171,7 +171,7 @@ impl DiskFile {
         self.handle.wont_need(position, size);
     }
 
-    /// The first place from `position` on that may hold something: what was never written is passed over, where the file
+    /// The first position from `position` on that may hold something: what was never written is passed over, where the file
     /// system can tell. `None` if nothing follows.
     pub fn next_data(&self, position: u64) -> Option<u64> {
         self.handle.next_data(position)
@@ -211,7 +211,7 @@ impl DiskFile {
     }
 }
 
-/// Whether a read that may not wait is left to a thread that may: not in memory, a file system without such reads, or a place that
+/// Whether a read that may not wait is left to a thread that may: not in memory, a file system without such reads, or bytes that
 /// cannot be read, which is for that thread to find.
 fn is_not_now(error: &io::Error) -> bool {
     is_unreadable(error)

@@ -120,8 +120,8 @@ impl Stored {
         if self.bytes.len() < to {
             self.bytes.resize(to, 0);
         }
-        if let Some(place) = self.bytes.get_mut(from..to) {
-            place.copy_from_slice(bytes);
+        if let Some(target) = self.bytes.get_mut(from..to) {
+            target.copy_from_slice(bytes);
         }
     }
 

@@ -337,8 +337,8 @@ impl FileHandle for MemoryFile {
         self.grow(at + count)?;
         let mut bytes = self.contents.bytes.lock();
         for slice in slices {
-            if let Some(place) = bytes.get_mut(at..at + slice.len()) {
-                place.copy_from_slice(slice);
+            if let Some(target) = bytes.get_mut(at..at + slice.len()) {
+                target.copy_from_slice(slice);
             }
             at += slice.len();
         }
@@ -375,8 +375,8 @@ impl FileHandle for MemoryFile {
     fn clear(&self, position: u64, end: u64, _keeps_room: bool) -> io::Result<()> {
         let mut bytes = self.contents.bytes.lock();
         let end = in_memory(end)?.min(bytes.len());
-        if let Some(place) = bytes.get_mut(in_memory(position)?..end) {
-            place.fill(0);
+        if let Some(target) = bytes.get_mut(in_memory(position)?..end) {
+            target.fill(0);
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     fn will_need(&self, _position: u64, _size: u64) {}
     /// Tells the system that a range need not be in memory any more; loses nothing.
     fn wont_need(&self, _position: u64, _size: u64) {}
-    /// The first place from `position` on that may hold something. `None` if nothing follows.
+    /// The first position from `position` on that may hold something. `None` if nothing follows.
     fn next_data(&self, position: u64) -> Option<u64> {
         self.size().ok().filter(|size| position < *size).map(|_| position)
     }

@@ -22,7 +22,7 @@ const SECTOR_SIZE: u64 = 512;
 pub(crate) struct Sure<'a> {
     /// Those of records below this.
     pub(crate) below: LogOffset,
-    /// Tells whether the log has a record at a place with a key of that hash.
+    /// Tells whether the log has a record at that offset with a key of that hash.
     pub(crate) has_key: &'a dyn Fn(LogOffset, u32) -> Result<bool, StorageError>,
 }
 

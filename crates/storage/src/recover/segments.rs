@@ -1,7 +1,7 @@
 //! Opens the segments of the log, whichever a crash or people left.
 //!
-//! A segment that is missing or short, with later ones there, stops the start below durable, and cuts the log above it: a file
-//! system may reserve a large file in steps, and a power cut come between two of them.
+//! A segment that is missing or short while later ones exist is an error below durable, and truncates the log above: a file system
+//! may reserve a large file in steps, with a power cut between two of them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::segment::{Segment, file_name};
 use crate::store::Options;
 use crate::truncate::used_bytes_after;
 
-/// Opens the segments and finds the size in use: what is on the disk wins over the setting. After an unclean stop, a hole in
-/// the log above what the checkpoint promises ends it: the segments after it are set aside. Any other hole stops the start.
+/// Opens the segments and detects their size: what is on the disk wins over the setting. After a crash, a gap in the log above the
+/// checkpoint ends it, and the segments after it are set aside. Any other gap is an error.
 pub(crate) fn open_segments(
     options: &mut Options,
     directory: &Path,
@@ -37,7 +37,7 @@ pub(crate) fn open_segments(
         {
             let used = used_bytes_after(&Segment::open_read_only(disk, directory, base)?, base)?;
             if used > 0 && segments.is_empty() {
-                // Made when the setting was another.
+                // Created under another setting.
                 segment_size = size;
             } else {
                 put_away(disk, directory, &path, used, recovery)?;
@@ -46,7 +46,7 @@ pub(crate) fn open_segments(
         } else if segments.is_empty() {
             segment_size = size;
         } else if base > expected && !is_promised(expected) {
-            // A power cut took a segment that was made before this one, or its size.
+            // A power cut took the segment before this one, or its size.
             put_away(disk, directory, &path, size, recovery)?;
             continue;
         } else if size != segment_size || base != expected {
@@ -69,7 +69,7 @@ pub(crate) fn open_segments(
     Ok(segments)
 }
 
-/// Places and sizes of the segments there are, in order. Files without a byte are removed.
+/// Base offsets and sizes of the segments there are, in order. Files without a byte are removed.
 fn found(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError> {
     let mut found = Vec::new();
     for name in disk.list(directory)? {
@@ -84,13 +84,13 @@ fn found(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError>
     Ok(found)
 }
 
-/// Whether a short segment may be one whose room was being reserved. Nothing is written into such a one; but what a power cut
-/// leaves may be an earlier size than its bytes had.
+/// Whether a short segment may be one whose space was still being reserved. Nothing is written before that is done, but a power cut
+/// may leave bytes with a file size from before them.
 fn was_being_made(disk: &Disk, directory: &Path, base: u64, recovery: &Recovery) -> Result<bool, StorageError> {
     Ok(!recovery.runs_on || used_bytes_after(&Segment::open_read_only(disk, directory, base)?, base)? == 0)
 }
 
-/// Takes a file out of the log in which `used` bytes were used, and nothing was promised.
+/// Takes a segment of which nothing was promised out of the log: removed if no bytes of it were `used`, else set aside.
 fn put_away(
     disk: &Disk,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! Opening a data directory: in which order its parts are read, and from where in the log they are made again.
+//! Opening a data directory: the order in which its parts are read, and from which log offset each is rebuilt.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Store {
         disk.create_directory(&log_directory)?;
         let checkpoint = Checkpoint::read(&disk, &root)?;
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
-        // Given up until all is in order again: what recovery writes may be as much.
+        // Given up until recovery is done, which may need as much space.
         let room = Arc::new(Room::new(disk.clone(), &root, options.checkpoint_room())?);
         if segments.is_empty() {
             check_disk_size(&options, &log_directory)?;
@@ -57,7 +57,7 @@ impl Store {
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let log =
             CommitLog::new(&options, log_directory, segments, (sure.min(end), end), room.clone(), metrics.clone());
-        recovery.damaged.iter().for_each(|place| log.tell_damage(*place, "found when the log was read again"));
+        recovery.damaged.iter().for_each(|offset| log.tell_damage(*offset, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
             log,
@@ -85,31 +85,32 @@ impl Store {
         Ok((store, recovery))
     }
 
-    /// Brings the directory to where recovery has come: from here on an unclean stop leaves its sign.
+    /// Writes what recovery found to the directory, and marks it as in use (`abort`).
     fn begin(&self, written_ends: &Ends, checkpoint: &Checkpoint) -> Result<(), StorageError> {
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
-        // Made even if nothing goes in: a missing one would count as lost at the next start.
+        // Even if nothing goes in: the next start takes a missing folder for a lost one.
         disk.create_directory(&root.join("consumequeue"))?;
         if self.key_index.is_some() {
             disk.create_directory(&root.join("index"))?;
         }
         let documents = root.join("config");
         if self.doubts_disk.load(Ordering::Relaxed) && disk.exists(&documents) {
-            // What is read from now on is not written again by who wants it so: it must not be lost with a name that a killed
-            // process did not sync.
+            // A killed process may not have synced the names of documents it replaced. They are read now and not written again
+            // until they change, so sync the names here.
             disk.sync_directory(&documents)?;
         }
         Begun::write(disk, root)?;
         if checkpoint.durable.is_none() {
-            // From the first moment on, what is found after a crash is to be compared with something.
+            // A crash from here on needs a checkpoint to compare with.
             self.checkpoint()?;
         }
-        // An older one is true still, and a new one would keep people waiting. Without room for more it still serves what there is.
+        // An existing checkpoint is still valid, and writing a new one would delay the start. Without space for a segment the store opens
+        // all the same, to serve what it has.
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
     }
 
-    /// Brings every queue to what the log holds, no more and no less.
+    /// Makes every queue hold exactly the entries of the log's records.
     fn settle_queues(&self, written_ends: &Ends) -> Result<(), StorageError> {
         let first = self.log.first();
         let mut queues = self.all_queues();
@@ -127,7 +128,7 @@ impl Store {
     }
 }
 
-/// Tells whether a disk has room for the log to begin, ever.
+/// Fails if the disk is too small to ever hold a segment and a checkpoint.
 fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), StorageError> {
     let (_, total) = options.disk.usage(log_directory)?;
     let (segment, room) = (options.segment_size, options.checkpoint_room());
@@ -141,7 +142,7 @@ fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), Storag
     )))
 }
 
-/// What the log was read for.
+/// What was rebuilt from the log.
 struct Recovered {
     queues: Queues,
     written_ends: Ends,
@@ -150,7 +151,7 @@ struct Recovered {
     end: LogOffset,
 }
 
-/// Opens queues and key index as far as they are known to be on the disk, and makes the rest again from the log.
+/// Opens queues and key index as far as they can be trusted, and rebuilds the rest from the log.
 fn recover_indexes(
     options: &Options,
     files: &Arc<OpenFiles>,
@@ -159,7 +160,7 @@ fn recover_indexes(
     recovery: &mut Recovery,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Recovered, StorageError> {
-    // After an orderly stop every entry has its record, unless the segment was taken away since.
+    // After an orderly stop every entry has its record, unless somebody removed the segment since.
     let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
     let (entries_sure, to_check) = if recovery.was_clean { (log_end, &[][..]) } else { (sure, segments) };
     let Found { mut queues, written_ends, mut unusable } =
@@ -169,7 +170,7 @@ fn recover_indexes(
     recovery.unusable = unusable;
     let entries_from = if queues_usable { sure } else { start_of(segments) };
     recovery.entries_made_again = !queues_usable && !segments.is_empty();
-    // After an orderly stop nothing was left unfinished: whatever is damaged was whole once.
+    // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
     let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
     let replay = Replay {
@@ -183,7 +184,8 @@ fn recover_indexes(
             delay_levels_ms: options.delay_levels_ms.clone(),
             record_checksums: options.record_checksums,
         },
-        // A power cut may have left, in the files, other entries in their place, or a later file and not the one before it.
+        // After a power cut the files may hold garbage above the checkpoint, or a later file but not the one before it: restored
+        // entries are written over that during the start.
         gathered_entries: if recovery.runs_on { options.gathered_entries } else { 0 },
         key_index: key_index.as_ref(),
         queues: &mut queues,
@@ -199,7 +201,7 @@ fn start_of(segments: &[Arc<Segment>]) -> LogOffset {
     LogOffset(segments.first().map_or(0, |segment| segment.base()))
 }
 
-/// Opens the key index, if there is to be one, and tells from where in the log keys are to be added.
+/// Opens the key index, if it is enabled, and returns the log offset from which keys have to be added.
 fn open_key_index(
     options: &Options,
     segments: &[Arc<Segment>],
@@ -212,7 +214,7 @@ fn open_key_index(
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let directory = options.directory.join("index");
     let (was_there, unusable_before) = (options.disk.exists(&directory), unusable.len());
-    let has_key = |place: LogOffset, hash: u32| recover::has_key(segments, place, hash);
+    let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, offset, hash);
     let index = KeyIndex::open(&options.disk, directory, shape, Sure { below: sure, has_key: &has_key }, unusable)?;
     let is_usable = was_there && unusable.len() == unusable_before;
     let keys_from = if is_usable { sure } else { start_of(segments) };
