@@ -1,9 +1,10 @@
 //! A bounded reader over bytes: it cannot read past the end, and never allocates for a length it has not checked.
 
 /// Why bytes could not be read as what they should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Fewer bytes than the structure needs.
+    #[error("{what}: {needed} bytes needed, {found} there")]
     Truncated {
         /// What was being read.
         what: &'static str,
@@ -13,6 +14,7 @@ pub enum DecodeError {
         found: usize,
     },
     /// A length or count that is negative, over its limit, or disagrees with another.
+    #[error("{what}: length {found} is not within 0..={limit}")]
     BadLength {
         /// What was being read.
         what: &'static str,
@@ -22,6 +24,7 @@ pub enum DecodeError {
         limit: i64,
     },
     /// A value that cannot stand there.
+    #[error("{what}: unexpected {found}")]
     BadValue {
         /// What was being read.
         what: &'static str,
@@ -29,20 +32,6 @@ pub enum DecodeError {
         found: String,
     },
 }
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Truncated { what, needed, found } => {
-                write!(f, "{what}: {needed} bytes needed, {found} there")
-            }
-            Self::BadLength { what, found, limit } => write!(f, "{what}: length {found} is not within 0..={limit}"),
-            Self::BadValue { what, found } => write!(f, "{what}: unexpected {found}"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Reads big-endian numbers and slices from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]

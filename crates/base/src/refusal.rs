@@ -1,14 +1,13 @@
 //! Protocol-free reasons for saying no. Each dialect maps them to its own codes in one table (`dialect/*/error.rs`).
 
-use std::fmt;
-
 use crate::name::{DEAD_LETTER_PREFIX, RETRY_PREFIX};
 use crate::offset::QueueId;
 
 /// Why an operation was not carried out. The text names the thing and, where there is one, the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A topic or group name that cannot be used.
+    #[error("the {kind} name [{name}] {problem}")]
     BadName {
         /// "topic" or "group".
         kind: &'static str,
@@ -18,12 +17,18 @@ pub enum Refusal {
         problem: String,
     },
     /// The topic does not exist and may not be made on the fly.
+    #[error("topic[{0}] not exist{advice}", advice = missing_topic_advice(.0))]
     NoSuchTopic(String),
     /// The topic is kept by the broker itself and clients may not write or change it.
+    #[error("the topic[{0}] is conflict with system topic.")]
     ReservedTopic(String),
     /// The group does not exist and may not be made on the fly.
+    #[error(
+        "subscription group [{0}] does not exist; create it first (mqadmin updateSubGroup), or let groups be created automatically (group.auto_create)"
+    )]
     NoSuchGroup(String),
     /// The topic has no such queue.
+    #[error("queueId[{queue}] is illegal, topic:[{topic}] has {count} queues")]
     NoSuchQueue {
         /// The topic.
         topic: String,
@@ -33,14 +38,21 @@ pub enum Refusal {
         count: u32,
     },
     /// Reading or writing is switched off for the topic, the group or the whole broker.
+    #[error("{0}")]
     NotPermitted(String),
     /// The message cannot be kept: too large, too many properties, malformed.
+    #[error("{0}")]
     BadMessage(String),
     /// A field of the request is missing or has no usable value.
+    #[error("{0}")]
     BadRequest(String),
     /// A filter expression that cannot be understood.
+    #[error("{0}")]
     BadFilter(String),
     /// Nothing is known of the group's consumer or its subscription.
+    #[error(
+        "the consumer's subscription not exist: group [{group}], topic [{topic}]; it comes with the consumer's heartbeat"
+    )]
     NoSubscription {
         /// The group.
         group: String,
@@ -48,25 +60,34 @@ pub enum Refusal {
         topic: String,
     },
     /// The subscription the client asks with is newer than the one it registered.
+    #[error("the consumer's subscription not latest: group [{group}]")]
     StaleSubscription {
         /// The group.
         group: String,
     },
     /// No message at that place, under that key or id.
+    #[error("{0}")]
     NoSuchMessage(String),
     /// No value is kept for what was asked (an offset never committed, a missing key).
+    #[error("{0}")]
     NotFound(String),
     /// No consumer of the group is connected.
+    #[error("the consumer group[{0}] not online")]
     GroupOffline(String),
     /// The broker cannot take writes now: the disk is full, the log is poisoned, it is stopping.
+    #[error("{0}")]
     Unavailable(String),
     /// A bound was reached; trying again later may work.
+    #[error("{0}")]
     Busy(String),
     /// The sync did not finish in time; the message is stored and will be synced.
+    #[error("the message is stored, but was not synced to disk in time")]
     FlushTimedOut,
     /// Sluice does not have this feature.
+    #[error("{0}")]
     NotSupported(String),
     /// Something inside failed.
+    #[error("{0}")]
     Internal(String),
 }
 
@@ -82,58 +103,19 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadName { kind, name, problem } => write!(f, "the {kind} name [{name}] {problem}"),
-            Self::NoSuchTopic(topic) if let Some(group) = topic.strip_prefix(RETRY_PREFIX) => write!(
-                f,
-                "topic[{topic}] not exist: group [{group}] keeps no retries here; it is made with the group's first heartbeat, so look \
-                 whether the group's name is right, and create the group if groups are not created automatically (mqadmin \
-                 updateSubGroup, group.auto_create)"
-            ),
-            Self::NoSuchTopic(topic) if let Some(group) = topic.strip_prefix(DEAD_LETTER_PREFIX) => write!(
-                f,
-                "topic[{topic}] not exist: group [{group}] has no dead letters; it is made with the first of them"
-            ),
-            Self::NoSuchTopic(topic) => write!(
-                f,
-                "topic[{topic}] not exist; create it first (mqadmin updateTopic), or send to it where topics are created automatically (topic.auto_create)"
-            ),
-            Self::ReservedTopic(topic) => write!(f, "the topic[{topic}] is conflict with system topic."),
-            Self::NoSuchGroup(group) => write!(
-                f,
-                "subscription group [{group}] does not exist; create it first (mqadmin updateSubGroup), or let groups be created automatically (group.auto_create)"
-            ),
-            Self::NoSuchQueue { topic, queue, count } => {
-                write!(f, "queueId[{queue}] is illegal, topic:[{topic}] has {count} queues")
-            }
-            Self::NotPermitted(text)
-            | Self::BadMessage(text)
-            | Self::BadRequest(text)
-            | Self::BadFilter(text)
-            | Self::NoSuchMessage(text)
-            | Self::NotFound(text)
-            | Self::Unavailable(text)
-            | Self::Busy(text)
-            | Self::NotSupported(text)
-            | Self::Internal(text) => f.write_str(text),
-            Self::NoSubscription { group, topic } => {
-                write!(
-                    f,
-                    "the consumer's subscription not exist: group [{group}], topic [{topic}]; it comes with the consumer's heartbeat"
-                )
-            }
-            Self::StaleSubscription { group } => {
-                write!(f, "the consumer's subscription not latest: group [{group}]")
-            }
-            Self::GroupOffline(group) => write!(f, "the consumer group[{group}] not online"),
-            Self::FlushTimedOut => f.write_str("the message is stored, but was not synced to disk in time"),
-        }
+/// What to do about a missing topic, by what its name says it is for.
+fn missing_topic_advice(topic: &str) -> String {
+    if let Some(group) = topic.strip_prefix(RETRY_PREFIX) {
+        format!(
+            ": group [{group}] keeps no retries here; it is made with the group's first heartbeat, so look whether the group's name is \
+             right, and create the group if groups are not created automatically (mqadmin updateSubGroup, group.auto_create)"
+        )
+    } else if let Some(group) = topic.strip_prefix(DEAD_LETTER_PREFIX) {
+        format!(": group [{group}] has no dead letters; it is made with the first of them")
+    } else {
+        "; create it first (mqadmin updateTopic), or send to it where topics are created automatically (topic.auto_create)".to_owned()
     }
 }
-
-impl std::error::Error for Refusal {}
 
 #[cfg(test)]
 mod tests {

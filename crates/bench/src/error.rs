@@ -1,15 +1,18 @@
 //! Why a run could not be made, in words that say what to do about it.
 
-use std::fmt;
 use std::io;
 
 use base::cursor::DecodeError;
 use wire::rocketmq::code::{request, response};
 
 /// Why a run could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The target is not written as one.
+    #[error(
+        "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server or \
+         rocketmq-broker://HOST:PORT for a broker"
+    )]
     WrongTarget {
         /// What was given.
         text: String,
@@ -17,6 +20,7 @@ pub enum BenchError {
         problem: String,
     },
     /// An option has a value it cannot have.
+    #[error("the option {name} cannot be used: {problem}")]
     WrongOption {
         /// Name of the option.
         name: &'static str,
@@ -24,6 +28,7 @@ pub enum BenchError {
         problem: String,
     },
     /// There is no such scenario.
+    #[error("there is no scenario {name:?}; the nearest are {} (sluice bench list tells all)", .near.join(", "))]
     UnknownScenario {
         /// What was given.
         name: String,
@@ -31,6 +36,7 @@ pub enum BenchError {
         near: Vec<String>,
     },
     /// A broker of a comparison could not be started.
+    #[error("{name} could not be started: {problem}")]
     NotStarted {
         /// Which.
         name: String,
@@ -38,16 +44,25 @@ pub enum BenchError {
         problem: String,
     },
     /// The load generator does not speak a broker's protocol.
+    #[error(
+        "no load can be made for {peer} yet: sluice bench speaks RocketMQ's protocol alone; sluice bench peers up \
+         {peer} starts one for other tools"
+    )]
     NotSpoken {
         /// Which broker.
         peer: &'static str,
     },
     /// A broker of a comparison ended.
+    #[error("{name} ended during the run; its log may say why")]
     Died {
         /// Which.
         name: String,
     },
     /// No connection.
+    #[error(
+        "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it prints when \
+         it starts?"
+    )]
     Unreachable {
         /// `name server` or `broker`.
         role: &'static str,
@@ -57,6 +72,7 @@ pub enum BenchError {
         source: io::Error,
     },
     /// The peer closed the connection, or did not answer in time.
+    #[error("the connection to {address} was lost: {problem}; its log may say why")]
     Lost {
         /// Address of the peer.
         address: String,
@@ -64,6 +80,9 @@ pub enum BenchError {
         problem: String,
     },
     /// The peer sent bytes that are no frame of the protocol.
+    #[error(
+        "what {address} answers is not RocketMQ's protocol: {source}; is this the port of a name server or broker?"
+    )]
     NotRocketmq {
         /// Address of the peer.
         address: String,
@@ -71,6 +90,10 @@ pub enum BenchError {
         source: DecodeError,
     },
     /// The name server knows no broker that serves the topic.
+    #[error(
+        "the name server at {address} knows no broker that serves topic {topic:?}; create it by giving a number of queues, \
+         or wait until a broker has registered"
+    )]
     NoRoute {
         /// The topic.
         topic: String,
@@ -78,6 +101,10 @@ pub enum BenchError {
         address: String,
     },
     /// A request before the run was refused.
+    #[error(
+        "{address} refused {} with code {code} ({}){}{remark}",
+        request::name(*.request), response::name(*.code), if .remark.is_empty() { "" } else { ": " }
+    )]
     Refused {
         /// Code of the request.
         request: i32,
@@ -89,6 +116,9 @@ pub enum BenchError {
         remark: String,
     },
     /// A file of the measurement could not be used.
+    #[error(
+        "a file in {directory} could not be used: {source}; choose a directory on the disk to be measured with --data"
+    )]
     Disk {
         /// Directory it is in.
         directory: String,
@@ -96,6 +126,7 @@ pub enum BenchError {
         source: io::Error,
     },
     /// A chart could not be drawn.
+    #[error("the chart {title:?} could not be drawn: {problem}")]
     Chart {
         /// Its title.
         title: String,
@@ -103,78 +134,13 @@ pub enum BenchError {
         problem: String,
     },
     /// The report could not be written.
+    #[error("the report could not be written to {path}: {source}")]
     Report {
         /// Path of the file.
         path: String,
         /// What the system said.
         source: io::Error,
     },
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WrongTarget { text, problem } => write!(
-                f,
-                "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server or \
-                 rocketmq-broker://HOST:PORT for a broker"
-            ),
-            Self::WrongOption { name, problem } => write!(f, "the option {name} cannot be used: {problem}"),
-            Self::UnknownScenario { name, near } => write!(
-                f,
-                "there is no scenario {name:?}; the nearest are {} (sluice bench list tells all)",
-                near.join(", ")
-            ),
-            Self::NotStarted { name, problem } => write!(f, "{name} could not be started: {problem}"),
-            Self::NotSpoken { peer } => write!(
-                f,
-                "no load can be made for {peer} yet: sluice bench speaks RocketMQ's protocol alone; sluice bench peers up \
-                 {peer} starts one for other tools"
-            ),
-            Self::Died { name } => write!(f, "{name} ended during the run; its log may say why"),
-            Self::Unreachable { role, address, source } => write!(
-                f,
-                "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it \
-                 prints when it starts?"
-            ),
-            Self::Lost { address, problem } => {
-                write!(f, "the connection to {address} was lost: {problem}; its log may say why")
-            }
-            Self::NotRocketmq { address, source } => write!(
-                f,
-                "what {address} answers is not RocketMQ's protocol: {source}; is this the port of a name server or \
-                 broker?"
-            ),
-            Self::NoRoute { topic, address } => write!(
-                f,
-                "the name server at {address} knows no broker that serves topic {topic:?}; create it by giving a \
-                 number of queues, or wait until a broker has registered"
-            ),
-            Self::Refused { request, address, code, remark } => write!(
-                f,
-                "{address} refused {} with code {code} ({}){}{remark}",
-                request::name(*request),
-                response::name(*code),
-                if remark.is_empty() { "" } else { ": " },
-            ),
-            Self::Disk { directory, source } => write!(
-                f,
-                "a file in {directory} could not be used: {source}; choose a directory on the disk to be measured with --data"
-            ),
-            Self::Chart { title, problem } => write!(f, "the chart {title:?} could not be drawn: {problem}"),
-            Self::Report { path, source } => write!(f, "the report could not be written to {path}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreachable { source, .. } | Self::Disk { source, .. } | Self::Report { source, .. } => Some(source),
-            Self::NotRocketmq { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,21 +13,14 @@ const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 4 * 1024 * 1024;
 
 /// What is wrong with the text, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not JSON at byte {position}: expected {expected}")]
 pub struct JsonError {
     /// Byte position in the text.
     pub position: usize,
     /// What was expected there.
     pub expected: &'static str,
 }
-
-impl std::fmt::Display for JsonError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "not JSON at byte {}: expected {}", self.position, self.expected)
-    }
-}
-
-impl std::error::Error for JsonError {}
 
 /// Parses all of `text`.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {

@@ -1,14 +1,14 @@
 //! Why the process did not start, or did not end well.
 
-use std::fmt;
 use std::io;
 
 use storage::StorageError;
 
 /// A failed start; the text names the setting, file or address and the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port could not be listened on.
+    #[error("cannot listen on {address} ({setting}): {source}{}", remedy(.source, .setting))]
     Listen {
         /// The address.
         address: String,
@@ -18,8 +18,10 @@ pub enum StartError {
         source: io::Error,
     },
     /// The data directory could not be opened.
-    Storage(StorageError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     /// A setting that only the start can judge.
+    #[error("{name}: {problem}")]
     Setting {
         /// The setting.
         name: &'static str,
@@ -27,12 +29,16 @@ pub enum StartError {
         problem: String,
     },
     /// A thread or runtime could not be made.
+    #[error("cannot start threads: {0}")]
     Threads(io::Error),
     /// Signals could not be listened for.
+    #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     /// A part of the process panicked while it ran.
+    #[error("{0}: this is a fault of the program, and the log says where; start it again")]
     Panicked(String),
     /// One of several brokers cannot work.
+    #[error("{name}: {source}")]
     Broker {
         /// Its name.
         name: String,
@@ -48,37 +54,14 @@ impl StartError {
     }
 }
 
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listen { address, setting, source } => {
-                write!(f, "cannot listen on {address} ({setting}): {source}")?;
-                match source.kind() {
-                    io::ErrorKind::AddrInUse => {
-                        write!(f, "; stop the process that uses the port, or choose another with --set {setting}=PORT")
-                    }
-                    io::ErrorKind::PermissionDenied => {
-                        write!(f, "; ports below 1024 need rights, choose another with --set {setting}=PORT")
-                    }
-                    _ => write!(f, "; check listen.host and {setting}"),
-                }
-            }
-            Self::Storage(error) => error.fmt(f),
-            Self::Setting { name, problem } => write!(f, "{name}: {problem}"),
-            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
-            Self::Signals(error) => write!(f, "cannot listen for signals: {error}"),
-            Self::Panicked(part) => {
-                write!(f, "{part}: this is a fault of the program, and the log says where; start it again")
-            }
-            Self::Broker { name, source } => write!(f, "{name}: {source}"),
+fn remedy(error: &io::Error, setting: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; stop the process that uses the port, or choose another with --set {setting}=PORT")
         }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-impl From<StorageError> for StartError {
-    fn from(error: StorageError) -> Self {
-        Self::Storage(error)
+        io::ErrorKind::PermissionDenied => {
+            format!("; ports below 1024 need rights, choose another with --set {setting}=PORT")
+        }
+        _ => format!("; check listen.host and {setting}"),
     }
 }

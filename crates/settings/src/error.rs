@@ -1,20 +1,22 @@
 //! What can be wrong with settings, said so that it can be put right.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use super::entry::Place;
 use super::nearest::described;
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "fields are a place, a key, what was found and what is expected")]
 pub enum Error {
     /// The file cannot be read.
+    #[error("{path}: cannot be read: {why}")]
     Unreadable { path: PathBuf, why: String },
     /// The text is not of its format.
+    #[error("{place}: {why}")]
     Syntax { place: Place, why: String },
     /// Nobody knows the key.
+    #[error("{place}: unknown setting `{key}`; {}", advice(.nearest))]
     Unknown {
         place: Place,
         key: String,
@@ -22,8 +24,10 @@ pub enum Error {
         nearest: Vec<&'static str>,
     },
     /// The value is of the wrong type, out of range or otherwise unusable.
+    #[error("{place}: `{key}` is {found}; expected {expected}")]
     Invalid { place: Place, key: String, found: String, expected: String },
     /// A RocketMQ key in a TOML file.
+    #[error("{place}: `{key}` is {}", foreign(*.setting))]
     Foreign {
         place: Place,
         key: String,
@@ -31,18 +35,28 @@ pub enum Error {
         setting: Option<&'static str>,
     },
     /// Two keys of one file mean the same setting and differ.
+    #[error(
+        "{}: {}, but {} at {}; both mean `{setting}`",
+        .claims[0].place, .claims[0].text(), .claims[1].text(), .claims[1].place
+    )]
     Contradiction {
         setting: &'static str,
         /// The later one, then the earlier one.
         claims: Box<[Claim; 2]>,
     },
     /// Two ports of the process are the same.
+    #[error("{first} and {second} are both {port}; expected different ports")]
     SamePort { first: String, second: String, port: u16 },
     /// Two settings that exclude each other, with the places of both.
+    #[error("`{first}` ({}) and `{second}` ({}) are both set; expected one of them", .places[0], .places[1])]
     NotBoth { first: &'static str, second: &'static str, places: Box<[Place; 2]> },
     /// The value asks for a feature that is not there, and going on without it would be unsafe.
+    #[error(
+        "{place}: `{key}` is {found}, which asks for {feature}: that comes later, and going on without it would be unsafe"
+    )]
     NotYet { place: Place, key: String, found: String, feature: &'static str },
     /// A row of the table of settings does not fit its field: a mistake of this program.
+    #[error("the table of settings is inconsistent at `{setting}`")]
     Table { setting: &'static str },
 }
 
@@ -57,80 +71,37 @@ pub struct Claim {
     pub found: String,
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Unreadable { path, why } => {
-                write!(out, "{}: cannot be read: {why}", path.display())
-            }
-            Error::Syntax { place, why } => write!(out, "{place}: {why}"),
-            Error::Unknown { place, key, nearest } => {
-                write!(out, "{place}: unknown setting `{key}`")?;
-                match nearest.as_slice() {
-                    [] => out.write_str("; `sluice config --default` lists all settings"),
-                    [one] => write!(out, "; did you mean {}?", described(one)),
-                    many => {
-                        let many: Vec<_> = many.iter().map(|name| described(name)).collect();
-                        write!(out, "; the nearest known are {}", many.join(", "))
-                    }
-                }
-            }
-            Error::Invalid { place, key, found, expected } => {
-                write!(out, "{place}: `{key}` is {found}; expected {expected}")
-            }
-            Error::Foreign { place, key, setting: Some(setting) } => {
-                write!(out, "{place}: `{key}` is RocketMQ's name; a TOML file says `{setting}`")
-            }
-            Error::Foreign { place, key, setting: None } => {
-                write!(out, "{place}: `{key}` is a RocketMQ key; it belongs in a .properties or .conf file")
-            }
-            Error::Contradiction { setting, claims } => {
-                let [later, earlier] = claims.as_ref();
-                write!(out, "{}: `{}` is {}, but ", later.place, later.key, later.found)?;
-                write!(out, "`{}` is {} at {}; ", earlier.key, earlier.found, earlier.place)?;
-                write!(out, "both mean `{setting}`")
-            }
-            Error::SamePort { first, second, port } => {
-                write!(out, "{first} and {second} are both {port}; expected different ports")
-            }
-            Error::NotBoth { first, second, places } => {
-                let [place, other] = places.as_ref();
-                write!(out, "`{first}` ({place}) and `{second}` ({other}) are both set; expected one of them")
-            }
-            Error::NotYet { place, key, found, feature } => write!(
-                out,
-                "{place}: `{key}` is {found}, which asks for {feature}: that comes later, and going \
-                 on without it would be unsafe"
-            ),
-            Error::Table { setting } => {
-                write!(out, "the table of settings is inconsistent at `{setting}`")
-            }
+/// Everything that is wrong, in the order of the sources; shown one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Error::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Errors(pub Vec<Error>);
+
+impl Claim {
+    fn text(&self) -> String {
+        format!("`{}` is {}", self.key, self.found)
+    }
+}
+
+fn advice(nearest: &[&str]) -> String {
+    match nearest {
+        [] => "`sluice config --default` lists all settings".to_owned(),
+        [one] => format!("did you mean {}?", described(one)),
+        many => {
+            let many: Vec<_> = many.iter().map(|name| described(name)).collect();
+            format!("the nearest known are {}", many.join(", "))
         }
     }
 }
 
-impl std::error::Error for Error {}
-
-/// Everything that is wrong, in the order of the sources; shown one line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errors(pub Vec<Error>);
+fn foreign(setting: Option<&str>) -> String {
+    match setting {
+        Some(setting) => format!("RocketMQ's name; a TOML file says `{setting}`"),
+        None => "a RocketMQ key; it belongs in a .properties or .conf file".to_owned(),
+    }
+}
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
         Errors(vec![error])
     }
 }
-
-impl fmt::Display for Errors {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                out.write_str("\n")?;
-            }
-            write!(out, "{error}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Errors {}

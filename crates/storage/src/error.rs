@@ -1,15 +1,15 @@
 //! What can go wrong with files, sorted by who must react.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use base::TopicName;
 
 /// A failed storage operation. The text names the file and the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The operating system refused a file operation.
+    #[error("cannot {action} {path}: {source}{}", remedy(.source))]
     Io {
         /// What was being done.
         action: &'static str,
@@ -19,12 +19,18 @@ pub enum StorageError {
         source: io::Error,
     },
     /// Another process has the data directory.
+    #[error(
+        "the data directory {0} is in use by another process; stop that one, or choose another directory with --data DIR (storage.directory, or storage.dirs)"
+    )]
     Locked(PathBuf),
     /// There is no room for another segment, or too little by the retention settings.
+    #[error("{0}")]
     DiskFull(String),
     /// A write or sync failed earlier: nothing more is accepted, since a retry could lie about lost pages.
+    #[error("the log accepts no more writes since one failed ({0}); check the disk, then restart")]
     Poisoned(String),
     /// A file does not hold what it must hold.
+    #[error("{path} is damaged: {problem}")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -32,6 +38,9 @@ pub enum StorageError {
         problem: String,
     },
     /// A record is larger than a segment.
+    #[error(
+        "a record of {size} bytes does not fit a log segment ({limit} bytes); raise storage.segment_size or lower message.size_max"
+    )]
     RecordTooLarge {
         /// Bytes of the record.
         size: usize,
@@ -39,8 +48,12 @@ pub enum StorageError {
         limit: usize,
     },
     /// The topic of a message was removed before the message was appended.
+    #[error(
+        "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
+    )]
     TopicRemoved(TopicName),
     /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
+    #[error("the bytes are not in memory")]
     WouldBlock,
 }
 
@@ -74,51 +87,15 @@ pub(crate) fn is_unreadable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(5 | 61 | 74 | 84 | 117))
 }
 
-impl fmt::Display for StorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { action, path, source } => {
-                write!(f, "cannot {action} {}: {source}", path.display())?;
-                match source.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => write!(
-                        f,
-                        "; give this user write access to it, or choose another directory with --data DIR (storage.directory, or storage.dirs)"
-                    ),
-                    io::ErrorKind::NotADirectory => {
-                        write!(f, "; choose another directory with --data DIR (storage.directory, or storage.dirs)")
-                    }
-                    io::ErrorKind::StorageFull => write!(f, "; free space on that disk"),
-                    _ => Ok(()),
-                }
-            }
-            Self::Locked(path) => write!(
-                f,
-                "the data directory {} is in use by another process; stop that one, or choose another directory with --data DIR (storage.directory, or storage.dirs)",
-                path.display()
-            ),
-            Self::DiskFull(text) => f.write_str(text),
-            Self::Poisoned(text) => {
-                write!(f, "the log accepts no more writes since one failed ({text}); check the disk, then restart")
-            }
-            Self::Damaged { path, problem } => write!(f, "{} is damaged: {problem}", path.display()),
-            Self::RecordTooLarge { size, limit } => write!(
-                f,
-                "a record of {size} bytes does not fit a log segment ({limit} bytes); raise storage.segment_size or lower message.size_max"
-            ),
-            Self::TopicRemoved(topic) => write!(
-                f,
-                "the topic {topic} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
-            ),
-            Self::WouldBlock => f.write_str("the bytes are not in memory"),
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; give this user write access to it, or choose another directory with --data DIR (storage.directory, or storage.dirs)"
         }
-    }
-}
-
-impl std::error::Error for StorageError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
+        io::ErrorKind::NotADirectory => {
+            "; choose another directory with --data DIR (storage.directory, or storage.dirs)"
         }
+        io::ErrorKind::StorageFull => "; free space on that disk",
+        _ => "",
     }
 }

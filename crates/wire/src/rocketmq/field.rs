@@ -195,11 +195,13 @@ numeric_field!(i32);
 numeric_field!(i64);
 
 /// Why a typed header could not be made of the fields that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// A field that must be there is not.
+    #[error("the header field <{0}> is missing")]
     Missing(&'static str),
     /// A field whose text is not what it must be.
+    #[error("the header field <{name}> is [{found}]; expected {expected}")]
     Malformed {
         /// The field.
         name: &'static str,
@@ -209,27 +211,8 @@ pub enum HeaderError {
         expected: &'static str,
     },
     /// The fields themselves cannot be read.
-    Unreadable(DecodeError),
-}
-
-impl std::fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Missing(name) => write!(f, "the header field <{name}> is missing"),
-            Self::Malformed { name, found, expected } => {
-                write!(f, "the header field <{name}> is [{found}]; expected {expected}")
-            }
-            Self::Unreadable(error) => write!(f, "the header fields cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for HeaderError {}
-
-impl From<DecodeError> for HeaderError {
-    fn from(error: DecodeError) -> Self {
-        Self::Unreadable(error)
-    }
+    #[error("the header fields cannot be read: {0}")]
+    Unreadable(#[from] DecodeError),
 }
 
 /// Reads `text` as field `name`.

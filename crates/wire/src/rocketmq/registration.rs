@@ -64,29 +64,14 @@ pub struct Registration {
 }
 
 /// Why a registration could not be taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistrationError {
     /// The body's checksum is not the header's.
+    #[error("crc32 not match: the body was changed on its way; register again")]
     ChecksumMismatch,
     /// The body cannot be read, or exceeds a limit.
-    Malformed(DecodeError),
-}
-
-impl std::fmt::Display for RegistrationError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ChecksumMismatch => f.write_str("crc32 not match: the body was changed on its way; register again"),
-            Self::Malformed(error) => write!(f, "the registration cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for RegistrationError {}
-
-impl From<DecodeError> for RegistrationError {
-    fn from(error: DecodeError) -> Self {
-        Self::Malformed(error)
-    }
+    #[error("the registration cannot be read: {0}")]
+    Malformed(#[from] DecodeError),
 }
 
 /// The checksum of a body as RocketMQ writes it: CRC-32 without its top bit.
