@@ -8,6 +8,14 @@
 //! Each way has a directory of its own in each round, and at most 1 GiB of dirty pages: the disk itself does not limit it. The
 //! directory is removed before the next. Encoding, checksums and copies are the store's share; there is no network.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "measures the store beside plain writes"
+)]
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;

@@ -3,6 +3,14 @@
 //! Whatever is started here ends with the value that stands for it, by its process id. Every process has its own scratch
 //! directory and its own ports on loopback.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "starts processes"
+)]
+
 pub mod connection;
 pub mod java;
 pub mod loop_disk;

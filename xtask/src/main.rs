@@ -1,22 +1,28 @@
 //! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for developers"
+)]
+
 mod fuzz;
 mod instructions;
-mod mask;
 mod mutants;
 mod repository;
 mod source;
 mod steps;
 mod test;
 mod tidy;
-mod tokens;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy                         check the rules of the house and report the longest files and functions
+  tidy                         check the rules of the house that no lint knows
   test [--quick]               tidy, clippy, tests, fuzz replay, instructions, release build, conformance suites
                                (--quick leaves out the last three)
   ci                           versions of the tools, then the same as test

@@ -26,6 +26,7 @@ fn plan(extent: Extent, has_conformance: bool, has_valgrind: bool) -> Vec<Step> 
     let mut steps = vec![
         Step { name: "tidy", action: Action::Call(tidy::run) },
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
+        Step::cargo("clippy of shipped code", "shipped"),
         Step::cargo("tests", tests(has_conformance)),
         Step::cargo("fuzz replay", "test --manifest-path fuzz/Cargo.toml --package fuzz-targets"),
     ];
@@ -94,7 +95,13 @@ mod tests {
 
     #[test]
     fn quick_leaves_out_what_needs_a_release_build() {
-        let quick = [("tidy", false), ("clippy", false), ("tests", false), ("fuzz replay", false)];
+        let quick = [
+            ("tidy", false),
+            ("clippy", false),
+            ("clippy of shipped code", false),
+            ("tests", false),
+            ("fuzz replay", false),
+        ];
         assert_eq!(names(Extent::Quick, true), quick);
         let full = |is_skipped| {
             [&quick[..], &[("instructions", is_skipped), ("release build", false), ("conformance", is_skipped)]]

@@ -16,6 +16,11 @@
 //! compared, `rounds` takes them through the steps in turn, `comparison` is what came of it, `page` shows it. It asks a `driver` for
 //! load and knows no protocol.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "measures from outside: clocks, threads, files, sockets"
+)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see load/progress.rs")]
 
 mod compare;

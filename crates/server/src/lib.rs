@@ -1,6 +1,12 @@
 //! The process: sockets, threads, settings, signals. It carries values between the crates and is the only one that reads
 //! a clock, spawns tasks or threads, and opens sockets.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the crate that acts: clocks, threads, files, sockets"
+)]
+
 mod announcements;
 mod background;
 mod broker_options;

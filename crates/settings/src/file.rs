@@ -25,6 +25,7 @@ pub enum Format {
 }
 
 /// Reads a settings file. Text that is not UTF-8 is taken as ISO-8859-1, as RocketMQ does.
+#[expect(clippy::disallowed_methods, reason = "the one file of the crate that is read")]
 pub fn load_file(path: &Path) -> Result<File, Error> {
     let unreadable = |why: std::io::Error| Error::Unreadable { path: path.to_owned(), why: why.to_string() };
     let bytes = std::fs::read(path).map_err(unreadable)?;

@@ -22,6 +22,12 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
 ];
 
+/// What opens sockets and runs tasks, and the crates that may; the others take bytes and give bytes.
+const RUNTIMES: (&[&str], &[&str]) = (
+    &["tokio", "socket2", "hyper", "hyper-util", "axum", "mio", "futures"],
+    &["doctor", "server", "console", "bench", "cli"],
+);
+
 /// Checks manifests, given as path and text.
 pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -40,6 +46,11 @@ pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
             continue;
         };
         for dependency in dependencies(text, is_dependency_section) {
+            if RUNTIMES.0.contains(&dependency.name) && !RUNTIMES.1.contains(&crate_name) {
+                let problem = format!("{crate_name} must not use {} (sockets and tasks)", dependency.name);
+                let remedy = "take bytes and give bytes (a sans-IO session); the crate `server` owns sockets and tasks";
+                findings.push(Finding::new(path, dependency.line, problem, remedy));
+            }
             let is_ours = CRATES.iter().any(|(name, _)| *name == dependency.name);
             if is_ours && !may_use.contains(&dependency.name) {
                 let allowed = if may_use.is_empty() { "no other crate".to_owned() } else { may_use.join(", ") };
@@ -80,6 +91,8 @@ mod tests {
             ("inspect", "broker", false),
             ("testkit", "server", false),
             ("server", "testkit", false),
+            ("cluster", "tokio", false),
+            ("console", "tokio", true),
         ] {
             let path = format!("crates/{crate_name}/Cargo.toml");
             let text = format!("[package]\nname = \"{crate_name}\"\n[dependencies]\n{dependency}.workspace = true\n");

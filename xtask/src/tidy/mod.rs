@@ -1,4 +1,4 @@
-//! The rules of the house, checked: each breach with its place and its remedy, then a report of what is longest.
+//! The rules of the house that no lint knows, checked: each breach with its place and its remedy.
 
 mod absences;
 mod arrows;
@@ -6,7 +6,6 @@ mod dependencies;
 mod format;
 mod lengths;
 mod manifest;
-mod marks;
 mod texts;
 
 use std::fmt;
@@ -47,18 +46,16 @@ impl fmt::Display for Finding {
 struct House {
     files: Vec<File>,
     sources: Vec<Source>,
-    ratchet: String,
 }
 
 /// Runs every check and prints what was found.
 pub fn run() -> Result<(), String> {
     let files = repository::files()?;
     let sources = repository::sources(&files);
-    let house = House { ratchet: repository::read(lengths::RATCHET_PATH)?, files, sources };
+    let house = House { files, sources };
     let mut findings = check(&house);
     findings.extend(format::check()?);
     findings.sort();
-    print!("{}", lengths::report(&house.sources));
     if findings.is_empty() {
         println!("tidy: {} files, nothing to find fault with", house.files.len());
         return Ok(());
@@ -80,9 +77,8 @@ fn check(house: &House) -> Vec<Finding> {
     findings.extend(dependencies::check("Cargo.toml", text_of("Cargo.toml"), &manifests));
     for source in &house.sources {
         findings.extend(absences::check(source));
-        findings.extend(marks::check(source));
+        findings.extend(lengths::check(source));
     }
-    findings.extend(lengths::check(&house.sources, &house.ratchet));
     for file in &house.files {
         findings.extend(texts::check(file));
     }
@@ -107,21 +103,15 @@ mod tests {
         let files = vec![
             file("Cargo.toml", "[workspace.dependencies]\nx = \"1\"\n"),
             file("crates/base/Cargo.toml", "[dependencies]\nwire.workspace = true\n"),
-            file("crates/base/src/a.rs", "fn f() { std::thread::spawn(f); todo!() }\n"),
+            file("crates/base/src/a.rs", "#[ignore]\n"),
             file("crates/base/src/b.rs", &long),
             file("docs/x.md", concat!("see /ro", "ot/x")),
         ];
         let sources = repository::sources(&files);
-        let findings = check(&House { files, sources, ratchet: String::new() });
+        let findings = check(&House { files, sources });
         let places: Vec<_> = findings.iter().map(|finding| finding.path.as_str()).collect();
-        let expected = [
-            "crates/base/Cargo.toml",
-            "Cargo.toml",
-            "crates/base/src/a.rs",
-            "crates/base/src/a.rs",
-            "crates/base/src/b.rs",
-            "docs/x.md",
-        ];
+        let expected =
+            ["crates/base/Cargo.toml", "Cargo.toml", "crates/base/src/a.rs", "crates/base/src/b.rs", "docs/x.md"];
         assert_eq!(places, expected);
     }
 }
