@@ -1,23 +1,16 @@
-//! What a protocol's load generator can do. A target's kind says which; scenarios know no protocol.
-
-use std::net::TcpStream;
+//! What a protocol's load generator can do. A target's kind says which; scenarios ask for load without knowing how it is made.
 
 use crate::error::BenchError;
+use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 use crate::load::progress::ProgressSink;
-use crate::load::report::{ConsumeReport, SendReport};
-use crate::rocketmq::driver::RocketMq;
-use crate::rocketmq::visible::VisibleReport;
+use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
+use crate::rocketmq::options::RocketMq;
+use crate::rocketmq::{connect, consume, send, visible};
 use crate::target::Target;
-
-/// Connections that are open until this is dropped.
-#[derive(Debug, Default)]
-pub struct Held(pub(crate) Vec<TcpStream>);
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
 pub trait Driver: Sync {
-    /// The protocol.
-    fn protocol(&self) -> &'static str;
     /// Sends.
     fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// Consumes.
@@ -30,9 +23,31 @@ pub trait Driver: Sync {
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError>;
 }
 
-/// The driver of a target.
-pub fn driver_of(target: &Target) -> &'static dyn Driver {
+/// The driver of a target; how its protocol is spoken says the options of that protocol.
+pub fn driver_of(target: &Target, rocketmq: RocketMq) -> Box<dyn Driver> {
     match target {
-        Target::NameServer(_) | Target::Broker(_) => &RocketMq,
+        Target::NameServer(_) | Target::Broker(_) => Box::new(rocketmq),
+    }
+}
+
+impl Driver for RocketMq {
+    fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        send::send(options, *self, sink)
+    }
+
+    fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+        consume::consume(options, *self, sink)
+    }
+
+    fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+        visible::visible(options, *self, sink)
+    }
+
+    fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        connect::connect(options, *self, sink)
+    }
+
+    fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
+        connect::hold(options)
     }
 }

@@ -43,20 +43,20 @@ pub use compare::scenario::{
 };
 pub use compare::stage::Stage;
 pub use compare::start_up::{StartUp, WarmUp};
-pub use driver::{Driver, Held, driver_of};
+pub use driver::{Driver, driver_of};
 pub use error::BenchError;
 pub use load::latency::LatencySummary;
-pub use load::options::{ConsumeOptions, HeaderForm, LimitOptions, SendOptions, StartFrom, VisibleOptions};
+pub use load::link::Held;
+pub use load::options::{ConsumeOptions, LimitOptions, SendOptions, StartFrom, VisibleOptions};
 pub use load::progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use load::report::{
     ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, Report, SendReport, SendTotals,
+    VisibleReport,
 };
 pub use machine::cpus::leave as leave_processors;
 pub use machine::description::Machine;
 pub use machine::limit::limit;
 pub use machine::process::BrokerUsage;
-pub use rocketmq::consume::consume;
 pub use rocketmq::generator::generator;
-pub use rocketmq::send::send;
-pub use rocketmq::visible::{VisibleReport, visible};
+pub use rocketmq::options::{HeaderForm, RocketMq};
 pub use target::Target;

@@ -4,7 +4,9 @@ mod fake_broker;
 
 use std::collections::BTreeMap;
 
-use bench::{ConsumeOptions, HeaderForm, Quiet, Report as _, StartFrom, consume};
+use bench::{
+    BenchError, ConsumeOptions, ConsumeReport, HeaderForm, Quiet, Report as _, RocketMq, StartFrom, driver_of,
+};
 use fake_broker::{FakeBroker, Manners};
 
 fn start(stored: u64) -> (FakeBroker, ConsumeOptions) {
@@ -22,11 +24,16 @@ fn start(stored: u64) -> (FakeBroker, ConsumeOptions) {
     (broker, options)
 }
 
+fn consume(options: ConsumeOptions, form: HeaderForm) -> Result<ConsumeReport, BenchError> {
+    let driver = driver_of(&options.target, RocketMq { form, ..RocketMq::default() });
+    driver.consume(options, &Quiet)
+}
+
 #[test]
 fn a_backlog_is_read_to_its_end_once() {
     for (form, pulls, threads) in [(HeaderForm::Binary, 0, 1), (HeaderForm::Json, 1, 2)] {
         let (broker, options) = start(1_000);
-        let report = consume(ConsumeOptions { form, pulls, threads, commit: true, ..options }, &Quiet).expect("runs");
+        let report = consume(ConsumeOptions { pulls, threads, commit: true, ..options }, form).expect("runs");
         let totals = &report.totals;
         assert_eq!((totals.messages, totals.body_bytes), (5_000, 50_000));
         assert_eq!((totals.corrupt, totals.out_of_order, totals.pulls_refused), (Some(0), 0, 0));
@@ -41,7 +48,8 @@ fn a_backlog_is_read_to_its_end_once() {
 #[test]
 fn a_run_can_begin_at_the_committed_or_the_last_offset() {
     let (_broker, options) = start(100);
-    let from = |start_from| consume(ConsumeOptions { start_from, ..options.clone() }, &Quiet).expect("runs");
+    let from =
+        |start_from| consume(ConsumeOptions { start_from, ..options.clone() }, HeaderForm::Binary).expect("runs");
     assert_eq!(from(StartFrom::Committed).totals.messages, 50);
     assert_eq!(from(StartFrom::Latest).totals.messages, 0);
 }
@@ -50,8 +58,8 @@ fn a_run_can_begin_at_the_committed_or_the_last_offset() {
 fn a_run_ends_by_count_or_time_even_while_pulls_are_held() {
     let (_broker, options) = start(1_000);
     let options = ConsumeOptions { until_empty: false, ..options };
-    let report = consume(ConsumeOptions { count: Some(700), ..options.clone() }, &Quiet).expect("runs");
+    let report = consume(ConsumeOptions { count: Some(700), ..options.clone() }, HeaderForm::Binary).expect("runs");
     assert!((700..5_000).contains(&report.totals.messages), "{:?}", report.totals);
-    let report = consume(ConsumeOptions { seconds: Some(0.3), ..options }, &Quiet).expect("runs");
+    let report = consume(ConsumeOptions { seconds: Some(0.3), ..options }, HeaderForm::Binary).expect("runs");
     assert!((1..=5_000).contains(&report.totals.messages) && report.totals.seconds == 0.3, "{:?}", report.totals);
 }

@@ -4,7 +4,9 @@ mod fake_broker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench::{BenchError, HeaderForm, ProgressSink, Quiet, Report as _, Second, SendOptions, SendReport, send};
+use bench::{
+    BenchError, HeaderForm, ProgressSink, Quiet, Report as _, RocketMq, Second, SendOptions, SendReport, driver_of,
+};
 use fake_broker::{FakeBroker, Fate, Manners};
 
 fn options(broker: &FakeBroker) -> SendOptions {
@@ -18,6 +20,10 @@ fn options(broker: &FakeBroker) -> SendOptions {
         seconds: None,
         ..SendOptions::default()
     }
+}
+
+fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+    driver_of(&options.target, RocketMq::default()).send(options, sink)
 }
 
 fn with_topic(manners: Manners) -> Manners {
@@ -36,7 +42,9 @@ fn every_send_is_answered_in_either_form_and_in_any_order() {
     for form in [HeaderForm::Binary, HeaderForm::Json] {
         for reversed in [false, true] {
             let broker = FakeBroker::start(with_topic(Manners { reversed, ..Manners::default() }));
-            let report = send(SendOptions { form, threads: 2, ..options(&broker) }, &Quiet).expect("runs");
+            let options = SendOptions { threads: 2, ..options(&broker) };
+            let driver = driver_of(&options.target, RocketMq { form, ..RocketMq::default() });
+            let report = driver.send(options, &Quiet).expect("runs");
             assert_adds_up(&report);
             assert_eq!((report.totals.sent, report.totals.ok), (2_000, 2_000));
             assert_eq!(report.totals.success_percent, Some(100.0));

@@ -4,7 +4,9 @@ mod fake_broker;
 
 use std::collections::BTreeSet;
 
-use bench::{ConsumeOptions, Quiet, Report as _, SendOptions, VisibleOptions, visible};
+use bench::{
+    BenchError, ConsumeOptions, Quiet, Report as _, RocketMq, SendOptions, VisibleOptions, VisibleReport, driver_of,
+};
 use fake_broker::{FakeBroker, Manners};
 
 fn options(broker: &FakeBroker) -> VisibleOptions {
@@ -30,10 +32,14 @@ fn options(broker: &FakeBroker) -> VisibleOptions {
     VisibleOptions { send, consume }
 }
 
+fn visible(options: VisibleOptions) -> Result<VisibleReport, BenchError> {
+    driver_of(&options.send.target, RocketMq::default()).visible(options, &Quiet)
+}
+
 #[test]
 fn every_group_of_a_topic_gets_its_messages_and_each_is_matched_with_its_send() {
     let broker = FakeBroker::start(Manners { keeps: true, ..Manners::default() });
-    let report = visible(options(&broker), &Quiet).expect("runs");
+    let report = visible(options(&broker)).expect("runs");
     let (sent, received) = (report.send.totals.ok, report.consume.totals.messages);
     assert_eq!((sent, report.unmatched), (1_000, 0));
     // Two groups read each topic; what is under way when the time is over is waited for.
@@ -55,11 +61,11 @@ fn every_group_of_a_topic_gets_its_messages_and_each_is_matched_with_its_send() 
 #[test]
 fn a_run_that_measures_a_backlog_of_its_own_says_so() {
     let broker = FakeBroker::start(Manners { keeps: true, ..Manners::default() });
-    let paced = visible(options(&broker), &Quiet).expect("runs");
+    let paced = visible(options(&broker)).expect("runs");
     assert!(!paced.table().contains("backlog"), "{}", paced.table());
     let mut unpaced = options(&broker);
     (unpaced.send.pace, unpaced.send.count) = (0, Some(200));
-    let table = visible(unpaced, &Quiet).expect("runs").table();
+    let table = visible(unpaced).expect("runs").table();
     assert!(table.contains("unpaced") && table.contains("--pace N"), "{table}");
 }
 
@@ -69,7 +75,7 @@ fn messages_that_come_twice_do_not_hide_those_that_come_late() {
     let mut behind = options(&broker);
     (behind.send.pace, behind.send.seconds) = (40_000, Some(0.05));
     (behind.consume.connections, behind.consume.pulls, behind.consume.batch) = (1, 1, 1);
-    let report = visible(behind, &Quiet).expect("runs");
+    let report = visible(behind).expect("runs");
     let awaited = report.awaited.expect("every queue has two readers");
     assert_eq!((report.consume.totals.messages, report.lost(), report.doubled()), (2 * awaited, 0, awaited));
 }
@@ -77,11 +83,12 @@ fn messages_that_come_twice_do_not_hide_those_that_come_late() {
 #[test]
 fn sends_that_cannot_be_found_again_are_an_error() {
     let broker = FakeBroker::start(Manners::default());
-    let spoil: [fn(&mut SendOptions); 4] =
-        [|send| send.batch = 2, |send| send.threads = 2, |send| send.one_way = true, |send| send.unique_key = false];
+    let spoil: [fn(&mut SendOptions); 3] = [|send| send.batch = 2, |send| send.threads = 2, |send| send.one_way = true];
     for spoil in spoil {
         let mut options = options(&broker);
         spoil(&mut options.send);
-        assert!(visible(options, &Quiet).is_err());
+        assert!(visible(options).is_err());
     }
+    let without_ids = driver_of(&broker.name_server(), RocketMq { unique_key: false, ..RocketMq::default() });
+    assert!(without_ids.visible(options(&broker), &Quiet).is_err());
 }

@@ -4,9 +4,8 @@ use serde::Serialize;
 
 use crate::load::latency::LatencySummary;
 use crate::load::progress::Second;
-use crate::load::report::{ConsumeReport, GeneratorUsage, SendReport};
+use crate::load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
-use crate::rocketmq::visible::VisibleReport;
 
 /// A rate over fewer seconds says nothing of how it goes on.
 const DRIFT_SECONDS_MIN: usize = 6;
@@ -208,7 +207,7 @@ fn problems_of_sends(report: &SendReport) -> Vec<String> {
     problems
 }
 
-fn wrong_order(totals: &crate::load::report::ConsumeTotals) -> Option<String> {
+fn wrong_order(totals: &ConsumeTotals) -> Option<String> {
     (totals.out_of_order > 0).then(|| format!("{} messages came out of their queue's order", totals.out_of_order))
 }
 

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use crate::compare::measured::Measured;
 use crate::compare::scenario::{Load, Step};
 use crate::compare::start_up::{StartUp, WarmUp};
-use crate::driver::{Held, driver_of};
+use crate::driver::{Driver, driver_of};
 use crate::error::BenchError;
+use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
 use crate::machine::clock::Clock;
+use crate::rocketmq::options::RocketMq;
 use crate::target::Target;
 
 /// Idle connections being opened at any moment.
@@ -47,7 +49,7 @@ impl Stage {
 
     /// Load that nobody measures, until a broker that was just started is as fast as it gets: sends, then reads of what was sent.
     pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
-        let (driver, seconds) = (driver_of(&self.target), Some(start_up.slice.as_secs_f64()));
+        let (driver, seconds) = (driver_of(&self.target, RocketMq::default()), Some(start_up.slice.as_secs_f64()));
         let load = SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds, ..SendOptions::default() };
         let (clock, mut rates) = (Clock::start(), Vec::new());
         while start_up.goes_on(&rates, clock.elapsed()) && !sink.stop_requested() {
@@ -93,14 +95,14 @@ impl Stage {
     fn set_up(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Held, BenchError> {
         let backlogs = [step.beside.as_ref(), step.load.backlog()];
         for fill in backlogs.into_iter().flatten() {
-            self.fill(scenario, fill, sink)?;
+            self.fill(scenario, step, fill, sink)?;
         }
         if step.held_connections == 0 {
             return Ok(Held::default());
         }
         let connections = step.held_connections;
         let idle = SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
-        driver_of(&self.target).hold(&self.aimed(&idle, &topic_of(scenario, "idle")))
+        self.driver(step).hold(&self.aimed(&idle, &topic_of(scenario, "idle")))
     }
 
     /// That load, once.
@@ -111,12 +113,12 @@ impl Stage {
         load: &Load,
         sink: &dyn ProgressSink,
     ) -> Result<Measured, BenchError> {
-        let (driver, topic) = (driver_of(&self.target), topic_of(scenario, &step.label));
+        let (driver, topic) = (self.driver(step), topic_of(scenario, &step.label));
         match load {
             Load::Send(send) => driver.send(self.aimed(send, &topic), sink).map(Measured::of_send),
             Load::Connect(send) => driver.connect(self.aimed(send, &topic), sink).map(Measured::of_connect),
             Load::Consume { fill, read, seconds } => {
-                let (topic, backlog) = self.fill(scenario, fill, sink)?;
+                let (topic, backlog) = self.fill(scenario, step, fill, sink)?;
                 let read = ConsumeOptions { start_from: StartFrom::First, ..self.reading(read, &topic) };
                 let mut passes = vec![Measured::of_consume(driver.consume(read.clone(), sink)?, backlog)];
                 while is_read_again(&passes, *seconds) && !sink.stop_requested() {
@@ -135,6 +137,7 @@ impl Stage {
     fn fill(
         &mut self,
         scenario: &str,
+        step: &Step,
         fill: &SendOptions,
         sink: &dyn ProgressSink,
     ) -> Result<(String, u64), BenchError> {
@@ -142,9 +145,13 @@ impl Stage {
         if let Some(backlog) = self.filled.get(&topic) {
             return Ok((topic, *backlog));
         }
-        let backlog = driver_of(&self.target).send(self.aimed(fill, &topic), sink)?.totals.ok;
+        let backlog = self.driver(step).send(self.aimed(fill, &topic), sink)?.totals.ok;
         self.filled.insert(topic.clone(), backlog);
         Ok((topic, backlog))
+    }
+
+    fn driver(&self, step: &Step) -> Box<dyn Driver> {
+        driver_of(&self.target, step.rocketmq)
     }
 
     fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {

@@ -5,7 +5,17 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::rocketmq::unique_key::{COUNTER_VALUES, TailNumbers};
+/// Values of the counter: so many messages of one thread have different ones.
+const COUNTER_VALUES: usize = 1 << 16;
+
+/// What an id says that tells the messages of one sender thread apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdNumbers {
+    /// Milliseconds since a moment that all messages of the run share.
+    pub milliseconds: u32,
+    /// Counter.
+    pub counter: u16,
+}
 
 /// The times of the last sends.
 #[derive(Debug)]
@@ -38,7 +48,7 @@ impl AnswerTimes {
     }
 
     /// A send with this id goes out.
-    pub fn sent(&self, id: TailNumbers, due_ns: u64) {
+    pub fn sent(&self, id: IdNumbers, due_ns: u64) {
         let Some(place) = self.places.get(usize::from(id.counter)) else { return };
         place.answered_ns.store(0, Relaxed);
         place.due_ns.store(due_ns, Relaxed);
@@ -53,7 +63,7 @@ impl AnswerTimes {
     }
 
     /// The times of the send with this id, unless another has its place.
-    pub fn find(&self, id: TailNumbers) -> Option<SendTimes> {
+    pub fn find(&self, id: IdNumbers) -> Option<SendTimes> {
         let place = self.places.get(usize::from(id.counter))?;
         let answered_ns = place.answered_ns.load(Relaxed);
         let times =
@@ -69,8 +79,7 @@ mod tests {
     #[test]
     fn a_send_is_found_until_another_has_its_place() {
         let times = AnswerTimes::new();
-        let (first, later) =
-            (TailNumbers { milliseconds: 5, counter: 7 }, TailNumbers { milliseconds: 90, counter: 7 });
+        let (first, later) = (IdNumbers { milliseconds: 5, counter: 7 }, IdNumbers { milliseconds: 90, counter: 7 });
         assert_eq!(times.find(first), None);
         times.sent(first, 100);
         assert_eq!(times.find(first), Some(SendTimes { due_ns: 100, answered_ns: None }));

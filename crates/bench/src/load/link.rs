@@ -1,19 +1,38 @@
 //! One connection of the load: a non-blocking socket with what waits to be written and what was read.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use base::limits::FRAME_SIZE_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::rocketmq::frame::frame_len;
 
 use crate::error::BenchError;
 use crate::machine::clock::SECOND_NS;
-use crate::rocketmq::control::connect;
 
 /// Bytes read at once: more than a full window of replies.
 const READ_SIZE: usize = 256 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections that are open until this is dropped.
+#[derive(Debug, Default)]
+pub struct Held(pub(crate) Vec<TcpStream>);
+
+/// Connects to `address`, trying each of the addresses its name has.
+pub fn connect(role: &'static str, address: &str) -> Result<TcpStream, BenchError> {
+    let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for candidate in address.to_socket_addrs().map_err(unreachable)? {
+        match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(unreachable)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(last))
+}
 
 /// A connection.
 #[derive(Debug)]
@@ -114,8 +133,8 @@ impl Link {
         }
     }
 
-    /// The next complete frame of what was read.
-    pub fn next_frame(&mut self) -> Option<&[u8]> {
+    /// The next complete frame of what was read; `frame_len` tells how long it is, once that can be told, or why it is none.
+    pub fn next_frame(&mut self, frame_len: impl FnOnce(&[u8]) -> Result<Option<usize>, String>) -> Option<&[u8]> {
         match frame_len(&self.input[self.start..self.end]) {
             Ok(Some(size)) => {
                 let frame = self.start..self.start + size;
@@ -123,8 +142,8 @@ impl Link {
                 Some(&self.input[frame])
             }
             Ok(None) => None,
-            Err(error) => {
-                self.fail(format!("what it answers is not RocketMQ's protocol: {error}"));
+            Err(problem) => {
+                self.fail(problem);
                 None
             }
         }

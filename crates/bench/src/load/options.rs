@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use base::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, PROPERTIES_SIZE_MAX, QUEUES_PER_TOPIC_MAX};
 use serde::Serialize;
-use wire::rocketmq::frame::Form;
 
 use crate::error::BenchError;
 use crate::target::Target;
@@ -15,32 +14,12 @@ const TOPIC: &str = "SluiceBench";
 pub(crate) const WINDOW_MAX: usize = 1 << 16;
 /// Connections of a run; each has its socket and buffers.
 const CONNECTIONS_MAX: usize = 10_000;
-/// Topics of a run: each queue of each has its own encoded header in every generator thread.
+/// Topics of a run: sends to each queue of each are prepared in every generator thread.
 const TOPICS_MAX: usize = 100_000;
 /// Groups of a run: each reads with pulls of its own.
 const GROUPS_MAX: usize = 100_000;
 /// Body and batch limit of the official brokers (`maxMessageSize`).
 const BODY_SIZE_MAX: usize = 4 * 1024 * 1024;
-
-/// How request headers are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HeaderForm {
-    /// Fixed numbers and length-prefixed fields: cheaper for both sides.
-    #[default]
-    Binary,
-    /// A JSON object: what official clients send unless told otherwise.
-    Json,
-}
-
-impl HeaderForm {
-    pub(crate) const fn wire(self) -> Form {
-        match self {
-            Self::Binary => Form::Binary,
-            Self::Json => Form::Json,
-        }
-    }
-}
 
 /// Where a consumer begins in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -84,13 +63,9 @@ pub struct SendOptions {
     pub warm_up_seconds: f64,
     /// Messages a second in total; 0 sends as fast as the windows allow.
     pub pace: u64,
-    /// Header form.
-    pub form: HeaderForm,
-    /// Sets UNIQ_KEY, as every official client does.
-    pub unique_key: bool,
-    /// Sets KEYS too (to the same text), so that the broker indexes twice.
+    /// Sets a key (to the text of the id), so that the broker indexes twice.
     pub keys: bool,
-    /// Sets TAGS.
+    /// Sets a tag.
     pub tag: Option<String>,
     /// Further properties.
     pub properties: Vec<(String, String)>,
@@ -127,10 +102,9 @@ impl VisibleOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         self.send.check()?;
         self.consume.check()?;
-        let SendOptions { threads, batch, one_way, unique_key, .. } = self.send;
-        if threads != 1 || batch != 1 || one_way || !unique_key {
-            let problem =
-                "messages are found again by their ids: one sender thread, one message a send, with id and answer";
+        let SendOptions { threads, batch, one_way, .. } = self.send;
+        if threads != 1 || batch != 1 || one_way {
+            let problem = "messages are found again by their ids: one sender thread, one message a send, with answer";
             return Err(wrong("send", problem));
         }
         Ok(())
@@ -170,8 +144,6 @@ impl Default for SendOptions {
             seconds: Some(10.0),
             warm_up_seconds: 0.0,
             pace: 0,
-            form: HeaderForm::Binary,
-            unique_key: true,
             keys: false,
             tag: None,
             properties: Vec::new(),
@@ -225,8 +197,6 @@ pub struct ConsumeOptions {
     pub verify: bool,
     /// How long a broker may hold a pull that finds nothing, in milliseconds.
     pub suspend_ms: u64,
-    /// Header form.
-    pub form: HeaderForm,
     /// Processes whose memory and CPU are recorded.
     pub broker_pids: Vec<u32>,
     /// Where they keep their files: what of them is in the page cache is recorded.
@@ -255,7 +225,6 @@ impl Default for ConsumeOptions {
             commit: false,
             verify: false,
             suspend_ms: 15_000,
-            form: HeaderForm::Binary,
             broker_pids: Vec::new(),
             broker_data: Vec::new(),
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
-use wire::rocketmq::code::response;
+use serde_json::Value;
 
 use crate::error::BenchError;
 use crate::load::latency::{Latency, LatencySummary};
@@ -15,8 +15,6 @@ use crate::load::table;
 use crate::load::tally::{PullTally, Refusals, SendTally};
 use crate::machine::clock::{ns_to_ms, ns_to_seconds, seconds_to_ns};
 use crate::machine::description::Machine;
-use crate::rocketmq::consume::RunEnd;
-use crate::rocketmq::route::BrokerTopics;
 
 const MEGABYTE: f64 = 1e6;
 /// A generator whose threads are at work for more than this share of the time may be what limits a rate.
@@ -106,6 +104,8 @@ pub struct SendReport {
     pub kind: &'static str,
     /// What was asked for.
     pub options: SendOptions,
+    /// How its protocol was spoken.
+    pub protocol: Value,
     /// Where it ran.
     pub machine: Machine,
     /// Brokers and queues of the topic.
@@ -160,6 +160,8 @@ pub struct ConsumeReport {
     pub kind: &'static str,
     /// What was asked for.
     pub options: ConsumeOptions,
+    /// How its protocol was spoken.
+    pub protocol: Value,
     /// Where it ran.
     pub machine: Machine,
     /// Brokers and queues of the topic.
@@ -179,6 +181,27 @@ pub struct ConsumeReport {
     pub observed: Observed,
     /// Connections that broke or queues that were given up, and why.
     pub faults: Vec<String>,
+}
+
+/// What a run that sends and pulls at once found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VisibleReport {
+    /// `visible`.
+    pub kind: &'static str,
+    /// From the answer to a send to the arrival of its message, in milliseconds.
+    pub answer_to_consume_ms: Option<LatencySummary>,
+    /// From when a send was due to the arrival of its message, in milliseconds.
+    pub due_to_consume_ms: Option<LatencySummary>,
+    /// Messages that arrived before the answer to their send, in percent.
+    pub before_answer_percent: f64,
+    /// Messages that came so late that the times of their sends were no longer known.
+    pub unmatched: u64,
+    /// Messages that were stored, once for every group that reads them; nothing where some queues have more readers than others.
+    pub awaited: Option<u64>,
+    /// The sends.
+    pub send: SendReport,
+    /// The pulls.
+    pub consume: ConsumeReport,
 }
 
 /// One thing the machine was asked to do for a while, as fast as it can.
@@ -219,6 +242,19 @@ pub struct LimitReport {
     pub measures: Vec<Measure>,
 }
 
+/// What a run was made with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How its protocol was spoken.
+    pub protocol: Value,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Brokers and queues of the topic.
+    pub brokers: Vec<String>,
+    /// Generator threads.
+    pub threads: usize,
+}
+
 impl Measure {
     pub(crate) fn new(
         name: &'static str,
@@ -251,14 +287,7 @@ impl LimitReport {
 }
 
 impl SendReport {
-    pub(crate) fn new(
-        options: SendOptions,
-        machine: Machine,
-        threads: usize,
-        brokers: &[BrokerTopics],
-        tally: SendTally,
-        observed: Observed,
-    ) -> Self {
+    pub(crate) fn new(options: SendOptions, setup: Setup, tally: SendTally, observed: Observed) -> Self {
         let seconds = ns_to_seconds(tally.last_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
         let load_seconds = seconds + options.warm_up_seconds;
         let counted = if options.one_way { tally.sent } else { tally.ok };
@@ -280,12 +309,13 @@ impl SendReport {
         Self {
             kind: "send",
             options,
-            machine,
-            brokers: describe(brokers),
+            protocol: setup.protocol,
+            machine: setup.machine,
+            brokers: setup.brokers,
             totals,
             round_trip_ms: tally.latency.summary(),
             refusals: by_code(&tally.refusals),
-            generator: usage(threads, tally.cpu_ns, tally.sent_in_all, load_seconds),
+            generator: usage(setup.threads, tally.cpu_ns, tally.sent_in_all, load_seconds),
             observed,
             faults: grouped(tally.faults),
         }
@@ -295,13 +325,12 @@ impl SendReport {
 impl ConsumeReport {
     pub(crate) fn new(
         options: ConsumeOptions,
-        machine: Machine,
-        run: &RunEnd,
-        brokers: &[BrokerTopics],
+        setup: Setup,
+        end_ns: u64,
         tally: PullTally,
         observed: Observed,
     ) -> Self {
-        let seconds = ns_to_seconds(run.end_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
+        let seconds = ns_to_seconds(end_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
         let load_seconds = seconds + options.warm_up_seconds;
         let totals = ConsumeTotals {
             messages: tally.messages,
@@ -319,16 +348,32 @@ impl ConsumeReport {
         Self {
             kind: "consume",
             options,
-            machine,
-            brokers: describe(brokers),
+            protocol: setup.protocol,
+            machine: setup.machine,
+            brokers: setup.brokers,
             totals,
             born_to_consume_ms: tally.born_to_consume.summary(),
             store_to_consume_ms: tally.store_to_consume.summary(),
             refusals: by_code(&tally.refusals),
-            generator: usage(run.threads, tally.cpu_ns, tally.messages_in_all, load_seconds),
+            generator: usage(setup.threads, tally.cpu_ns, tally.messages_in_all, load_seconds),
             observed,
             faults: grouped(tally.faults),
         }
+    }
+}
+
+impl VisibleReport {
+    /// Messages that had not arrived long after the last send, as far as that can be told.
+    pub fn lost(&self) -> u64 {
+        let is_known = self.unmatched == 0;
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.consume.totals.messages))
+    }
+
+    /// Messages that arrived more often than once for each group, as far as that can be told: a send without an answer may have
+    /// been stored.
+    pub fn doubled(&self) -> u64 {
+        let is_known = self.unmatched == 0 && self.send.totals.unanswered == 0 && self.send.refusals.is_empty();
+        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.consume.totals.messages.saturating_sub(awaited))
     }
 }
 
@@ -344,6 +389,12 @@ impl Report for ConsumeReport {
     }
 }
 
+impl Report for VisibleReport {
+    fn table(&self) -> String {
+        table::visible(self)
+    }
+}
+
 impl Report for LimitReport {
     fn table(&self) -> String {
         table::limit(self)
@@ -354,19 +405,10 @@ fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn describe(brokers: &[BrokerTopics]) -> Vec<String> {
-    let topics = |broker: &BrokerTopics| match broker.topics.len() {
-        0 | 1 => String::new(),
-        count => format!("{count} topics, "),
-    };
-    let row = |broker: &BrokerTopics| format!("{} ({}{} queues)", broker.address, topics(broker), broker.queue_count());
-    brokers.iter().map(row).collect()
-}
-
 fn by_code(refusals: &Refusals) -> Vec<RefusedCode> {
     let row = |(code, refusal): (i32, &crate::load::tally::Refusal)| RefusedCode {
         code,
-        name: response::name(code),
+        name: refusal.name,
         count: refusal.count,
         remark: refusal.remark.clone(),
     };

@@ -4,9 +4,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::load::latency::LatencySummary;
-use crate::load::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport};
+use crate::load::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
-use crate::rocketmq::visible::VisibleReport;
 
 /// Columns a table takes at most: remarks and faults are wrapped.
 const WIDTH: u16 = 100;

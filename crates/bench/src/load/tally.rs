@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use wire::rocketmq::frame::Command;
-
 use crate::load::latency::Latency;
 
 /// Requests refused, by code.
@@ -15,6 +13,8 @@ pub struct Refusals {
 /// Requests refused with one code.
 #[derive(Debug, Default)]
 pub struct Refusal {
+    /// Name of the code.
+    pub name: &'static str,
     /// Messages in them.
     pub count: u64,
     /// What the broker said the first time.
@@ -22,9 +22,12 @@ pub struct Refusal {
 }
 
 impl Refusals {
-    /// Counts a reply of `code` to `messages` messages; only the first of a code is asked for its remark.
-    pub fn record(&mut self, code: i32, messages: u64, remark: impl FnOnce() -> String) {
-        let refusal = self.by_code.entry(code).or_insert_with(|| Refusal { count: 0, remark: remark() });
+    /// Counts a reply of `code` to `messages` messages; only the first of a code is asked for the code's name and its remark.
+    pub fn record(&mut self, code: i32, messages: u64, words: impl FnOnce() -> (&'static str, String)) {
+        let refusal = self.by_code.entry(code).or_insert_with(|| {
+            let (name, remark) = words();
+            Refusal { name, count: 0, remark }
+        });
         refusal.count += messages;
     }
 
@@ -32,6 +35,7 @@ impl Refusals {
     pub fn add(&mut self, other: Self) {
         for (code, refusal) in other.by_code {
             let mine = self.by_code.entry(code).or_default();
+            mine.name = refusal.name;
             mine.count += refusal.count;
             if mine.remark.is_empty() {
                 mine.remark = refusal.remark;
@@ -48,12 +52,6 @@ impl Refusals {
     pub fn iter(&self) -> impl Iterator<Item = (i32, &Refusal)> {
         self.by_code.iter().map(|(&code, refusal)| (code, refusal))
     }
-}
-
-/// What a reply says for people.
-pub fn remark_of(frame: &[u8]) -> String {
-    let remark = Command::decode(frame).ok().and_then(|command| command.header.remark);
-    remark.unwrap_or_default().into_owned()
 }
 
 /// What became of the sends. All but the last group counts messages of the measurement, not of the warm-up.

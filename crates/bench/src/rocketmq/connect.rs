@@ -8,31 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::rocketmq::code::request::SEND_MESSAGE_V2;
-use wire::rocketmq::code::response::SUCCESS;
+use wire::rocketmq::code::response::{self, SUCCESS};
 
-use crate::driver::Held;
 use crate::error::BenchError;
+use crate::load::link::Held;
 use crate::load::live::{Beat, Live};
 use crate::load::options::SendOptions;
 use crate::load::progress::{ProgressSink, Quiet};
-use crate::load::report::SendReport;
+use crate::load::report::{SendReport, Setup};
 use crate::load::supervisor::{Observed, Supervisor, Watched, check_broker};
 use crate::load::tally::SendTally;
 use crate::machine::clock::{Clock, thread_cpu_ns, wall_ms};
 use crate::machine::description::Machine;
 use crate::rocketmq::control::{Answer, Control};
-use crate::rocketmq::route::BrokerTopics;
+use crate::rocketmq::options::RocketMq;
+use crate::rocketmq::route::{BrokerTopics, describe};
 use crate::rocketmq::send::topics_of;
 use crate::rocketmq::template::send_request;
 
 /// Opens the connections; gives what that took, once all are open.
-pub fn connect(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+pub fn connect(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
     // The first connection counts as the last does.
     let options = SendOptions { warm_up_seconds: 0.0, ..options };
     let brokers = ready_brokers(&options, sink)?;
     let machine = Machine::describe();
     let (threads, observed, tally, _held) = open_all(&options, &brokers, sink);
-    let report = SendReport::new(options, machine, threads, &brokers, tally, observed);
+    let setup = Setup { protocol: rocketmq.described(), machine, brokers: describe(&brokers), threads };
+    let report = SendReport::new(options, setup, tally, observed);
     Ok(SendReport { kind: "connect", ..report })
 }
 
@@ -113,7 +115,7 @@ impl Opener<'_> {
                         tally.ok += 1;
                         (beat.messages, beat.measured) = (1, 1);
                     } else {
-                        tally.refusals.record(answer.code, 1, || answer.remark);
+                        tally.refusals.record(answer.code, 1, || (response::name(answer.code), answer.remark));
                         beat.refused = 1;
                     }
                     open.push(control);

@@ -13,23 +13,28 @@ use crate::load::link::Link;
 use crate::load::live::Live;
 use crate::load::options::{ConsumeOptions, StartFrom};
 use crate::load::progress::ProgressSink;
-use crate::load::report::ConsumeReport;
+use crate::load::report::{ConsumeReport, Setup};
 use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::PullTally;
 use crate::machine::clock::{Clock, end_ns, seconds_to_ns};
 use crate::machine::description::Machine;
 use crate::rocketmq::control::{Answer, Control};
+use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::{PullLane, QueueCursor};
 use crate::rocketmq::puller::{Puller, QueuePosition};
-use crate::rocketmq::route::{Access, BrokerTopics, Search, TopicQueues};
+use crate::rocketmq::route::{Access, BrokerTopics, Search, TopicQueues, describe};
 
 /// Consumes as `options` say and blocks until the run is over.
-pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+pub fn consume(
+    options: ConsumeOptions,
+    rocketmq: RocketMq,
+    sink: &dyn ProgressSink,
+) -> Result<ConsumeReport, BenchError> {
     options.check()?;
     check_broker(&options.broker_pids)?;
     let machine = Machine::describe();
     let brokers = topics_of(&options, sink)?;
-    let lanes = open_lanes(&options, &brokers, sink)?;
+    let lanes = open_lanes(&options, rocketmq, &brokers, sink)?;
     let what = format!("consume {} of {}", options.topic, options.target);
     let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
     sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
@@ -54,8 +59,9 @@ pub fn consume(options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<Consu
         }
     }
     let limit_ns = end_ns(measure_from_ns, options.seconds);
-    let run = RunEnd { threads, end_ns: if ended_ns >= limit_ns { limit_ns } else { tally.last_ns } };
-    Ok(ConsumeReport::new(options, machine, &run, &brokers, tally, watched.observed))
+    let end_ns = if ended_ns >= limit_ns { limit_ns } else { tally.last_ns };
+    let setup = Setup { protocol: rocketmq.described(), machine, brokers: describe(&brokers), threads };
+    Ok(ConsumeReport::new(options, setup, end_ns, tally, watched.observed))
 }
 
 /// A consumer for each thread's share of the connections.
@@ -83,17 +89,10 @@ pub fn topics_of(options: &ConsumeOptions, sink: &dyn ProgressSink) -> Result<Ve
     Search { target, topics, create: options.queues, access: Access::Read, sink }.find()
 }
 
-/// How a run of consumers ended.
-pub struct RunEnd {
-    /// Consumer threads.
-    pub threads: usize,
-    /// When the measurement ended: its time was over, or the last message came.
-    pub end_ns: u64,
-}
-
 /// What the groups read of every broker, dealt out to that broker's share of the connections.
 pub fn open_lanes(
     options: &ConsumeOptions,
+    rocketmq: RocketMq,
     brokers: &[BrokerTopics],
     sink: &dyn ProgressSink,
 ) -> Result<Vec<PullLane>, BenchError> {
@@ -111,7 +110,7 @@ pub fn open_lanes(
             cursors[number % share].push(QueueCursor::new(group, topic, place.queue, next_offset));
         }
         for cursors in cursors {
-            lanes.push(PullLane::new(Link::open(&broker.address)?, cursors));
+            lanes.push(PullLane::new(Link::open(&broker.address)?, rocketmq.form.wire(), cursors));
         }
     }
     Ok(lanes)

@@ -1,7 +1,7 @@
 //! Requests outside the load, one at a time over a connection that waits: routes, topics, offsets.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -10,28 +10,12 @@ use wire::rocketmq::field::{Fields, TypedHeader};
 use wire::rocketmq::frame::{Command, Form, Header, Language, encode, frame_len};
 
 use crate::error::BenchError;
+use crate::load::link::connect;
 
 /// What the load generator says it is, an ordinal of `MQVersion`: 5.4.0.
 pub const CLIENT_VERSION: i32 = 493;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_SIZE: usize = 64 * 1024;
-
-/// Connects to `address`, trying each of the addresses its name has.
-pub fn connect(role: &'static str, address: &str) -> Result<TcpStream, BenchError> {
-    let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
-    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for candidate in address.to_socket_addrs().map_err(unreachable)? {
-        match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(unreachable)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(unreachable(last))
-}
 
 /// A connection to a name server or broker that answers one request after the other.
 #[derive(Debug)]

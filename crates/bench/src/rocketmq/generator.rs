@@ -5,8 +5,8 @@ use crate::error::BenchError;
 use crate::load::options::SendOptions;
 use crate::load::progress::Quiet;
 use crate::load::report::SendReport;
-use crate::rocketmq::send;
-use crate::rocketmq::sink;
+use crate::rocketmq::options::RocketMq;
+use crate::rocketmq::{send, sink};
 use crate::target::Target;
 
 /// Bodies that are sent, bytes.
@@ -26,7 +26,7 @@ pub fn generator(seconds: f64) -> Result<Vec<SendReport>, BenchError> {
             warm_up_seconds: 0.5,
             ..SendOptions::default()
         };
-        send::send(options, &Quiet)
+        send::send(options, RocketMq::default(), &Quiet)
     };
     SIZES.into_iter().map(run).collect()
 }

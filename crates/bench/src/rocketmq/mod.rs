@@ -3,8 +3,8 @@
 pub(crate) mod connect;
 pub(crate) mod consume;
 pub(crate) mod control;
-pub(crate) mod driver;
 pub(crate) mod generator;
+pub(crate) mod options;
 pub(crate) mod pull_lane;
 pub(crate) mod puller;
 pub(crate) mod reply;

@@ -15,6 +15,7 @@ use crate::load::link::Link;
 use crate::load::options::ConsumeOptions;
 use crate::machine::clock::SECOND_NS;
 use crate::rocketmq::control::CLIENT_VERSION;
+use crate::rocketmq::reply::next_frame;
 use crate::rocketmq::window::OPAQUE_BASE;
 
 /// Before a queue is asked again that was empty and whose pull the broker did not hold.
@@ -79,6 +80,7 @@ pub trait PullObserver {
 pub struct PullLane {
     /// The connection.
     pub link: Link,
+    form: Form,
     cursors: Vec<QueueCursor>,
     in_flight: usize,
     turn: usize,
@@ -94,8 +96,8 @@ impl QueueCursor {
 
 impl PullLane {
     /// A connection that reads `cursors`, at most 65 536.
-    pub fn new(link: Link, cursors: Vec<QueueCursor>) -> Self {
-        Self { link, cursors, in_flight: 0, turn: 0, scratch: BytesMut::new() }
+    pub fn new(link: Link, form: Form, cursors: Vec<QueueCursor>) -> Self {
+        Self { link, form, cursors, in_flight: 0, turn: 0, scratch: BytesMut::new() }
     }
 
     /// Its queues.
@@ -173,8 +175,7 @@ impl PullLane {
             remark: None,
         };
         self.scratch.clear();
-        let form: Form = options.form.wire();
-        encode(&mut self.scratch, form, &header, |sink| request.encode(sink), &[]);
+        encode(&mut self.scratch, self.form, &header, |sink| request.encode(sink), &[]);
         self.link.out().extend_from_slice(&self.scratch);
     }
 
@@ -183,7 +184,7 @@ impl PullLane {
         let Self { link, cursors, in_flight, .. } = self;
         let mut problem = None;
         while problem.is_none()
-            && let Some(frame) = link.next_frame()
+            && let Some(frame) = next_frame(link)
         {
             let command = match Command::decode(frame) {
                 Ok(command) => command,

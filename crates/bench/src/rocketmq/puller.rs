@@ -10,10 +10,11 @@ use crate::load::awaited::Awaited;
 use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::{Beat, Live};
 use crate::load::options::ConsumeOptions;
-use crate::load::tally::{PullTally, remark_of};
+use crate::load::tally::PullTally;
 use crate::machine::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::rocketmq::pull_lane::{PullLane, PullObserver, PullTerms, QueueCursor};
-use crate::rocketmq::unique_key::TailNumbers;
+use crate::rocketmq::reply::words_of;
+use crate::rocketmq::unique_key::numbers_of;
 
 /// Longest wait: how soon a stop is noticed.
 const WAIT_NS: u64 = SECOND_NS / 20;
@@ -69,7 +70,7 @@ impl Observer<'_> {
 
     /// Holds a message against its send; tells whether the send belongs to the measurement, as far as it is still known.
     fn compare(&mut self, awaited: &Awaited, record: &Record<'_>) -> bool {
-        let id = format::properties::find(record.properties, names::UNIQUE_KEY).and_then(TailNumbers::of);
+        let id = format::properties::find(record.properties, names::UNIQUE_KEY).and_then(numbers_of);
         let Some(send) = id.and_then(|id| awaited.times.find(id)) else {
             self.tally.unmatched += u64::from(self.is_measuring());
             return self.is_measuring();
@@ -123,7 +124,7 @@ impl PullObserver for Observer<'_> {
     fn refused(&mut self, code: i32, frame: &[u8]) {
         self.beat.refused += 1;
         if self.is_measuring() {
-            self.tally.refusals.record(code, 1, || remark_of(frame));
+            self.tally.refusals.record(code, 1, || words_of(code, frame));
         }
     }
 

@@ -126,6 +126,16 @@ impl BrokerTopics {
     }
 }
 
+/// A line for each broker, for the report.
+pub fn describe(brokers: &[BrokerTopics]) -> Vec<String> {
+    let topics = |broker: &BrokerTopics| match broker.topics.len() {
+        0 | 1 => String::new(),
+        count => format!("{count} topics, "),
+    };
+    let row = |broker: &BrokerTopics| format!("{} ({}{} queues)", broker.address, topics(broker), broker.queue_count());
+    brokers.iter().map(row).collect()
+}
+
 fn first_reachable(addresses: &[String]) -> Result<Control, BenchError> {
     let mut last = None;
     for address in addresses {

@@ -8,25 +8,26 @@ use crate::load::link::Link;
 use crate::load::live::Live;
 use crate::load::options::SendOptions;
 use crate::load::progress::ProgressSink;
-use crate::load::report::SendReport;
+use crate::load::report::{SendReport, Setup};
 use crate::load::schedule::Schedule;
 use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::SendTally;
 use crate::machine::clock::{Clock, seconds_to_ns, wall_ms};
 use crate::machine::description::Machine;
-use crate::rocketmq::route::{Access, BrokerTopics, Search};
+use crate::rocketmq::options::RocketMq;
+use crate::rocketmq::route::{Access, BrokerTopics, Search, describe};
 use crate::rocketmq::sender::{SendLane, Sender};
 use crate::rocketmq::template::Template;
 use crate::rocketmq::unique_key::prefix;
 
 /// Sends as `options` say and blocks until every send is answered or given up.
-pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
     options.check()?;
     check_broker(&options.broker_pids)?;
     let machine = Machine::describe();
     let brokers = topics_of(&options, sink)?;
-    let lanes_by_thread = open_lanes(&options, &brokers)?;
-    let threads = lanes_by_thread.len();
+    let lanes_by_thread = open_lanes(&options, rocketmq, &brokers)?;
+    let (protocol, brokers, threads) = (rocketmq.described(), describe(&brokers), lanes_by_thread.len());
     let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
     let what = format!("send {} to {}", options.topic, options.target);
     let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
@@ -45,7 +46,7 @@ pub fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport,
     for part in watched.parts {
         tally.add(part);
     }
-    Ok(SendReport::new(options, machine, threads, &brokers, tally, watched.observed))
+    Ok(SendReport::new(options, Setup { protocol, machine, brokers, threads }, tally, watched.observed))
 }
 
 /// The brokers of the topics that are sent to.
@@ -73,13 +74,17 @@ pub fn senders<'a>(
 }
 
 /// The connections, spread over the brokers, dealt out to the threads.
-pub fn open_lanes(options: &SendOptions, brokers: &[BrokerTopics]) -> Result<Vec<Vec<SendLane>>, BenchError> {
+pub fn open_lanes(
+    options: &SendOptions,
+    rocketmq: RocketMq,
+    brokers: &[BrokerTopics],
+) -> Result<Vec<Vec<SendLane>>, BenchError> {
     let threads = options.threads.min(options.connections);
     let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
     for thread in 0..threads {
         let prefix = prefix(std::process::id(), thread, wall_ms());
         let templates: Vec<_> =
-            brokers.iter().map(|broker| Arc::new(Template::new(options, &broker.topics, &prefix))).collect();
+            brokers.iter().map(|broker| Arc::new(Template::new(options, rocketmq, &broker.topics, &prefix))).collect();
         let mut lanes = Vec::new();
         for connection in (thread..options.connections).step_by(threads) {
             let at = connection % brokers.len();

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use wire::rocketmq::code::response::SUCCESS;
 
-use crate::load::answer_times::AnswerTimes;
+use crate::load::answer_times::{AnswerTimes, IdNumbers};
 use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::{Beat, Live};
 use crate::load::options::SendOptions;
 use crate::load::schedule::Schedule;
-use crate::load::tally::{SendTally, remark_of};
+use crate::load::tally::SendTally;
 use crate::machine::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::rocketmq::reply;
 use crate::rocketmq::template::Template;
-use crate::rocketmq::unique_key::{Stamp, TailNumbers};
+use crate::rocketmq::unique_key::Stamp;
 use crate::rocketmq::window::{Settled, Window};
 
 /// Bytes of sends put together before they are written.
@@ -224,7 +224,7 @@ impl Sender<'_> {
             let now_ns = self.clock.now_ns();
             let SendLane { link, window, .. } = lane;
             let mut problem = None;
-            while let Some(frame) = link.next_frame() {
+            while let Some(frame) = reply::next_frame(link) {
                 match reply::head(frame) {
                     Ok(Some(head)) => {
                         if let Some(settled) = window.settle(head.opaque as u32) {
@@ -257,7 +257,7 @@ impl Sender<'_> {
 }
 
 impl State<'_> {
-    fn sent(&mut self, id: TailNumbers, due_ns: u64, one_way: bool, bytes: u64) {
+    fn sent(&mut self, id: IdNumbers, due_ns: u64, one_way: bool, bytes: u64) {
         let messages = self.messages_per_send;
         self.tally.sent_in_all += messages;
         if let Some(times) = self.times {
@@ -287,7 +287,7 @@ impl State<'_> {
         if code != SUCCESS {
             self.beat.refused += messages;
             if measured {
-                self.tally.refusals.record(code, messages, || remark_of(frame));
+                self.tally.refusals.record(code, messages, || reply::words_of(code, frame));
             }
             return;
         }

@@ -15,6 +15,7 @@ use wire::rocketmq::header::SendRequest;
 
 use crate::load::options::SendOptions;
 use crate::rocketmq::control::CLIENT_VERSION;
+use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::reply::OPAQUE_AT;
 use crate::rocketmq::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC, TopicQueues};
 use crate::rocketmq::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE};
@@ -56,18 +57,19 @@ pub struct Template {
 
 impl Template {
     /// Encodes the sends `options` ask for, to every queue of `topics`; `prefix` begins every id.
-    pub fn new(options: &SendOptions, topics: &[TopicQueues], prefix: &str) -> Self {
+    pub fn new(options: &SendOptions, rocketmq: RocketMq, topics: &[TopicQueues], prefix: &str) -> Self {
         let id = format!("{prefix}{TAIL_MARK}");
-        let properties = property_block(options, &id);
+        let properties = property_block(options, rocketmq, &id);
         let batched = options.batch > 1;
         let bodies: Vec<_> =
             options.message_sizes.iter().map(|&size| Part::new(body_of(options, size, &properties), &id)).collect();
         let mut wait = Vec::new();
         append(&mut wait, names::WAIT, "true");
         let head_properties = String::from_utf8_lossy(if batched { &wait } else { &properties });
-        let form = options.form.wire();
+        let form = rocketmq.form.wire();
         let places = || topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
-        let head = |place, body: &Part| encode_queue_head(options, place, &head_properties, &id, body.bytes.len());
+        let head =
+            |place, body: &Part| encode_queue_head(options, form, place, &head_properties, &id, body.bytes.len());
         let heads = bodies.iter().flat_map(|body| places().map(move |place| head(place, body))).collect();
         Self { heads, bodies, form, tails_per_message: 1 + usize::from(options.keys) }
     }
@@ -121,9 +123,9 @@ fn body_of(options: &SendOptions, size: usize, properties: &[u8]) -> Vec<u8> {
 }
 
 /// The properties as an official client orders its own: id, WAIT, KEYS, TAGS, then the user's.
-fn property_block(options: &SendOptions, id: &str) -> Vec<u8> {
+fn property_block(options: &SendOptions, rocketmq: RocketMq, id: &str) -> Vec<u8> {
     let mut block = Vec::new();
-    if options.unique_key {
+    if rocketmq.unique_key {
         append(&mut block, names::UNIQUE_KEY, id);
     }
     append(&mut block, names::WAIT, "true");
@@ -141,6 +143,7 @@ fn property_block(options: &SendOptions, id: &str) -> Vec<u8> {
 
 fn encode_queue_head(
     options: &SendOptions,
+    form: Form,
     (topic, queue): (&str, u32),
     properties: &str,
     id: &str,
@@ -156,7 +159,6 @@ fn encode_queue_head(
         flag: if options.one_way { FLAG_ONE_WAY } else { 0 },
         remark: None,
     };
-    let form = options.form.wire();
     let mut bytes = BytesMut::new();
     encode_head(&mut bytes, form, &header, |sink| fields.encode(sink), body_len);
     let opaque_at = match form {
@@ -202,16 +204,16 @@ fn put_digits(places: &mut [u8], number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::options::HeaderForm;
+    use crate::rocketmq::options::HeaderForm;
     use crate::rocketmq::unique_key::prefix;
     use crate::rocketmq::window::OPAQUE_BASE;
     use format::batch_body::items;
     use format::properties::find;
     use wire::rocketmq::frame::{Command, frame_len};
 
-    fn frames(options: &SendOptions, count: usize) -> Vec<Vec<u8>> {
+    fn frames(options: &SendOptions, rocketmq: RocketMq, count: usize) -> Vec<Vec<u8>> {
         let topics: Vec<_> = ["first", "second"].map(|topic| TopicQueues { topic: topic.into(), queues: 6 }).into();
-        let template = Template::new(options, &topics, &prefix(1, 2, 3));
+        let template = Template::new(options, rocketmq, &topics, &prefix(1, 2, 3));
         let mut stamp = Stamp::new(1_700_000_000_123);
         let append_one = |number: usize| {
             let mut out = b"before".to_vec();
@@ -225,7 +227,6 @@ mod tests {
     fn every_send_decodes_to_what_was_asked_for() {
         for form in [HeaderForm::Binary, HeaderForm::Json] {
             let options = SendOptions {
-                form,
                 keys: true,
                 tag: Some("A".into()),
                 properties: vec![("colour".into(), "dark \"blue\"".into())],
@@ -233,7 +234,7 @@ mod tests {
                 ..SendOptions::default()
             };
             let mut ids = Vec::new();
-            for (number, bytes) in frames(&options, 24).iter().enumerate() {
+            for (number, bytes) in frames(&options, RocketMq { form, unique_key: true }, 24).iter().enumerate() {
                 assert_eq!(frame_len(bytes), Ok(Some(bytes.len())));
                 let command = Command::decode(bytes).expect("decodes");
                 assert_eq!((command.header.code, command.header.flag), (SEND_MESSAGE_V2, 0));
@@ -259,7 +260,7 @@ mod tests {
     fn batches_carry_their_items_each_with_its_id() {
         let options = SendOptions { batch: 7, one_way: true, message_sizes: vec![9], ..SendOptions::default() };
         let mut ids = Vec::new();
-        for bytes in &frames(&options, 3) {
+        for bytes in &frames(&options, RocketMq::default(), 3) {
             let command = Command::decode(bytes).expect("decodes");
             assert_eq!((command.header.code, command.header.flag), (SEND_BATCH_MESSAGE, FLAG_ONE_WAY));
             assert_eq!(SendRequest::decode(&command.fields).expect("header").batch, Some(true));
@@ -276,8 +277,8 @@ mod tests {
 
     #[test]
     fn without_an_id_nothing_is_patched_into_the_properties() {
-        let options = SendOptions { unique_key: false, ..SendOptions::default() };
-        let bytes = frames(&options, 1).remove(0);
+        let without = RocketMq { unique_key: false, ..RocketMq::default() };
+        let bytes = frames(&SendOptions::default(), without, 1).remove(0);
         let command = Command::decode(&bytes).expect("decodes");
         let request = SendRequest::decode(&command.fields).expect("header");
         assert_eq!(request.properties.as_deref(), Some("WAIT\u{1}true\u{2}"));

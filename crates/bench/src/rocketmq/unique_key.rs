@@ -9,14 +9,14 @@
 //! ```
 //! Source: RocketMQ `MessageClientIDSetter`. Admin tools read the time back out of the id, so it is kept true.
 
+use crate::load::answer_times::IdNumbers;
+
 /// Digits of an id.
 pub const UNIQUE_KEY_SIZE: usize = 32;
 /// Where the part begins that differs from message to message.
 pub const TAIL_AT: usize = 20;
 /// Digits of that part.
 pub const TAIL_SIZE: usize = UNIQUE_KEY_SIZE - TAIL_AT;
-/// Values of the counter: so many messages of one thread have different ones.
-pub const COUNTER_VALUES: usize = 1 << 16;
 /// Decimal digits of a wall-clock time in milliseconds, until the year 2286.
 pub const TIMESTAMP_SIZE: usize = 13;
 
@@ -29,23 +29,12 @@ pub fn prefix(process: u32, thread: usize, run: u64) -> String {
     format!("7F000001{:04X}{loader:08X}", process & 0xFFFF)
 }
 
-/// What the changing digits say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TailNumbers {
-    /// Milliseconds since the start of the month.
-    pub milliseconds: u32,
-    /// Counter.
-    pub counter: u16,
-}
-
-impl TailNumbers {
-    /// Reads them out of a whole id; `None` if it is none.
-    pub fn of(id: &str) -> Option<Self> {
-        let tail = id.get(TAIL_AT..UNIQUE_KEY_SIZE)?;
-        let milliseconds = u32::from_str_radix(tail.get(..8)?, 16).ok()?;
-        let counter = u16::from_str_radix(tail.get(8..)?, 16).ok()?;
-        Some(Self { milliseconds, counter })
-    }
+/// What the changing digits of a whole id say: milliseconds since the start of the month, and the counter. `None` if it is no id.
+pub fn numbers_of(id: &str) -> Option<IdNumbers> {
+    let tail = id.get(TAIL_AT..UNIQUE_KEY_SIZE)?;
+    let milliseconds = u32::from_str_radix(tail.get(..8)?, 16).ok()?;
+    let counter = u16::from_str_radix(tail.get(8..)?, 16).ok()?;
+    Some(IdNumbers { milliseconds, counter })
 }
 
 /// The changing digits and the born timestamp, kept as text so that a message costs two short copies.
@@ -88,8 +77,8 @@ impl Stamp {
     }
 
     /// What the next id will say.
-    pub const fn next_numbers(&self) -> TailNumbers {
-        TailNumbers { milliseconds: self.month_ms, counter: self.counter.wrapping_add(1) }
+    pub const fn next_numbers(&self) -> IdNumbers {
+        IdNumbers { milliseconds: self.month_ms, counter: self.counter.wrapping_add(1) }
     }
 
     /// The last digits of the next id.
@@ -142,8 +131,8 @@ mod tests {
         let announced = stamp.next_numbers();
         let first = *stamp.next_tail();
         let id = prefix(1, 2, 3) + std::str::from_utf8(&first).expect("digits");
-        assert_eq!(TailNumbers::of(&id), Some(announced));
-        assert_eq!(TailNumbers::of(&id[1..]), None);
+        assert_eq!(numbers_of(&id), Some(announced));
+        assert_eq!(numbers_of(&id[1..]), None);
         let second = *stamp.next_tail();
         assert_eq!((&first[8..], &second[8..]), (&b"0001"[..], &b"0002"[..]));
         stamp.set_time(1_700_000_000_124);

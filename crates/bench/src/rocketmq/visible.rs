@@ -9,45 +9,22 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::error::BenchError;
 use crate::load::awaited::Awaited;
-use crate::load::latency::LatencySummary;
 use crate::load::live::Live;
 use crate::load::options::{StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
-use crate::load::report::{ConsumeReport, Report, SendReport};
+use crate::load::report::{ConsumeReport, SendReport, Setup, VisibleReport};
 use crate::load::supervisor::{Observed, Supervisor, check_broker};
-use crate::load::table;
 use crate::load::tally::{PullTally, SendTally};
 use crate::machine::clock::{Clock, seconds_to_ns};
 use crate::machine::description::Machine;
-use crate::rocketmq::consume::{self, RunEnd, pullers};
+use crate::rocketmq::consume::{self, pullers};
+use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::PullLane;
 use crate::rocketmq::puller::QueuePosition;
+use crate::rocketmq::route::describe;
 use crate::rocketmq::send::{self, senders};
-
-/// What a run that sends and pulls at once found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct VisibleReport {
-    /// `visible`.
-    pub kind: &'static str,
-    /// From the answer to a send to the arrival of its message, in milliseconds.
-    pub answer_to_consume_ms: Option<LatencySummary>,
-    /// From when a send was due to the arrival of its message, in milliseconds.
-    pub due_to_consume_ms: Option<LatencySummary>,
-    /// Messages that arrived before the answer to their send, in percent.
-    pub before_answer_percent: f64,
-    /// Messages that came so late that the times of their sends were no longer known.
-    pub unmatched: u64,
-    /// Messages that were stored, once for every group that reads them; nothing where some queues have more readers than others.
-    pub awaited: Option<u64>,
-    /// The sends.
-    pub send: SendReport,
-    /// The pulls.
-    pub consume: ConsumeReport,
-}
 
 /// What a thread of the run did.
 enum Part {
@@ -56,8 +33,16 @@ enum Part {
 }
 
 /// Sends and pulls as `options` say and blocks until the run is over.
-pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+pub fn visible(
+    options: VisibleOptions,
+    rocketmq: RocketMq,
+    sink: &dyn ProgressSink,
+) -> Result<VisibleReport, BenchError> {
     options.check()?;
+    if !rocketmq.unique_key {
+        let problem = "messages are found again by their ids: none may go without".to_owned();
+        return Err(BenchError::WrongOption { name: "send", problem });
+    }
     let VisibleOptions { send, mut consume } = options;
     // Nothing of before the run, and no end before the sends have one.
     (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
@@ -67,8 +52,8 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
     let machine = Machine::describe();
     let written_to = send::topics_of(&send, sink)?;
     let read_from = consume::topics_of(&consume, sink)?;
-    let pull_lanes = consume::open_lanes(&consume, &read_from, sink)?;
-    let send_lanes = send::open_lanes(&send, &written_to)?;
+    let pull_lanes = consume::open_lanes(&consume, rocketmq, &read_from, sink)?;
+    let send_lanes = send::open_lanes(&send, rocketmq, &written_to)?;
     let what = format!("send and consume {} of {}", send.topic, send.target);
     sink.begin(&what, send.seconds.map(|seconds| seconds + send.warm_up_seconds), None);
 
@@ -112,7 +97,11 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         }
     }
     let awaited = readers.map(|readers| sent.ok * readers);
-    let run = RunEnd { threads: pull_threads, end_ns: pulled.last_ns };
+    let setup = |brokers: &[_], threads| {
+        let (protocol, machine) = (rocketmq.described(), machine.clone());
+        Setup { protocol, machine, brokers: describe(brokers), threads }
+    };
+    let end_ns = pulled.last_ns;
     Ok(VisibleReport {
         kind: "visible",
         answer_to_consume_ms: pulled.answer_to_consume.summary(),
@@ -120,24 +109,9 @@ pub fn visible(options: VisibleOptions, sink: &dyn ProgressSink) -> Result<Visib
         before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
         unmatched: pulled.unmatched,
         awaited,
-        send: SendReport::new(send, machine.clone(), send_threads, &written_to, sent, Observed::default()),
-        consume: ConsumeReport::new(consume, machine, &run, &read_from, pulled, watched.observed),
+        send: SendReport::new(send, setup(&written_to, send_threads), sent, Observed::default()),
+        consume: ConsumeReport::new(consume, setup(&read_from, pull_threads), end_ns, pulled, watched.observed),
     })
-}
-
-impl VisibleReport {
-    /// Messages that had not arrived long after the last send, as far as that can be told.
-    pub fn lost(&self) -> u64 {
-        let is_known = self.unmatched == 0;
-        self.awaited.filter(|_| is_known).map_or(0, |awaited| awaited.saturating_sub(self.consume.totals.messages))
-    }
-
-    /// Messages that arrived more often than once for each group, as far as that can be told: a send without an answer may have
-    /// been stored.
-    pub fn doubled(&self) -> u64 {
-        let is_known = self.unmatched == 0 && self.send.totals.unanswered == 0 && self.send.refusals.is_empty();
-        self.awaited.filter(|_| is_known).map_or(0, |awaited| self.consume.totals.messages.saturating_sub(awaited))
-    }
 }
 
 /// How many groups read each queue, if it is the same number for all.
@@ -150,10 +124,4 @@ fn readers_of_each_queue(lanes: &[PullLane]) -> Option<u64> {
     }
     let first = readers.values().next().copied();
     first.filter(|first| readers.values().all(|count| count == first))
-}
-
-impl Report for VisibleReport {
-    fn table(&self) -> String {
-        table::visible(self)
-    }
 }

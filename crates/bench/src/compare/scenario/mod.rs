@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::compare::start_up::StartUp;
 use crate::error::BenchError;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::rocketmq::options::RocketMq;
 
 /// How thorough a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -194,6 +195,8 @@ pub struct Step {
     pub needs: BrokerNeeds,
     /// What is done.
     pub load: Load,
+    /// How it is done where the broker speaks RocketMQ's protocol.
+    pub rocketmq: RocketMq,
     /// A backlog in another topic, made before the first round.
     pub beside: Option<SendOptions>,
     /// Connections that are open all the while and say nothing.
@@ -211,6 +214,7 @@ impl Step {
             field: None,
             needs: BrokerNeeds::default(),
             load,
+            rocketmq: RocketMq::default(),
             beside: None,
             held_connections: 0,
             remark: None,
@@ -335,7 +339,7 @@ fn reads(connections: usize) -> ConsumeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::options::HeaderForm;
+    use crate::rocketmq::options::HeaderForm;
 
     #[test]
     fn every_step_is_a_run_that_can_be_made() {
@@ -357,13 +361,8 @@ mod tests {
 
     #[test]
     fn one_scenario_has_the_headers_that_official_clients_send() {
-        let is_json = |load: &Load| match load {
-            Load::Send(send) | Load::Connect(send) => send.form == HeaderForm::Json,
-            Load::Consume { fill, read, .. } => fill.form == HeaderForm::Json && read.form == HeaderForm::Json,
-            Load::Visible(visible) => visible.send.form == HeaderForm::Json && visible.consume.form == HeaderForm::Json,
-        };
         let steps = find("json-headers").expect("a scenario").steps(Scale::Quick);
-        assert!(steps.len() > 2 && steps.iter().all(|step| is_json(&step.load)));
+        assert!(steps.len() > 2 && steps.iter().all(|step| step.rocketmq.form == HeaderForm::Json));
     }
 
     #[test]

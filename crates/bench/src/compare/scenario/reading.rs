@@ -1,7 +1,8 @@
 //! Readers: of few and many queues, with one and several consumers, beside senders and behind a backlog.
 
 use super::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends, threads_of_one_client};
-use crate::load::options::{ConsumeOptions, HeaderForm, SendOptions, VisibleOptions};
+use crate::load::options::{ConsumeOptions, VisibleOptions};
+use crate::rocketmq::options::{HeaderForm, RocketMq};
 
 /// N0: one consumer reads a backlog, by number of queues.
 pub(super) const CONSUME_BY_QUEUES: Scenario = Scenario {
@@ -70,20 +71,20 @@ pub(super) const JSON_HEADERS: Scenario = Scenario {
 };
 
 fn json_headers(scale: Scale) -> Vec<Step> {
-    let form = HeaderForm::Json;
-    let threads = SendOptions { form, ..threads_of_one_client(scale, 16, 1024) };
-    let unpaced = SendOptions { form, ..sends(scale, 1024) };
     let read = Load::Consume {
-        fill: SendOptions { form, ..fill(1024, 4, scale.backlog(1_000_000)) },
-        read: ConsumeOptions { form, ..reads(1) },
+        fill: fill(1024, 4, scale.backlog(1_000_000)),
+        read: reads(1),
         seconds: scale.reading_seconds(),
     };
     let field = FieldFigures::rate(22_000.0).round_trips(0.715, 705.0);
-    vec![
-        Step::new("16 threads", Load::Send(threads)).field(field).remark("one broker without a replica"),
-        Step::new("unpaced, 4 connections", Load::Send(unpaced)),
+    let threads = Load::Send(threads_of_one_client(scale, 16, 1024));
+    [
+        Step::new("16 threads", threads).field(field).remark("one broker without a replica"),
+        Step::new("unpaced, 4 connections", Load::Send(sends(scale, 1024))),
         Step::new("read from 4 queues", read),
     ]
+    .map(|step| Step { rocketmq: RocketMq { form: HeaderForm::Json, ..RocketMq::default() }, ..step })
+    .into()
 }
 
 /// N3: whether what is stored and unread costs those who publish and read.

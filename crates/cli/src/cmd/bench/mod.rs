@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bench::{
-    ConsumeOptions, HeaderForm, LimitOptions, Report, SendOptions, StartFrom, Target, VisibleOptions, progress_sink,
+    ConsumeOptions, HeaderForm, LimitOptions, Report, RocketMq, SendOptions, StartFrom, Target, VisibleOptions,
+    driver_of, progress_sink,
 };
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
@@ -287,8 +288,6 @@ fn run_send(send: &Send) -> Outcome {
         seconds: common.seconds(false),
         warm_up_seconds: common.warm_up,
         pace: send.pace,
-        form: common.header.into(),
-        unique_key: !send.no_unique_key,
         keys: send.keys,
         tag: send.tag.clone(),
         properties,
@@ -297,8 +296,9 @@ fn run_send(send: &Send) -> Outcome {
         broker_pids: common.broker_pid.into_iter().collect(),
         broker_data: common.broker_data.clone().into_iter().collect(),
     };
-    let report =
-        bench::send(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
+    let rocketmq = RocketMq { form: common.header.into(), unique_key: !send.no_unique_key };
+    let (driver, sink) = (driver_of(&options.target, rocketmq), progress_sink(common.reports_to_stdout()));
+    let report = driver.send(options, &*sink).map_err(|error| error.to_string())?;
     publish(common.json.as_deref(), &report)
 }
 
@@ -324,12 +324,12 @@ fn run_consume(consume: &Consume) -> Outcome {
         commit: consume.commit,
         verify: consume.verify,
         suspend_ms: consume.suspend_ms,
-        form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
         broker_data: common.broker_data.clone().into_iter().collect(),
     };
-    let report =
-        bench::consume(options, &*progress_sink(common.reports_to_stdout())).map_err(|error| error.to_string())?;
+    let rocketmq = RocketMq { form: common.header.into(), ..RocketMq::default() };
+    let (driver, sink) = (driver_of(&options.target, rocketmq), progress_sink(common.reports_to_stdout()));
+    let report = driver.consume(options, &*sink).map_err(|error| error.to_string())?;
     publish(common.json.as_deref(), &report)
 }
 
@@ -348,7 +348,6 @@ fn run_visible(visible: &Visible) -> Outcome {
         seconds,
         warm_up_seconds: common.warm_up,
         pace: visible.pace,
-        form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
         broker_data: common.broker_data.clone().into_iter().collect(),
         ..SendOptions::default()
@@ -360,13 +359,13 @@ fn run_visible(visible: &Visible) -> Outcome {
         threads: common.threads,
         batch: visible.batch,
         commit: true,
-        form: common.header.into(),
         broker_pids: common.broker_pid.into_iter().collect(),
         broker_data: common.broker_data.clone().into_iter().collect(),
         ..ConsumeOptions::default()
     };
-    let sink = progress_sink(common.reports_to_stdout());
-    let report = bench::visible(VisibleOptions { send, consume }, &*sink).map_err(|error| error.to_string())?;
+    let rocketmq = RocketMq { form: common.header.into(), ..RocketMq::default() };
+    let (driver, sink) = (driver_of(&send.target, rocketmq), progress_sink(common.reports_to_stdout()));
+    let report = driver.visible(VisibleOptions { send, consume }, &*sink).map_err(|error| error.to_string())?;
     publish(common.json.as_deref(), &report)
 }
 
