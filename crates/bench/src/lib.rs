@@ -9,8 +9,7 @@
 //! - what is in flight is a fixed table indexed by the opaque (`rocketmq::window`). Nothing is allocated for a message.
 //!
 //! `load` has what every protocol's load needs, `rocketmq` the load of one: `route` finds brokers and queues, `sender` or `puller`
-//! threads make the load, `load::supervisor` watches them second by second, `load::report` is what comes out. `machine` asks no broker:
-//! `machine::limit` measures what the machine itself can do, so that a broker's figures can be read as shares of that.
+//! threads make the load, `load::supervisor` watches them second by second, `load::report` is what comes out. `machine` asks no broker; nor does `limit`, which measures what the machine itself can do, so that a broker's figures can be read as shares of that.
 //!
 //! `compare` stands above single runs: `scenario` holds what the field notes measured as steps, `peer` starts the brokers to be
 //! compared, `rounds` takes them through the steps in turn, `comparison` is what came of it, `page` shows it. It asks a `driver` for
@@ -26,36 +25,37 @@
 mod compare;
 mod driver;
 mod error;
+mod limit;
 mod load;
 mod machine;
 mod rocketmq;
 mod target;
 
-pub use compare::comparison::{Comparison, PeerResult, ScenarioResult, StepResult};
+pub use compare::comparison::{CompareOptions, Comparison, PeerResult, ScenarioResult, StepResult};
 pub use compare::markdown::markdown;
 pub use compare::measured::Measured;
 pub use compare::page::page;
-pub use compare::peer::{Cluster, Peer, PeerKind, PeerSetup};
+pub use compare::peer::process::PeerSetup;
+pub use compare::peer::{Cluster, Peer, PeerKind};
 pub use compare::ratio::Ratio;
-pub use compare::rounds::{CompareOptions, CompareSink, compare};
-pub use compare::scenario::{
-    ALL as SCENARIOS, BrokerNeeds, FieldFigures, Flush, Load, Scale, Scenario, Step, find as find_scenario,
-};
+pub use compare::rounds::{CompareSink, compare};
+pub use compare::scenario::step::{BrokerNeeds, FieldFigures, Flush, Load, Scale, Scenario, Step};
+pub use compare::scenario::{ALL as SCENARIOS, find as find_scenario};
 pub use compare::stage::Stage;
 pub use compare::start_up::{StartUp, WarmUp};
 pub use driver::{Driver, driver_of};
 pub use error::BenchError;
+pub use limit::limit;
+pub use limit::report::{LimitOptions, LimitReport, Measure};
 pub use load::latency::LatencySummary;
 pub use load::link::Held;
-pub use load::options::{ConsumeOptions, LimitOptions, SendOptions, StartFrom, VisibleOptions};
+pub use load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 pub use load::progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use load::report::{
-    ConsumeReport, ConsumeTotals, GeneratorUsage, LimitReport, Measure, RefusedCode, Report, SendReport, SendTotals,
-    VisibleReport,
+    ConsumeReport, ConsumeTotals, GeneratorUsage, RefusedCode, Report, SendReport, SendTotals, VisibleReport,
 };
+pub use machine::Machine;
 pub use machine::cpus::leave as leave_processors;
-pub use machine::description::Machine;
-pub use machine::limit::limit;
 pub use machine::process::BrokerUsage;
 pub use rocketmq::generator::generator;
 pub use rocketmq::options::{HeaderForm, RocketMq};

@@ -1,16 +1,17 @@
-//! What a comparison found: a value that JSON, CSV, the table and the page are made of.
+//! What shall be compared, and what was found: a value that JSON, CSV, the table and the page are made of.
 
 use serde::Serialize;
 
 use crate::compare::measured::Measured;
 use crate::compare::peer::Peer;
+use crate::compare::peer::process::PeerSetup;
 use crate::compare::ratio::Ratio;
-use crate::compare::rounds::CompareOptions;
-use crate::compare::scenario::{BrokerNeeds, FieldFigures, Scale, Step};
+use crate::compare::scenario::step::{BrokerNeeds, FieldFigures, Scale, Scenario, Step};
 use crate::compare::start_up::WarmUp;
-use crate::load::report::{LimitReport, to_json};
+use crate::limit::report::LimitReport;
+use crate::load::report::to_json;
+use crate::machine::Machine;
 use crate::machine::clock::wall_ms;
-use crate::machine::description::Machine;
 
 /// Version of the JSON: it changes whenever a field changes its meaning or goes. What each field means stands in
 /// `docs/bench.md`.
@@ -18,6 +19,23 @@ pub const SCHEMA: &str = "sluice-bench-comparison/2";
 
 /// A round is clearly faster than another if it is above it by more than this.
 const RISE: f64 = 1.05;
+
+/// What shall be compared.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// What is measured.
+    pub scenarios: Vec<&'static Scenario>,
+    /// The brokers; the first is the one the others are held against.
+    pub peers: Vec<Peer>,
+    /// How thorough it is.
+    pub scale: Scale,
+    /// Rounds of each step.
+    pub rounds: usize,
+    /// How brokers are started.
+    pub setup: PeerSetup,
+    /// The command line, for the report.
+    pub command: String,
+}
 
 /// Everything a comparison found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -236,7 +254,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::scenario::{Load, Step};
+    use crate::compare::scenario::step::{Load, Step};
     use crate::load::latency::LatencySummary;
 
     fn round(rate: f64) -> Measured {

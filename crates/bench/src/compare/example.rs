@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use crate::compare::comparison::{Comparison, ScenarioResult, StepResult};
+use crate::compare::comparison::{CompareOptions, Comparison, ScenarioResult, StepResult};
 use crate::compare::measured::Measured;
 use crate::compare::peer::Peer;
-use crate::compare::scenario::{FieldFigures, Load, Scale, Step};
+use crate::compare::peer::process::PeerSetup;
+use crate::compare::scenario::step::{FieldFigures, Load, Scale, Step};
 use crate::compare::start_up::WarmUp;
+use crate::limit::report::{LimitOptions, LimitReport};
 use crate::load::latency::LatencySummary;
-use crate::load::options::{LimitOptions, SendOptions};
+use crate::load::options::SendOptions;
 use crate::load::progress::Second;
-use crate::load::report::LimitReport;
-use crate::machine::description::Machine;
+use crate::machine::Machine;
 
 /// Sluice beside RocketMQ: a step it is faster in, one it is slower in with everything to be remarked, one in which the other
 /// stood still.
@@ -44,12 +45,12 @@ pub fn comparison() -> Comparison {
         load_before: 0.0,
     };
     let limit = LimitOptions { data: PathBuf::from("/"), seconds: 1.0 };
-    let options = crate::compare::rounds::CompareOptions {
+    let options = CompareOptions {
         scenarios: Vec::new(),
         peers: peers(),
         scale: Scale::Quick,
         rounds: 3,
-        setup: crate::compare::peer::PeerSetup::default(),
+        setup: PeerSetup::default(),
         command: "sluice bench compare made-up".to_owned(),
     };
     let limit = LimitReport::new(limit, machine.clone(), Vec::new());

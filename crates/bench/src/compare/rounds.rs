@@ -4,36 +4,19 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::compare::comparison::{Comparison, PeerRounds, ScenarioResult, StepResult};
+use crate::compare::comparison::{CompareOptions, Comparison, PeerRounds, ScenarioResult, StepResult};
 use crate::compare::measured::Measured;
-use crate::compare::peer::{Cluster, Peer, PeerSetup};
-use crate::compare::scenario::{BrokerNeeds, Scale, Scenario, Step};
+use crate::compare::peer::process::PeerSetup;
+use crate::compare::peer::{Cluster, Peer};
+use crate::compare::scenario::step::{BrokerNeeds, Scenario, Step};
 use crate::compare::stage::Stage;
 use crate::compare::start_up::WarmUp;
 use crate::error::BenchError;
-use crate::load::options::LimitOptions;
+use crate::limit;
+use crate::limit::report::{LimitOptions, LimitReport};
 use crate::load::progress::ProgressSink;
-use crate::load::report::LimitReport;
-use crate::machine::description::Machine;
+use crate::machine::Machine;
 use crate::machine::disk_space::DiskSpace;
-use crate::machine::limit;
-
-/// What shall be compared.
-#[derive(Clone, Debug)]
-pub struct CompareOptions {
-    /// What is measured.
-    pub scenarios: Vec<&'static Scenario>,
-    /// The brokers; the first is the one the others are held against.
-    pub peers: Vec<Peer>,
-    /// How thorough it is.
-    pub scale: Scale,
-    /// Rounds of each step.
-    pub rounds: usize,
-    /// How brokers are started.
-    pub setup: PeerSetup,
-    /// The command line, for the report.
-    pub command: String,
-}
 
 /// What is told while it goes on.
 pub trait CompareSink: ProgressSink {

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use crate::compare::measured::Measured;
-use crate::compare::scenario::{Load, Step};
+use crate::compare::scenario::step::{Load, Step};
 use crate::compare::start_up::{StartUp, WarmUp};
 use crate::driver::{Driver, driver_of};
 use crate::error::BenchError;

@@ -79,15 +79,6 @@ pub struct SendOptions {
     pub broker_data: Vec<PathBuf>,
 }
 
-/// A measurement of the machine itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LimitOptions {
-    /// Directory on the disk to be measured.
-    pub data: PathBuf,
-    /// Seconds for each measurement.
-    pub seconds: f64,
-}
-
 /// A run that sends and pulls at the same time. Topics and times are those of the sends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VisibleOptions {
@@ -108,16 +99,6 @@ impl VisibleOptions {
             return Err(wrong("send", problem));
         }
         Ok(())
-    }
-}
-
-impl LimitOptions {
-    /// Whether a run can be made of it.
-    pub fn check(&self) -> Result<(), BenchError> {
-        if self.seconds == 0.0 {
-            return Err(wrong("seconds", "in no time nothing can be measured"));
-        }
-        check_seconds("seconds", Some(self.seconds))
     }
 }
 
@@ -306,7 +287,7 @@ fn names(name: &str, count: u32) -> Vec<String> {
     if count <= 1 { vec![name.to_owned()] } else { (0..count).map(|number| format!("{name}-{number}")).collect() }
 }
 
-fn wrong(name: &'static str, problem: impl Into<String>) -> BenchError {
+pub(crate) fn wrong(name: &'static str, problem: impl Into<String>) -> BenchError {
     BenchError::WrongOption { name, problem: problem.into() }
 }
 
@@ -328,7 +309,7 @@ fn check_range(name: &'static str, value: usize, low: usize, high: usize) -> Res
     Err(wrong(name, format!("{value} is not within {low}..={high}")))
 }
 
-fn check_seconds(name: &'static str, seconds: Option<f64>) -> Result<(), BenchError> {
+pub(crate) fn check_seconds(name: &'static str, seconds: Option<f64>) -> Result<(), BenchError> {
     match seconds {
         Some(seconds) if !(seconds.is_finite() && seconds >= 0.0) => {
             Err(wrong(name, format!("{seconds} is not a length of time")))

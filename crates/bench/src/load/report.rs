@@ -8,15 +8,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::load::latency::{Latency, LatencySummary};
-use crate::load::options::{ConsumeOptions, LimitOptions, SendOptions};
+use crate::load::latency::LatencySummary;
+use crate::load::options::{ConsumeOptions, SendOptions};
 use crate::load::supervisor::Observed;
-use crate::load::table;
 use crate::load::tally::{PullTally, Refusals, SendTally};
+use crate::machine::Machine;
 use crate::machine::clock::{ns_to_ms, ns_to_seconds, seconds_to_ns};
-use crate::machine::description::Machine;
 
-const MEGABYTE: f64 = 1e6;
+/// Bytes in it.
+pub const MEGABYTE: f64 = 1e6;
 /// A generator whose threads are at work for more than this share of the time may be what limits a rate.
 const BUSY_PERCENT: f64 = 90.0;
 
@@ -204,44 +204,6 @@ pub struct VisibleReport {
     pub consume: ConsumeReport,
 }
 
-/// One thing the machine was asked to do for a while, as fast as it can.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measure {
-    /// What.
-    pub name: &'static str,
-    /// Bytes at once; where they come from a socket, at most.
-    pub block_bytes: usize,
-    /// How often.
-    pub operations: u64,
-    /// Bytes in all.
-    pub bytes: u64,
-    /// How long.
-    pub seconds: f64,
-    /// How often a second.
-    pub operations_per_second: f64,
-    /// Millions of bytes a second.
-    pub megabytes_per_second: f64,
-    /// The same in the best tenth of a second.
-    pub megabytes_per_second_best: f64,
-    /// CPU time of the thread that did it.
-    pub cpu_seconds: f64,
-    /// Each of them, in milliseconds.
-    pub operation_ms: Option<LatencySummary>,
-}
-
-/// What the machine can do at most.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LimitReport {
-    /// `limit`.
-    pub kind: &'static str,
-    /// What was asked for.
-    pub options: LimitOptions,
-    /// Where it ran.
-    pub machine: Machine,
-    /// Results.
-    pub measures: Vec<Measure>,
-}
-
 /// What a run was made with.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -253,37 +215,6 @@ pub struct Setup {
     pub brokers: Vec<String>,
     /// Generator threads.
     pub threads: usize,
-}
-
-impl Measure {
-    pub(crate) fn new(
-        name: &'static str,
-        block_bytes: usize,
-        (operations, bytes): (u64, u64),
-        (wall_ns, cpu_ns): (u64, u64),
-        bytes_per_second_best: f64,
-        latency: &Latency,
-    ) -> Self {
-        let seconds = ns_to_seconds(wall_ns);
-        Self {
-            name,
-            block_bytes,
-            operations,
-            bytes,
-            seconds,
-            operations_per_second: rate(operations, seconds),
-            megabytes_per_second: rate(bytes, seconds) / MEGABYTE,
-            megabytes_per_second_best: bytes_per_second_best.max(rate(bytes, seconds)) / MEGABYTE,
-            cpu_seconds: ns_to_seconds(cpu_ns),
-            operation_ms: latency.summary(),
-        }
-    }
-}
-
-impl LimitReport {
-    pub(crate) fn new(options: LimitOptions, machine: Machine, measures: Vec<Measure>) -> Self {
-        Self { kind: "limit", options, machine, measures }
-    }
 }
 
 impl SendReport {
@@ -377,31 +308,8 @@ impl VisibleReport {
     }
 }
 
-impl Report for SendReport {
-    fn table(&self) -> String {
-        table::send(self)
-    }
-}
-
-impl Report for ConsumeReport {
-    fn table(&self) -> String {
-        table::consume(self)
-    }
-}
-
-impl Report for VisibleReport {
-    fn table(&self) -> String {
-        table::visible(self)
-    }
-}
-
-impl Report for LimitReport {
-    fn table(&self) -> String {
-        table::limit(self)
-    }
-}
-
-fn rate(count: u64, seconds: f64) -> f64 {
+/// So many a second.
+pub fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 

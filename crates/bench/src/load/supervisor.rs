@@ -11,8 +11,7 @@ use crate::error::BenchError;
 use crate::load::latency::{Latency, LatencySummary};
 use crate::load::live::Live;
 use crate::load::progress::{ProgressSink, Second};
-use crate::machine::clock::{Clock, SECOND_NS, ns_to_ms, ns_to_seconds};
-use crate::machine::pauses;
+use crate::machine::clock::{Clock, SECOND_NS, ns_to_ms, ns_to_seconds, watch_pauses};
 use crate::machine::process::{BrokerUsage, ProcessSample};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -99,7 +98,7 @@ impl Supervisor<'_> {
     /// How late the machine wakes this thread, until the run is over; the longest since it was last asked is left in `max_ns`.
     fn watch_machine(&self, is_over: &AtomicBool, max_ns: &AtomicU64) -> Latency {
         let mut pauses = Latency::new();
-        pauses::watch(
+        watch_pauses(
             self.clock,
             || is_over.load(Relaxed),
             |now_ns, late_ns| {

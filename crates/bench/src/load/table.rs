@@ -4,14 +4,32 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::load::latency::LatencySummary;
-use crate::load::report::{ConsumeReport, GeneratorUsage, LimitReport, RefusedCode, SendReport, VisibleReport};
+use crate::load::report::{ConsumeReport, GeneratorUsage, RefusedCode, Report, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
 
 /// Columns a table takes at most: remarks and faults are wrapped.
-const WIDTH: u16 = 100;
+pub const WIDTH: u16 = 100;
+
+impl Report for SendReport {
+    fn table(&self) -> String {
+        send(self)
+    }
+}
+
+impl Report for ConsumeReport {
+    fn table(&self) -> String {
+        consume(self)
+    }
+}
+
+impl Report for VisibleReport {
+    fn table(&self) -> String {
+        visible(self)
+    }
+}
 
 /// The table of a run that sent.
-pub fn send(report: &SendReport) -> String {
+fn send(report: &SendReport) -> String {
     let totals = &report.totals;
     let mut table = begin(&format!("send {}", report.options.topic), &report.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
@@ -37,7 +55,7 @@ pub fn send(report: &SendReport) -> String {
 }
 
 /// The table of a run that consumed.
-pub fn consume(report: &ConsumeReport) -> String {
+fn consume(report: &ConsumeReport) -> String {
     let totals = &report.totals;
     let mut table = begin(&format!("consume {}", report.options.topic), &report.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
@@ -61,7 +79,7 @@ pub fn consume(report: &ConsumeReport) -> String {
 }
 
 /// The tables of a run that sent and consumed at once.
-pub fn visible(report: &VisibleReport) -> String {
+fn visible(report: &VisibleReport) -> String {
     let mut table = begin("visible", &report.consume.brokers);
     row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
     unless_zero(&mut table, "arrived too late to be matched", report.unmatched);
@@ -84,33 +102,6 @@ fn backlog_of_its_own(report: &VisibleReport) -> Option<&'static str> {
         (_, 0) => None,
         _ => Some("the pace was not kept, and the times are those of a backlog: try a lower --pace"),
     }
-}
-
-/// The table of what the machine can do.
-pub fn limit(report: &LimitReport) -> String {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    table.set_header(["limit", "MB/s", "best", "a second", "p50", "p99", "max", "CPU"]);
-    for measure in &report.measures {
-        let at = |value: fn(&LatencySummary) -> f64| {
-            measure.operation_ms.as_ref().map_or_else(String::new, |summary| milliseconds(value(summary)))
-        };
-        let moved = |rate: f64| if measure.bytes > 0 { format!("{rate:.1}") } else { String::new() };
-        table.add_row([
-            measure.name.to_owned(),
-            moved(measure.megabytes_per_second),
-            moved(measure.megabytes_per_second_best),
-            grouped(measure.operations_per_second),
-            at(|summary| summary.p50),
-            at(|summary| summary.p99),
-            at(|summary| summary.max),
-            format!("{:.0} %", measure.cpu_seconds / measure.seconds.max(f64::MIN_POSITIVE) * 100.0),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
 }
 
 fn begin(title: &str, brokers: &[String]) -> Table {
@@ -182,7 +173,8 @@ fn latency(table: &mut Table, name: &str, summary: Option<&LatencySummary>) {
     }
 }
 
-fn milliseconds(value: f64) -> String {
+/// A time with its unit.
+pub fn milliseconds(value: f64) -> String {
     format!("{value:.3} ms")
 }
 

@@ -1,11 +1,15 @@
-//! The two clocks of a run: monotonic nanoseconds since it began, and wall-clock milliseconds for the wire.
+//! The two clocks of a run: monotonic nanoseconds since it began, and wall-clock milliseconds for the wire; and how long the machine
+//! leaves a thread waiting that wants nothing but to be woken: no program on it can promise less.
 
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
+const SLEEP: Duration = Duration::from_millis(1);
+const SLEEP_NS: u64 = SECOND_NS / 1000;
 
 /// Measures from the moment it was made; every thread of a run has a copy of the same one.
 #[derive(Clone, Copy, Debug)]
@@ -61,4 +65,16 @@ pub fn ns_to_seconds(nanoseconds: u64) -> f64 {
 /// Nanoseconds as milliseconds.
 pub fn ns_to_ms(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
+}
+
+/// Sleeps for a millisecond again and again until `is_over`, and tells `late` each time when it woke and by how many nanoseconds late:
+/// its processor was elsewhere, with other work, or, on a virtual machine, with other guests of the host.
+pub fn watch_pauses(clock: Clock, is_over: impl Fn() -> bool, mut late: impl FnMut(u64, u64)) {
+    let mut begun_ns = clock.now_ns();
+    while !is_over() {
+        thread::sleep(SLEEP);
+        let now_ns = clock.now_ns();
+        late(now_ns, (now_ns - begun_ns).saturating_sub(SLEEP_NS));
+        begun_ns = now_ns;
+    }
 }

@@ -11,7 +11,6 @@ pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod send;
 pub(crate) mod sender;
-pub(crate) mod sink;
 pub(crate) mod template;
 pub(crate) mod unique_key;
 pub(crate) mod visible;

@@ -10,8 +10,8 @@ use crate::compare::measured::Measured;
 use crate::compare::ratio::{Ratio, times};
 use crate::compare::remarks::{remarks_of, sentence, title_of};
 use crate::error::BenchError;
+use crate::limit::report::Measure;
 use crate::load::progress::Second;
-use crate::load::report::Measure;
 use crate::load::table::grouped;
 
 use chart::{LINE_COLOURS, Line, over_time, short};

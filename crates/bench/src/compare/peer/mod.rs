@@ -4,24 +4,21 @@
 //! by process id, and the folder is removed, when the cluster is dropped. A process that is killed leaves both behind: the
 //! next run uses other ports and another folder.
 
-mod kafka;
-mod process;
-mod rabbitmq;
-mod rocketmq;
-mod scripts;
+mod originals;
+pub(crate) mod process;
 mod sluice;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::compare::scenario::BrokerNeeds;
+use crate::compare::scenario::step::BrokerNeeds;
 use crate::error::BenchError;
 use crate::rocketmq::route::check_reachable;
 use crate::target::Target;
 
-use process::Process;
+use process::{PeerSetup, Process, Started};
 
 /// A broker that can be started here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -46,24 +43,6 @@ pub struct Peer {
     pub kind: PeerKind,
     /// Which.
     pub version: String,
-}
-
-/// How processes of a comparison are started.
-#[derive(Clone, Debug, Default)]
-pub struct PeerSetup {
-    /// Folder that everything is written below; one in `/var/tmp` if none is given.
-    pub work: Option<PathBuf>,
-    /// Folder that downloaded programs are kept in.
-    pub cache: Option<PathBuf>,
-    /// Processors the brokers may use, as `taskset` has them.
-    pub cpus: Option<String>,
-}
-
-impl PeerSetup {
-    /// The folder that everything is written below.
-    pub(crate) fn work_folder(&self) -> &Path {
-        self.work.as_deref().unwrap_or(Path::new("/var/tmp"))
-    }
 }
 
 /// A cluster that runs.
@@ -120,9 +99,9 @@ impl PeerKind {
     const fn versions(self) -> &'static [&'static str] {
         match self {
             Self::Sluice => &[env!("CARGO_PKG_VERSION")],
-            Self::RocketMq => &rocketmq::VERSIONS,
-            Self::RabbitMq => &rabbitmq::VERSIONS,
-            Self::Kafka => &kafka::VERSIONS,
+            Self::RocketMq => &originals::ROCKETMQ_VERSIONS,
+            Self::RabbitMq => &originals::RABBITMQ_VERSIONS,
+            Self::Kafka => &originals::KAFKA_VERSIONS,
             Self::Running => &[],
         }
     }
@@ -162,20 +141,6 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// What was started: where it listens, and its processes, brokers first.
-struct Started {
-    address: String,
-    target: Option<Target>,
-    processes: Vec<Process>,
-}
-
-impl Started {
-    /// What the load generator can speak to.
-    fn at(target: Target, processes: Vec<Process>) -> Self {
-        Self { address: target.to_string(), target: Some(target), processes }
-    }
-}
-
 impl Peer {
     /// Fails early if it cannot be measured: its protocol is not spoken, or it should run already and does not.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
@@ -196,9 +161,9 @@ impl Peer {
             .map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
         let Started { address, target, processes } = match self.kind {
             PeerKind::Sluice => sluice::start(needs, setup, &directory.0)?,
-            PeerKind::RocketMq => rocketmq::start(&self.version, needs, setup, &directory.0)?,
-            PeerKind::RabbitMq => rabbitmq::start(&self.version, needs, setup, &directory.0)?,
-            PeerKind::Kafka => kafka::start(&self.version, needs, setup, &directory.0)?,
+            PeerKind::RocketMq => originals::start_rocketmq(&self.version, needs, setup, &directory.0)?,
+            PeerKind::RabbitMq => originals::start_rabbitmq(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Kafka => originals::start_kafka(&self.version, needs, setup, &directory.0)?,
             PeerKind::Running => Started::at(self.version.parse()?, Vec::new()),
         };
         let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
@@ -235,29 +200,5 @@ impl Cluster {
     /// The command lines it was started with.
     pub fn commands(&self) -> Vec<String> {
         self.processes.iter().map(|process| process.command().to_owned()).collect()
-    }
-}
-
-/// Refuses to start a cluster of what is started as one broker alone.
-fn check_alone(name: &str, needs: BrokerNeeds) -> Result<(), BenchError> {
-    if needs.groups == 1 {
-        return Ok(());
-    }
-    let problem = "it is started as one broker alone, not as a cluster".to_owned();
-    Err(BenchError::NotStarted { name: name.to_owned(), problem })
-}
-
-/// A port nobody listens on at the moment, `spare` below and above it free too.
-fn free_port(spare: u16) -> Result<u16, BenchError> {
-    let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
-    loop {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(refused)?;
-        let port = listener.local_addr().map_err(refused)?.port();
-        let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if (1..=spare)
-            .all(|step| port.checked_sub(step).is_some_and(is_free) && port.checked_add(step).is_some_and(is_free))
-        {
-            return Ok(port);
-        }
     }
 }

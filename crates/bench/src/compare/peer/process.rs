@@ -1,4 +1,4 @@
-//! One process of a cluster: started, waited for until it is ready, stopped by its id.
+//! The processes of a cluster: each is started, waited for until it is ready, stopped by its id.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -11,12 +11,45 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
+use crate::target::Target;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A broker may take a while to write down what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// What of its last words an error quotes.
 const LAST_WORDS: usize = 1500;
+
+/// How processes of a comparison are started.
+#[derive(Clone, Debug, Default)]
+pub struct PeerSetup {
+    /// Folder that everything is written below; one in `/var/tmp` if none is given.
+    pub work: Option<PathBuf>,
+    /// Folder that downloaded programs are kept in.
+    pub cache: Option<PathBuf>,
+    /// Processors the brokers may use, as `taskset` has them.
+    pub cpus: Option<String>,
+}
+
+impl PeerSetup {
+    /// The folder that everything is written below.
+    pub(crate) fn work_folder(&self) -> &Path {
+        self.work.as_deref().unwrap_or(Path::new("/var/tmp"))
+    }
+}
+
+/// What was started: where it listens, and its processes, brokers first.
+pub(super) struct Started {
+    pub(super) address: String,
+    pub(super) target: Option<Target>,
+    pub(super) processes: Vec<Process>,
+}
+
+impl Started {
+    /// What the load generator can speak to.
+    pub(super) fn at(target: Target, processes: Vec<Process>) -> Self {
+        Self { address: target.to_string(), target: Some(target), processes }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -120,5 +153,20 @@ impl Drop for Process {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A port nobody listens on at the moment, `spare` below and above it free too.
+pub(super) fn free_port(spare: u16) -> Result<u16, BenchError> {
+    let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
+    loop {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if (1..=spare)
+            .all(|step| port.checked_sub(step).is_some_and(is_free) && port.checked_add(step).is_some_and(is_free))
+        {
+            return Ok(port);
+        }
     }
 }

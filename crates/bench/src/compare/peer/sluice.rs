@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::Process;
-use super::{PeerSetup, Started};
-use crate::compare::scenario::{BrokerNeeds, Flush};
+use super::process::{PeerSetup, Process, Started};
+use crate::compare::scenario::step::{BrokerNeeds, Flush};
 use crate::error::BenchError;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! Many of something: broker groups, topics, queues, connections, hours.
 
-use super::{FieldFigures, Flush, Load, Scale, Scenario, Step, fill, reads, sends};
+use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, fill, reads, sends};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 /// N0: what a second and two more broker groups add.

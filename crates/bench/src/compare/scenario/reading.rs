@@ -1,6 +1,6 @@
 //! Readers: of few and many queues, with one and several consumers, beside senders and behind a backlog.
 
-use super::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends, threads_of_one_client};
+use super::step::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends, threads_of_one_client};
 use crate::load::options::{ConsumeOptions, VisibleOptions};
 use crate::rocketmq::options::{HeaderForm, RocketMq};
 

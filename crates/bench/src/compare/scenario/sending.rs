@@ -1,6 +1,6 @@
 //! Senders: one by one, many at once, before and after the disk, in all sizes and at all paces.
 
-use super::{FieldFigures, Flush, Load, Scale, Scenario, Step, sends, threads_of_one_client};
+use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, sends, threads_of_one_client};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 /// N0: one sender that waits for each answer.

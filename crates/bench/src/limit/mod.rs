@@ -3,6 +3,9 @@
 //!
 //! Each is done for a while by one thread as fast as it can; the socket has a second thread at its other end, as a sender is.
 
+pub(crate) mod report;
+mod scratch;
+
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,13 +16,11 @@ use std::thread;
 
 use crate::error::BenchError;
 use crate::load::latency::Latency;
-use crate::load::options::LimitOptions;
 use crate::load::progress::ProgressSink;
-use crate::load::report::{LimitReport, Measure};
-use crate::machine::clock::{Clock, SECOND_NS, ns_to_seconds, seconds_to_ns, thread_cpu_ns};
-use crate::machine::description::Machine;
-use crate::machine::pauses;
-use crate::machine::scratch::{FILE_SIZE, Scratch, in_directory};
+use crate::machine::Machine;
+use crate::machine::clock::{Clock, SECOND_NS, ns_to_seconds, seconds_to_ns, thread_cpu_ns, watch_pauses};
+use report::{LimitOptions, LimitReport, Measure};
+use scratch::{FILE_SIZE, Scratch, in_directory};
 
 const KIB: usize = 1024;
 /// What is read from the socket at once, and written to the file.
@@ -91,9 +92,22 @@ fn limit_with(options: LimitOptions, file_size: u64, sink: &dyn ProgressSink) ->
 
 /// How late a thread is woken that wants nothing else, while every processor is at work.
 fn pauses(seconds: f64) -> Measure {
-    let (latency, wall_ns) = pauses::while_busy(seconds_to_ns(seconds));
+    let (latency, wall_ns) = while_busy(seconds_to_ns(seconds));
     let sleeps = latency.summary().map_or(0, |summary| summary.count);
     Measure::new(PAUSES, 0, (sleeps, 0), (wall_ns, 0), 0.0, &latency)
+}
+
+/// How late a thread is woken for so long, with every processor at work; and how long it was.
+fn while_busy(seconds_ns: u64) -> (Latency, u64) {
+    let (clock, mut latency) = (Clock::start(), Latency::new());
+    let is_over = || clock.now_ns() >= seconds_ns;
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| while !is_over() {});
+        }
+        watch_pauses(clock, is_over, |_, late_ns| latency.record(late_ns, 1));
+    });
+    (latency, clock.now_ns())
 }
 
 /// Fills a file and drops it. A virtual machine's host gives memory when it is first touched: what comes next finds memory
@@ -212,6 +226,13 @@ mod tests {
             assert!(table.contains(measure.name), "{table}");
         }
         assert!(report.json().contains("\"kind\": \"limit\""));
+    }
+
+    #[test]
+    fn what_sleeps_beside_busy_processors_is_counted() {
+        let (latency, took_ns) = while_busy(SECOND_NS / 20);
+        let summary = latency.summary().expect("sleeps");
+        assert!(summary.count >= 1 && took_ns >= SECOND_NS / 20, "{summary:?}");
     }
 
     #[test]

@@ -1,0 +1,184 @@
+//! The originals, as the scripts in `peers/` fetch and run them. The binary carries the scripts, and puts them where the programs are
+//! kept.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::{PeerSetup, Process, Started, free_port};
+use crate::compare::scenario::step::{BrokerNeeds, Flush};
+use crate::error::BenchError;
+use crate::rocketmq::route::registered_brokers;
+use crate::target::Target;
+
+/// Versions of RocketMQ whose artifacts are complete, the usual one first.
+pub(super) const ROCKETMQ_VERSIONS: [&str; 2] = ["5.4.0", "4.9.7"];
+
+/// Brokers register some seconds after they listen.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// A broker takes its port, two below (the fast one) and one above (replication).
+const ROCKETMQ_SPARE_PORTS: u16 = 2;
+
+/// A name server, and a broker for each group.
+pub(super) fn start_rocketmq(
+    version: &str,
+    needs: BrokerNeeds,
+    setup: &PeerSetup,
+    directory: &Path,
+) -> Result<Started, BenchError> {
+    let run = |name: &str, arguments: &[&str], port: u16| ROCKETMQ.run(setup, directory, name, arguments, port);
+    let (names, port) = (directory.join("names"), free_port(0)?);
+    let names = names.display().to_string();
+    let name_server = run("namesrv", &["namesrv", version, &names, &port.to_string()], port)?;
+    let address = format!("127.0.0.1:{port}");
+    let flush = match needs.flush {
+        Flush::Async => "flushDiskType=ASYNC_FLUSH",
+        Flush::Sync => "flushDiskType=SYNC_FLUSH",
+    };
+    let mut processes = Vec::new();
+    for number in 0..needs.groups {
+        let name = format!("broker-{number}");
+        let (home, port) = (directory.join(&name).display().to_string(), free_port(ROCKETMQ_SPARE_PORTS)?);
+        let named = format!("brokerName={name}");
+        let arguments = ["broker", version, &home, &address, &port.to_string(), &named, flush];
+        processes.push(run(&name, &arguments, port)?);
+    }
+    let deadline = Instant::now() + REGISTERED_WITHIN;
+    while registered_brokers(&address).unwrap_or_default() < needs.groups as usize {
+        if Instant::now() > deadline {
+            let problem = format!("the brokers did not register at {address}");
+            return Err(BenchError::NotStarted { name: "rocketmq".to_owned(), problem });
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    processes.push(name_server);
+    Ok(Started::at(Target::NameServer(vec![address]), processes))
+}
+
+/// Version of RabbitMQ in Debian stable.
+pub(super) const RABBITMQ_VERSIONS: [&str; 1] = ["3.10.8"];
+
+/// A broker of these two takes its port and the one above.
+const SPARE_PORTS: u16 = 1;
+
+/// One broker, and the process Erlang nodes find each other in.
+pub(super) fn start_rabbitmq(
+    version: &str,
+    needs: BrokerNeeds,
+    setup: &PeerSetup,
+    directory: &Path,
+) -> Result<Started, BenchError> {
+    // Whether an answer waits for the disk is up to who publishes: confirms of persistent messages do.
+    check_alone("rabbitmq", needs)?;
+    let run = |name: &str, arguments: &[&str], port: u16| RABBITMQ.run(setup, directory, name, arguments, port);
+    let (names, port) = (free_port(0)?, free_port(SPARE_PORTS)?);
+    let name_process = run("names", &["names", version, &names.to_string()], names)?;
+    let home = directory.join("broker").display().to_string();
+    let arguments = ["broker", version, &home, &port.to_string(), &names.to_string()];
+    let broker = run("rabbitmq", &arguments, port)?;
+    let address = format!("amqp://guest:guest@127.0.0.1:{port}");
+    Ok(Started { address, target: None, processes: vec![broker, name_process] })
+}
+
+/// Version of Kafka.
+pub(super) const KAFKA_VERSIONS: [&str; 1] = ["4.1.1"];
+
+/// One node that is its own controller.
+pub(super) fn start_kafka(
+    version: &str,
+    needs: BrokerNeeds,
+    setup: &PeerSetup,
+    directory: &Path,
+) -> Result<Started, BenchError> {
+    check_alone("kafka", needs)?;
+    let port = free_port(SPARE_PORTS)?;
+    let home = directory.join("broker").display().to_string();
+    let flush = match needs.flush {
+        Flush::Async => "log.flush.interval.ms=1000",
+        Flush::Sync => "log.flush.interval.messages=1",
+    };
+    let arguments = ["broker", version, &home, &port.to_string(), flush];
+    let broker = KAFKA.run(setup, directory, "kafka", &arguments, port)?;
+    Ok(Started { address: format!("kafka://127.0.0.1:{port}"), target: None, processes: vec![broker] })
+}
+
+/// Refuses to start a cluster of what is started as one broker alone.
+fn check_alone(name: &str, needs: BrokerNeeds) -> Result<(), BenchError> {
+    if needs.groups == 1 {
+        return Ok(());
+    }
+    let problem = "it is started as one broker alone, not as a cluster".to_owned();
+    Err(BenchError::NotStarted { name: name.to_owned(), problem })
+}
+
+/// A JVM takes some seconds; the first time what it runs is downloaded too.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+
+/// A script and what it needs beside it.
+struct Script {
+    /// Its name, and that of its folder.
+    name: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+const ROCKETMQ: Script = Script {
+    name: "rocketmq",
+    files: &[
+        ("rocketmq", include_str!("../../../../../bench/peers/rocketmq/rocketmq")),
+        ("pom.xml", include_str!("../../../../../bench/peers/rocketmq/pom.xml")),
+    ],
+};
+
+const RABBITMQ: Script =
+    Script { name: "rabbitmq", files: &[("rabbitmq", include_str!("../../../../../bench/peers/rabbitmq/rabbitmq"))] };
+
+const KAFKA: Script = Script {
+    name: "kafka",
+    files: &[
+        ("kafka", include_str!("../../../../../bench/peers/kafka/kafka")),
+        ("pom.xml", include_str!("../../../../../bench/peers/kafka/pom.xml")),
+    ],
+};
+
+impl Script {
+    /// Runs it with `arguments` until it listens on `port`; `name` is what the process is called here.
+    fn run(
+        &self,
+        setup: &PeerSetup,
+        directory: &Path,
+        name: &str,
+        arguments: &[&str],
+        port: u16,
+    ) -> Result<Process, BenchError> {
+        let (script, log) = (self.place(setup.cache.as_deref())?, directory.join(format!("{name}.log")));
+        let mut process = Process::start(name, &script, arguments, setup.cpus.as_deref(), &log)?;
+        process.wait_for_port(port, READY_WITHIN).map(|()| process)
+    }
+
+    /// Puts it into `cache` or the user's own cache folder, and tells where it is.
+    fn place(&self, cache: Option<&Path>) -> Result<PathBuf, BenchError> {
+        let folder = cache.map_or_else(default_cache, Path::to_owned).join(self.name);
+        let failed = |source| BenchError::Disk { directory: folder.display().to_string(), source };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        for (name, text) in self.files {
+            let path = folder.join(name);
+            // Not written anew while it may be running.
+            if fs::read_to_string(&path).is_ok_and(|known| known == *text) {
+                continue;
+            }
+            fs::write(&path, text).map_err(failed)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        }
+        Ok(folder.join(self.name))
+    }
+}
+
+/// Where programs of other makers are kept between runs.
+fn default_cache() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    cache.or_else(home).unwrap_or_else(|| PathBuf::from("/var/tmp")).join("sluice/peers")
+}

@@ -1,0 +1,282 @@
+//! What a scenario is made of: steps, each a load and what it asks of the brokers; and the loads of the usual shapes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::compare::start_up::StartUp;
+use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::rocketmq::options::RocketMq;
+
+/// How thorough a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Seconds a step: all field notes in some minutes.
+    Quick,
+    /// Long enough for figures to be quoted.
+    #[default]
+    Full,
+    /// So many seconds a step.
+    Lasting(u32),
+}
+
+impl Scale {
+    /// Length of a step.
+    pub const fn seconds(self) -> f64 {
+        match self {
+            Self::Quick => 2.0,
+            Self::Full => 20.0,
+            Self::Lasting(seconds) => seconds as f64,
+        }
+    }
+
+    /// Load before a step is measured.
+    pub const fn warm_up_seconds(self) -> f64 {
+        match self {
+            Self::Quick => 0.8,
+            Self::Full | Self::Lasting(_) => 3.0,
+        }
+    }
+
+    /// Load on a broker that was just started, and that of each step, before anything is measured.
+    pub const fn start_up(self) -> StartUp {
+        match self {
+            Self::Quick => StartUp { slice: Duration::from_secs(1), slices_max: 16 },
+            Self::Full | Self::Lasting(_) => StartUp { slice: Duration::from_secs(2), slices_max: 20 },
+        }
+    }
+
+    /// How long a backlog is read again and again: a short one is read in less time than the machine may pause.
+    pub const fn reading_seconds(self) -> f64 {
+        match self {
+            Self::Quick => 2.0,
+            Self::Full | Self::Lasting(_) => 0.0,
+        }
+    }
+
+    /// Messages of a backlog that the field note made `full` of.
+    pub const fn backlog(self, full: u64) -> u64 {
+        match self {
+            Self::Quick => full / 10,
+            Self::Full | Self::Lasting(_) => full,
+        }
+    }
+}
+
+/// Whether a broker answers before or after its disk has the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flush {
+    /// Before.
+    #[default]
+    Async,
+    /// After.
+    Sync,
+}
+
+/// What a step asks of the brokers it is run against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct BrokerNeeds {
+    /// When it answers.
+    pub flush: Flush,
+    /// Broker groups (masters) of the cluster.
+    pub groups: u32,
+}
+
+impl Default for BrokerNeeds {
+    fn default() -> Self {
+        Self { flush: Flush::Async, groups: 1 }
+    }
+}
+
+/// What people measured, as far as they wrote it down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FieldFigures {
+    /// Messages a second.
+    pub messages_per_second: f64,
+    /// Sends that went well.
+    pub success_percent: Option<f64>,
+    /// Mean round trip.
+    pub mean_ms: Option<f64>,
+    /// Longest.
+    pub max_ms: Option<f64>,
+}
+
+impl FieldFigures {
+    pub(super) const fn rate(messages_per_second: f64) -> Self {
+        Self { messages_per_second, success_percent: None, mean_ms: None, max_ms: None }
+    }
+
+    pub(super) const fn success(self, percent: f64) -> Self {
+        Self { success_percent: Some(percent), ..self }
+    }
+
+    pub(super) const fn round_trips(self, mean_ms: f64, max_ms: f64) -> Self {
+        Self { mean_ms: Some(mean_ms), max_ms: Some(max_ms), ..self }
+    }
+}
+
+/// What a step does. Target, topic and process are filled in by who runs it.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// Sends.
+    Send(SendOptions),
+    /// Opens connections, with a first send on each: `connections` of them, `threads` at a time.
+    Connect(SendOptions),
+    /// Reads a backlog that is made once, before the first round, and shared with other steps that want the same.
+    Consume {
+        /// How it is made.
+        fill: SendOptions,
+        /// How it is read, from its beginning each time.
+        read: ConsumeOptions,
+        /// It is read again and again for so many seconds, at least once; the pass with the middle rate is the one that counts.
+        seconds: f64,
+    },
+    /// Sends and reads at once.
+    Visible(VisibleOptions),
+}
+
+impl Load {
+    /// The same for so many seconds, with nothing of it left out of the measurement. Opening connections takes as long as it takes.
+    pub(crate) fn for_seconds(&self, length: f64) -> Self {
+        let shortened = |send: &SendOptions| SendOptions {
+            seconds: Some(length),
+            count: None,
+            warm_up_seconds: 0.0,
+            ..send.clone()
+        };
+        match self {
+            Self::Send(send) => Self::Send(shortened(send)),
+            Self::Connect(_) => self.clone(),
+            Self::Consume { fill, read, .. } => {
+                Self::Consume { fill: fill.clone(), read: read.clone(), seconds: length }
+            }
+            Self::Visible(VisibleOptions { send, consume }) => {
+                Self::Visible(VisibleOptions { send: shortened(send), consume: consume.clone() })
+            }
+        }
+    }
+
+    /// Messages a second its sends are paced to; 0 if they are not.
+    pub(crate) const fn pace(&self) -> u64 {
+        match self {
+            Self::Send(send) | Self::Visible(VisibleOptions { send, .. }) => send.pace,
+            Self::Connect(_) | Self::Consume { .. } => 0,
+        }
+    }
+
+    /// How the backlog is made that it reads.
+    pub(crate) const fn backlog(&self) -> Option<&SendOptions> {
+        match self {
+            Self::Consume { fill, .. } => Some(fill),
+            Self::Send(_) | Self::Connect(_) | Self::Visible(_) => None,
+        }
+    }
+}
+
+/// One line of a scenario's table.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What is different here.
+    pub label: String,
+    /// What the field note says.
+    pub field: Option<FieldFigures>,
+    /// What it asks of the broker.
+    pub needs: BrokerNeeds,
+    /// What is done.
+    pub load: Load,
+    /// How it is done where the broker speaks RocketMQ's protocol.
+    pub rocketmq: RocketMq,
+    /// A backlog in another topic, made before the first round.
+    pub beside: Option<SendOptions>,
+    /// Connections that are open all the while and say nothing.
+    pub held_connections: usize,
+    /// How it differs from the field note's set-up.
+    pub remark: Option<&'static str>,
+    /// A broker whose 99th percentile is above this many milliseconds is not taken through the scenario's later steps.
+    pub gives_up_above_ms: Option<f64>,
+}
+
+impl Step {
+    pub(crate) fn new(label: impl Into<String>, load: Load) -> Self {
+        Self {
+            label: label.into(),
+            field: None,
+            needs: BrokerNeeds::default(),
+            load,
+            rocketmq: RocketMq::default(),
+            beside: None,
+            held_connections: 0,
+            remark: None,
+            gives_up_above_ms: None,
+        }
+    }
+
+    pub(super) fn field(mut self, figures: FieldFigures) -> Self {
+        self.field = Some(figures);
+        self
+    }
+
+    pub(super) fn needs(mut self, flush: Flush, groups: u32) -> Self {
+        self.needs = BrokerNeeds { flush, groups };
+        self
+    }
+
+    pub(super) fn remark(mut self, remark: &'static str) -> Self {
+        self.remark = Some(remark);
+        self
+    }
+}
+
+/// Something to be measured.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub sentence: &'static str,
+    /// The field note it replays.
+    pub source: &'static str,
+    pub(super) steps: fn(Scale) -> Vec<Step>,
+}
+
+impl Scenario {
+    /// Its lines.
+    pub fn steps(&self, scale: Scale) -> Vec<Step> {
+        (self.steps)(scale)
+    }
+}
+
+/// Sends as the official client does that most field notes used: every thread of the program on one connection, each with one
+/// send in flight.
+pub(super) fn threads_of_one_client(scale: Scale, threads: usize, message_size: usize) -> SendOptions {
+    SendOptions { connections: 1, window: threads, ..sends(scale, message_size) }
+}
+
+/// Sends of the usual shape.
+pub(super) fn sends(scale: Scale, message_size: usize) -> SendOptions {
+    SendOptions {
+        message_sizes: vec![message_size],
+        queues: Some(4),
+        seconds: Some(scale.seconds()),
+        warm_up_seconds: scale.warm_up_seconds(),
+        ..SendOptions::default()
+    }
+}
+
+/// Makes a backlog as fast as it goes.
+pub(super) fn fill(message_size: usize, queues: u32, count: u64) -> SendOptions {
+    SendOptions {
+        message_sizes: vec![message_size],
+        queues: Some(queues),
+        seconds: None,
+        count: Some(count),
+        ..SendOptions::default()
+    }
+}
+
+/// Reads what is there to its end, on `connections` connections with a thread each.
+pub(super) fn reads(connections: usize) -> ConsumeOptions {
+    ConsumeOptions { connections, threads: connections, until_empty: true, seconds: None, ..ConsumeOptions::default() }
+}
