@@ -294,6 +294,28 @@ impl ConsumeReport {
 }
 
 impl VisibleReport {
+    /// Of sends, and of the pulls beside them that were to bring `awaited` messages.
+    pub(crate) fn new(
+        send: SendReport,
+        awaited: Option<u64>,
+        options: ConsumeOptions,
+        setup: Setup,
+        tally: PullTally,
+        observed: Observed,
+    ) -> Self {
+        let end_ns = tally.last_ns;
+        Self {
+            kind: "visible",
+            answer_to_consume_ms: tally.answer_to_consume.summary(),
+            due_to_consume_ms: tally.due_to_consume.summary(),
+            before_answer_percent: tally.before_answer as f64 * 100.0 / tally.messages.max(1) as f64,
+            unmatched: tally.unmatched,
+            awaited,
+            send,
+            consume: ConsumeReport::new(options, setup, end_ns, tally, observed),
+        }
+    }
+
     /// Messages that had not arrived long after the last send, as far as that can be told.
     pub fn lost(&self) -> u64 {
         let is_known = self.unmatched == 0;

@@ -14,7 +14,7 @@ use crate::load::awaited::Awaited;
 use crate::load::live::Live;
 use crate::load::options::{StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
-use crate::load::report::{ConsumeReport, SendReport, Setup, VisibleReport};
+use crate::load::report::{SendReport, Setup, VisibleReport};
 use crate::load::supervisor::{Observed, Supervisor, check_broker};
 use crate::load::tally::{PullTally, SendTally};
 use crate::machine::Machine;
@@ -38,16 +38,7 @@ pub fn visible(
     rocketmq: RocketMq,
     sink: &dyn ProgressSink,
 ) -> Result<VisibleReport, BenchError> {
-    options.check()?;
-    if !rocketmq.unique_key {
-        let problem = "messages are found again by their ids: none may go without".to_owned();
-        return Err(BenchError::WrongOption { name: "send", problem });
-    }
-    let VisibleOptions { send, mut consume } = options;
-    // Nothing of before the run, and no end before the sends have one.
-    (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
-    (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
-    (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
+    let VisibleOptions { send, consume } = checked(options, rocketmq)?;
     check_broker(&send.broker_pids)?;
     let machine = Machine::describe();
     let written_to = send::topics_of(&send, sink)?;
@@ -101,17 +92,23 @@ pub fn visible(
         let (protocol, machine) = (rocketmq.described(), machine.clone());
         Setup { protocol, machine, brokers: describe(brokers), threads }
     };
-    let end_ns = pulled.last_ns;
-    Ok(VisibleReport {
-        kind: "visible",
-        answer_to_consume_ms: pulled.answer_to_consume.summary(),
-        due_to_consume_ms: pulled.due_to_consume.summary(),
-        before_answer_percent: pulled.before_answer as f64 * 100.0 / pulled.messages.max(1) as f64,
-        unmatched: pulled.unmatched,
-        awaited,
-        send: SendReport::new(send, setup(&written_to, send_threads), sent, Observed::default()),
-        consume: ConsumeReport::new(consume, setup(&read_from, pull_threads), end_ns, pulled, watched.observed),
-    })
+    let sent = SendReport::new(send, setup(&written_to, send_threads), sent, Observed::default());
+    Ok(VisibleReport::new(sent, awaited, consume, setup(&read_from, pull_threads), pulled, watched.observed))
+}
+
+/// What can be run: pulls of what the sends send.
+fn checked(options: VisibleOptions, rocketmq: RocketMq) -> Result<VisibleOptions, BenchError> {
+    options.check()?;
+    if !rocketmq.unique_key {
+        let problem = "messages are found again by their ids: none may go without".to_owned();
+        return Err(BenchError::WrongOption { name: "send", problem });
+    }
+    let VisibleOptions { send, mut consume } = options;
+    // Nothing of before the run, and no end before the sends have one.
+    (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
+    (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
+    (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
+    Ok(VisibleOptions { send, consume })
 }
 
 /// How many groups read each queue, if it is the same number for all.
