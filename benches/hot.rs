@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Timestamp, TopicName};
-use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message, ReadMode};
+use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message};
 use bytes::BytesMut;
 use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
@@ -210,7 +210,7 @@ struct Fetching {
 
 impl Fetching {
     fn fetch(&self) -> Fetched {
-        self.broker.fetch(&self.fetch, ReadMode::IfCached).expect("allowed").expect("in memory")
+        self.broker.fetch_cached(&self.fetch).expect("allowed").expect("in memory")
     }
 }
 

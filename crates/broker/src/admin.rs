@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::offset::Watermark;
-use base::{QueueId, QueueOffset, Refusal, Timestamp};
+use base::{QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use format::document::TopicDocument;
 
 use crate::RawOffset;
 use crate::broker::Broker;
@@ -109,13 +110,19 @@ impl Broker {
         self.rates.lock().mornings()
     }
 
+    /// Makes topics, or changes their settings.
+    pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Timestamp) -> Result<(), Refusal> {
+        self.catalog().put_topics(self.store(), topics, now)?;
+        Ok(())
+    }
+
     /// Bounds of a topic's queues. Waits for the disk.
     pub fn topic_snapshot(&self, topic: &str) -> Result<Vec<QueueSnapshot>, Refusal> {
         let queues = self.queues_of(topic)?;
         let snapshots = queues.iter().map(|queue| {
             let (first, end) = (queue.first(), queue.end());
-            let last_stored = if end > first { self.stored_at(topic, queue.queue(), end.0 - 1) } else { Timestamp(0) };
-            QueueSnapshot { queue: queue.queue(), first, end, last_stored }
+            let last_stored = if end > first { self.stored_at(topic, queue.id(), end.0 - 1) } else { Timestamp(0) };
+            QueueSnapshot { queue: queue.id(), first, end, last_stored }
         });
         Ok(snapshots.collect())
     }
@@ -126,14 +133,14 @@ impl Broker {
         let fetched = self.fetched.get(topic, group);
         let queues = self.queues_of(topic)?;
         let snapshots = queues.iter().map(|queue| {
-            let committed = offsets.get(&queue.queue().0).copied().unwrap_or_default().max(0);
-            let fetched = fetched.as_ref().and_then(|fetched| fetched.of(queue.queue())).unwrap_or_default();
+            let committed = offsets.get(&queue.id().0).copied().unwrap_or_default().max(0);
+            let fetched = fetched.as_ref().and_then(|fetched| fetched.of(queue.id())).unwrap_or_default();
             let consumed_time = match (committed as u64).checked_sub(1) {
-                Some(last) => self.stored_at(topic, queue.queue(), last),
+                Some(last) => self.stored_at(topic, queue.id(), last),
                 None => Timestamp(0),
             };
             ProgressSnapshot {
-                queue: queue.queue(),
+                queue: queue.id(),
                 end: queue.end(),
                 committed,
                 fetched: fetched.max(committed),
@@ -166,7 +173,8 @@ impl Broker {
     /// When the message at an offset was stored; 0 if it cannot be told.
     pub fn stored_at(&self, topic: &str, queue: QueueId, offset: u64) -> Timestamp {
         let queues = self.queues_of(topic).unwrap_or_default();
-        let entry = queues.get(queue.0 as usize).and_then(|queue| queue.entry(QueueOffset(offset)).ok().flatten());
+        let entry =
+            queues.get(queue.0 as usize).and_then(|queue| queue.index.entry(QueueOffset(offset)).ok().flatten());
         entry.and_then(|entry| self.store().store_time(&entry).ok().flatten()).unwrap_or_default()
     }
 
@@ -191,7 +199,7 @@ impl Broker {
             for topic in self.topics_with_offsets_of(&group.group_name) {
                 let offsets = self.offsets_of(&topic, &group.group_name);
                 for queue in self.queues_of(&topic).unwrap_or_default() {
-                    if let Some(&offset) = offsets.get(&queue.queue().0) {
+                    if let Some(&offset) = offsets.get(&queue.id().0) {
                         lag += queue.end().0.saturating_sub(offset.max(0) as u64);
                     }
                 }

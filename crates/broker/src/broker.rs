@@ -15,7 +15,7 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{AppendInfo, StorageError, Store};
+use storage::{StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::{Delay, DelayLevels};
@@ -25,6 +25,7 @@ use crate::group::Groups;
 use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
+use crate::published::Published;
 use crate::put_time::PutTimes;
 use crate::rate::Rates;
 
@@ -266,7 +267,7 @@ impl Broker {
     }
 
     /// Waits until records are in the log and survive a killed process. Not for a network thread.
-    pub fn wait_until_kept(&self, appended: &AppendInfo) -> Result<(), Refusal> {
+    pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
             fn wake(self: Arc<Self>) {
@@ -274,11 +275,11 @@ impl Broker {
             }
         }
         let watermark = if self.options.sync_flush { Watermark::Durable } else { Watermark::Written };
-        while self.reached(watermark) < appended.end {
+        while self.reached(watermark) < published.end() {
             if let Some(refusal) = self.poisoned() {
                 return Err(refusal);
             }
-            self.when(watermark, appended.end, Waker::from(Arc::new(Unpark(std::thread::current()))));
+            self.when(watermark, published.end(), Waker::from(Arc::new(Unpark(std::thread::current()))));
             std::thread::park();
         }
         Ok(())

@@ -13,7 +13,9 @@ use base::metric::Metrics;
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use parking_lot::Mutex;
-use storage::{QueueIndex, StorageError, Store};
+use storage::{StorageError, Store};
+
+use crate::queue::Queue;
 
 mod documents;
 
@@ -52,7 +54,7 @@ pub struct Topic {
     /// Settings.
     pub settings: TopicDocument,
     /// Queues: as many as the larger of read and write queues.
-    pub queues: Vec<Arc<QueueIndex>>,
+    pub queues: Vec<Queue>,
 }
 
 impl Topic {
@@ -62,7 +64,7 @@ impl Topic {
     }
 
     /// A queue by its number.
-    pub fn queue(&self, queue: QueueId) -> Result<&Arc<QueueIndex>, Refusal> {
+    pub fn queue(&self, queue: QueueId) -> Result<&Queue, Refusal> {
         self.queues
             .get(queue.0 as usize)
             .ok_or_else(|| Refusal::no_queue_id(self.name.as_str(), queue, self.queues.len() as u32))
@@ -225,7 +227,7 @@ impl Catalog {
     }
 
     /// Makes topics or changes their settings: all, or none if one of them is refused. The table is copied once.
-    pub fn put_topics(
+    pub(crate) fn put_topics(
         &self,
         store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
@@ -410,7 +412,7 @@ fn bump(version: &mut DataVersion, now: Timestamp) {
 fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Topic {
     name.as_str().clone_into(&mut settings.topic_name);
     let count = settings.read_queue_nums.max(settings.write_queue_nums).min(QUEUES_PER_TOPIC_MAX);
-    let queues = (0..count).map(|number| store.queue(&name, QueueId(number))).collect();
+    let queues = (0..count).map(|number| Queue { index: store.queue(&name, QueueId(number)) }).collect();
     Topic { name, settings, queues }
 }
 
@@ -442,6 +444,6 @@ mod tests {
         store.remove_topic(&name).expect("removes");
         catalog.free_name("orders");
         let again = catalog.put_topic(&store, name, settings(), now).expect("makes again");
-        assert!(!Arc::ptr_eq(&first.queues[0], &again.queues[0]), "a queue of its own");
+        assert!(!Arc::ptr_eq(&first.queues[0].index, &again.queues[0].index), "a queue of its own");
     }
 }

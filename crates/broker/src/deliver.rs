@@ -85,6 +85,7 @@ impl Broker {
             if self.is_behind() {
                 return BEHIND_MS;
             }
+            let queue = &queue.index;
             let outcome = self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, queue, now));
             wait_ms = wait_ms.min(self.note_pass(level, outcome, now));
         }
@@ -236,7 +237,7 @@ impl Broker {
         }
         if !batch.is_empty() {
             let count = batch.len() as u64;
-            ended.end = Some(self.append(batch, now)?.end);
+            ended.end = Some(self.append(batch, now)?.end());
             self.metrics().delayed_delivered.add(count);
         }
         Ok(ended)

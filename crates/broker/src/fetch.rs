@@ -6,12 +6,13 @@ use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
 use format::queue_entry::Entry;
 use format::record;
-use storage::{QueueIndex, ReadMode, StorageError};
+use storage::{ReadMode, StorageError};
 
 use crate::RawOffset;
 use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
 use crate::filter::Filter;
+use crate::queue::Queue;
 
 /// Entries looked at for one fetch when a filter lets few through.
 const SCAN_COUNT_MIN: usize = 800;
@@ -70,8 +71,18 @@ pub struct Fetched {
 }
 
 impl Broker {
+    /// Reads what a consumer asks for. Waits for the disk.
+    pub fn fetch(&self, fetch: &Fetch) -> Result<Fetched, Refusal> {
+        let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;
+        fetched.ok_or_else(|| Refusal::Busy("the messages could not be read at once; try again".to_owned()))
+    }
+
     /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.
-    pub fn fetch(&self, fetch: &Fetch, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
+    pub fn fetch_cached(&self, fetch: &Fetch) -> Result<Option<Fetched>, Refusal> {
+        self.fetch_as(fetch, ReadMode::IfCached)
+    }
+
+    fn fetch_as(&self, fetch: &Fetch, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
         self.check_fetch(fetch)?;
         match self.read_queue(fetch, mode) {
             Ok(fetched) => {
@@ -127,7 +138,7 @@ impl Broker {
                 Filter::Tags(_) => (scan_until.0 - fetched.next.0) as usize,
             };
             entries.clear();
-            match queue.read(fetched.next, wanted, mode, &mut entries) {
+            match queue.index.read(fetched.next, wanted, mode, &mut entries) {
                 // What lies before a place that cannot be read is served; who comes to it is told.
                 Err(error) if fetched.next > offset && !matches!(error, StorageError::WouldBlock) => break,
                 outcome => outcome?,
@@ -147,7 +158,7 @@ impl Broker {
     fn take_records(
         &self,
         fetch: &Fetch,
-        queue: &QueueIndex,
+        queue: &Queue,
         entries: &[Entry],
         mode: ReadMode,
         fetched: &mut Fetched,
@@ -170,7 +181,7 @@ impl Broker {
             passed += 1;
         }
         // What is damaged is passed over; the store has told of it.
-        let records = self.store().read(queue, &chosen, mode)?;
+        let records = self.store().read(&queue.index, &chosen, mode)?;
         fetched.count += records.count();
         let before = fetched.pieces.len();
         records.into_pieces(&mut fetched.pieces);

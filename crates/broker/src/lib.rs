@@ -22,7 +22,9 @@ mod member;
 mod noted;
 mod offset;
 mod publish;
+mod published;
 mod put_time;
+mod queue;
 mod rate;
 mod retry;
 
@@ -40,9 +42,10 @@ pub use mailbox::{Mailbox, Signal};
 pub use member::Member;
 pub use offset::Boundary;
 pub use publish::{Added, Message, PublishBatch};
+pub use published::{Position, Published};
 pub use put_time::PutTimes;
+pub use queue::Queue;
 pub use retry::SendBack;
-pub use storage::{AppendInfo, BatchRecord, QueueIndex, ReadMode};
 
 /// One place's position, as committed or reported: may lie outside the queue.
 pub type RawOffset = i64;

@@ -5,17 +5,17 @@
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{QueueIndex, StorageError, Store};
+use storage::{StorageError, Store};
 
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
 use crate::catalog::Catalog;
+use crate::queue::Queue;
 
 const FILE: &str = "consumerOffset.json";
 
@@ -151,8 +151,8 @@ impl Broker {
     }
 
     /// Whether the whole queue is so short that reading it from the start costs nobody anything.
-    fn fits_memory(&self, queue: &QueueIndex) -> bool {
-        match queue.entry(queue.first()) {
+    fn fits_memory(&self, queue: &Queue) -> bool {
+        match queue.index.entry(queue.first()) {
             Ok(Some(first)) => {
                 let behind = self.store().watermarks().written().0.saturating_sub(first.log_offset.0);
                 behind < self.options().young_queue_size
@@ -163,14 +163,9 @@ impl Broker {
     }
 
     /// The offset of the message stored at `time` or, by `boundary`, just after or before. Waits for the disk.
-    pub fn search_offset(
-        &self,
-        queue: &QueueIndex,
-        time: Timestamp,
-        boundary: Boundary,
-    ) -> Result<QueueOffset, Refusal> {
+    pub fn search_offset(&self, queue: &Queue, time: Timestamp, boundary: Boundary) -> Result<QueueOffset, Refusal> {
         let mut failure = None;
-        let found = queue.search(|entry| match self.store().store_time(entry) {
+        let found = queue.index.search(|entry| match self.store().store_time(entry) {
             Ok(Some(stored)) => match boundary {
                 Boundary::Lower => stored >= time,
                 Boundary::Upper => stored > time,
@@ -205,7 +200,7 @@ impl Broker {
             if let Some(topic) = self.catalog().topic(topic)
                 && let Ok(queue) = topic.queue(queue)
             {
-                queue.wake_watchers();
+                queue.index.wake_watchers();
             }
         }
     }
@@ -290,7 +285,7 @@ impl Broker {
     }
 
     /// Queues of a topic with their numbers.
-    pub fn queues_of(&self, topic: &str) -> Result<Vec<Arc<QueueIndex>>, Refusal> {
+    pub fn queues_of(&self, topic: &str) -> Result<Vec<Queue>, Refusal> {
         let topic = self.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         Ok(topic.queues.clone())
     }

@@ -10,11 +10,12 @@ use format::hash::{key_hash, tag_code};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
-use storage::{AppendBatch, AppendInfo, StorageError};
+use storage::{AppendBatch, StorageError};
 
 use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
 use crate::noted::Noted;
+use crate::published::Published;
 
 /// Topic whose settings new topics take, unless the producer names another.
 pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
@@ -255,7 +256,7 @@ impl Broker {
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        batch.records.push(topic.queue(queue)?, &draft, code);
+        batch.records.push(&topic.queue(queue)?.index, &draft, code);
         if self.options().key_index {
             let [unique_key, keys] =
                 [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
@@ -335,13 +336,13 @@ impl Broker {
     }
 
     /// Appends the batch's messages at once. Their places are known from here on, the promise holds once the watermark
-    /// passes `AppendInfo::end`.
-    pub fn append(&self, batch: PublishBatch, now: Timestamp) -> Result<Arc<AppendInfo>, Refusal> {
+    /// passes `Published::end`.
+    pub fn append(&self, batch: PublishBatch, now: Timestamp) -> Result<Published, Refusal> {
         let count = batch.records.len() as u64;
         match self.store().append(batch.records, now) {
             Ok(appended) => {
                 self.log_changed();
-                Ok(appended)
+                Ok(Published(appended))
             }
             Err(error) => {
                 self.metrics().publish_refused.add(count);

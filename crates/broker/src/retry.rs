@@ -1,14 +1,12 @@
 //! Messages a consumer could not handle: back to its group's retry topic after a while, at last to its dead letters.
 
-use std::sync::Arc;
-
 use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
 use format::properties::{self, names};
 use format::record::Record;
 
-use crate::AppendInfo;
 use crate::broker::{Broker, internal};
 use crate::publish::Message;
+use crate::published::Published;
 
 /// First delay level of a retry: the third (10 s by default), one more with each.
 const RETRY_LEVEL_FIRST: i32 = 3;
@@ -29,7 +27,7 @@ pub struct SendBack {
 impl Broker {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
-    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Arc<AppendInfo>>, Refusal> {
+    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Published>, Refusal> {
         let group_name = request.group.as_str();
         let group = self.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {

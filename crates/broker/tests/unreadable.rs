@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use base::{GroupName, LogOffset, QueueId, Timestamp};
-use broker::{Fetch, FetchStatus, Filter, ReadMode};
+use broker::{Fetch, FetchStatus, Filter};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use support::{Bench, layout, message, open_on};
 
@@ -69,7 +69,7 @@ fn a_pull_passes_a_record_that_cannot_be_read_and_serves_its_neighbours() {
             size_max: 1000,
             filter: Filter::All,
         };
-        assert!(bench.broker.fetch(&fetch, ReadMode::IfCached).expect("no refusal").is_none());
+        assert!(bench.broker.fetch_cached(&fetch).expect("no refusal").is_none());
         assert_eq!(bench.broker.store().record_at(places[7]).expect("no failure"), None);
         assert!(bench.broker.store().record_at(places[8]).expect("reads").is_some());
         assert_eq!(bench.broker.metrics().records_damaged.get(), 1, "told once");
@@ -130,7 +130,7 @@ fn entries_before_one_that_cannot_be_read_are_served_and_the_failure_says_what_t
         found.extend(bodies(&bench, found.len() as i64));
     }
     assert_eq!(found, ["0", "1", "2", "3", "4", "5"]);
-    let error = bench.broker.queues_of("orders").expect("is there")[0].entry(base::QueueOffset(6));
+    let error = bench.broker.store().queue(&base::TopicName::trusted("orders"), QueueId(0)).entry(base::QueueOffset(6));
     let error = error.expect_err("cannot be read").to_string();
     assert!(error.contains("remove all of consumequeue"), "{error}");
 }

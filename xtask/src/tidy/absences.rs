@@ -17,6 +17,10 @@ const PROTOCOL_WORDS: &[&str] = &["opaque", "delivery_tag", "partition", "partit
 const DISK: &str = "crates/storage/src/disk/real.rs";
 const SYSTEM_CALLS: &[&str] = &["rustix", "libc"];
 
+/// How `dialect` could reach the store past the broker: a type that is shown on, or the store itself.
+const WAYS_TO_STORAGE: &[(&str, &str)] =
+    &[("crates/broker/src/", "pub use storage"), ("crates/dialect/src/", ".store()")];
+
 /// Checks one file; all but the first rule leave tests alone.
 pub fn check(source: &Source) -> Vec<Finding> {
     let path = &source.path;
@@ -36,6 +40,10 @@ pub fn check(source: &Source) -> Vec<Finding> {
         {
             let problem = format!("`{other}`: the folder {own} names another protocol");
             findings.push(Finding::new(path, number, problem, "what two protocols share belongs in base or broker"));
+        }
+        for (_, way) in WAYS_TO_STORAGE.iter().filter(|(folder, way)| path.starts_with(folder) && code.contains(way)) {
+            let problem = format!("`{way}`: dialect must not reach storage through broker");
+            findings.push(Finding::new(path, number, problem, "give broker a type or a method of its own"));
         }
         if path.starts_with("crates/storage/")
             && path != DISK
@@ -105,6 +113,10 @@ mod tests {
             ("crates/storage/src/log.rs", "use rustix::fs;", true),
             ("crates/storage/src/log.rs", "unsafe { libc::open(x) }", true),
             ("crates/storage/src/log.rs", "// as libc does\n#[cfg(test)]\nmod tests { use rustix; }", false),
+            ("crates/broker/src/lib.rs", "pub use storage::ReadMode;", true),
+            ("crates/broker/src/lib.rs", "use storage::ReadMode;", false),
+            ("crates/dialect/src/rocketmq/a.rs", "broker.store().read()", true),
+            ("crates/server/src/a.rs", "broker.store().read()", false),
             ("crates/base/tests/a.rs", "#[test]\n#[ignore]\nfn f() {}", true),
             ("crates/base/tests/a.rs", "#[ignore = \"slow\"]", true),
             ("crates/base/tests/a.rs", "// #[ignore]", false),

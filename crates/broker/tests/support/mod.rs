@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Message, Options, ReadMode};
+use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Message, Options};
 use format::record::Record;
 use storage::Store;
 use testkit::{ManualHost, broker_options, store_options};
@@ -69,7 +69,7 @@ impl Bench {
         self.broker.add(&mut batch, &topic, message)?;
         let appended = self.broker.append(batch, self.now)?;
         self.broker.store().write_staged().expect("writes");
-        Ok(appended.records[0].log_offset)
+        Ok(appended.positions(0..1).next().expect("one message").log_offset)
     }
 
     /// Everything a group may read in a queue from an offset on.
@@ -83,7 +83,7 @@ impl Bench {
             size_max: 1 << 20,
             filter,
         };
-        self.broker.fetch(&fetch, ReadMode::MayWait).expect("allowed").expect("waited")
+        self.broker.fetch(&fetch).expect("allowed")
     }
 
     /// Bodies in a queue from its start.

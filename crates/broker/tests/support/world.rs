@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{GroupName, LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use broker::{Broker, ReadMode, SendBack};
+use broker::{Broker, Published, SendBack};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use storage::disk::{Disk, Failure, FaultyDisk, Operation};
-use storage::{Options, StorageError};
+use storage::{Options, ReadMode, StorageError};
 
 use super::{Bench, layout, message, open_on};
 
@@ -304,9 +304,9 @@ impl World {
         let message = broker::Message { queue: Some(queue), ..message(body.as_bytes(), property.as_bytes()) };
         let mut batch = self.broker().begin_batch(0, now);
         self.broker().add(&mut batch, &known, &message).expect("taken");
-        let Ok(appended) = self.broker().append(batch, now) else { return Ok(()) };
+        let Ok(published) = self.broker().append(batch, now) else { return Ok(()) };
         let due_ms = if level > 0 { self.model.true_ms + DELAYS_MS[level - 1] } else { 0 };
-        let (place, end) = (appended.records[0].log_offset, appended.end);
+        let (place, end) = (first_of(&published), published.end());
         self.model.sent.push(Sent { topic: topic.to_owned(), body, tries: 0, place, end, due_ms });
         self.keep()
     }
@@ -321,9 +321,9 @@ impl World {
         let delay_level = chance.below(3) as i32 + 1;
         let group = GroupName::trusted(GROUP);
         let back = SendBack { group, log_offset: place, delay_level, max_reconsume_times: Some(100) };
-        let Ok(Some(appended)) = self.broker().send_back(&back, self.bench.now) else { return Ok(()) };
+        let Ok(Some(published)) = self.broker().send_back(&back, self.bench.now) else { return Ok(()) };
         let due_ms = self.model.true_ms + DELAYS_MS[delay_level as usize - 1];
-        let (place, end, topic) = (appended.records[0].log_offset, appended.end, RETRY_TOPIC.to_owned());
+        let (place, end, topic) = (first_of(&published), published.end(), RETRY_TOPIC.to_owned());
         self.model.sent.push(Sent { topic, body, tries: tries + 1, place, end, due_ms });
         self.keep()
     }
@@ -403,6 +403,7 @@ impl World {
     fn records_in(&self, topic: &str) -> Vec<(LogOffset, String, i32)> {
         let mut found = Vec::new();
         for queue in self.broker().queues_of(topic).unwrap_or_default() {
+            let queue = self.broker().store().queue(queue.topic(), queue.id());
             let mut entries = Vec::new();
             while queue.first().after(entries.len() as u64) < queue.end() {
                 let from = queue.first().after(entries.len() as u64);
@@ -506,4 +507,8 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
 fn end_of(bench: &Bench, topic: &str, queue: u32) -> i64 {
     let topic = bench.broker.catalog().topic(topic);
     topic.and_then(|topic| topic.queue(QueueId(queue)).ok().map(|queue| queue.end().0)).unwrap_or_default() as i64
+}
+
+fn first_of(published: &Published) -> LogOffset {
+    published.positions(0..1).next().expect("a message").log_offset
 }

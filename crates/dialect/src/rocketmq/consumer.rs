@@ -200,7 +200,7 @@ pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answere
         delay_level: request.delay_level,
         max_reconsume_times: request.max_reconsume_times,
     };
-    let appended = context.broker.send_back(&send_back, context.now)?;
-    appended.map_or(Ok(()), |appended| context.broker.wait_until_kept(&appended))?;
+    let published = context.broker.send_back(&send_back, context.now)?;
+    published.map_or(Ok(()), |published| context.broker.wait_until_kept(&published))?;
     Ok(Answer::ok())
 }

@@ -1,7 +1,7 @@
 //! Finding messages: by key, by id, and looking at a queue's entries.
 
 use base::{LogOffset, QueueOffset, Refusal, Timestamp};
-use broker::{KeyKind, ReadMode};
+use broker::KeyKind;
 use serde_json::json;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{QueryConsumeQueueRequest, QueryMessageRequest, ViewMessageRequest};
@@ -50,9 +50,8 @@ pub(super) fn consume_queue(context: &Context<'_>, command: &Command<'_>) -> Ans
     let subscription = context.broker.subscription(group, &request.topic).ok();
     let count = usize::try_from(request.count).unwrap_or_default().min(ENTRIES_MAX);
     let from = QueueOffset(u64::try_from(request.index).unwrap_or_default()).max(known.first());
-    let mut entries = Vec::new();
-    known.read(from, count, ReadMode::MayWait, &mut entries).map_err(|error| Refusal::Internal(error.to_string()))?;
-    let data: Vec<_> = entries
+    let data: Vec<_> = known
+        .entries(from, count)?
         .iter()
         .map(|entry| {
             let passes = subscription.as_ref().is_none_or(|wanted| wanted.filter.matches(entry.tag_code));

@@ -86,7 +86,7 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let mut moved = Vec::new();
     for queue in &queues {
         let wanted = request.queue_id.filter(|&number| number >= 0);
-        if wanted.is_some_and(|number| i64::from(number) != i64::from(queue.queue().0)) {
+        if wanted.is_some_and(|number| i64::from(number) != i64::from(queue.id().0)) {
             continue;
         }
         let target = match request.offset.filter(|&offset| offset >= 0) {
@@ -97,14 +97,14 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
                 broker.search_offset(queue, time, Boundary::Lower)?.0 as i64
             }
         };
-        let committed = broker.committed_offset(&request.topic, &request.group, queue.queue());
+        let committed = broker.committed_offset(&request.topic, &request.group, queue.id());
         // Without force a group is only ever set back.
         let offset = match committed {
             Some(committed) if !request.is_force && target > committed => committed,
             _ => target,
         };
-        broker.reset_offset(&request.topic, &request.group, queue.queue(), offset);
-        moved.push((message_queue(broker, &request.topic, queue.queue()), offset));
+        broker.reset_offset(&request.topic, &request.group, queue.id(), offset);
+        moved.push((message_queue(broker, &request.topic, queue.id()), offset));
     }
     broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     let table = queue_keyed_object(moved.iter().map(|(queue, offset)| (queue, json!(offset))));

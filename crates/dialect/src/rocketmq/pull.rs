@@ -6,7 +6,7 @@ use std::task::Waker;
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Fetch, FetchStatus, Fetched, Filter, ReadMode};
+use broker::{Fetch, FetchStatus, Fetched, Filter};
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
 use wire::rocketmq::frame::{self, Command};
@@ -66,7 +66,7 @@ impl WaitingPull {
 /// A pull that went to the disk.
 pub(super) struct PullOutcome {
     pull: Pull,
-    result: Result<Option<Fetched>, Refusal>,
+    result: Result<Fetched, Refusal>,
 }
 
 impl RocketSession {
@@ -155,12 +155,12 @@ impl RocketSession {
 
     /// Reads from memory; goes to the disk by a job, waits, or answers.
     fn try_pull(&mut self, pull: Pull, now: Timestamp) {
-        match self.broker.fetch(&pull.fetch, ReadMode::IfCached) {
+        match self.broker.fetch_cached(&pull.fetch) {
             Ok(Some(fetched)) => self.settle_pull(pull, fetched, now),
             Ok(None) => {
                 let broker = self.broker.clone();
                 self.run_job(COLD_FETCH_SIZE.min(pull.fetch.size_max), move || {
-                    let result = broker.fetch(&pull.fetch, ReadMode::MayWait);
+                    let result = broker.fetch(&pull.fetch);
                     Done::Pull(Box::new(PullOutcome { pull, result }))
                 });
             }
@@ -170,11 +170,7 @@ impl RocketSession {
 
     pub(super) fn finish_pull(&mut self, outcome: PullOutcome, now: Timestamp) {
         match outcome.result {
-            Ok(Some(fetched)) => self.settle_pull(outcome.pull, fetched, now),
-            Ok(None) => {
-                let refusal = Refusal::Busy("the messages could not be read at once; try again".to_owned());
-                self.refuse(outcome.pull.asked, &refusal);
-            }
+            Ok(fetched) => self.settle_pull(outcome.pull, fetched, now),
             Err(refusal) => self.refuse(outcome.pull.asked, &refusal),
         }
     }
@@ -224,8 +220,7 @@ impl RocketSession {
         self.waiting_pulls.insert(number, waiting);
         self.pull_deadlines.insert((deadline, number));
         self.broker.metrics().fetch_waiting.add(1);
-        if queue.end().0 as i64 > offset || self.broker.has_reset(queue.topic().as_str(), group.as_str(), queue.queue())
-        {
+        if queue.end().0 as i64 > offset || self.broker.has_reset(queue.topic().as_str(), group.as_str(), queue.id()) {
             self.resume_pull(number, now);
         }
     }

@@ -7,7 +7,7 @@ use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
 use base::offset::Watermark;
 use base::session::CloseReason;
 use base::{GroupName, QueueId, Refusal, Timestamp};
-use broker::{Added, AppendInfo, BatchRecord, Message, PublishBatch, Topic};
+use broker::{Added, Message, Position, PublishBatch, Published, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
@@ -58,7 +58,7 @@ pub(super) struct StagedSend {
 
 /// Sends that wait for a watermark.
 pub(super) struct WaitingSends {
-    appended: Arc<AppendInfo>,
+    published: Published,
     watermark: Watermark,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
@@ -177,14 +177,14 @@ impl RocketSession {
         };
         let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Written };
         match self.broker.append(gathered, now) {
-            Ok(appended) => {
+            Ok(published) => {
                 let deadline = now.plus_ms(self.options.flush_timeout_ms);
-                let end = appended.end;
-                let waiting = WaitingSends { appended, watermark, sends, unique_keys, received: now, deadline };
+                let end = published.end();
+                let waiting = WaitingSends { published, watermark, sends, unique_keys, received: now, deadline };
                 self.waiting_sends.push_back(waiting);
                 self.release_sends(now);
                 // Most are answered here and now: whoever waits for no sync, with nobody before it.
-                if self.waiting_sends.back().is_some_and(|last| last.appended.end == end) {
+                if self.waiting_sends.back().is_some_and(|last| last.published.end() == end) {
                     self.broker.when(watermark, end, self.mailbox.waker());
                 }
             }
@@ -196,8 +196,8 @@ impl RocketSession {
     pub(super) fn release_sends(&mut self, now: Timestamp) {
         let mut at = 0;
         while let Some(waiting) = self.waiting_sends.get(at) {
-            let reached = self.broker.reached(waiting.watermark) >= waiting.appended.end;
-            let is_stored = self.broker.reached(Watermark::Written) >= waiting.appended.end;
+            let reached = self.broker.reached(waiting.watermark) >= waiting.published.end();
+            let is_stored = self.broker.reached(Watermark::Written) >= waiting.published.end();
             if !reached && let Some(refusal) = self.broker.poisoned() {
                 self.answer_refused(at, &refusal);
             } else if reached {
@@ -224,13 +224,13 @@ impl RocketSession {
 
     fn answer_sent(&mut self, at: usize, code: i32, now: Timestamp) {
         let Some(mut waiting) = self.waiting_sends.remove(at) else { return };
-        self.broker.note_put_time(now.ms_since(waiting.received), waiting.appended.records.len() as u64);
+        self.broker.note_put_time(now.ms_since(waiting.received), waiting.published.count() as u64);
         let mut out = std::mem::take(&mut self.scratch);
         let options = self.broker.options();
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
-            let records = waiting.appended.records.get(send.first..send.first + send.count).unwrap_or_default();
+            let positions = waiting.published.positions(send.first..send.first + send.count);
             let unique_key = waiting.unique_keys.get(send.unique_key.clone()).unwrap_or_default();
-            encode_sent(&mut out, send, records, unique_key, code, options);
+            encode_sent(&mut out, send, positions, unique_key, code, options);
         }
         // The next pass's go into the same bytes.
         if waiting.unique_keys.capacity() <= SPARE_SIZE_MAX {
@@ -311,22 +311,21 @@ fn check_batch_size(
 fn encode_sent(
     out: &mut BytesMut,
     send: &StagedSend,
-    records: &[BatchRecord],
+    positions: impl ExactSizeIterator<Item = Position> + Clone,
     unique_key: &[u8],
     code: i32,
     options: &broker::Options,
 ) {
-    let Some(first) = records.first() else { return };
+    let Some(first) = positions.clone().next() else { return };
     let remark = (code == response::FLUSH_DISK_TIMEOUT).then(|| Refusal::FlushTimedOut.to_string());
     let header = response_header(send.asked.opaque, code, remark.as_deref());
-    let id = |record: &BatchRecord| offset_message_id(options.store_host, record.log_offset);
+    let id = |position: Position| offset_message_id(options.store_host, position.log_offset);
     let fields = |sink: &mut FieldSink<'_>| {
-        match records {
-            [only] => sink.text("msgId", id(only).as_str()),
-            many => {
-                let ids: Vec<OffsetMessageId> = many.iter().map(id).collect();
-                sink.text("msgId", &ids.iter().map(OffsetMessageId::as_str).collect::<Vec<_>>().join(","));
-            }
+        if positions.len() == 1 {
+            sink.text("msgId", id(first).as_str());
+        } else {
+            let ids: Vec<OffsetMessageId> = positions.map(id).collect();
+            sink.text("msgId", &ids.iter().map(OffsetMessageId::as_str).collect::<Vec<_>>().join(","));
         }
         sink.number("queueId", i64::from(send.queue.0));
         sink.number("queueOffset", first.queue_offset.0 as i64);

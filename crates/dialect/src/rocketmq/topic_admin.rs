@@ -60,7 +60,7 @@ pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered
 }
 
 fn keep(context: &Context<'_>, topics: Vec<(TopicName, TopicDocument)>) -> Answered {
-    context.broker.catalog().put_topics(context.broker.store(), topics, context.now)?;
+    context.broker.put_topics(topics, context.now)?;
     context.broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     context.broker.announce_topics();
     Ok(Answer::ok())
