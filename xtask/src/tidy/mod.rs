@@ -6,6 +6,7 @@ mod dependencies;
 mod format;
 mod lengths;
 mod manifest;
+mod roots;
 mod texts;
 
 use std::fmt;
@@ -75,6 +76,7 @@ fn check(house: &House) -> Vec<Finding> {
         .collect();
     let mut findings = arrows::check(&manifests);
     findings.extend(dependencies::check("Cargo.toml", text_of("Cargo.toml"), &manifests));
+    findings.extend(roots::check(&house.files));
     for source in &house.sources {
         findings.extend(absences::check(source));
         findings.extend(lengths::check(source));
