@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{GroupName, QueueId, Timestamp, TopicName};
+use base::{GroupName, Now, QueueId, TopicName};
 use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message};
 use bytes::BytesMut;
 use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use storage::{AppendInfo, QueueIndex, Store};
 use tempfile::TempDir;
-use testkit::{ManualHost, broker_options};
+use testkit::{ManualHost, at, broker_options};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
@@ -31,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const BODY: [u8; 1024] = [0x5a; 1024];
 const PROPERTIES: &[u8] = b"UNIQ_KEY\x017F000001000100000001687BD35F000A\x02WAIT\x01true\x02";
 const TOPIC: &str = "SluiceBench";
-const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const NOW: Now = at(1_700_000_000_000);
 const BATCH: usize = 64;
 const PULL: usize = 32;
 /// Bytes of the log kept in memory: all that is appended here.
@@ -44,7 +44,7 @@ fn draft<'a>(properties: &'a [&'a [u8]]) -> Draft<'a> {
         queue: QueueId(1),
         flag: 0,
         system_flag: 0,
-        born_timestamp: NOW,
+        born_timestamp: NOW.wall,
         born_host: address,
         store_host: address,
         reconsume_times: 0,
@@ -94,7 +94,7 @@ fn send_frame() -> BytesMut {
         default_topic: "TBW102".into(),
         default_topic_queue_nums: 4,
         queue_id: 1,
-        born_timestamp: NOW.0 as i64,
+        born_timestamp: NOW.wall.0 as i64,
         properties: Some(Cow::Borrowed(std::str::from_utf8(PROPERTIES).expect("text"))),
         reconsume_times: Some(0),
         unit_mode: Some(false),
@@ -179,7 +179,7 @@ impl Appending {
         for _ in 0..BATCH {
             batch.push(&self.queue, &draft(&[PROPERTIES]), 0);
         }
-        let appended = self.store.append(batch, NOW).expect("appends");
+        let appended = self.store.append(batch, NOW.wall).expect("appends");
         self.store.write_staged().expect("writes");
         appended
     }
@@ -232,7 +232,7 @@ fn message(queue: u32, body: &[u8]) -> Message<'_> {
         properties: PROPERTIES,
         flag: 0,
         system_flag: 0,
-        born_timestamp: NOW,
+        born_timestamp: NOW.wall,
         born_host: std::net::SocketAddr::from(([127, 0, 0, 1], 5000)),
         reconsume_times: 0,
     }

@@ -17,4 +17,4 @@ pub mod time;
 pub use name::{GroupName, TopicName};
 pub use offset::{LogOffset, QueueId, QueueOffset};
 pub use refusal::Refusal;
-pub use time::Timestamp;
+pub use time::{Monotonic, Now, Timestamp};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::time::Timestamp;
+use crate::time::{Monotonic, Now};
 
 /// How often a refusal of one kind is told.
 const TOLD_EVERY_MS: u64 = 60_000;
@@ -40,7 +40,7 @@ pub struct Told {
 struct Count {
     all: u64,
     told: u64,
-    told_at: Option<Timestamp>,
+    told_at: Option<Monotonic>,
     /// To be told, with a count that is still to be taken.
     due: Option<Box<Told>>,
 }
@@ -51,12 +51,12 @@ pub struct RefusedRequests(Mutex<BTreeMap<Kind, Count>>);
 
 impl RefusedRequests {
     /// Counts one. `from` and `remark` are looked at if it is to be told.
-    pub fn note(&self, kind: Kind, code: i32, from: impl std::fmt::Display, remark: &str, now: Timestamp) {
+    pub fn note(&self, kind: Kind, code: i32, from: impl std::fmt::Display, remark: &str, now: Now) {
         let mut counts = self.0.lock();
         let count = counts.entry(kind).or_default();
         count.all += 1;
-        if count.due.is_none() && count.told_at.is_none_or(|told_at| now.ms_since(told_at) >= TOLD_EVERY_MS) {
-            count.told_at = Some(now);
+        if count.due.is_none() && count.told_at.is_none_or(|told_at| now.monotonic.ms_since(told_at) >= TOLD_EVERY_MS) {
+            count.told_at = Some(now.monotonic);
             let (from, remark) = (from.to_string(), remark.to_owned());
             count.due = Some(Box::new(Told { kind, code, count: 0, from, remark }));
         }
@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn each_is_counted_and_a_kind_is_told_once_a_minute_with_what_came_since() {
         let refused = RefusedRequests::default();
-        let note = |now_ms| refused.note(KIND, 200_050, "10.0.0.1:5", "no", Timestamp(now_ms));
+        let now = |ms| Now { monotonic: Monotonic(ms), ..Now::default() };
+        let note = |now_ms| refused.note(KIND, 200_050, "10.0.0.1:5", "no", now(now_ms));
         let told =
             |count| Told { kind: KIND, code: 200_050, count, from: "10.0.0.1:5".to_owned(), remark: "no".to_owned() };
         (0..3).for_each(|_| note(1_000));
@@ -101,7 +102,7 @@ mod tests {
         note(61_000);
         assert_eq!(refused.take_due(), [told(1002)]);
         let other = Kind { answer: "SYSTEM_BUSY", ..KIND };
-        refused.note(other, 200_050, "", "", Timestamp(61_000));
+        refused.note(other, 200_050, "", "", now(61_000));
         assert_eq!(refused.take_due().len(), 1);
         assert_eq!(refused.counts(), [(KIND, 1005), (other, 1)]);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::budget::Budget;
-use crate::time::Timestamp;
+use crate::time::{Monotonic, Now};
 
 /// Work that may wait for a disk. The server runs it away from the network threads; its result comes back as a wake-up.
 pub type Job = Box<dyn FnOnce() + Send>;
@@ -24,16 +24,16 @@ pub struct CloseReason(pub String);
 pub trait Session: Send {
     /// Takes complete frames off the front of `input` and acts on them, as long as there is room for their answers. What
     /// stays is offered again: an incomplete frame with the bytes that follow, others once `wants_input` is true again.
-    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason>;
+    fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason>;
 
     /// Goes on with what was waiting: watermarks that passed, messages that arrived, jobs that ended, deadlines.
-    fn wake(&mut self, now: Timestamp);
+    fn wake(&mut self, now: Now);
 
     /// Bytes to be written to the peer.
     fn output(&mut self) -> &mut Output;
 
     /// When `wake` is due even if nothing rings.
-    fn deadline(&self) -> Option<Timestamp>;
+    fn deadline(&self) -> Option<Monotonic>;
 
     /// Whether more bytes may be read: `false` is back-pressure.
     fn wants_input(&self) -> bool;
@@ -54,7 +54,7 @@ pub trait Session: Send {
     fn take_job(&mut self) -> Option<Job>;
 
     /// The connection is gone. What takes a while is a job, as ever.
-    fn closed(&mut self, now: Timestamp);
+    fn closed(&mut self, now: Now);
 }
 
 /// Bytes on their way out, in pieces that are shared with the log rather than copied.

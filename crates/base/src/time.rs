@@ -1,8 +1,25 @@
-//! Wall-clock time as a value: it is passed in, never read, below the crate `server`.
+//! The time as values: it is passed in, never read, below the crate `server`.
+//!
+//! Whoever takes the time takes [`Now`]. What is kept of it is a [`Timestamp`] where it belongs to a record or is shown to people, and a
+//! [`Monotonic`] where it says how long something lasts: setting the clock moves no deadline, lease or interval.
 
-/// Milliseconds since 1970-01-01T00:00Z.
+/// A reading of the wall clock: milliseconds since 1970-01-01T00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
+
+/// A reading of the clock that nobody sets: milliseconds since the machine started, those it was suspended for too. It never goes back,
+/// and means nothing to another process or after a restart: it is neither stored nor sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Monotonic(pub u64);
+
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// For records, what is computed from their times, and people.
+    pub wall: Timestamp,
+    /// For deadlines, leases, timeouts and intervals.
+    pub monotonic: Monotonic,
+}
 
 impl Timestamp {
     /// The moment `milliseconds` later.
@@ -13,5 +30,24 @@ impl Timestamp {
     /// Milliseconds from `earlier` to here; 0 when `earlier` is later.
     pub const fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Monotonic {
+    /// The moment `milliseconds` later.
+    pub const fn plus_ms(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_add(milliseconds))
+    }
+
+    /// Milliseconds from `earlier` to here; 0 when `earlier` is later.
+    pub const fn ms_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Now {
+    /// The moment `milliseconds` later by both clocks.
+    pub const fn plus_ms(self, milliseconds: u64) -> Self {
+        Self { wall: self.wall.plus_ms(milliseconds), monotonic: self.monotonic.plus_ms(milliseconds) }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::offset::Watermark;
-use base::{QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 
 use crate::RawOffset;
@@ -59,7 +59,7 @@ pub struct RuntimeSnapshot {
 
 impl Broker {
     /// The broker's figures now.
-    pub fn runtime_snapshot(&self, now: Timestamp) -> RuntimeSnapshot {
+    pub fn runtime_snapshot(&self, now: Now) -> RuntimeSnapshot {
         let (put_rates, get_rates) = self.rates.lock().averages(now);
         let end = self.reached(Watermark::Written);
         let (disk_used_bytes, disk_total_bytes) = self.store().disk_usage().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Broker {
     }
 
     /// Takes new samples of how fast offsets move, if it is time.
-    pub(crate) fn sample_flow(&self, now: Timestamp) {
+    pub(crate) fn sample_flow(&self, now: Now) {
         if !self.flow.lock().is_due(now) {
             return;
         }
@@ -88,13 +88,13 @@ impl Broker {
     }
 
     /// Messages stored in a topic a second.
-    pub fn put_rate(&self, topic: &str, now: Timestamp) -> f64 {
+    pub fn put_rate(&self, topic: &str, now: Now) -> f64 {
         let end = self.queues_of(topic).unwrap_or_default().iter().map(|queue| queue.end().0).sum();
         self.flow.lock().rate(topic, end, now)
     }
 
     /// Messages of a topic a group consumes a second, by what it commits.
-    pub fn consume_rate(&self, topic: &str, group: &str, now: Timestamp) -> f64 {
+    pub fn consume_rate(&self, topic: &str, group: &str, now: Now) -> f64 {
         let sum = self.offsets_of(topic, group).values().map(|&offset| offset.max(0) as u64).sum();
         self.flow.lock().rate(&format!("{topic}@{group}"), sum, now)
     }
@@ -111,7 +111,7 @@ impl Broker {
     }
 
     /// Makes topics, or changes their settings.
-    pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Timestamp) -> Result<(), Refusal> {
+    pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Now) -> Result<(), Refusal> {
         self.catalog().put_topics(self.store(), topics, now)?;
         Ok(())
     }

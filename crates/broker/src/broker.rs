@@ -10,7 +10,7 @@ use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::Watermark;
 use base::refused::RefusedRequests;
-use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use base::{LogOffset, Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
@@ -99,7 +99,7 @@ pub struct Broker {
     pub(crate) groups: Groups,
     pub(crate) locks: Locks,
     pub(crate) delay: Delay,
-    started: Timestamp,
+    started: Now,
     pub(crate) rates: Mutex<Rates>,
     put_times: PutTimes,
     pub(crate) flow: Mutex<Flow>,
@@ -114,7 +114,7 @@ impl Broker {
         metrics: Arc<Metrics>,
         host: Arc<dyn Host>,
         seed: u64,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Self, StorageError> {
         let catalog = Catalog::open(&store, metrics.clone())?;
         let offsets = Offsets::open(&store, &catalog)?;
@@ -145,7 +145,7 @@ impl Broker {
     }
 
     /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
-    fn make_system_topics(&self, now: Timestamp) {
+    fn make_system_topics(&self, now: Now) {
         let options = &self.options;
         let mut wanted = vec![
             ("SELF_TEST_TOPIC", 1, 6),
@@ -220,7 +220,7 @@ impl Broker {
     }
 
     /// When it was started.
-    pub const fn started(&self) -> Timestamp {
+    pub const fn started(&self) -> Now {
         self.started
     }
 
@@ -302,7 +302,7 @@ impl Broker {
     }
 
     /// Removes a topic with its queues and all offsets in it. Waits for the disk.
-    pub fn remove_topic(&self, name: &str, now: Timestamp) -> Result<(), Refusal> {
+    pub fn remove_topic(&self, name: &str, now: Now) -> Result<(), Refusal> {
         if self.system_topics().iter().any(|system| system == name) {
             return Err(Refusal::ReservedTopic(name.to_owned()));
         }
@@ -379,7 +379,7 @@ impl Broker {
     }
 
     /// Removes a group and, if asked to, its offsets. Waits for the disk.
-    pub fn remove_group(&self, name: &str, forget_offsets: bool, now: Timestamp) -> Result<(), Refusal> {
+    pub fn remove_group(&self, name: &str, forget_offsets: bool, now: Now) -> Result<(), Refusal> {
         self.catalog.remove_group(name, now);
         if forget_offsets {
             self.forget_offsets(|_, group| group == name);
@@ -388,18 +388,18 @@ impl Broker {
     }
 
     /// Writes every document that changed. Waits for the disk.
-    pub fn save(&self, now: Timestamp) -> Result<(), StorageError> {
+    pub fn save(&self, now: Now) -> Result<(), StorageError> {
         self.catalog.save(&self.store)?;
         self.offsets.save(&self.store, now)
     }
 
     /// Writes how far delayed messages were delivered and their copies are on the disk, if that changed. Waits for the disk.
-    pub fn save_delay_progress(&self, now: Timestamp) -> Result<(), StorageError> {
+    pub fn save_delay_progress(&self, now: Now) -> Result<(), StorageError> {
         self.delay.save(&self.store, now)
     }
 
     /// Housekeeping of what is only in memory; about once a second.
-    pub fn expire(&self, now: Timestamp) {
+    pub fn expire(&self, now: Now) {
         self.rates.lock().sample(now, self.metrics.messages_in.get(), self.metrics.messages_out.get());
         self.sample_flow(now);
         self.expire_members(now);
@@ -407,7 +407,7 @@ impl Broker {
     }
 
     /// Stops in good order.
-    pub fn close(&self, now: Timestamp) -> Result<(), StorageError> {
+    pub fn close(&self, now: Now) -> Result<(), StorageError> {
         self.save(now)?;
         // Delivered copies count as such once they are on the disk.
         self.store.write_staged()?;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use parking_lot::Mutex;
 use storage::{StorageError, Store};
@@ -220,7 +220,7 @@ impl Catalog {
         store: &Store,
         name: TopicName,
         settings: TopicDocument,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Arc<Topic>, Refusal> {
         let put = self.put_topics(store, vec![(name, settings)], now)?;
         put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
@@ -231,7 +231,7 @@ impl Catalog {
         &self,
         store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
         self.take_in_topics(store, wanted, Known::Change, now)
     }
@@ -242,7 +242,7 @@ impl Catalog {
         &self,
         store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
         self.take_in_topics(store, wanted, Known::Keep, now)
     }
@@ -253,7 +253,7 @@ impl Catalog {
         store: &Store,
         name: TopicName,
         settings: TopicDocument,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Arc<Topic>, Refusal> {
         let made = self.make_topics(store, vec![(name, settings)], now)?;
         made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
@@ -264,7 +264,7 @@ impl Catalog {
         store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
         if_known: Known,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
@@ -307,7 +307,7 @@ impl Catalog {
 
     /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`. One whose queues could not
     /// be removed then is taken out as well, again.
-    pub(crate) fn take_topic(&self, name: &str, now: Timestamp) -> bool {
+    pub(crate) fn take_topic(&self, name: &str, now: Now) -> bool {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         if !current.topics.contains_key(name) {
@@ -338,22 +338,22 @@ impl Catalog {
     }
 
     /// Makes a group or changes its settings.
-    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Timestamp) -> Arc<GroupDocument> {
+    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Now) -> Arc<GroupDocument> {
         self.put_groups(vec![(name.clone(), settings)], now);
         self.group(name.as_str()).unwrap_or_default()
     }
 
     /// Makes groups or changes their settings. The table is copied once.
-    pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Timestamp) {
+    pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) {
         self.take_in_groups(wanted, Known::Change, now);
     }
 
     /// As `put_groups`, for groups that nobody asked for by their settings: one that was made meanwhile stays as it is.
-    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Timestamp) {
+    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) {
         self.take_in_groups(wanted, Known::Keep, now);
     }
 
-    fn take_in_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, if_known: Known, now: Timestamp) {
+    fn take_in_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, if_known: Known, now: Now) {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         let mut changed: Option<HashMap<_, _>> = None;
@@ -383,7 +383,7 @@ impl Catalog {
     }
 
     /// Removes a group; `false` if there was none.
-    pub fn remove_group(&self, name: &str, now: Timestamp) -> bool {
+    pub fn remove_group(&self, name: &str, now: Now) -> bool {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         let mut groups = current.groups.clone();
@@ -404,9 +404,9 @@ impl Catalog {
     }
 }
 
-fn bump(version: &mut DataVersion, now: Timestamp) {
+fn bump(version: &mut DataVersion, now: Now) {
     version.counter += 1;
-    version.timestamp = now.0 as i64;
+    version.timestamp = now.wall.0 as i64;
 }
 
 fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Topic {
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_topic_cannot_be_made_again_before_its_queues_are_gone() {
-        let (store, now) = (store(), Timestamp(1));
+        let (store, now) = (store(), Now::default());
         let catalog = Catalog::open(&store, Arc::default()).expect("opens");
         let name = TopicName::trusted("orders");
         let settings = || TopicDocument { read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use base::{LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use base::{LogOffset, Monotonic, Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::queue_entry::Entry;
@@ -59,12 +59,12 @@ pub(crate) struct Progress {
     pending: VecDeque<(LogOffset, u64)>,
     /// Messages below `next` that could not be delivered.
     held: BTreeMap<u64, Held>,
-    /// A clock that was set back: what is parked below this offset is due by this time.
-    due_by: Option<(u64, Timestamp)>,
+    /// A clock that was set back: what is parked below this offset is due by then, whatever its due time.
+    due_by: Option<(u64, Monotonic)>,
     /// Since when the level rests after it failed.
-    failed_at: Option<Timestamp>,
+    failed_at: Option<Monotonic>,
     /// When those that are held were last tried.
-    held_tried_at: Option<Timestamp>,
+    held_tried_at: Option<Monotonic>,
     /// The first that is held and was not among those tried last, so that each is tried.
     held_next: u64,
 }
@@ -91,9 +91,9 @@ impl Progress {
     }
 
     /// The message at `place` is tried again later.
-    pub(crate) fn hold(&mut self, place: u64, entry: Entry, now: Timestamp) {
+    pub(crate) fn hold(&mut self, place: u64, entry: Entry, now: Now) {
         if self.held.is_empty() {
-            self.held_tried_at = Some(now);
+            self.held_tried_at = Some(now.monotonic);
         }
         self.held.insert(place, Held { entry, delivered: None });
     }
@@ -134,40 +134,41 @@ impl Progress {
         self.held.first_key_value().map_or(self.kept, |(&place, _)| self.kept.min(place))
     }
 
-    /// When the message at `place` is due, whose entry says `due`.
-    pub(crate) fn due(&self, place: u64, due: Timestamp) -> Timestamp {
-        self.due_by.filter(|(below, _)| place < *below).map_or(due, |(_, by)| due.min(by))
+    /// How long the message at `place` still waits, whose due time is `due`.
+    pub(crate) fn wait_ms(&self, place: u64, due: Timestamp, now: Now) -> u64 {
+        let wait_ms = due.ms_since(now.wall);
+        self.bound(place).map_or(wait_ms, |by| wait_ms.min(by.ms_since(now.monotonic)))
+    }
+
+    /// By when the message at `place` is due because the clock was set back.
+    pub(crate) fn bound(&self, place: u64) -> Option<Monotonic> {
+        self.due_by.filter(|(below, _)| place < *below).map(|(_, by)| by)
     }
 
     /// The clock was set back: nothing that is parked below `end` waits longer than until `by`.
-    pub(crate) fn bound_due(&mut self, end: u64, by: Timestamp) {
+    pub(crate) const fn bound_due(&mut self, end: u64, by: Monotonic) {
         self.due_by = Some((end, by));
     }
 
     /// Notes how a pass ended; gives whether the pass before ended otherwise.
-    pub(crate) fn note_pass(&mut self, failed_at: Option<Timestamp>) -> bool {
+    pub(crate) fn note_pass(&mut self, failed_at: Option<Monotonic>) -> bool {
         let before = std::mem::replace(&mut self.failed_at, failed_at);
         before.is_some() != failed_at.is_some()
     }
 
     /// Whether the level failed less than `rest_ms` ago.
-    pub(crate) fn rests(&self, now: Timestamp, rest_ms: u64) -> bool {
-        self.failed_at.is_some_and(|since| is_within(since, now, rest_ms))
+    pub(crate) fn rests(&self, now: Now, rest_ms: u64) -> bool {
+        self.failed_at.is_some_and(|since| now.monotonic.ms_since(since) < rest_ms)
     }
 
     /// Whether those that are held are to be tried, every `rest_ms`.
-    pub(crate) fn tries_held(&mut self, now: Timestamp, rest_ms: u64) -> bool {
-        let waits = self.held_tried_at.is_some_and(|since| is_within(since, now, rest_ms));
+    pub(crate) fn tries_held(&mut self, now: Now, rest_ms: u64) -> bool {
+        let waits = self.held_tried_at.is_some_and(|since| now.monotonic.ms_since(since) < rest_ms);
         if !waits {
-            self.held_tried_at = Some(now);
+            self.held_tried_at = Some(now.monotonic);
         }
         !waits
     }
-}
-
-/// Whether `now` is less than `length_ms` after `since`. A clock that was set back says no: nothing waits for it to catch up.
-fn is_within(since: Timestamp, now: Timestamp, length_ms: u64) -> bool {
-    since <= now && now.ms_since(since) < length_ms
 }
 
 /// Delivery of parked messages.
@@ -213,14 +214,14 @@ impl Delay {
         self.progress.lock().iter_mut().map(|(level, progress)| (*level, progress.remembered(durable))).collect()
     }
 
-    pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {
+    pub(crate) fn save(&self, store: &Store, now: Now) -> Result<(), StorageError> {
         let mut saved = self.saved.lock();
         let table = self.remembered(store);
         if table == *saved {
             return Ok(());
         }
         let text = json!({
-            "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.0},
+            "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.wall.0},
             "offsetTable": table,
         });
         store.write_document(FILE, &text.to_string())?;
@@ -231,7 +232,7 @@ impl Delay {
 
 impl Broker {
     /// The topic of parked messages.
-    pub(crate) fn delay_topic(&self, now: Timestamp) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn delay_topic(&self, now: Now) -> Result<Arc<Topic>, Refusal> {
         let levels = self.delay.levels.delays_ms.len() as u32;
         match self.catalog().topic(DELAY_TOPIC) {
             Some(topic) if topic.queues.len() as u32 >= levels => Ok(topic),
@@ -290,8 +291,8 @@ mod tests {
     #[test]
     fn what_is_held_is_not_passed_before_its_own_copy_is_on_the_disk() {
         let mut level = Progress::default();
-        level.hold(1, entry(), Timestamp(0));
-        level.hold(2, entry(), Timestamp(0));
+        level.hold(1, entry(), Now::default());
+        level.hold(2, entry(), Now::default());
         level.advance(4, Some(LogOffset(400)));
         assert_eq!(level.remembered(LogOffset(400)), 1);
         level.let_go(1, Some(LogOffset(500)));

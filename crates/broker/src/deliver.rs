@@ -5,7 +5,7 @@
 //! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
-use base::{LogOffset, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, names};
 use format::queue_entry::Entry;
@@ -70,7 +70,7 @@ struct PassEnd {
 impl Broker {
     /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk. What
     /// fails is logged and tried again.
-    pub fn deliver_due(&self, now: Timestamp) -> u64 {
+    pub fn deliver_due(&self, now: Now) -> u64 {
         // A poisoned log takes no copies, and what its disk says of damage does not count.
         if self.poisoned().is_some() {
             return REST_MS;
@@ -93,8 +93,8 @@ impl Broker {
     }
 
     /// Takes in how a pass over a level ended: a failure is counted, told once, and lets the level rest.
-    fn note_pass(&self, level: usize, outcome: Result<u64, Refusal>, now: Timestamp) -> u64 {
-        let failed_at = outcome.is_err().then_some(now);
+    fn note_pass(&self, level: usize, outcome: Result<u64, Refusal>, now: Now) -> u64 {
+        let failed_at = outcome.is_err().then_some(now.monotonic);
         let is_news = self.delay.at(level, |progress| progress.note_pass(failed_at));
         match outcome {
             Ok(wait_ms) => {
@@ -113,7 +113,7 @@ impl Broker {
         }
     }
 
-    fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<u64, Refusal> {
+    fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Now) -> Result<u64, Refusal> {
         let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held_count()));
         let start = self.pass_expired(level, QueueOffset(next), queue.first());
         if start >= queue.end() || held_count >= HELD_COUNT_MAX {
@@ -121,15 +121,13 @@ impl Broker {
         }
         let mut entries = Vec::new();
         queue.read(start, PASS_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
-        let due_of = |progress: &Progress, (place, entry): &Parked| {
-            progress.due(place.0, Timestamp(entry.tag_code.max(0) as u64))
-        };
+        let wait_ms = |progress: &Progress, parked: &Parked| progress.wait_ms(parked.0.0, due_of(parked), now);
         let parked: Vec<Parked> = (0..).map(|number| start.after(number)).zip(entries).collect();
         let Some(first) = parked.first() else { return Ok(LOOK_AGAIN_MS) };
-        let (due_count, next_due) = self.delay.at(level, |progress| {
-            bound_due(progress, due_of(progress, first), self.delay.levels.clip(level).1, queue.end(), now);
-            let due_count = parked.iter().take_while(|parked| due_of(progress, parked) <= now).count();
-            (due_count, parked.get(due_count).map(|next| due_of(progress, next)))
+        let (due_count, next_wait_ms) = self.delay.at(level, |progress| {
+            bound_due(progress, first, self.delay.levels.clip(level).1, queue.end(), now);
+            let due_count = parked.iter().take_while(|parked| wait_ms(progress, parked) == 0).count();
+            (due_count, parked.get(due_count).map(|next| wait_ms(progress, next)))
         });
         let due = &parked[..due_count.min(count_within(&parked, PASS_SIZE_MAX))];
         if !due.is_empty() {
@@ -142,15 +140,14 @@ impl Broker {
             });
             self.tell_held(level, &ended);
         }
-        Ok(match next_due {
+        Ok(match next_wait_ms {
             _ if due.len() < due_count || due.len() == PASS_COUNT_MAX => 0,
-            Some(next_due) => next_due.ms_since(now).clamp(1, LOOK_AGAIN_MS),
-            None => LOOK_AGAIN_MS,
+            next_wait_ms => next_wait_ms.unwrap_or(LOOK_AGAIN_MS).clamp(1, LOOK_AGAIN_MS),
         })
     }
 
     /// Tries those again that could not be delivered, some at a time.
-    fn deliver_held(&self, level: usize, queue: &QueueIndex, now: Timestamp) -> Result<(), Refusal> {
+    fn deliver_held(&self, level: usize, queue: &QueueIndex, now: Now) -> Result<(), Refusal> {
         let held: Vec<Parked> = self.delay.at(level, |progress| {
             let held = progress.held_next(PASS_COUNT_MAX);
             if held.is_empty() || !progress.tries_held(now, REST_MS) {
@@ -211,7 +208,7 @@ impl Broker {
     }
 
     /// Publishes all that can be; nothing of it is published if that fails.
-    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Timestamp) -> Result<PassEnd, Refusal> {
+    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Now) -> Result<PassEnd, Refusal> {
         let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
         let mut batch = self.begin_batch(size, now);
         let mut ended = PassEnd { end: None, held: Vec::new(), refusal: None };
@@ -243,7 +240,7 @@ impl Broker {
         Ok(ended)
     }
 
-    fn add_due(&self, batch: &mut PublishBatch, record: &Record<'_>, now: Timestamp) -> Result<(), Undelivered> {
+    fn add_due(&self, batch: &mut PublishBatch, record: &Record<'_>, now: Now) -> Result<(), Undelivered> {
         let name = record.property(names::REAL_TOPIC).unwrap_or_default();
         let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
         let queue = queue.filter(|queue| *queue < QUEUES_PER_TOPIC_MAX);
@@ -279,18 +276,22 @@ impl Broker {
     }
 }
 
+/// When a parked message is due, as its entry says.
+fn due_of((_, entry): &Parked) -> Timestamp {
+    Timestamp(entry.tag_code.max(0) as u64)
+}
+
 /// If the first message of a level is due later than one parked now, the clock was set back since. How long it waited is not known:
 /// it waits for its delay at most from now on, and so do those behind it, which is never too short. (RocketMQ delivers it at
 /// once, which may be.)
-fn bound_due(progress: &mut Progress, first_due: Timestamp, delay_ms: u64, end: QueueOffset, now: Timestamp) {
-    let by = now.plus_ms(delay_ms);
-    if first_due > by {
+fn bound_due(progress: &mut Progress, first: &Parked, delay_ms: u64, end: QueueOffset, now: Now) {
+    if progress.bound(first.0.0).is_none() && due_of(first) > now.wall.plus_ms(delay_ms) {
         tracing::warn!(
-            first_due = first_due.0,
-            by = by.0,
+            due = due_of(first).0,
+            delay_ms,
             "the clock was set back; delayed messages wait for their delay once more at most"
         );
-        progress.bound_due(end.0, by);
+        progress.bound_due(end.0, now.monotonic.plus_ms(delay_ms));
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use base::Timestamp;
 use base::limits::FLOW_HISTORIES_MAX;
+use base::{Monotonic, Now};
 
 /// How often samples are taken.
 const SAMPLE_INTERVAL_MS: u64 = 10_000;
@@ -16,7 +16,7 @@ const SAMPLE_INTERVAL_MS: u64 = 10_000;
 const PERIODS_MS: [(u64, u64); 3] = [(60_000, SAMPLE_INTERVAL_MS), (3_600_000, 600_000), (86_400_000, 3_600_000)];
 
 /// A sum of offsets at a moment.
-type Sample = (Timestamp, u64);
+type Sample = (Monotonic, u64);
 
 /// A sum of offsets at two moments.
 #[derive(Debug)]
@@ -79,22 +79,22 @@ fn between(first: Sample, last: Sample) -> PeriodFlow {
 pub(crate) struct Flow {
     samples: HashMap<String, Samples>,
     histories: usize,
-    sampled: Timestamp,
+    sampled: Option<Monotonic>,
 }
 
 impl Flow {
     /// Whether it is time for new samples.
-    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        now.ms_since(self.sampled) >= SAMPLE_INTERVAL_MS
+    pub(crate) fn is_due(&self, now: Now) -> bool {
+        self.sampled.is_none_or(|sampled| now.monotonic.ms_since(sampled) >= SAMPLE_INTERVAL_MS)
     }
 
     /// Takes new samples; names that are not among them are forgotten.
-    pub(crate) fn sample(&mut self, now: Timestamp, sums: impl Iterator<Item = (String, u64)>) {
-        self.sampled = now;
+    pub(crate) fn sample(&mut self, now: Now, sums: impl Iterator<Item = (String, u64)>) {
+        self.sampled = Some(now.monotonic);
         let mut known = std::mem::take(&mut self.samples);
         self.histories = 0;
         for (name, sum) in sums {
-            let newer = (now, sum);
+            let newer = (now.monotonic, sum);
             let (older, mut history) = known.remove(&name).map_or((newer, None), |last| (last.newer, last.history));
             if history.is_none() && sum != older.1 && self.histories < FLOW_HISTORIES_MAX {
                 history = Some(Box::new(History::from(older)));
@@ -108,8 +108,8 @@ impl Flow {
     }
 
     /// Messages a second between the older sample and now, when the sum is `sum`.
-    pub(crate) fn rate(&self, name: &str, sum: u64, now: Timestamp) -> f64 {
-        self.samples.get(name).map_or(0.0, |samples| between(samples.older, (now, sum)).rate)
+    pub(crate) fn rate(&self, name: &str, sum: u64, now: Now) -> f64 {
+        self.samples.get(name).map_or(0.0, |samples| between(samples.older, (now.monotonic, sum)).rate)
     }
 
     /// Messages of the last minute, hour and day; `None` if there were none since the start.
@@ -122,8 +122,12 @@ impl Flow {
 mod tests {
     use super::*;
 
+    fn at(second: u64) -> Now {
+        Now { monotonic: Monotonic(second * 1000), ..Now::default() }
+    }
+
     fn sample(flow: &mut Flow, second: u64, sum: u64) {
-        let now = Timestamp(second * 1000);
+        let now = at(second);
         assert!(flow.is_due(now));
         flow.sample(now, std::iter::once(("t".to_owned(), sum)));
         assert!(!flow.is_due(now.plus_ms(SAMPLE_INTERVAL_MS - 1)));
@@ -135,8 +139,8 @@ mod tests {
         for (second, sum) in [(10, 0), (20, 1000), (30, 3000)] {
             sample(&mut flow, second, sum);
         }
-        assert_eq!(flow.rate("t", 4000, Timestamp(35_000)), 200.0);
-        assert_eq!(flow.rate("other", 4000, Timestamp(35_000)), 0.0);
+        assert_eq!(flow.rate("t", 4000, at(35)), 200.0);
+        assert_eq!(flow.rate("other", 4000, at(35)), 0.0);
     }
 
     #[test]

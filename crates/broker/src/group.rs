@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
-use base::{GroupName, Refusal, Timestamp, TopicName};
+use base::{GroupName, Now, Refusal, TopicName};
 use format::document::{GroupDocument, TopicDocument};
 use parking_lot::Mutex;
 
@@ -90,7 +90,7 @@ impl Broker {
         &self,
         member: Member,
         registration: ConsumerRegistration,
-        now: Timestamp,
+        now: Now,
     ) -> Result<(), Refusal> {
         check_client_id(&member)?;
         if registration.subscriptions.len() > SUBSCRIPTIONS_PER_GROUP_MAX {
@@ -202,18 +202,14 @@ impl Broker {
     }
 
     /// Removes members whose heartbeats stopped.
-    pub fn expire_members(&self, now: Timestamp) {
+    pub fn expire_members(&self, now: Now) {
         let expiry_ms = self.options().client_expiry_ms;
-        let is_expired = |member: &mut Member| {
-            // The clock was set back: its time counts from now.
-            member.seen = member.seen.min(now);
-            now.ms_since(member.seen) > expiry_ms
-        };
+        let is_expired = |member: &Member| now.monotonic.ms_since(member.seen.monotonic) > expiry_ms;
         self.remove_consumers(is_expired);
         self.remove_producers(is_expired);
     }
 
-    fn remove_consumers(&self, is_gone: impl Fn(&mut Member) -> bool) {
+    fn remove_consumers(&self, is_gone: impl Fn(&Member) -> bool) {
         self.groups.consumers.lock().retain(|name, group| {
             if group.remove(&is_gone) && self.notifies(name) {
                 group.notify(name);
@@ -226,9 +222,9 @@ impl Broker {
         self.catalog().group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
     }
 
-    fn remove_producers(&self, is_gone: impl Fn(&mut Member) -> bool) {
+    fn remove_producers(&self, is_gone: impl Fn(&Member) -> bool) {
         self.groups.producers.lock().retain(|_, members| {
-            members.retain(|_, seated| !is_gone(&mut seated.member));
+            members.retain(|_, seated| !is_gone(&seated.member));
             !members.is_empty()
         });
     }
@@ -291,7 +287,7 @@ impl Broker {
     }
 
     /// The settings of a group, made on the fly if that is allowed.
-    pub fn group_for_use(&self, group: &GroupName, now: Timestamp) -> Result<Arc<GroupDocument>, Refusal> {
+    pub fn group_for_use(&self, group: &GroupName, now: Now) -> Result<Arc<GroupDocument>, Refusal> {
         if let Some(known) = self.catalog().group(group.as_str()) {
             return Ok(known);
         }
@@ -305,7 +301,7 @@ impl Broker {
 
     /// Makes those of a heartbeat's groups, and of their retry topics, that are not there yet, all at once: each by itself would copy the
     /// table of groups and that of topics. What cannot be made is refused to who asks for it.
-    pub fn prepare_groups(&self, names: &[GroupName], now: Timestamp) {
+    pub fn prepare_groups(&self, names: &[GroupName], now: Now) {
         let mut missing: Vec<_> =
             names.iter().filter(|name| self.catalog().group(name.as_str()).is_none()).cloned().collect();
         missing.sort_unstable();
@@ -338,7 +334,7 @@ impl Broker {
     }
 
     /// The topic that holds a group's retries.
-    pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Timestamp) -> Result<(), Refusal> {
+    pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Now) -> Result<(), Refusal> {
         if let Some((name, _)) = self.missing_retry_topic(group) {
             self.make_internal_topic(name, group.retry_queue_nums, now)?;
         }
@@ -357,9 +353,9 @@ impl Subscription {
 
 impl ConsumerGroup {
     /// Returns whether anybody went.
-    fn remove(&mut self, is_gone: impl Fn(&mut Member) -> bool) -> bool {
+    fn remove(&mut self, is_gone: impl Fn(&Member) -> bool) -> bool {
         let before = self.members.len();
-        self.members.retain(|_, seated| !is_gone(&mut seated.member));
+        self.members.retain(|_, seated| !is_gone(&seated.member));
         self.members.len() < before
     }
 

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use base::Timestamp;
 use base::limits::{CLIENT_ID_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, QUEUE_LOCKS_MAX};
+use base::{Monotonic, Now};
 use parking_lot::Mutex;
 
 use crate::broker::Broker;
@@ -21,7 +21,13 @@ pub type QueueKey = (String, u32);
 #[derive(Debug)]
 struct Holder {
     client_id: Arc<str>,
-    renewed: Timestamp,
+    renewed: Monotonic,
+}
+
+impl Holder {
+    const fn holds(&self, now: Now) -> bool {
+        now.monotonic.ms_since(self.renewed) <= LOCK_EXPIRY_MS
+    }
 }
 
 /// One group's locks.
@@ -54,13 +60,7 @@ impl Table {
 impl Broker {
     /// Locks or renews what can be had; returns the queues the client now holds. More than `QUEUE_LOCKS_MAX` are not to be
     /// had.
-    pub fn lock_queues(
-        &self,
-        group: &str,
-        client_id: &str,
-        queues: Vec<QueueKey>,
-        now: Timestamp,
-    ) -> HashSet<QueueKey> {
+    pub fn lock_queues(&self, group: &str, client_id: &str, queues: Vec<QueueKey>, now: Now) -> HashSet<QueueKey> {
         let mut table = self.locks.0.lock();
         if client_id.len() > CLIENT_ID_SIZE_MAX {
             return HashSet::new();
@@ -71,11 +71,7 @@ impl Broker {
         let granted = table.change(group, |held| {
             let mut grant = |queue: &QueueKey| {
                 let is_known = match held.get(queue) {
-                    Some(holder)
-                        if *holder.client_id != *client_id && now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS =>
-                    {
-                        return false;
-                    }
+                    Some(holder) if *holder.client_id != *client_id && holder.holds(now) => return false,
                     Some(_) => true,
                     None => false,
                 };
@@ -85,7 +81,7 @@ impl Broker {
                     }
                     room -= 1;
                 }
-                held.insert(queue.clone(), Holder { client_id: client_id.clone(), renewed: now });
+                held.insert(queue.clone(), Holder { client_id: client_id.clone(), renewed: now.monotonic });
                 true
             };
             queues.into_iter().filter(|queue| grant(queue)).collect()
@@ -105,24 +101,21 @@ impl Broker {
     }
 
     /// Whether a client holds a queue of the group.
-    pub fn is_consumed_in_order(&self, group: &str, now: Timestamp) -> bool {
+    pub fn is_consumed_in_order(&self, group: &str, now: Now) -> bool {
         let table = self.locks.0.lock();
         let mut holders = table.by_group.get(group).into_iter().flat_map(HashMap::values);
-        holders.any(|holder| now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS)
+        holders.any(|holder| holder.holds(now))
     }
 
     pub(crate) fn release_locks_of(&self, group: &str, client_id: &str) {
         self.locks.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
     }
 
-    /// Forgets locks that were not renewed. After the clock was set back, their minute counts from now.
-    pub fn expire_locks(&self, now: Timestamp) {
+    /// Forgets locks that were not renewed.
+    pub fn expire_locks(&self, now: Now) {
         let mut table = self.locks.0.lock();
         table.by_group.retain(|_, held| {
-            held.retain(|_, holder| {
-                holder.renewed = holder.renewed.min(now);
-                now.ms_since(holder.renewed) <= LOCK_EXPIRY_MS
-            });
+            held.retain(|_, holder| holder.holds(now));
             !held.is_empty()
         });
         table.count = table.by_group.values().map(HashMap::len).sum();

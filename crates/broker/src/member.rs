@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::limits::{CLIENT_ID_SIZE_MAX, GROUP_MEMBERS_MAX, MEMBERSHIPS_SIZE_MAX};
-use base::{Refusal, Timestamp};
+use base::{Now, Refusal};
 
 use crate::mailbox::Mailbox;
 
@@ -27,7 +27,7 @@ pub struct Member {
     /// Its connection.
     pub mailbox: Arc<Mailbox>,
     /// Last heartbeat.
-    pub seen: Timestamp,
+    pub seen: Now,
 }
 
 /// One of a connection's memberships, with the bytes it takes; they are free again when it is dropped.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use storage::{StorageError, Store};
@@ -82,14 +82,14 @@ impl Offsets {
         }
     }
 
-    pub(crate) fn save(&self, store: &Store, now: Timestamp) -> Result<(), StorageError> {
+    pub(crate) fn save(&self, store: &Store, now: Now) -> Result<(), StorageError> {
         let _one_at_a_time = self.saving.lock();
         if !self.unsaved.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
         let text = json!({
-            "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.0},
+            "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
             "offsetTable": *self.committed.lock(),
         });
         store.write_document(FILE, &text.to_string()).inspect_err(|_| self.unsaved.store(true, Ordering::Release))

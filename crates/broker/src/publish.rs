@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::limits::PROPERTIES_SIZE_MAX;
-use base::{QueueId, Refusal, Timestamp, TopicName};
+use base::{Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::hash::{key_hash, tag_code};
 use format::index_rules::DELAY_TOPIC;
@@ -54,7 +54,7 @@ pub struct Added<'a> {
 #[derive(Debug)]
 pub struct PublishBatch {
     records: AppendBatch,
-    now: Timestamp,
+    now: Now,
     needs_durable: bool,
 }
 
@@ -87,19 +87,13 @@ impl PublishBatch {
 
 impl Broker {
     /// Begins a batch of messages of about `size` bytes in all.
-    pub fn begin_batch(&self, size: usize, now: Timestamp) -> PublishBatch {
+    pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
         PublishBatch { records: self.store().begin_batch(size), now, needs_durable: false }
     }
 
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
     /// takes, `queues` how many the producer wants at most.
-    pub fn topic_for_publish(
-        &self,
-        name: &str,
-        template: &str,
-        queues: u32,
-        now: Timestamp,
-    ) -> Result<Arc<Topic>, Refusal> {
+    pub fn topic_for_publish(&self, name: &str, template: &str, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
         if is_write_protected(name) {
             return Err(Refusal::ReservedTopic(name.to_owned()));
         }
@@ -139,12 +133,7 @@ impl Broker {
     }
 
     /// A topic the broker needs for itself: retries, dead letters.
-    pub(crate) fn make_internal_topic(
-        &self,
-        name: TopicName,
-        queues: u32,
-        now: Timestamp,
-    ) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn make_internal_topic(&self, name: TopicName, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         name.check_size()?;
         let made = self.catalog().make_topic(self.store(), name, settings, now)?;
@@ -227,7 +216,7 @@ impl Broker {
         properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
         properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
         let pieces = [block, separator, self.stamp(), &way_back, self.store().checksum_room()];
-        let due = batch.now.plus_ms(delay_ms).0 as i64;
+        let due = batch.now.wall.plus_ms(delay_ms).0 as i64;
         self.push(batch, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
     }
 
@@ -337,9 +326,9 @@ impl Broker {
 
     /// Appends the batch's messages at once. Their places are known from here on, the promise holds once the watermark
     /// passes `Published::end`.
-    pub fn append(&self, batch: PublishBatch, now: Timestamp) -> Result<Published, Refusal> {
+    pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
         let count = batch.records.len() as u64;
-        match self.store().append(batch.records, now) {
+        match self.store().append(batch.records, now.wall) {
             Ok(appended) => {
                 self.log_changed();
                 Ok(Published(appended))

@@ -1,6 +1,6 @@
 //! Messages a consumer could not handle: back to its group's retry topic after a while, at last to its dead letters.
 
-use base::{GroupName, LogOffset, QueueId, Refusal, Timestamp, TopicName};
+use base::{GroupName, LogOffset, Now, QueueId, Refusal, TopicName};
 use format::properties::{self, names};
 use format::record::Record;
 
@@ -27,7 +27,7 @@ pub struct SendBack {
 impl Broker {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
-    pub fn send_back(&self, request: &SendBack, now: Timestamp) -> Result<Option<Published>, Refusal> {
+    pub fn send_back(&self, request: &SendBack, now: Now) -> Result<Option<Published>, Refusal> {
         let group_name = request.group.as_str();
         let group = self.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {
@@ -77,7 +77,7 @@ impl Broker {
     }
 
     /// The topic of a group's dead letters, made with the first.
-    pub fn dead_letter_topic(&self, group: &str, now: Timestamp) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
+    pub fn dead_letter_topic(&self, group: &str, now: Now) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
         let name = TopicName::dead_letters_of(group);
         name.check_size()?;
         match self.catalog().topic(name.as_str()) {

@@ -7,7 +7,7 @@ mod support;
 
 use std::path::Path;
 
-use base::{GroupName, LogOffset, QueueId, Timestamp, TopicName};
+use base::{GroupName, LogOffset, Now, QueueId, TopicName};
 use broker::{Filter, Message, Options, SendBack};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
@@ -15,8 +15,9 @@ use format::record::{Draft, Record};
 use storage::AppendBatch;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
+use testkit::{CLOCK_STEPS_MS, at, clock_set};
 
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 const ENOSPC: i32 = 28;
 const COMMITTED: i32 = 0x8;
 
@@ -25,7 +26,7 @@ fn official_delays_ms() -> Vec<u64> {
     [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200].map(|s| s * 1000).to_vec()
 }
 
-fn open(disk: Disk, now: Timestamp, delays_ms: &[u64], change: impl FnOnce(&mut Options)) -> Bench {
+fn open(disk: Disk, now: Now, delays_ms: &[u64], change: impl FnOnce(&mut Options)) -> Bench {
     open_on(storage::Options { disk, ..layout(Path::new("/data"), delays_ms.to_vec()) }, now, change)
 }
 
@@ -47,7 +48,7 @@ fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_f
     let properties: &[&[u8]] = &[properties];
     let draft = Draft { system_flag, properties, ..testkit::draft(topic, QueueId(queue), b"from elsewhere") };
     batch.push(&index, &draft, code);
-    let appended = bench.broker.store().append(batch, bench.now).expect("appends");
+    let appended = bench.broker.store().append(batch, bench.now.wall).expect("appends");
     bench.broker.store().write_staged().expect("writes");
     appended.records[0].log_offset
 }
@@ -165,6 +166,51 @@ fn a_copy_that_cannot_be_appended_is_tried_again_and_holds_up_no_other_level() {
 }
 
 #[test]
+fn setting_the_clock_by_an_hour_moves_no_second_try() {
+    for by_ms in CLOCK_STEPS_MS {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let layout = storage::Options {
+            disk: Disk::new(disk.clone()),
+            segment_size: 32 * 1024,
+            ..layout(Path::new("/data"), vec![1000, 1000])
+        };
+        let mut bench = open_on(layout, START, |_| ());
+        // A level that fails, and a message that is held.
+        bench.publish("orders", &delayed(&[b'x'; 20_000], LEVEL_1)).expect("stored");
+        bench.publish("closed", &delayed(b"small", LEVEL_2)).expect("stored");
+        put_topic(&bench, "closed", 6, 0);
+        disk.fail(Failure::error(Operation::Resize, ENOSPC).at("commitlog"));
+        bench.advance(1000);
+        assert_eq!((bench.broker.metrics().delayed_failures.get(), bench.broker.metrics().delayed_held.get()), (1, 1));
+        disk.heal();
+        put_topic(&bench, "closed", 6, 1);
+        bench.now = clock_set(bench.now, by_ms);
+        bench.advance(999);
+        assert_eq!((bench.bodies("orders", 0).len(), bench.bodies("closed", 0).len()), (0, 0), "{by_ms}");
+        bench.advance(1);
+        assert_eq!(bench.bodies("closed", 0).len(), 1, "{by_ms}");
+        // Set back, a level waits for its delay once more.
+        bench.advance(if by_ms < 0 { 1000 } else { 0 });
+        assert_eq!(bench.bodies("orders", 0).len(), 1, "{by_ms}");
+    }
+}
+
+#[test]
+fn what_is_parked_when_the_clock_is_set_back_waits_once_more_however_often_it_is_set() {
+    let mut bench = memory(&[10_000]);
+    bench.publish("orders", &delayed(b"parked", LEVEL_1)).expect("stored");
+    for _ in 0..9 {
+        bench.now = clock_set(bench.now, -3_600_000);
+        bench.advance(1000);
+    }
+    // It counts from when that was first seen, a second after the first of them.
+    bench.advance(1999);
+    assert!(bench.bodies("orders", 0).is_empty());
+    bench.advance(1);
+    assert_eq!(bench.bodies("orders", 0), ["parked"]);
+}
+
+#[test]
 fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
     let disk = Disk::new(MemoryDisk::new());
     let bench = open(disk.clone(), START, &[1000], |_| ());
@@ -175,7 +221,7 @@ fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
     bench.broker.remove_topic("gone", START).expect("removed");
     // As an older version let it through, with a timer beside the level, and as RocketMQ parks a committed half message.
     let of_topic = |name: &str, more: &str| format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02DELAY\x011\x02{more}");
-    let due = START.plus_ms(1000).0 as i64;
+    let due = START.wall.plus_ms(1000).0 as i64;
     store(&bench, (DELAY_TOPIC, 0), of_topic("timed", "TIMER_DELAY_SEC\x015\x02").as_bytes(), 0, due);
     store(&bench, (DELAY_TOPIC, 0), of_topic("committed", "TRAN_MSG\x01true\x02").as_bytes(), COMMITTED, due);
     bench.broker.save(START).expect("saves");
@@ -229,7 +275,7 @@ fn a_message_that_cannot_be_delivered_yet_is_held_and_holds_up_nothing() {
 #[test]
 fn a_parked_record_that_is_for_no_possible_topic_is_counted_and_passed_over() {
     let mut bench = memory(&[1000]);
-    let due = START.plus_ms(1000).0 as i64;
+    let due = START.wall.plus_ms(1000).0 as i64;
     for name in ["", "a topic", "RMQ_SYS_TRANS_HALF_TOPIC"] {
         store(&bench, (DELAY_TOPIC, 0), format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02").as_bytes(), 0, due);
     }
@@ -242,7 +288,7 @@ fn a_parked_record_that_is_for_no_possible_topic_is_counted_and_passed_over() {
 #[test]
 fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another() {
     let mut bench = memory(&[1000]);
-    let due = START.plus_ms(1000).0 as i64;
+    let due = START.wall.plus_ms(1000).0 as i64;
     for queue in ["65536", "4294967295", "none"] {
         store(&bench, (DELAY_TOPIC, 0), format!("REAL_TOPIC\x01orders\x02REAL_QID\x01{queue}\x02").as_bytes(), 0, due);
     }
@@ -268,10 +314,9 @@ fn a_committed_message_of_a_java_broker_can_be_sent_back() {
 
 #[test]
 fn a_clock_set_back_makes_nothing_early_and_holds_nothing_longer_than_its_delay() {
-    const HOUR_MS: u64 = 3_600_000;
     let mut bench = memory(&[10_000]);
     bench.publish("orders", &delayed(b"before", LEVEL_1)).expect("stored");
-    bench.now = Timestamp(START.0 - HOUR_MS);
+    bench.now = clock_set(START, -3_600_000);
     bench.advance(0);
     bench.advance(4_000);
     bench.publish("orders", &delayed(b"after", LEVEL_1)).expect("stored");

@@ -5,12 +5,13 @@ mod support;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{GroupName, QueueId, Timestamp, TopicName};
+use base::{GroupName, Now, QueueId, TopicName};
 use format::document::{GroupDocument, TopicDocument};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
+use testkit::at;
 
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 const EIO: i32 = 5;
 
 fn open(disk: impl storage::disk::FileSystem + 'static) -> Bench {

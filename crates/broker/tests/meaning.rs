@@ -5,15 +5,16 @@ mod support;
 use std::path::Path;
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
-use base::{GroupName, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{layout, message, open, open_on, open_with};
+use testkit::{CLOCK_STEPS_MS, at, clock_set};
 
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 
 #[test]
 fn a_new_topic_takes_its_queues_from_the_producer_and_the_template() {
@@ -137,13 +138,13 @@ fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted(
             retention,
             ..layout(Path::new("/data"), vec![1000, 20_000])
         };
-        memory.set_now(START.0);
+        memory.set_now(START.wall.0);
         let mut bench = open_on(layout, START, |_| ());
         let pass = |bench: &mut support::Bench, milliseconds: u64| {
-            memory.set_now(bench.now.0 + milliseconds);
+            memory.set_now(bench.now.wall.0 + milliseconds);
             bench.advance(milliseconds);
             bench.broker.store().checkpoint().expect("checkpoint");
-            bench.broker.store().apply_retention(bench.now, 5).expect("looks").removed
+            bench.broker.store().apply_retention(bench.now.wall, 5).expect("looks").removed
         };
         bench.publish("orders", &message(b"lost", b"DELAY\x012\x02")).expect("stored");
         for _ in 0..20 {
@@ -233,15 +234,7 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     commit(1);
     assert_eq!(broker.committed_offset("orders", "billing", queue), Some(1));
 
-    let registration = ConsumerRegistration {
-        group: GroupName::trusted("billing"),
-        consume_type: String::new(),
-        message_model: String::new(),
-        consume_from_where: String::new(),
-        subscriptions: Vec::new(),
-        keeps_subscriptions: false,
-    };
-    broker.register_consumer(member("one", START), registration, START).expect("joins");
+    broker.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
     broker.reset_offset("orders", "billing", queue, 0);
     broker.reset_offset("orders", "billing", QueueId(1), 0);
     commit(1);
@@ -255,7 +248,18 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     assert_eq!(broker.take_reset("orders", "billing", QueueId(1)), Some(0), "each queue by itself");
 }
 
-fn member(client_id: &str, seen: Timestamp) -> Member {
+fn consumers(group: &str) -> ConsumerRegistration {
+    ConsumerRegistration {
+        group: GroupName::trusted(group),
+        consume_type: String::new(),
+        message_model: String::new(),
+        consume_from_where: String::new(),
+        subscriptions: Vec::new(),
+        keeps_subscriptions: false,
+    }
+}
+
+fn member(client_id: &str, seen: Now) -> Member {
     Member {
         client_id: client_id.to_owned(),
         address: ([10, 0, 0, 1], 5000).into(),
@@ -369,7 +373,7 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
         retention,
         ..layout(Path::new("/data"), vec![1000])
     };
-    memory.set_now(START.0);
+    memory.set_now(START.wall.0);
     let bench = open_on(layout, START, |_| ());
     let of = |queue| Message { queue: Some(QueueId(queue)), ..message(b"x", b"") };
     for queue in [0, 3] {
@@ -389,8 +393,8 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     let clean = || bench.broker.remove_expired_queues().expect("looks");
     // Queue 2 never had a message.
     assert_eq!((clean(), is_there(0), is_there(3)), (1, true, true), "queue 3 has one still");
-    memory.set_now(START.0 + 20_000);
-    assert!(bench.broker.store().apply_retention(START.plus_ms(20_000), 5).expect("looks").removed > 0);
+    memory.set_now(START.wall.0 + 20_000);
+    assert!(bench.broker.store().apply_retention(START.wall.plus_ms(20_000), 5).expect("looks").removed > 0);
     assert_eq!((clean(), is_there(0), is_there(3)), (1, true, false));
     assert_eq!((clean(), bench.broker.catalog().topic("orders").expect("is there").queues[0].end().0), (0, 1));
     // Made again it begins anew, and the others go on.
@@ -540,24 +544,25 @@ fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_prolongs_no_lock_and_no_membership() {
-    let bench = open_on(in_memory(), START, |_| ());
-    let hour_ms = 3_600_000;
-    let queues = || vec![("orders".to_owned(), 0)];
-    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START.plus_ms(hour_ms)).len(), 1);
-    let gone = member("gone", START.plus_ms(hour_ms));
-    bench.broker.register_producer(&GroupName::trusted("makers"), gone).expect("registered");
-    bench.broker.expire(START);
-    assert_eq!(
-        bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_000)).len(),
-        0,
-        "its minute counts from now"
-    );
-    bench.broker.expire(START.plus_ms(120_000));
-    assert_eq!(bench.broker.producers_of("makers").len(), 1);
-    bench.broker.expire(START.plus_ms(120_001));
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(120_001)).len(), 1);
-    assert_eq!(bench.broker.producers_of("makers").len(), 0);
+fn setting_the_clock_by_an_hour_moves_the_end_of_no_lock_and_no_membership() {
+    for by_ms in CLOCK_STEPS_MS {
+        let bench = open_on(in_memory(), START, |_| ());
+        let broker = &bench.broker;
+        let after = |ms| clock_set(START.plus_ms(ms), by_ms);
+        let lock = |client: &str, now| broker.lock_queues("g", client, vec![("orders".to_owned(), 0)], now).len();
+        assert_eq!(lock("one", START), 1);
+        broker.register_producer(&GroupName::trusted("makers"), member("gone", START)).expect("registered");
+        broker.register_consumer(member("gone", START), consumers("billing"), START).expect("joins");
+        broker.expire(after(60_000));
+        assert!(lock("two", after(60_000)) == 0 && broker.is_consumed_in_order("g", after(60_000)), "{by_ms}");
+        assert!(!broker.is_consumed_in_order("g", after(60_001)), "{by_ms}");
+        broker.expire(after(60_001));
+        assert_eq!(lock("two", after(60_001)), 1, "{by_ms}");
+        broker.expire(after(120_000));
+        assert!(broker.producers_of("makers").len() == 1 && broker.group_is_online("billing"), "{by_ms}");
+        broker.expire(after(120_001));
+        assert!(broker.producers_of("makers").is_empty() && !broker.group_is_online("billing"), "{by_ms}");
+    }
 }
 
 #[test]

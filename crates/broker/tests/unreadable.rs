@@ -6,16 +6,17 @@ mod support;
 
 use std::path::Path;
 
-use base::{GroupName, LogOffset, QueueId, Timestamp};
+use base::{GroupName, LogOffset, Now, QueueId};
 use broker::{Fetch, FetchStatus, Filter};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use support::{Bench, layout, message, open_on};
+use testkit::at;
 
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 const EIO: i32 = 5;
 
 /// What is old is read from the disk.
-fn open(disk: &FaultyDisk, now: Timestamp) -> Bench {
+fn open(disk: &FaultyDisk, now: Now) -> Bench {
     let layout = storage::Options {
         disk: Disk::new(disk.clone()),
         recent_size: 1,

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use base::{Monotonic, Now};
 use broker::{Broker, Host};
 use parking_lot::Mutex;
 use storage::{DiskState, RetentionOutcome, Store};
@@ -313,21 +314,21 @@ fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
     }
 }
 
-/// When something was last done.
+/// When something is next done.
 struct Due {
     interval: Duration,
-    last: Instant,
+    at: Monotonic,
 }
 
 impl Due {
     fn every(interval: Duration) -> Self {
-        Self { interval, last: Instant::now() }
+        Self { interval, at: clock::after(clock::monotonic(), interval) }
     }
 
-    fn is_due(&mut self) -> bool {
-        let is_due = self.last.elapsed() >= self.interval;
+    fn is_due(&mut self, now: Now) -> bool {
+        let is_due = self.at <= now.monotonic;
         if is_due {
-            self.last = Instant::now();
+            self.at = clock::after(now.monotonic, self.interval);
         }
         is_due
     }
@@ -346,34 +347,34 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     // What was recovered is not on the disk for sure yet.
     let mut checkpointed = broker.store().watermarks().durable().0;
     while !host.is_stopping() {
+        let now = clock::now();
         problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
-        if queues.is_due() {
+        if queues.is_due(now) {
             problems.report("queue entries cannot be written", broker.store().flush_entries());
         }
         let written = broker.store().watermarks().written().0;
         let has_grown = written > checkpointed;
-        if has_grown && (checkpoint.is_due() || written - checkpointed > CHECKPOINT_BYTES) {
+        if has_grown && (checkpoint.is_due(now) || written - checkpointed > CHECKPOINT_BYTES) {
             problems.report("no checkpoint can be written", broker.store().checkpoint());
             checkpointed = written;
         }
-        if host.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due() {
-            problems.report("topics, groups or offsets cannot be written", broker.save(clock::now()));
+        if host.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due(now) {
+            problems.report("topics, groups or offsets cannot be written", broker.save(now));
         }
-        if removals.is_due() {
+        if removals.is_due(now) {
             let finished = broker.finish_removals();
             problems
                 .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
         }
-        if delays.is_due() {
-            let saved = broker.save_delay_progress(clock::now());
+        if delays.is_due(now) {
+            let saved = broker.save_delay_progress(now);
             problems.report("the progress of delayed messages cannot be written", saved);
         }
-        if expiry.is_due() {
-            broker.expire(clock::now());
+        if expiry.is_due(now) {
+            broker.expire(now);
         }
-        if retention.is_due() {
-            let now = clock::now();
-            let outcome = broker.store().apply_retention(now, clock::hour_of_day(now));
+        if retention.is_due(now) {
+            let outcome = broker.store().apply_retention(now.wall, clock::hour_of_day(now.wall));
             if let Ok(outcome) = &outcome {
                 disk_state = report_retention(disk_state, *outcome);
             }
@@ -428,15 +429,14 @@ impl Problems {
 mod tests {
     use base::metric::Metrics;
     use base::{QueueId, Timestamp, TopicName};
-    use testkit::{broker_options, draft, store_options};
+    use testkit::{at, broker_options, draft, store_options};
 
     use super::*;
 
     fn open(directory: &std::path::Path, host: &Arc<BrokerHost>) -> Arc<Broker> {
         let metrics = Arc::new(Metrics::default());
         let (store, _) = Store::open(store_options(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
-        let broker =
-            Broker::new(broker_options(), store, metrics, host.clone(), 7, Timestamp(1)).expect("the broker opens");
+        let broker = Broker::new(broker_options(), store, metrics, host.clone(), 7, at(1)).expect("the broker opens");
         Arc::new(broker)
     }
 

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base::Timestamp;
 use base::metric::Metrics;
 use broker::{Broker, Mailbox};
 use dialect::rocketmq::{RocketSession, SessionOptions};
@@ -43,7 +42,6 @@ pub(crate) struct BrokerProcess {
     listener: Option<TcpListener>,
     /// Where clients are told to find it.
     address: String,
-    opened: Timestamp,
     session_options: Arc<SessionOptions>,
     host: Arc<BrokerHost>,
     background: Background,
@@ -74,7 +72,7 @@ impl BrokerProcess {
         let store = open_store(store_options, &metrics)?;
         directories::keep_place(&settings.storage.directory, place)?;
         let now = clock::now();
-        let seed = now.0 ^ u64::from(std::process::id()) << 32;
+        let seed = now.wall.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host, delay_levels);
         let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), seed, now)?);
         let background = Background::start(&broker, &host, broker_options::intervals(&settings), supervisor);
@@ -82,7 +80,6 @@ impl BrokerProcess {
             broker,
             listener: Some(listener),
             address,
-            opened: now,
             session_options,
             host,
             background: background.map_err(StartError::Threads)?,
@@ -135,7 +132,6 @@ impl BrokerProcess {
             broker: self.broker.clone(),
             host: self.host.clone(),
             identity: broker_options::identity(&self.settings, &self.address),
-            started: self.opened,
             interval: self.settings.broker.registration_interval,
             timeout: self.settings.broker.registration_timeout,
             stop: drive.stop.clone(),

@@ -1,19 +1,23 @@
-//! The clock: read here, passed in everywhere else.
+//! The clocks: read here, passed in everywhere else. The kernel answers without a system call.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use base::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
+use base::{Monotonic, Now, Timestamp};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The time now.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+/// Both clocks now.
+pub(crate) fn now() -> Now {
+    Now { wall: Timestamp(milliseconds(clock_gettime(ClockId::Realtime))), monotonic: monotonic() }
 }
 
-/// How long until `deadline`.
-pub(crate) fn until(deadline: Timestamp) -> Duration {
-    Duration::from_millis(deadline.ms_since(now()))
+/// The clock that nobody sets, for who needs no other.
+pub(crate) fn monotonic() -> Monotonic {
+    Monotonic(milliseconds(clock_gettime(ClockId::Boottime)))
+}
+
+/// The moment `wait` after `from`.
+pub(crate) fn after(from: Monotonic, wait: Duration) -> Monotonic {
+    from.plus_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Processor time the calling thread has used.
@@ -25,4 +29,9 @@ pub(crate) fn thread_time() -> Duration {
 /// The hour of the day in UTC, 0 to 23.
 pub(crate) fn hour_of_day(now: Timestamp) -> u8 {
     u8::try_from(now.0 / 3_600_000 % 24).unwrap_or_default()
+}
+
+/// 0 for a time before the clock's beginning.
+fn milliseconds(time: Timespec) -> u64 {
+    Duration::try_from(time).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

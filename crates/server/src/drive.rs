@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::Timestamp;
+use base::Monotonic;
 use base::budget::{self, Budget, Held, Room};
 use base::metric::Traffic;
 use base::session::{Output, Session};
@@ -21,7 +21,6 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
 
 use crate::clock;
 use crate::jobs::Jobs;
@@ -67,8 +66,8 @@ pub(crate) struct Drive {
     pub(crate) idle_timeout: Duration,
     /// Connections beyond this are closed at once.
     pub(crate) connections_max: u64,
-    /// When that was last told, in ms: one line a minute is enough.
-    pub(crate) refusal_told_at: Arc<AtomicU64>,
+    /// Until when that is not told again, in ms: one line a minute is enough.
+    pub(crate) refusals_quiet_until: Arc<AtomicU64>,
     /// What runs away from the network threads.
     pub(crate) jobs: Jobs,
     /// What all connections hold.
@@ -101,7 +100,7 @@ enum End {
 /// What there is to do when a socket has nothing.
 enum Pause {
     /// To wait for the socket or a wake-up, no longer than this.
-    Until(Option<Instant>),
+    Until(Option<Monotonic>),
     /// The session's deadline has come.
     Due,
     Over(End),
@@ -119,9 +118,9 @@ impl Drive {
             return Some(place);
         }
         self.traffic.connections_refused.add(1);
-        let now = clock::now();
-        if now.ms_since(Timestamp(self.refusal_told_at.load(Ordering::Relaxed))) >= REFUSALS_TOLD_EVERY_MS {
-            self.refusal_told_at.store(now.0, Ordering::Relaxed);
+        let now = clock::monotonic();
+        if now.0 >= self.refusals_quiet_until.load(Ordering::Relaxed) {
+            self.refusals_quiet_until.store(now.plus_ms(REFUSALS_TOLD_EVERY_MS).0, Ordering::Relaxed);
             tracing::warn!(
                 %peer,
                 max = self.connections_max,
@@ -168,7 +167,7 @@ impl Drive {
         let mut stopping = *self.stop.borrow();
         // Whether a byte went either way since `moved_at`.
         let mut has_moved = false;
-        let mut moved_at = Instant::now();
+        let mut moved_at = clock::monotonic();
         let mut unwritten = Unwritten::default();
         loop {
             while let Some(job) = session.take_job() {
@@ -194,7 +193,7 @@ impl Drive {
             // Until now nothing could move: the time it has begins when it may.
             has_moved |= holding.may_read && !had_room;
             let interest = interest(session, stopping || !holding.may_read);
-            let now = Instant::now();
+            let now = clock::monotonic();
             if std::mem::take(&mut has_moved) {
                 moved_at = now;
             }
@@ -207,6 +206,7 @@ impl Drive {
                 Pause::Over(end) => return end,
             };
             let next_timer = next_timer.into_iter().chain(unwritten.look(session.output(), now)).min();
+            let rest = next_timer.map_or(Duration::ZERO, |at| Duration::from_millis(at.ms_since(now)));
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
                     match ready {
@@ -223,34 +223,34 @@ impl Drive {
                     }
                 }
                 () = wakeup.woken() => session.wake(clock::now()),
-                () = tokio::time::sleep_until(next_timer.unwrap_or(now)), if next_timer.is_some() => {}
+                () = tokio::time::sleep(rest), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,
             }
         }
     }
 
     /// How long there is nothing to do if nothing comes.
-    fn pause(&self, session: &mut impl Session, holding: &Holding, moved_at: Instant, now: Instant) -> Pause {
-        let until_deadline = session.deadline().map(clock::until);
-        if until_deadline == Some(Duration::ZERO) {
+    fn pause(&self, session: &mut impl Session, holding: &Holding, moved_at: Monotonic, now: Monotonic) -> Pause {
+        let deadline = session.deadline();
+        if deadline.is_some_and(|deadline| deadline <= now) {
             return Pause::Due;
         }
         let is_flushed = session.output().is_empty();
-        let waits = until_deadline.is_some() || session.is_busy() || !holding.may_read;
-        let mut timer = until_deadline.map(|left| now + left);
+        let waits = deadline.is_some() || session.is_busy() || !holding.may_read;
+        let mut timer = deadline;
         if !waits || !is_flushed {
             // Whatever is to come next comes from the peer.
-            let idle_at = moved_at + self.idle_timeout;
-            let stuck_at = moved_at + STUCK_TIMEOUT;
+            let idle_at = clock::after(moved_at, self.idle_timeout);
+            let stuck_at = clock::after(moved_at, STUCK_TIMEOUT);
             let is_in_the_way = holding.held.size() > 0 && self.budget.room() == Room::None;
             if idle_at <= now || is_in_the_way && stuck_at <= now {
                 return Pause::Over(if is_flushed && !is_in_the_way { End::Idle } else { End::Stuck });
             }
-            let look_at = (holding.held.size() > 0).then(|| stuck_at.max(now + STUCK_INTERVAL));
+            let look_at = (holding.held.size() > 0).then(|| stuck_at.max(clock::after(now, STUCK_INTERVAL)));
             timer = timer.into_iter().chain([idle_at]).chain(look_at).min();
         }
         if !holding.may_read {
-            timer = timer.into_iter().chain([now + ROOM_INTERVAL]).min();
+            timer = timer.into_iter().chain([clock::after(now, ROOM_INTERVAL)]).min();
         }
         Pause::Until(timer)
     }
@@ -322,23 +322,24 @@ impl Drive {
 /// Since when there have been answers that the peer does not take.
 #[derive(Default)]
 struct Unwritten {
-    since: Option<Instant>,
+    since: Option<Monotonic>,
 }
 
 impl Unwritten {
     /// Copies what has waited long, so that a slow peer keeps no blocks of the log in memory. Gives when to look again.
-    fn look(&mut self, output: &mut Output, now: Instant) -> Option<Instant> {
+    fn look(&mut self, output: &mut Output, now: Monotonic) -> Option<Monotonic> {
         if output.is_empty() {
             self.since = None;
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        if now < since + SHARED_TIME_MAX {
-            return Some(since + SHARED_TIME_MAX);
+        let look_at = clock::after(since, SHARED_TIME_MAX);
+        if now < look_at {
+            return Some(look_at);
         }
         output.detach();
         self.since = Some(now);
-        Some(now + SHARED_TIME_MAX)
+        Some(clock::after(now, SHARED_TIME_MAX))
     }
 }
 
@@ -411,10 +412,13 @@ fn give_back(mut buffer: BytesMut) {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
+    use base::Now;
     use base::session::{CloseReason, Job};
     use bytes::Bytes;
+    use testkit::{CLOCK_STEPS_MS, at, clock_set};
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -424,23 +428,30 @@ mod tests {
         output: Output,
         answer: Bytes,
         wait: Duration,
-        due_at: Option<Timestamp>,
+        due_at: Option<Monotonic>,
         woken: Arc<AtomicUsize>,
     }
 
+    impl Answering {
+        fn after(wait: Duration) -> Self {
+            let (output, answer, woken) = (Output::default(), Bytes::from_static(b"answer"), Arc::default());
+            Self { request_size: 0, output, answer, wait, due_at: None, woken }
+        }
+    }
+
     impl Session for Answering {
-        fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+        fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
             if input.len() < self.request_size {
                 return Ok(());
             }
             input.clear();
-            self.due_at = Some(now.plus_ms(self.wait.as_millis() as u64));
+            self.due_at = Some(now.monotonic.plus_ms(self.wait.as_millis() as u64));
             Ok(())
         }
 
-        fn wake(&mut self, now: Timestamp) {
+        fn wake(&mut self, now: Now) {
             self.woken.fetch_add(1, Ordering::Relaxed);
-            if self.due_at.take_if(|due_at| *due_at <= now).is_some() {
+            if self.due_at.take_if(|due_at| *due_at <= now.monotonic).is_some() {
                 self.output.push(std::mem::take(&mut self.answer));
             }
         }
@@ -449,7 +460,7 @@ mod tests {
             &mut self.output
         }
 
-        fn deadline(&self) -> Option<Timestamp> {
+        fn deadline(&self) -> Option<Monotonic> {
             self.due_at
         }
 
@@ -475,14 +486,14 @@ mod tests {
             None
         }
 
-        fn closed(&mut self, _now: Timestamp) {}
+        fn closed(&mut self, _now: Now) {}
     }
 
     fn drive(stop: Stop, idle_timeout: Duration, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
         let (_alive, ended) = mpsc::channel(1);
         let traffic = Arc::default();
-        let (refusal_told_at, jobs, budget) = (Arc::default(), Jobs::default(), Arc::default());
-        (Drive { traffic, stop, idle_timeout, connections_max, refusal_told_at, jobs, budget, _alive }, ended)
+        let (refusals_quiet_until, jobs, budget) = (Arc::default(), Jobs::default(), Arc::default());
+        (Drive { traffic, stop, idle_timeout, connections_max, refusals_quiet_until, jobs, budget, _alive }, ended)
     }
 
     #[test]
@@ -496,6 +507,27 @@ mod tests {
         drop(places);
         assert!(drive.admit(peer).is_some());
         assert_eq!((drive.traffic.connections.get(), drive.traffic.connections_accepted.get()), (0, 3));
+    }
+
+    /// Only the clock that nobody sets is asked, and what a session was told of the other moves nothing.
+    #[test]
+    fn setting_the_clock_by_an_hour_moves_no_deadline_and_no_idle_time() {
+        let (_stopper, stop) = watch::channel(false);
+        let (drive, _ended) = drive(stop, Duration::from_secs(60), 10);
+        let holding = Holding::of(drive.budget.clone());
+        let begun = at(1_700_000_000_000);
+        let after = |ms| begun.plus_ms(ms).monotonic;
+        for by_ms in CLOCK_STEPS_MS {
+            let mut session = Answering::after(Duration::from_secs(15));
+            let idle = drive.pause(&mut session, &holding, after(0), after(59_999));
+            assert!(matches!(idle, Pause::Until(Some(until)) if until == after(60_000)));
+            assert!(matches!(drive.pause(&mut session, &holding, after(0), after(60_000)), Pause::Over(End::Idle)));
+            session.receive(&mut BytesMut::from(&b"?"[..]), begun).expect("taken");
+            session.wake(clock_set(begun, by_ms));
+            let waits = drive.pause(&mut session, &holding, after(0), after(14_999));
+            assert!(matches!(waits, Pause::Until(Some(until)) if until == after(15_000)));
+            assert!(matches!(drive.pause(&mut session, &holding, after(0), after(15_000)), Pause::Due));
+        }
     }
 
     /// A connection to a session that gives `answer` after `wait`, how often that was woken, and how it ends.
@@ -519,8 +551,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
         let (mut socket, _) = listener.accept().await.expect("accepts");
         let woken = Arc::new(AtomicUsize::new(0));
-        let output = Output::default();
-        let mut session = Answering { request_size, output, answer, wait, due_at: None, woken: woken.clone() };
+        let mut session = Answering { request_size, answer, woken: woken.clone(), ..Answering::after(wait) };
         let (stopper, stop) = watch::channel(false);
         drive.stop = stop;
         let end = tokio::spawn(async move {

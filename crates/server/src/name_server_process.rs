@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Timestamp;
+use base::Now;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::{KeyValueFile, NameServer};
@@ -74,7 +74,7 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
 }
 
 /// Away from the network threads: forgetting the topics of a large broker takes a while.
-async fn drop_silent_brokers(server: Arc<NameServer>, now: Timestamp) {
+async fn drop_silent_brokers(server: Arc<NameServer>, now: Now) {
     let dropping = tokio::task::spawn_blocking(move || server.expire(now));
     match dropping.await {
         Ok(dropped) => {
@@ -93,7 +93,7 @@ async fn drop_silent_brokers(server: Arc<NameServer>, now: Timestamp) {
 
 /// Tells brokers what concerns them, and drops silent ones.
 pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut stop: crate::drive::Stop) {
-    let mut last_expiry = clock::now();
+    let mut last_expiry = clock::monotonic();
     loop {
         for notice in server.take_notices() {
             tokio::spawn(async move {
@@ -114,8 +114,8 @@ pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut s
             );
         }
         let now = clock::now();
-        if now.ms_since(last_expiry) >= settings.nameserver.scan_interval.as_millis() as u64 {
-            last_expiry = now;
+        if now.monotonic.ms_since(last_expiry) >= settings.nameserver.scan_interval.as_millis() as u64 {
+            last_expiry = now.monotonic;
             drop_silent_brokers(server.clone(), now).await;
         }
         tokio::select! {

@@ -131,7 +131,7 @@ impl Process {
             stop,
             idle_timeout: settings.rocketmq.idle_timeout,
             connections_max: self.shares.connections.min(settings.server.connections_max as u64),
-            refusal_told_at: Arc::default(),
+            refusals_quiet_until: Arc::default(),
             jobs: Jobs::default(),
             budget: Arc::default(),
             _alive: alive,

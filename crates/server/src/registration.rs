@@ -33,8 +33,6 @@ pub(crate) struct Registrar {
     pub(crate) broker: Arc<Broker>,
     pub(crate) host: Arc<BrokerHost>,
     pub(crate) identity: Identity,
-    /// When the broker was opened.
-    pub(crate) started: Timestamp,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) stop: Stop,
@@ -110,7 +108,7 @@ impl Registrar {
         let registrar = self.clone();
         let request = move || {
             let broker = &registrar.broker;
-            let topics = told(broker.catalog().topic_table(), broker.options().permission, registrar.started);
+            let topics = told(broker.catalog().topic_table(), broker.options().permission, broker.started().wall);
             register_request(&registrar.identity, &topics, Form::Json, opaque).map_err(|error| error.to_string())
         };
         tokio::task::spawn_blocking(request).await.unwrap_or_else(|ended| match ended.try_into_panic() {

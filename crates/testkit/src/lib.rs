@@ -7,7 +7,9 @@
 mod host;
 mod options;
 mod record;
+mod time;
 
 pub use host::ManualHost;
 pub use options::{broker_options, session_options, store_options};
 pub use record::draft;
+pub use time::{CLOCK_STEPS_MS, at, clock_set};

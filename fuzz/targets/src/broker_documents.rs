@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use storage::Store;
+use testkit::at;
 
 use crate::taker::Taker;
 use crate::{scratch, session};
@@ -24,7 +25,7 @@ pub fn run(data: &[u8]) {
         session::open_broker(store)
     };
     let Ok(broker) = open() else { return };
-    let now = base::Timestamp(1_700_000_000_000);
+    let now = at(1_700_000_000_000);
     broker.expire(now);
     broker.save(now).expect("documents are written");
     broker.close(now).expect("an orderly stop");

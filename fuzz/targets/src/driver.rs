@@ -1,6 +1,6 @@
 //! Drives a session as the server does, without sockets, tasks or a clock, and watches what must hold meanwhile.
 
-use base::Timestamp;
+use base::Now;
 use base::session::{CloseReason, Session};
 use bytes::BytesMut;
 use wire::rocketmq::frame::{Command, frame_len};
@@ -22,7 +22,7 @@ pub struct Written {
 }
 
 /// Feeds `pieces` one after the other, goes on until nothing is left to do, and closes. Gives what was written.
-pub fn drive(session: &mut dyn Session, pieces: Vec<BytesMut>, mut now: Timestamp) -> Written {
+pub fn drive(session: &mut dyn Session, pieces: Vec<BytesMut>, mut now: Now) -> Written {
     let mut written = Written::default();
     let mut input = BytesMut::new();
     for piece in pieces {
@@ -34,21 +34,16 @@ pub fn drive(session: &mut dyn Session, pieces: Vec<BytesMut>, mut now: Timestam
     }
     for _ in 0..4 {
         let Some(deadline) = session.deadline() else { break };
-        now = deadline.max(now).plus_ms(1);
+        now = now.plus_ms(deadline.ms_since(now.monotonic) + 1);
         settle(session, now, &mut written);
     }
-    assert!(session.deadline().is_none_or(|deadline| deadline > now), "a deadline that passed is dealt with");
+    assert!(session.deadline().is_none_or(|deadline| deadline > now.monotonic), "a deadline that passed is dealt with");
     session.closed(now);
     written
 }
 
 /// Offers `input` as long as the session takes some of it, and does its work in between.
-fn feed(
-    session: &mut dyn Session,
-    input: &mut BytesMut,
-    now: Timestamp,
-    written: &mut Written,
-) -> Result<(), CloseReason> {
+fn feed(session: &mut dyn Session, input: &mut BytesMut, now: Now, written: &mut Written) -> Result<(), CloseReason> {
     loop {
         let before = input.len();
         let received = session.receive(input, now);
@@ -61,7 +56,7 @@ fn feed(
     }
 }
 
-fn settle(session: &mut dyn Session, now: Timestamp, written: &mut Written) {
+fn settle(session: &mut dyn Session, now: Now, written: &mut Written) {
     for _ in 0..ROUNDS_MAX {
         let mut is_quiet = true;
         while let Some(job) = session.take_job() {

@@ -2,16 +2,17 @@
 
 use std::task::Waker;
 
-use base::Timestamp;
+use base::Now;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::{KeyValueFile, NameServer};
+use testkit::at;
 use wire::rocketmq::code::request::*;
 
 use crate::{driver, requests};
 
 /// When every input begins.
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 
 /// Requests a name server knows, and one it does not.
 pub const CODES: &[i32] = &[

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use base::metric::Metrics;
-use base::{QueueId, QueueOffset, Timestamp, TopicName};
+use base::{Now, QueueId, QueueOffset, TopicName};
 use broker::{Broker, Mailbox, Options};
 use dialect::rocketmq::{RocketSession, SessionOptions};
 use format::queue_entry::Entry;
 use storage::{ReadMode, Store};
-use testkit::{ManualHost, broker_options, session_options};
+use testkit::{ManualHost, at, broker_options, session_options};
 use wire::rocketmq::code::request::*;
 
 use crate::{driver, requests, scratch};
 
 /// When every input begins.
-const START: Timestamp = Timestamp(1_700_000_000_000);
+const START: Now = at(1_700_000_000_000);
 
 /// Queues of a topic that are looked at.
 const QUEUES_MAX: u32 = 64;

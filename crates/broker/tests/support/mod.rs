@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{GroupName, QueueId, Refusal, Timestamp};
+use base::{GroupName, Now, QueueId, Refusal, Timestamp};
 use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Message, Options};
 use format::record::Record;
 use storage::Store;
@@ -17,11 +17,11 @@ use testkit::{ManualHost, broker_options, store_options};
 /// A broker and the time.
 pub struct Bench {
     pub broker: Broker,
-    pub now: Timestamp,
+    pub now: Now,
 }
 
 /// Opens a broker on `directory`, with two delay levels of 1 s and 5 s unless told otherwise.
-pub fn open(directory: &Path, now: Timestamp) -> Bench {
+pub fn open(directory: &Path, now: Now) -> Bench {
     open_with(directory, now, vec![1000, 5000], |_| ())
 }
 
@@ -31,12 +31,12 @@ pub fn layout(directory: &Path, delays_ms: Vec<u64>) -> storage::Options {
 }
 
 /// Opens a broker with changed options.
-pub fn open_with(directory: &Path, now: Timestamp, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
+pub fn open_with(directory: &Path, now: Now, delays_ms: Vec<u64>, change: impl FnOnce(&mut Options)) -> Bench {
     open_on(layout(directory, delays_ms), now, change)
 }
 
 /// Opens a broker with changed options on a store of one's own.
-pub fn open_on(layout: storage::Options, now: Timestamp, change: impl FnOnce(&mut Options)) -> Bench {
+pub fn open_on(layout: storage::Options, now: Now, change: impl FnOnce(&mut Options)) -> Bench {
     let delay_levels = DelayLevels::new(layout.delay_levels_ms.clone()).expect("levels");
     let mut options = Options { delay_levels, ..broker_options() };
     change(&mut options);

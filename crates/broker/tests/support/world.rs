@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use base::{GroupName, LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
+use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, TopicName};
 use broker::{Broker, Published, SendBack};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use storage::disk::{Disk, Failure, FaultyDisk, Operation};
 use storage::{Options, ReadMode, StorageError};
+use testkit::{at, clock_set};
 
 use super::{Bench, layout, message, open_on};
 
@@ -114,7 +115,7 @@ pub struct Model {
     /// And a power cut neither.
     pub durable: LogOffset,
     true_ms: u64,
-    clock: Timestamp,
+    clock: Now,
 }
 
 impl Model {
@@ -130,7 +131,7 @@ impl Model {
             written: LogOffset(0),
             durable: LogOffset(0),
             true_ms: 0,
-            clock: Timestamp(1_700_000_000_000),
+            clock: at(1_700_000_000_000),
         }
     }
 
@@ -243,7 +244,7 @@ impl World {
             }
             60..64 => {
                 // Somebody sets the clock back an hour.
-                self.model.clock = Timestamp(self.model.clock.0 - 3_600_000);
+                self.model.clock = clock_set(self.model.clock, -3_600_000);
                 self.pass(0);
                 self.deliver(chance)
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::cursor::preview;
-use base::{Refusal, Timestamp};
+use base::{Now, Refusal};
 use bytes::Bytes;
 use wire::rocketmq::body::kv_table::encode_table;
 use wire::rocketmq::body::route::{TopicRouteData, route_dialect};
@@ -132,7 +132,7 @@ struct Asked<'a> {
     server: &'a NameServer,
     connection: ConnectionId,
     command: &'a Command<'a>,
-    now: Timestamp,
+    now: Now,
     changing: Option<Changing<'a>>,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn answer<'a>(
     server: &'a NameServer,
     connection: ConnectionId,
     command: &'a Command<'_>,
-    now: Timestamp,
+    now: Now,
     changing: Option<Changing<'a>>,
 ) -> Outcome {
     let asked = Asked { server, connection, command, now, changing };
@@ -294,7 +294,7 @@ impl Asked<'_> {
         let options = &state.options;
         if options.need_wait_for_service && !self.server.has_served.load(Ordering::Relaxed) {
             let wait_ms = options.wait_for_service_seconds.saturating_mul(1000);
-            if self.now.ms_since(self.server.started_at) < wait_ms {
+            if self.now.monotonic.ms_since(self.server.started_at) < wait_ms {
                 let remark = "name server not ready: it waits for brokers to register; try again later".to_owned();
                 return Err(Refusal::Unavailable(remark).into());
             }

@@ -1,6 +1,6 @@
 //! What a name server is told about a broker process, and what it tells back. Plain data, no behaviour.
 
-use base::Timestamp;
+use base::Now;
 
 /// One connection to the name server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ pub struct Arrival {
     /// The connection it came on; when that closes, the broker is gone.
     pub connection: ConnectionId,
     /// Now.
-    pub now: Timestamp,
+    pub now: Now,
     /// How long the broker may be silent if it does not say so itself, in ms.
     pub timeout_ms: u64,
     /// Whether topics that the broker does not name any more are to be removed.

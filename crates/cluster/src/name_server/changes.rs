@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::limits::TOPICS_MAX;
-use base::{Refusal, Timestamp};
+use base::{Now, Refusal};
 use parking_lot::{MutexGuard, RwLockWriteGuard};
 use wire::rocketmq::body::route::QueueData;
 use wire::rocketmq::registration::Registration;
@@ -181,12 +181,12 @@ impl NameServer {
 
     /// Drops brokers that were silent for too long, and says which were dropped since this was last asked, for the log.
     /// Their connections stay: one that is dead is closed for being idle.
-    pub fn expire(&self, now: Timestamp) -> Vec<Expired> {
+    pub fn expire(&self, now: Now) -> Vec<Expired> {
         self.scan(now);
         std::mem::take(&mut self.state.write().expired)
     }
 
-    pub(super) fn scan(&self, now: Timestamp) {
+    pub(super) fn scan(&self, now: Now) {
         self.put_off_scan(now);
         let changing = self.change();
         let silent = self.state.read().registry.silent(now);
@@ -194,7 +194,7 @@ impl NameServer {
     }
 
     /// The same, if it takes no time; `false` if it is to be done away from the network threads.
-    pub(super) fn scan_here(&self, now: Timestamp) -> bool {
+    pub(super) fn scan_here(&self, now: Now) -> bool {
         // Who comes next need not look.
         self.put_off_scan(now);
         let state = self.state.read();
@@ -209,15 +209,15 @@ impl NameServer {
         true
     }
 
-    pub(super) fn is_scan_due(&self, now: Timestamp) -> bool {
-        now >= self.state.read().scan_due_at
+    pub(super) fn is_scan_due(&self, now: Now) -> bool {
+        now.monotonic >= self.state.read().scan_due_at
     }
 
-    fn put_off_scan(&self, now: Timestamp) {
-        self.piece(|state| state.scan_due_at = now.plus_ms(state.options.scan_interval_ms));
+    fn put_off_scan(&self, now: Now) {
+        self.piece(|state| state.scan_due_at = now.monotonic.plus_ms(state.options.scan_interval_ms));
     }
 
-    fn drop_silent(&self, changing: &Changing<'_>, silent: &[LiveKey], now: Timestamp) {
+    fn drop_silent(&self, changing: &Changing<'_>, silent: &[LiveKey], now: Now) {
         for key in silent {
             // It may have been heard of while others were dropped.
             if !self.state.read().registry.is_silent(key, now) {
@@ -237,6 +237,7 @@ mod tests {
     use std::task::Waker;
 
     use base::session::Session as _;
+    use base::{Monotonic, Timestamp};
     use bytes::BytesMut;
     use wire::rocketmq::code::request;
     use wire::rocketmq::field::FieldSink;
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
     use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
 
-    const START: Timestamp = Timestamp(1_000_000);
+    const START: Now = Now { wall: Timestamp(1_700_000_000_000), monotonic: Monotonic(1_000_000) };
 
     struct NoFile;
 

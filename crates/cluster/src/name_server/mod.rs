@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
-use base::{Refusal, Timestamp};
+use base::{Monotonic, Now, Refusal};
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
 use wire::rocketmq::code::request;
@@ -75,7 +75,7 @@ pub struct NameServer {
     /// Locked while it is written, so that an older table never replaces a newer one.
     file: Mutex<Box<dyn KeyValueFile>>,
     last_connection: AtomicU64,
-    started_at: Timestamp,
+    started_at: Monotonic,
     /// A route was found once: the registry is filled, and no client has to wait any more.
     has_served: AtomicBool,
 }
@@ -87,15 +87,15 @@ struct State {
     options: Options,
     notices: VecDeque<Notice>,
     odd: OddRegistrations,
-    scan_due_at: Timestamp,
+    scan_due_at: Monotonic,
     /// Dropped and not yet told to the server; at most `BROKERS_MAX`.
     expired: Vec<Expired>,
 }
 
 impl NameServer {
     /// A name server without brokers, started at `now`; `key_values` is what `file` holds.
-    pub fn new(options: Options, key_values: KeyValues, file: Box<dyn KeyValueFile>, now: Timestamp) -> Arc<Self> {
-        let scan_due_at = now.plus_ms(options.scan_interval_ms);
+    pub fn new(options: Options, key_values: KeyValues, file: Box<dyn KeyValueFile>, now: Now) -> Arc<Self> {
+        let scan_due_at = now.monotonic.plus_ms(options.scan_interval_ms);
         let state = State {
             registry: Registry::default(),
             key_values,
@@ -110,7 +110,7 @@ impl NameServer {
             changing: Mutex::new(()),
             file: Mutex::new(file),
             last_connection: AtomicU64::new(0),
-            started_at: now,
+            started_at: now.monotonic,
             has_served: AtomicBool::new(false),
         })
     }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use base::{Refusal, Timestamp};
+use base::{Monotonic, Now, Refusal};
 use format::document::{DataVersion, TopicDocument};
 use serde_json::Value;
 use wire::rocketmq::body::route::{MASTER_ID, QueueData};
@@ -80,7 +80,7 @@ pub(super) struct Removed {
 #[derive(Debug)]
 struct Live {
     broker_name: Arc<str>,
-    last_seen: Timestamp,
+    last_seen: Monotonic,
     timeout_ms: u64,
     data_version: DataVersion,
     connection: ConnectionId,
@@ -253,7 +253,7 @@ impl Registry {
         let timeout_ms = traits.heartbeat_timeout_ms.and_then(|timeout| u64::try_from(timeout).ok());
         let live = Live {
             broker_name: name.clone(),
-            last_seen: arrival.now,
+            last_seen: arrival.now.monotonic,
             timeout_ms: timeout_ms.unwrap_or(arrival.timeout_ms),
             data_version: what.topics.data_version,
             connection: arrival.connection,
@@ -352,7 +352,7 @@ impl Registry {
     }
 
     /// Every process that was silent for longer than it may be.
-    pub(super) fn silent(&self, now: Timestamp) -> Vec<LiveKey> {
+    pub(super) fn silent(&self, now: Now) -> Vec<LiveKey> {
         let mut keys: Vec<LiveKey> =
             self.live.iter().filter(|(_, live)| live.is_silent(now)).map(|(key, _)| key.clone()).collect();
         keys.sort_unstable();
@@ -360,7 +360,7 @@ impl Registry {
     }
 
     /// Whether it is silent still.
-    pub(super) fn is_silent(&self, key: &LiveKey, now: Timestamp) -> bool {
+    pub(super) fn is_silent(&self, key: &LiveKey, now: Now) -> bool {
         self.live.get(key).is_some_and(|live| live.is_silent(now))
     }
 
@@ -371,9 +371,9 @@ impl Registry {
     }
 
     /// A broker says it is there.
-    pub fn heartbeat(&mut self, cluster: &str, address: &str, now: Timestamp) {
+    pub fn heartbeat(&mut self, cluster: &str, address: &str, now: Now) {
         if let Some(live) = self.live.get_mut(&(cluster.to_owned(), address.to_owned())) {
-            live.last_seen = now;
+            live.last_seen = now.monotonic;
         }
     }
 
@@ -392,8 +392,8 @@ impl Registry {
 }
 
 impl Live {
-    fn is_silent(&self, now: Timestamp) -> bool {
-        now.ms_since(self.last_seen) > self.timeout_ms
+    fn is_silent(&self, now: Now) -> bool {
+        now.monotonic.ms_since(self.last_seen) > self.timeout_ms
     }
 }
 

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use base::Timestamp;
 use base::budget::{Budget, Held, Room};
 use base::cursor::DecodeError;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::{CloseReason, Job, Output, Session};
+use base::{Monotonic, Now};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use wire::rocketmq::code::{request, response};
@@ -70,7 +70,7 @@ impl NameServerSession {
         }
     }
 
-    fn act(&mut self, frame: &Bytes, now: Timestamp) -> Result<(), CloseReason> {
+    fn act(&mut self, frame: &Bytes, now: Now) -> Result<(), CloseReason> {
         let command = &Command::decode(frame).map_err(close)?;
         // The name server's own requests are one-way: an answer to one is nobody's.
         if command.header.is_response() {
@@ -104,7 +104,7 @@ impl NameServerSession {
     }
 
     /// Reads and answers a request away from the network threads, before the next is taken.
-    fn answer_apart(&mut self, frame: Bytes, asked: Asked, now: Timestamp) {
+    fn answer_apart(&mut self, frame: Bytes, asked: Asked, now: Now) {
         self.is_apart = true;
         let (server, connection, is_closed) = (self.server.clone(), self.connection, self.is_closed.clone());
         self.run_job(frame.len() * READ_BODY_GROWTH, move || {
@@ -199,7 +199,7 @@ impl Asked {
 }
 
 impl Session for NameServerSession {
-    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+    fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
         while self.wants_input()
             && let Some(len) = frame_len(input).map_err(close)?
         {
@@ -209,7 +209,7 @@ impl Session for NameServerSession {
         Ok(())
     }
 
-    fn wake(&mut self, _now: Timestamp) {
+    fn wake(&mut self, _now: Now) {
         for (reply, _held) in std::mem::take(&mut *self.done.lock()) {
             self.jobs_running -= 1;
             self.is_apart &= self.jobs_running > 0;
@@ -221,7 +221,7 @@ impl Session for NameServerSession {
         &mut self.output
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
+    fn deadline(&self) -> Option<Monotonic> {
         None
     }
 
@@ -250,7 +250,7 @@ impl Session for NameServerSession {
         self.jobs.pop_front()
     }
 
-    fn closed(&mut self, _now: Timestamp) {
+    fn closed(&mut self, _now: Now) {
         // In this order: a job that registers later sees it.
         self.is_closed.store(true, Ordering::SeqCst);
         if !self.server.connection_closed_here(self.connection) {

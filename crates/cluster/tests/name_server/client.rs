@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use base::Timestamp;
 use base::session::Session;
+use base::{Monotonic, Now, Timestamp};
 use bytes::BytesMut;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
@@ -22,7 +22,7 @@ use wire::rocketmq::body::topic_list::TopicList;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language, frame_len};
 
-pub const START: Timestamp = Timestamp(1_000_000);
+pub const START: Now = Now { wall: Timestamp(1_700_000_000_000), monotonic: Monotonic(1_000_000) };
 
 pub fn name_server(options: Options) -> Arc<NameServer> {
     NameServer::new(options, KeyValues::default(), Box::new(MemoryFile::default()), START)
@@ -135,7 +135,7 @@ impl<'a> Ask<'a> {
 
 pub struct Client {
     pub session: NameServerSession,
-    pub now: Timestamp,
+    pub now: Now,
     opaque: i32,
 }
 

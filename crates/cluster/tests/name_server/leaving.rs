@@ -1,7 +1,7 @@
 //! Promises about brokers that leave, fall silent or lose their connection.
 
-use base::Timestamp;
 use base::session::Session;
+use base::{Now, Timestamp};
 use cluster::name_server::options::Options;
 use cluster::registration::Identity;
 use wire::rocketmq::code::{request, response};
@@ -175,13 +175,18 @@ fn a_one_way_request_is_carried_out_and_never_answered() {
 }
 
 #[test]
-fn time_that_goes_backwards_drops_nobody() {
-    let server = name_server(Options::default());
-    let mut client = Client::new(&server);
-    client.register(&broker("b-a", 0, 10911), &topics(1, &["t1", "t2"]));
-    client.now = Timestamp(0);
-    assert_eq!(client.route("t1").code, response::SUCCESS);
-    assert!(server.expire(Timestamp(0)).is_empty());
+fn setting_the_clock_drops_no_broker_sooner_or_later() {
+    for wall in [Timestamp(0), START.wall.plus_ms(3_600_000)] {
+        let server = name_server(Options::default());
+        let mut client = Client::new(&server);
+        client.register(&broker("b-a", 0, 10911), &topics(1, &["t1", "t2"]));
+        let after = |ms| Now { wall, ..START.plus_ms(ms) };
+        client.now = after(120_000);
+        assert_eq!(client.route("t1").code, response::SUCCESS);
+        assert!(server.expire(after(120_000)).is_empty());
+        assert_eq!(server.expire(after(120_001)).len(), 1);
+        assert_eq!(client.route("t1").code, response::TOPIC_NOT_EXIST);
+    }
 }
 
 #[test]

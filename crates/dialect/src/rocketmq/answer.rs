@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use base::cursor::DecodeError;
 use base::limits::{FRAME_HEADER_SIZE_MAX, FRAME_SIZE_MAX};
 use base::refused::Kind;
-use base::{Refusal, Timestamp};
+use base::{Now, Refusal};
 use broker::Broker;
 use bytes::{Bytes, BytesMut};
 use wire::rocketmq::code::{request, response};
@@ -134,7 +134,7 @@ const fn is_refusal(code: i32) -> bool {
 }
 
 /// Counts an answer that says no.
-pub(super) fn note_refusal(broker: &Broker, from: SocketAddr, asked: Asked, answer: &Answer, now: Timestamp) {
+pub(super) fn note_refusal(broker: &Broker, from: SocketAddr, asked: Asked, answer: &Answer, now: Now) {
     if is_refusal(answer.code) {
         let kind = Kind { request: request::name(asked.code), answer: response::name(answer.code) };
         broker.refused().note(kind, asked.code, from, answer.remark.as_deref().unwrap_or_default(), now);

@@ -27,9 +27,9 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("brokerActive", "true".to_owned());
     put("brokerVersion", VERSION.to_string());
     put("brokerVersionDesc", VERSION_NAME.to_owned());
-    put("bootTimestamp", broker.started().0.to_string());
+    put("bootTimestamp", broker.started().wall.0.to_string());
     put("startAcceptSendRequestTimeStamp", "0".to_owned());
-    put("runtime", uptime(context.now.ms_since(broker.started())));
+    put("runtime", uptime(context.now.monotonic.ms_since(broker.started().monotonic)));
     put("putTps", three(store.put_rates));
     put("getFoundTps", three(store.get_rates));
     put("getTotalTps", three(store.get_rates));

@@ -115,7 +115,7 @@ pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> An
                 "remoteIP": member.address.to_string(),
                 "language": Language(member.language).name(),
                 "version": member.version,
-                "lastUpdateTimestamp": member.seen.0,
+                "lastUpdateTimestamp": member.seen.wall.0,
             })
         });
         data.insert(group.as_str().to_owned(), members.collect());
@@ -210,7 +210,7 @@ pub(super) fn time_span(context: &Context<'_>, command: &Command<'_>) -> Answere
     let spans = queues.iter().zip(&progress).map(|(queue, done)| {
         let earliest = context.broker.earliest_stored(&request.topic, queue.queue).unwrap_or_default();
         let next = context.broker.stored_at(&request.topic, queue.queue, done.committed.max(0) as u64);
-        let delay = if done.committed.max(0) as u64 >= queue.end.0 { 0 } else { context.now.ms_since(next) };
+        let delay = if done.committed.max(0) as u64 >= queue.end.0 { 0 } else { context.now.wall.ms_since(next) };
         json!({
             "messageQueue": message_queue(context.broker, &request.topic, queue.queue),
             "minTimeStamp": earliest.0,

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::session::CloseReason;
-use base::{GroupName, QueueId, Refusal, Timestamp};
+use base::{GroupName, Monotonic, Now, QueueId, Refusal};
 use broker::{Fetch, FetchStatus, Fetched, Filter};
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
@@ -38,13 +38,13 @@ pub(super) struct Pull {
     /// Offset it began at: what lies between was looked at and did not match.
     began_at: i64,
     /// Until when it may wait; `None` if it may not.
-    wait_until: Option<Timestamp>,
+    wait_until: Option<Monotonic>,
 }
 
 /// A pull that waits for messages.
 pub(super) struct WaitingPull {
     pull: Pull,
-    deadline: Timestamp,
+    deadline: Monotonic,
     /// What its queue wakes.
     watcher: Waker,
 }
@@ -70,7 +70,7 @@ pub(super) struct PullOutcome {
 }
 
 impl RocketSession {
-    pub(super) fn pull(&mut self, command: &Command<'_>, asked: Asked, now: Timestamp) -> Result<(), CloseReason> {
+    pub(super) fn pull(&mut self, command: &Command<'_>, asked: Asked, now: Now) -> Result<(), CloseReason> {
         match self.prepare_pull(command, asked, now) {
             Ok(Some(pull)) => self.try_pull(pull, now),
             Ok(None) => {}
@@ -80,7 +80,7 @@ impl RocketSession {
     }
 
     /// Checks a pull and takes what it commits. `None` if it was answered already.
-    fn prepare_pull(&mut self, command: &Command<'_>, asked: Asked, now: Timestamp) -> Result<Option<Pull>, Refusal> {
+    fn prepare_pull(&mut self, command: &Command<'_>, asked: Asked, now: Now) -> Result<Option<Pull>, Refusal> {
         self.check_room()?;
         let request: PullRequest<'_> = header(command)?;
         let broker = &self.broker;
@@ -124,7 +124,7 @@ impl RocketSession {
             size_max: size_max.unwrap_or(usize::MAX).min(self.options.fetch_size_max),
             filter,
         };
-        let wait_until = may_wait.then(|| now.plus_ms(wait_ms));
+        let wait_until = may_wait.then(|| now.monotonic.plus_ms(wait_ms));
         Ok(Some(Pull { asked, began_at: fetch.offset, fetch, wait_until }))
     }
 
@@ -154,7 +154,7 @@ impl RocketSession {
     }
 
     /// Reads from memory; goes to the disk by a job, waits, or answers.
-    fn try_pull(&mut self, pull: Pull, now: Timestamp) {
+    fn try_pull(&mut self, pull: Pull, now: Now) {
         match self.broker.fetch_cached(&pull.fetch) {
             Ok(Some(fetched)) => self.settle_pull(pull, fetched, now),
             Ok(None) => {
@@ -168,14 +168,14 @@ impl RocketSession {
         }
     }
 
-    pub(super) fn finish_pull(&mut self, outcome: PullOutcome, now: Timestamp) {
+    pub(super) fn finish_pull(&mut self, outcome: PullOutcome, now: Now) {
         match outcome.result {
             Ok(fetched) => self.settle_pull(outcome.pull, fetched, now),
             Err(refusal) => self.refuse(outcome.pull.asked, &refusal),
         }
     }
 
-    fn settle_pull(&mut self, mut pull: Pull, fetched: Fetched, now: Timestamp) {
+    fn settle_pull(&mut self, mut pull: Pull, fetched: Fetched, now: Now) {
         let (first, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
         let next = fetched.next.0 as i64;
         self.fetched.note(&self.broker, &pull.fetch, fetched.next);
@@ -188,7 +188,7 @@ impl RocketSession {
             }
             FetchStatus::NoMatch | FetchStatus::AtEnd => {
                 pull.fetch.offset = next;
-                match pull.wait_until.filter(|&until| until > now) {
+                match pull.wait_until.filter(|&until| until > now.monotonic) {
                     Some(deadline) => self.hold_pull(pull, deadline, now),
                     None => self.answer_nothing(&pull, first, end),
                 }
@@ -197,7 +197,7 @@ impl RocketSession {
     }
 
     /// Keeps a pull until its queue grows. Whoever came in between is seen by looking again after registering.
-    fn hold_pull(&mut self, pull: Pull, deadline: Timestamp, now: Timestamp) {
+    fn hold_pull(&mut self, pull: Pull, deadline: Monotonic, now: Now) {
         if self.waiting_pulls.len() >= WAITING_FETCHES_PER_CONNECTION_MAX {
             let refusal = Refusal::Busy(format!(
                 "this connection has {WAITING_FETCHES_PER_CONNECTION_MAX} pulls waiting already"
@@ -233,7 +233,7 @@ impl RocketSession {
         Some(waiting)
     }
 
-    fn resume_pull(&mut self, number: u64, now: Timestamp) {
+    fn resume_pull(&mut self, number: u64, now: Now) {
         let Some(WaitingPull { pull, .. }) = self.take_waiting(number) else { return };
         match self.take_reset_of(&pull.fetch) {
             Some((offset, first, end)) => {
@@ -251,7 +251,7 @@ impl RocketSession {
     }
 
     /// Goes on with pulls that are ready, as long as there is room for their answers. One batch may make all of them ready.
-    pub(super) fn resume_ready_pulls(&mut self, now: Timestamp) {
+    pub(super) fn resume_ready_pulls(&mut self, now: Now) {
         while self.has_room_for_answers()
             && let Some(number) = self.ready_pulls.pop_front()
         {
@@ -261,9 +261,9 @@ impl RocketSession {
     }
 
     /// Pulls whose time is over are ready for their answer.
-    pub(super) fn expire_pulls(&mut self, now: Timestamp) {
+    pub(super) fn expire_pulls(&mut self, now: Now) {
         while let Some(&(deadline, number)) = self.pull_deadlines.first()
-            && deadline <= now
+            && deadline <= now.monotonic
         {
             self.pull_deadlines.pop_first();
             if let Some(waiting) = self.waiting_pulls.get_mut(&number) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
 use base::offset::Watermark;
 use base::session::CloseReason;
-use base::{GroupName, QueueId, Refusal, Timestamp};
+use base::{GroupName, Monotonic, Now, QueueId, Refusal, Timestamp};
 use broker::{Added, Message, Position, PublishBatch, Published, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
@@ -63,9 +63,9 @@ pub(super) struct WaitingSends {
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
     /// When they came.
-    received: Timestamp,
+    received: Monotonic,
     /// When they are answered though the watermark has not passed.
-    pub(super) deadline: Timestamp,
+    pub(super) deadline: Monotonic,
 }
 
 impl RocketSession {
@@ -74,7 +74,7 @@ impl RocketSession {
         command: &Command<'_>,
         asked: Asked,
         pass: &mut SendPass,
-        now: Timestamp,
+        now: Now,
     ) -> Result<(), CloseReason> {
         let staged = self.stage(command, asked, pass, now);
         if let Err(refusal) = staged {
@@ -84,13 +84,7 @@ impl RocketSession {
         Ok(())
     }
 
-    fn stage(
-        &mut self,
-        command: &Command<'_>,
-        asked: Asked,
-        pass: &mut SendPass,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
+    fn stage(&mut self, command: &Command<'_>, asked: Asked, pass: &mut SendPass, now: Now) -> Result<(), Refusal> {
         let send: SendRequest<'_> = match command.header.code {
             request::SEND_MESSAGE => header::<SendRequestV1<'_>>(command)?.into(),
             _ => header(command)?,
@@ -136,7 +130,7 @@ impl RocketSession {
     }
 
     /// The topic of a send. Connections mostly send to one topic: its name is looked up once.
-    fn topic_of(&mut self, send: &SendRequest<'_>, now: Timestamp) -> Result<Arc<Topic>, Refusal> {
+    fn topic_of(&mut self, send: &SendRequest<'_>, now: Now) -> Result<Arc<Topic>, Refusal> {
         let generation = self.broker.catalog().generation();
         if let Some((known, topic)) = &self.last_topic
             && *known == generation
@@ -156,7 +150,7 @@ impl RocketSession {
         &self,
         send: &SendRequest<'_>,
         topic: &Topic,
-        now: Timestamp,
+        now: Now,
     ) -> Result<Option<Arc<Topic>>, Refusal> {
         let Some(group) = topic.name.retried_group() else { return Ok(None) };
         let settings = self.broker.group_for_use(&GroupName::checked(group)?, now)?;
@@ -169,7 +163,7 @@ impl RocketSession {
     }
 
     /// Appends what the pass has gathered; the replies wait for their watermark.
-    pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Timestamp) {
+    pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Now) {
         let sends = std::mem::take(&mut pass.sends);
         let unique_keys = std::mem::take(&mut pass.unique_keys);
         let Some(gathered) = pass.batch.take().filter(|gathered| !gathered.is_empty()) else {
@@ -178,9 +172,10 @@ impl RocketSession {
         let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Written };
         match self.broker.append(gathered, now) {
             Ok(published) => {
-                let deadline = now.plus_ms(self.options.flush_timeout_ms);
+                let deadline = now.monotonic.plus_ms(self.options.flush_timeout_ms);
                 let end = published.end();
-                let waiting = WaitingSends { published, watermark, sends, unique_keys, received: now, deadline };
+                let waiting =
+                    WaitingSends { published, watermark, sends, unique_keys, received: now.monotonic, deadline };
                 self.waiting_sends.push_back(waiting);
                 self.release_sends(now);
                 // Most are answered here and now: whoever waits for no sync, with nobody before it.
@@ -193,7 +188,7 @@ impl RocketSession {
     }
 
     /// Answers sends whose watermark has passed, whose time is up, or which will never be kept.
-    pub(super) fn release_sends(&mut self, now: Timestamp) {
+    pub(super) fn release_sends(&mut self, now: Now) {
         let mut at = 0;
         while let Some(waiting) = self.waiting_sends.get(at) {
             let reached = self.broker.reached(waiting.watermark) >= waiting.published.end();
@@ -202,13 +197,15 @@ impl RocketSession {
                 self.answer_refused(at, &refusal);
             } else if reached {
                 self.answer_sent(at, response::SUCCESS, now);
-            } else if is_stored && waiting.deadline <= now {
+            } else if is_stored && waiting.deadline <= now.monotonic {
                 self.answer_sent(at, response::FLUSH_DISK_TIMEOUT, now);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
-                if let Some(waiting) = self.waiting_sends.get_mut(at).filter(|waiting| waiting.deadline <= now) {
+                if let Some(waiting) =
+                    self.waiting_sends.get_mut(at).filter(|waiting| waiting.deadline <= now.monotonic)
+                {
                     // Not even written yet: the writer will ring, there is nothing to say before.
-                    waiting.deadline = now.plus_ms(self.options.flush_timeout_ms.max(1));
+                    waiting.deadline = now.monotonic.plus_ms(self.options.flush_timeout_ms.max(1));
                 }
                 at += 1;
                 continue;
@@ -222,9 +219,9 @@ impl RocketSession {
         }
     }
 
-    fn answer_sent(&mut self, at: usize, code: i32, now: Timestamp) {
+    fn answer_sent(&mut self, at: usize, code: i32, now: Now) {
         let Some(mut waiting) = self.waiting_sends.remove(at) else { return };
-        self.broker.note_put_time(now.ms_since(waiting.received), waiting.published.count() as u64);
+        self.broker.note_put_time(now.monotonic.ms_since(waiting.received), waiting.published.count() as u64);
         let mut out = std::mem::take(&mut self.scratch);
         let options = self.broker.options();
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {

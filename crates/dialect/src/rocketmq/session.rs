@@ -13,7 +13,7 @@ use base::limits::{
     CONNECTIONS_HELD_SIZE_MAX, LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX,
 };
 use base::session::{CloseReason, Job, Output, Session};
-use base::{Refusal, Timestamp};
+use base::{Monotonic, Now, Refusal};
 use broker::{Broker, Mailbox, Signal, Topic};
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -83,7 +83,7 @@ pub struct RocketSession {
     /// Pulls that wait for messages, by number.
     pub(super) waiting_pulls: HashMap<u64, WaitingPull>,
     /// When waiting pulls have to be answered.
-    pub(super) pull_deadlines: BTreeSet<(Timestamp, u64)>,
+    pub(super) pull_deadlines: BTreeSet<(Monotonic, u64)>,
     pub(super) next_pull: u64,
     pub(super) fetched: FetchedCells,
     /// Bytes that waiting pulls take.
@@ -105,7 +105,7 @@ pub struct RocketSession {
     pub(super) spare_unique_keys: Vec<u8>,
     next_opaque: i32,
     /// When it was last given something to do.
-    now: Timestamp,
+    now: Now,
     /// Form of the client's last request: what the broker's own requests are sent in.
     form: Form,
     /// Scratch for replies.
@@ -139,13 +139,13 @@ impl RocketSession {
             last_topic: None,
             spare_unique_keys: Vec::new(),
             next_opaque: 0,
-            now: Timestamp(0),
+            now: Now::default(),
             form: Form::Json,
             scratch: BytesMut::new(),
         }
     }
 
-    fn handle(&mut self, frame_bytes: &[u8], pass: &mut SendPass, now: Timestamp) -> Result<(), CloseReason> {
+    fn handle(&mut self, frame_bytes: &[u8], pass: &mut SendPass, now: Now) -> Result<(), CloseReason> {
         let command = Command::decode(frame_bytes).map_err(|error| CloseReason(error.to_string()))?;
         if command.header.is_response() {
             return Ok(());
@@ -205,7 +205,7 @@ impl RocketSession {
         )))
     }
 
-    fn context(&self, now: Timestamp) -> Context<'_> {
+    fn context(&self, now: Now) -> Context<'_> {
         Context { broker: &self.broker, options: &self.options, peer: &self.peer, now }
     }
 
@@ -216,7 +216,7 @@ impl RocketSession {
         done: fn(Bytes) -> Done,
         frame_bytes: &[u8],
         asked: Asked,
-        now: Timestamp,
+        now: Now,
     ) -> bool {
         if let Err(refusal) = self.check_room() {
             self.refuse(asked, &refusal);
@@ -302,7 +302,7 @@ impl RocketSession {
         }
     }
 
-    fn take_done(&mut self, now: Timestamp) {
+    fn take_done(&mut self, now: Now) {
         let done = std::mem::take(&mut *self.done.lock());
         for (size, _held, result) in done {
             self.jobs_running -= 1;
@@ -324,7 +324,7 @@ pub(super) struct Context<'a> {
     pub(super) broker: &'a Arc<Broker>,
     pub(super) options: &'a SessionOptions,
     pub(super) peer: &'a Peer,
-    pub(super) now: Timestamp,
+    pub(super) now: Now,
 }
 
 /// Who is at the other end.
@@ -335,7 +335,7 @@ pub(super) struct Peer {
 }
 
 impl Session for RocketSession {
-    fn receive(&mut self, input: &mut BytesMut, now: Timestamp) -> Result<(), CloseReason> {
+    fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
         self.now = now;
         let mut pass = SendPass::over(input.len());
         let mut consumed = 0;
@@ -364,7 +364,7 @@ impl Session for RocketSession {
         ended
     }
 
-    fn wake(&mut self, now: Timestamp) {
+    fn wake(&mut self, now: Now) {
         self.now = now;
         self.take_done(now);
         self.take_signals();
@@ -377,9 +377,9 @@ impl Session for RocketSession {
         &mut self.output
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
+    fn deadline(&self) -> Option<Monotonic> {
         if !self.ready_pulls.is_empty() && self.has_room_for_answers() {
-            return Some(Timestamp(0));
+            return Some(Monotonic(0));
         }
         let pull = self.pull_deadlines.first().map(|(deadline, _)| *deadline);
         let send = self.waiting_sends.front().map(|sends| sends.deadline);
@@ -410,7 +410,7 @@ impl Session for RocketSession {
         self.jobs.pop_front()
     }
 
-    fn closed(&mut self, _now: Timestamp) {
+    fn closed(&mut self, _now: Now) {
         self.drop_waiting_pulls();
         self.broker.connection_closed(&self.mailbox);
     }

@@ -51,7 +51,7 @@ fn how_long_the_broker_runs_is_told_in_days_hours_minutes_and_seconds() {
     ] {
         client.now = START.plus_ms(seconds * 1000 + 999);
         let table = runtime(&mut client);
-        assert_eq!((&table["runtime"], &table["bootTimestamp"]), (&text.into(), &START.0.to_string().into()));
+        assert_eq!((&table["runtime"], &table["bootTimestamp"]), (&text.into(), &START.wall.0.to_string().into()));
     }
 }
 
@@ -110,7 +110,7 @@ fn the_bounds_of_the_log_and_the_room_on_its_disk_are_told() {
         ("commitLogMinOffset", "0"),
         ("commitLogMaxOffset", &end.to_string()),
         ("remainHowManyDataToFlush", &format!("{} B", end - synced)),
-        ("earliestMessageTimeStamp", &START.0.to_string()),
+        ("earliestMessageTimeStamp", &START.wall.0.to_string()),
         ("commitLogDiskRatio", "0.2500"),
         ("consumeQueueDiskRatio", "0.2500"),
     ] {
@@ -262,15 +262,15 @@ fn who_consumes_what_is_told_whether_by_offsets_or_by_subscription() {
     let all = client.ask_well(ask(request::GET_ALL_PRODUCER_INFO, &[])).json()["data"].take();
     let producer = &all["makers"][0];
     assert_eq!([&producer["clientId"], &producer["remoteIP"]], [&json!("two"), &json!("10.0.0.1:5000")]);
-    assert_eq!(producer["lastUpdateTimestamp"], json!(client.now.0));
+    assert_eq!(producer["lastUpdateTimestamp"], json!(client.now.wall.0));
 }
 
 #[test]
 fn from_when_on_messages_are_kept_and_how_late_a_group_is_can_be_asked() {
     let bench = Bench::new();
     let (mut client, _member) = consumed(&bench);
-    let at = |seconds: u64| START.plus_ms(seconds * 1000).0;
-    assert_eq!(client.now.0, at(3));
+    let at = |seconds: u64| START.wall.plus_ms(seconds * 1000).0;
+    assert_eq!(client.now.wall.0, at(3));
     let spans = client.ask_well(of_group(request::QUERY_CONSUME_TIME_SPAN, "group", "shipping")).json();
     let of_queue = |queue: usize| {
         let span = &spans["consumeTimeSpanSet"][queue];

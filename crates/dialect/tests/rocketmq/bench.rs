@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base::Timestamp;
+use base::Now;
 use base::metric::Metrics;
 use base::{GroupName, TopicName};
 use broker::{Broker, DelayLevels};
@@ -11,11 +11,11 @@ use dialect::rocketmq::SessionOptions;
 use format::document::{GroupDocument, TopicDocument};
 use storage::Store;
 use tempfile::TempDir;
-use testkit::{ManualHost, broker_options, session_options, store_options};
+use testkit::{ManualHost, at, broker_options, session_options, store_options};
 
 use crate::client::Client;
 
-pub const START: Timestamp = Timestamp(1_700_000_000_000);
+pub const START: Now = at(1_700_000_000_000);
 
 /// What a bench is made with.
 pub struct Setup {

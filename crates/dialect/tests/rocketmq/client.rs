@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use base::Timestamp;
+use base::Now;
 use base::session::{CloseReason, Session};
 use broker::{Broker, Mailbox};
 use bytes::BytesMut;
@@ -225,7 +225,7 @@ impl Wake for WokenFlag {
 /// One connection.
 pub struct Client {
     pub session: RocketSession,
-    pub now: Timestamp,
+    pub now: Now,
     woken: Arc<WokenFlag>,
     opaque: i32,
 }
@@ -285,7 +285,7 @@ impl Client {
             }
             let mut replies = self.replies();
             // Room may be all that was missing.
-            if !replies.is_empty() && self.session.deadline().is_some_and(|deadline| deadline <= self.now) {
+            if !replies.is_empty() && self.session.deadline().is_some_and(|deadline| deadline <= self.now.monotonic) {
                 self.session.wake(self.now);
                 replies.extend(self.hear());
             }
@@ -301,7 +301,7 @@ impl Client {
     /// Lets time pass; wakes the session if its deadline has come.
     pub fn wait(&mut self, milliseconds: u64) -> Vec<Reply> {
         self.now = self.now.plus_ms(milliseconds);
-        if self.session.deadline().is_some_and(|deadline| deadline <= self.now) {
+        if self.session.deadline().is_some_and(|deadline| deadline <= self.now.monotonic) {
             self.session.wake(self.now);
         }
         self.hear()

@@ -10,7 +10,7 @@ fn by_key(key: &str, count_max: i32) -> Ask {
     ask(request::QUERY_MESSAGE, &[("topic", "orders"), ("key", key)])
         .with("maxNum", count_max)
         .with("beginTimestamp", 0)
-        .with("endTimestamp", START.0 + 1_000_000)
+        .with("endTimestamp", START.wall.0 + 1_000_000)
 }
 
 /// A client that has sent so many messages, each with one key and one unique id.

@@ -108,7 +108,7 @@ fn the_bounds_of_a_queue_are_told() {
     let empty = of_queue(request::GET_MAX_OFFSET).with("queueId", 1);
     assert_eq!(client.ask_well(empty).number("offset"), 0);
     let earliest = of_queue(request::GET_EARLIEST_MESSAGE_STORE_TIME);
-    assert_eq!(client.ask_well(earliest.clone()).number("timestamp"), crate::bench::START.0 as i64);
+    assert_eq!(client.ask_well(earliest.clone()).number("timestamp"), crate::bench::START.wall.0 as i64);
     assert_eq!(client.ask_well(earliest.with("queueId", 1)).number("timestamp"), -1);
     for code in [
         request::GET_MIN_OFFSET,
@@ -127,7 +127,7 @@ fn the_bounds_of_a_queue_are_told() {
 fn an_offset_is_found_by_time() {
     let bench = Bench::new();
     let mut client = sender(&bench);
-    let start = crate::bench::START.0 as i64;
+    let start = crate::bench::START.wall.0 as i64;
     // Messages came at 0 s, 1 s, 2 s and 3 s.
     for (time_ms, lower, upper) in
         [(-1, 0, 0), (0, 0, 0), (999, 1, 0), (1000, 1, 1), (1001, 2, 1), (3000, 3, 3), (3001, 4, 3)]
@@ -147,7 +147,7 @@ fn an_offset_is_found_by_time() {
 fn a_group_is_set_back_by_time_or_offset_and_forward_only_by_force() {
     let bench = Bench::new();
     let mut client = sender(&bench);
-    let start = crate::bench::START.0;
+    let start = crate::bench::START.wall.0;
     assert_eq!(client.ask(reset(0, 0, true)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
     bench.make_group("billing", format::document::GroupDocument::default());
     client.ask_well(commit(3));

@@ -4,6 +4,7 @@ use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
 use format::document::{GroupDocument, TopicDocument};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use testkit::{CLOCK_STEPS_MS, clock_set};
 use wire::rocketmq::body::client::{ConsumerData, SubscriptionData};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
@@ -126,7 +127,7 @@ fn a_held_pull_is_told_when_its_time_is_over() {
     for (wanted_ms, waits_ms) in [(15_000, 15_000), (600_000, 60_000)] {
         let asked = held_pull("billing", "orders", 1).with("suspendTimeoutMillis", wanted_ms);
         assert_eq!(client.give(&[asked]), []);
-        assert_eq!(client.session.deadline(), Some(client.now.plus_ms(waits_ms)));
+        assert_eq!(client.session.deadline(), Some(client.now.monotonic.plus_ms(waits_ms)));
         assert_eq!(client.wait(waits_ms - 1), []);
         let replies = client.wait(1);
         assert_eq!((replies.len(), replies[0].code), (1, response::PULL_NOT_FOUND));
@@ -136,7 +137,22 @@ fn a_held_pull_is_told_when_its_time_is_over() {
     let mut client = short.client();
     client.ask_well(send("orders", "x"));
     assert_eq!(client.give(&[held_pull("billing", "orders", 1)]), []);
-    assert_eq!(client.session.deadline(), Some(START.plus_ms(1000)));
+    assert_eq!(client.session.deadline(), Some(START.monotonic.plus_ms(1000)));
+}
+
+#[test]
+fn setting_the_clock_by_an_hour_moves_no_end_of_a_held_pull() {
+    for by_ms in CLOCK_STEPS_MS {
+        let bench = Bench::new();
+        let mut client = bench.client();
+        client.ask_well(send("orders", "x"));
+        assert_eq!(client.give(&[held_pull("billing", "orders", 1)]), []);
+        client.now = clock_set(client.now, by_ms);
+        // It may be woken at any time.
+        client.session.wake(client.now);
+        assert_eq!(client.wait(14_999), [], "{by_ms}");
+        assert_eq!(client.wait(1).len(), 1, "{by_ms}");
+    }
 }
 
 #[test]

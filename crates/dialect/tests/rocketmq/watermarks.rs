@@ -1,6 +1,7 @@
 //! Promises about when a send is answered: not before its message is as safe as was promised.
 
 use base::session::Session;
+use testkit::{CLOCK_STEPS_MS, clock_set};
 use wire::rocketmq::code::response;
 
 use crate::bench::{Bench, START};
@@ -77,7 +78,7 @@ fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
     let mut client = bench.client();
     client.give(&[send("orders", "one")]);
     bench.write();
-    assert_eq!(client.session.deadline(), Some(START.plus_ms(5000)));
+    assert_eq!(client.session.deadline(), Some(START.monotonic.plus_ms(5000)));
     assert_eq!(client.wait(4999), []);
     let replies = client.wait(1);
     assert_eq!((replies.len(), replies[0].code), (1, response::FLUSH_DISK_TIMEOUT));
@@ -86,6 +87,21 @@ fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
     // It is answered once.
     bench.sync();
     assert_eq!(client.hear(), []);
+}
+
+#[test]
+fn setting_the_clock_by_an_hour_moves_no_end_of_the_wait_for_a_sync() {
+    for by_ms in CLOCK_STEPS_MS {
+        let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+        bench.stop_writing();
+        let mut client = bench.client();
+        client.give(&[send("orders", "one")]);
+        bench.write();
+        client.now = clock_set(client.now, by_ms);
+        client.session.wake(client.now);
+        assert_eq!(client.wait(4999), [], "{by_ms}");
+        assert_eq!(client.wait(1).len(), 1, "{by_ms}");
+    }
 }
 
 #[test]
