@@ -1,4 +1,5 @@
-//! Runs fuzz targets with cargo-fuzz, one after the other, from their seeds and kept corpora.
+//! Runs fuzz targets with cargo-fuzz, one after the other, from their seeds and the inputs kept of them; what is new and reaches
+//! more is kept too.
 
 use std::fs;
 use std::path::Path;
@@ -29,12 +30,16 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     let toolchain = toolchain()?;
     let mut steps = Vec::new();
     for target in chosen {
-        let seeds = root().join("fuzz/target/seeds").join(target);
-        write_seeds(target, &seeds)?;
-        let corpus = root().join("fuzz/corpus").join(target);
-        fs::create_dir_all(&corpus).map_err(|error| format!("{} cannot be made: {error}", corpus.display()))?;
+        let folder = root().join("fuzz/target/inputs").join(target);
+        match inputs("unpack", target, &folder).status() {
+            Ok(status) if status.success() => {}
+            _ => return Err(format!("the inputs of {target} cannot be unpacked")),
+        }
+        let (corpus, seeds) = (folder.join("corpus"), folder.join("seeds"));
         let name: &'static str = String::leak(target.clone());
         steps.push(Step { name, action: Action::Run(toolchain.fuzz(target, &[&corpus, &seeds], wish.seconds)) });
+        steps.push(Step { name: "  minimise", action: Action::Run(toolchain.minimise(target, &corpus)) });
+        steps.push(Step { name: "  keep", action: Action::Run(inputs("pack", target, &folder)) });
     }
     steps::run(steps)
 }
@@ -76,6 +81,17 @@ enum Toolchain {
 
 impl Toolchain {
     fn fuzz(self, target: &str, folders: &[&Path], seconds: u32) -> Command {
+        let mut command = self.command("run", target, folders);
+        command.args(["--", &format!("-max_total_time={seconds}"), "-timeout=20", "-rss_limit_mb=4096"]);
+        command
+    }
+
+    /// Leaves the inputs that reach what no other does.
+    fn minimise(self, target: &str, corpus: &Path) -> Command {
+        self.command("cmin", target, &[corpus])
+    }
+
+    fn command(self, task: &str, target: &str, folders: &[&Path]) -> Command {
         let mut command = match self {
             Self::InUse => Command::new("cargo"),
             Self::Nightly => {
@@ -85,9 +101,7 @@ impl Toolchain {
                 command
             }
         };
-        command.args(["fuzz", "run", target]).args(folders).arg("--");
-        command.args([&format!("-max_total_time={seconds}"), "-timeout=20", "-rss_limit_mb=4096"]);
-        command.current_dir(root());
+        command.args(["fuzz", task, target]).args(folders).current_dir(root());
         command
     }
 }
@@ -114,17 +128,12 @@ fn toolchain() -> Result<Toolchain, String> {
         .to_owned())
 }
 
-fn write_seeds(target: &str, folder: &Path) -> Result<(), String> {
-    let status = Command::new("cargo")
-        .args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--package", "fuzz-targets"])
-        .args(["--example", "write_seeds", target])
-        .arg(folder)
-        .current_dir(root())
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(format!("the seeds of {target} cannot be written")),
-    }
+/// Brings the inputs of a target into a folder, or those of the folder into the archive that is kept.
+fn inputs(task: &str, target: &str, folder: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--package", "fuzz-targets"]);
+    command.args(["--example", "inputs", task, target]).arg(folder).current_dir(root());
+    command
 }
 
 #[cfg(test)]

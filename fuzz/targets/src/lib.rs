@@ -3,6 +3,7 @@
 //! `run` panics when something that must hold does not. The libFuzzer entry points in `fuzz_targets/` call it with
 //! what the engine makes up; `tests/replay.rs` calls it on a stable compiler with the seeds and the kept corpus.
 
+pub mod archive;
 pub mod batch_body;
 pub mod broker_documents;
 pub mod driver;
@@ -24,7 +25,7 @@ pub mod taker;
 
 /// A fuzz target.
 pub struct Target {
-    /// Its name: that of the corpus folder and of the entry point.
+    /// Its name: that of its archive in `corpus` and of the entry point.
     pub name: &'static str,
     /// Tries one input; panics if something does not hold.
     pub run: fn(&[u8]),

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use fuzz_targets::{TARGETS, Target};
+use fuzz_targets::{TARGETS, Target, archive};
 
 /// Files of a folder, sorted; none if it is not there.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -21,10 +21,9 @@ fn failures(target: &Target) -> Vec<String> {
         .enumerate()
         .map(|(number, seed)| (format!("{} seed {number}", target.name), seed))
         .collect();
-    for folder in ["corpus", "regressions"] {
-        for path in files(&root.join(folder).join(target.name)) {
-            inputs.push((path.display().to_string(), std::fs::read(&path).expect("an input")));
-        }
+    inputs.extend(archive::read(&archive::path(target.name)));
+    for path in files(&root.join("regressions").join(target.name)) {
+        inputs.push((path.display().to_string(), std::fs::read(&path).expect("an input")));
     }
     let fails = |input: &[u8]| catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_err();
     inputs.into_iter().filter(|(_, input)| fails(input)).map(|(name, _)| name).collect()
@@ -49,6 +48,9 @@ macro_rules! replay {
             let mut names = names;
             names.sort();
             assert_eq!(entry_points, names);
+            for archive in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus")) {
+                assert!(names.iter().any(|name| archive::path(name) == archive), "{} is no target's", archive.display());
+            }
         }
     };
 }
