@@ -208,20 +208,18 @@ impl Drive {
             let next_timer = next_timer.into_iter().chain(unwritten.look(session.output(), now)).min();
             let rest = next_timer.map_or(Duration::ZERO, |at| Duration::from_millis(at.ms_since(now)));
             tokio::select! {
-                ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
-                    match ready {
-                        Ok(ready) if ready.is_readable() && holding.may_read && session.wants_input() && !stopping => {
-                            has_moved = true;
-                            match self.read(socket, session, &mut input).await {
-                                Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
-                                Ok(false) => { let _ = self.write(socket, session); return End::Quiet; }
-                                Err(end) => { let _ = self.write(socket, session); return end; }
-                            }
+                ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => match ready {
+                    Ok(ready) if ready.is_readable() && holding.may_read && session.wants_input() && !stopping => {
+                        has_moved = true;
+                        match self.read(socket, session, &mut input).await {
+                            Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
+                            Ok(false) => { let _ = self.write(socket, session); return End::Quiet; }
+                            Err(end) => { let _ = self.write(socket, session); return end; }
                         }
-                        Ok(_) => {}
-                        Err(error) => return End::Io(error),
                     }
-                }
+                    Ok(_) => {}
+                    Err(error) => return End::Io(error),
+                },
                 () = wakeup.woken() => session.wake(clock::now()),
                 () = tokio::time::sleep(rest), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,

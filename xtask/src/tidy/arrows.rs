@@ -22,11 +22,15 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
 ];
 
-/// What opens sockets and runs tasks, and the crates that may; the others take bytes and give bytes.
-const RUNTIMES: (&[&str], &[&str]) = (
-    &["tokio", "socket2", "hyper", "hyper-util", "axum", "mio", "futures"],
-    &["doctor", "server", "console", "bench", "cli"],
-);
+/// Crates of others that only some of ours may use: what they are for, their names, who may.
+const OUTSIDE: &[(&str, &[&str], &[&str])] = &[
+    (
+        "sockets and tasks",
+        &["tokio", "socket2", "hyper", "hyper-util", "axum", "mio", "futures"],
+        &["doctor", "server", "console", "bench", "cli"],
+    ),
+    ("system calls", &["rustix", "libc", "nix"], &["storage", "doctor", "server", "bench", "cli"]),
+];
 
 /// Checks manifests, given as path and text.
 pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
@@ -46,10 +50,12 @@ pub fn check(manifests: &[(&str, &str)]) -> Vec<Finding> {
             continue;
         };
         for dependency in dependencies(text, is_dependency_section) {
-            if RUNTIMES.0.contains(&dependency.name) && !RUNTIMES.1.contains(&crate_name) {
-                let problem = format!("{crate_name} must not use {} (sockets and tasks)", dependency.name);
-                let remedy = "take bytes and give bytes (a sans-IO session); the crate `server` owns sockets and tasks";
-                findings.push(Finding::new(path, dependency.line, problem, remedy));
+            for (what, names, users) in OUTSIDE {
+                if names.contains(&dependency.name) && !users.contains(&crate_name) {
+                    let problem = format!("{crate_name} must not use {} ({what})", dependency.name);
+                    let remedy = "take values and give values; the crate `server` owns the machine";
+                    findings.push(Finding::new(path, dependency.line, problem, remedy));
+                }
             }
             let is_ours = CRATES.iter().any(|(name, _)| *name == dependency.name);
             if is_ours && !may_use.contains(&dependency.name) {
@@ -93,6 +99,8 @@ mod tests {
             ("server", "testkit", false),
             ("cluster", "tokio", false),
             ("console", "tokio", true),
+            ("broker", "rustix", false),
+            ("storage", "rustix", true),
         ] {
             let path = format!("crates/{crate_name}/Cargo.toml");
             let text = format!("[package]\nname = \"{crate_name}\"\n[dependencies]\n{dependency}.workspace = true\n");
