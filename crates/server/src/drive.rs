@@ -206,7 +206,6 @@ impl Drive {
                 Pause::Over(end) => return end,
             };
             let next_timer = next_timer.into_iter().chain(unwritten.look(session.output(), now)).min();
-            let rest = next_timer.map_or(Duration::ZERO, |at| Duration::from_millis(at.ms_since(now)));
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => match ready {
                     Ok(ready) if ready.is_readable() && holding.may_read && session.wants_input() && !stopping => {
@@ -221,7 +220,7 @@ impl Drive {
                     Err(error) => return End::Io(error),
                 },
                 () = wakeup.woken() => session.wake(clock::now()),
-                () = tokio::time::sleep(rest), if next_timer.is_some() => {}
+                () = rest(next_timer.unwrap_or(now), now), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,
             }
         }
@@ -376,6 +375,11 @@ impl Holding {
         self.may_read = self.is_admitted;
         self.held.set(answers + if self.is_admitted { announced } else { input.capacity() });
     }
+}
+
+/// Waits until it is `at`, from `now` on.
+async fn rest(at: Monotonic, now: Monotonic) {
+    tokio::time::sleep(Duration::from_millis(at.ms_since(now))).await;
 }
 
 /// A little of a frame needs no large buffer.
