@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use step::Scenario;
 
 /// All of them, in the order of the field notes. Those without a note of their own come last.
-pub static ALL: [Scenario; 17] = [
+pub static ALL: [Scenario; 19] = [
     sending::SYNC_SEND,
     sending::ASYNC_SEND,
     reading::CONSUME_BY_QUEUES,
@@ -31,6 +31,8 @@ pub static ALL: [Scenario; 17] = [
     many::SOAK,
     many::CONNECTION_STORM,
     many::IDLE_CONNECTIONS,
+    sending::PRODUCER_SHAPES,
+    reading::PULL_SIZES,
 ];
 
 /// What people measured in the field note of that name, and on what; nothing for a scenario that replays none.

@@ -87,6 +87,23 @@ fn json_headers(scale: Scale) -> Vec<Step> {
     .into()
 }
 
+/// How much a pull asks for.
+pub(super) const PULL_SIZES: Scenario = Scenario {
+    name: "pull-sizes",
+    sentence: "A backlog of 1 KB messages read from 1, 4 and 64 queues on up to 4 connections, in pulls of 256 and of 32",
+    source: "-",
+    steps: pull_sizes,
+};
+
+fn pull_sizes(scale: Scale) -> Vec<Step> {
+    let step = |queues, batch| {
+        let (fill, seconds) = (fill(1024, queues, scale.backlog(2_000_000)), scale.reading_seconds());
+        let load = Load::Consume { fill, read: ConsumeOptions { connections: 4, batch, ..reads(1) }, seconds };
+        Step::new(format!("queues: {queues}, pulls of {batch}"), load)
+    };
+    [1, 4, 64].into_iter().flat_map(|queues| [256, 32].map(|batch| step(queues, batch))).collect()
+}
+
 /// N3: whether what is stored and unread costs those who publish and read.
 pub(super) const BACKLOG: Scenario = Scenario {
     name: "backlog",

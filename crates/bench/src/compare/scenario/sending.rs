@@ -95,6 +95,28 @@ fn flush(scale: Scale) -> Vec<Step> {
     .into()
 }
 
+/// The shapes that the load of producers has.
+pub(super) const PRODUCER_SHAPES: Scenario = Scenario {
+    name: "producer-shapes",
+    sentence: "4 connections with 256 messages in flight on each, of 1 KB and of 30 bytes; 16 and 64 connections with one of 1 KB",
+    source: "-",
+    steps: producer_shapes,
+};
+
+fn producer_shapes(scale: Scale) -> Vec<Step> {
+    [
+        ("1 KB, 4 x 256", 1024, 4, 256, Flush::Async),
+        ("30 bytes, 4 x 256", 30, 4, 256, Flush::Async),
+        ("1 KB, 16 x 1", 1024, 16, 1, Flush::Async),
+        ("1 KB, 64 x 1, sync flush", 1024, 64, 1, Flush::Sync),
+    ]
+    .map(|(label, size, connections, window, flush)| {
+        let send = SendOptions { connections, window, ..sends(scale, size) };
+        Step::new(label, Load::Send(send)).needs(flush, 1)
+    })
+    .into()
+}
+
 /// N2: the tiers of a cloud price list. Which is the last at which a message is there within 10 ms?
 pub(super) const PRICE_LIST: Scenario = Scenario {
     name: "price-list",
