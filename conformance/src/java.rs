@@ -73,7 +73,7 @@ pub fn run_program(version: &str, main: &str, name_server: &str, scratch: &Path,
 }
 
 fn peer_script() -> PathBuf {
-    repository().join("bench/peers/rocketmq/rocketmq")
+    repository().join("peers/rocketmq/rocketmq")
 }
 
 /// Runs `command`, which writes into `directory`, until it listens on `port`.

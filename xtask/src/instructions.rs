@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 use crate::repository::{read, root};
 
 /// Counts as noted: a line `NAME INSTRUCTIONS` each.
-const NOTED_PATH: &str = "benches/instructions.txt";
+const NOTED_PATH: &str = "crates/dialect/benches/instructions.txt";
 const NOTED_HEAD: &str =
-    "# Instructions of each benchmark in benches/hot.rs; cargo xtask instructions --update writes this file.\n";
+    "# Instructions of each benchmark in hot.rs; cargo xtask instructions --update writes this file.\n";
 /// Where the counts of a run are left.
-const COUNTS_FOLDER: &str = "target/gungraun/benches";
+const COUNTS_FOLDER: &str = "target/gungraun/dialect";
 /// What is missing, and the remedy.
 pub const NO_VALGRIND: &str = "valgrind is not installed, and counts the instructions: apt-get install valgrind";
 /// Percent more than noted that fails.
@@ -38,9 +38,9 @@ pub fn run(mode: Mode) -> Result<(), String> {
     let folder = root().join(COUNTS_FOLDER);
     // What an earlier run left would be taken for counts of this one.
     let _ = fs::remove_dir_all(&folder);
-    eprintln!("counting: benches/hot.rs is built and run under valgrind");
+    eprintln!("counting: crates/dialect/benches/hot.rs is built and run under valgrind");
     let mut bench = Command::new("cargo");
-    bench.args(["bench", "--quiet", "--package", "benches"]).env("GUNGRAUN_RUNNER", runner);
+    bench.args(["bench", "--quiet", "--package", "dialect", "--bench", "hot"]).env("GUNGRAUN_RUNNER", runner);
     // Its own tables compare with whatever ran last on this machine; what counts is compared below.
     succeed(bench.stdout(Stdio::null()))?;
     let mut counts = Counts::new();

@@ -127,19 +127,19 @@ struct Script {
 const ROCKETMQ: Script = Script {
     name: "rocketmq",
     files: &[
-        ("rocketmq", include_str!("../../../../../bench/peers/rocketmq/rocketmq")),
-        ("pom.xml", include_str!("../../../../../bench/peers/rocketmq/pom.xml")),
+        ("rocketmq", include_str!("../../../../../peers/rocketmq/rocketmq")),
+        ("pom.xml", include_str!("../../../../../peers/rocketmq/pom.xml")),
     ],
 };
 
 const RABBITMQ: Script =
-    Script { name: "rabbitmq", files: &[("rabbitmq", include_str!("../../../../../bench/peers/rabbitmq/rabbitmq"))] };
+    Script { name: "rabbitmq", files: &[("rabbitmq", include_str!("../../../../../peers/rabbitmq/rabbitmq"))] };
 
 const KAFKA: Script = Script {
     name: "kafka",
     files: &[
-        ("kafka", include_str!("../../../../../bench/peers/kafka/kafka")),
-        ("pom.xml", include_str!("../../../../../bench/peers/kafka/pom.xml")),
+        ("kafka", include_str!("../../../../../peers/kafka/kafka")),
+        ("pom.xml", include_str!("../../../../../peers/kafka/pom.xml")),
     ],
 };
 

@@ -1,7 +1,7 @@
 //! The functions that every message goes through, each run once under callgrind after a run that warms it up. What is
 //! counted is the function alone: what it is given is made before, and what it returns is dropped after.
 //!
-//! `cargo xtask instructions` runs this and compares with `benches/instructions.txt`.
+//! `cargo xtask instructions` runs this and compares with `instructions.txt`.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a harness made by macros; what goes wrong ends the run")]
 

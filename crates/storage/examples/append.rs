@@ -2,7 +2,7 @@
 //! the same number of bytes is only written. The two take turns, so that what others do to the machine hits both.
 //!
 //! ```text
-//! cargo run --release -p benches --bin append -- --data DIR
+//! cargo run --release -p storage --example append -- --data DIR
 //! ```
 //!
 //! Each way has a directory of its own in each round, and at most 1 GiB of dirty pages: the disk itself does not limit it. The

@@ -2,8 +2,6 @@
 # What the scripts in this folder share: one run of `sluice bench` and the figures of it. To be sourced with $sluice, $work and
 # $fill set: the binary, the folder everything is written to, and GiB of the file that is kept in the page cache (0 for none).
 
-listens() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
-
 # fill_cache: keeps a file in the page cache. On a virtual machine that hands out memory slowly, new pages are then recycled
 # ones, as on a machine that has run for a while.
 fill_cache() { [ "$fill" -eq 0 ] || dd if=/dev/zero of="$work/filler" bs=1M count="$((fill * 1024))" status=none; }
@@ -13,18 +11,6 @@ rest() {
   sync
   [ "$fill" -eq 0 ] || cat "$work/filler" >/dev/null
   sleep 2
-}
-
-# takes_messages PORT: waits until a broker known to the name server at PORT takes one, for a minute at most.
-takes_messages() {
-  local attempt
-  for attempt in $(seq 60); do
-    "$sluice" bench send --target "rocketmq://127.0.0.1:$1" --topic Ready --queues 1 --connections 1 --count 1 >"$work/ready.txt" 2>&1 && return
-    sleep 1
-  done
-  echo "no broker at the name server 127.0.0.1:$1 after $attempt attempts:" >&2
-  cat "$work/ready.txt" >&2
-  return 1
 }
 
 # bench_at PORT PID SCENARIO OPTIONS...: one run against the name server at PORT; the figures are left in $work/last.json. A run
@@ -55,16 +41,6 @@ calculate() { awk "BEGIN { printf \"%.2f\", $1 }"; }
 ratio() {
   awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN {
     if (b > 0) printf "%.2f", a / b; else printf (a > 0 ? "infinite" : "neither"); }'
-}
-
-# in_turn TURN NAME NAME: the names in the order of that turn: A B, then B A.
-in_turn() { if [ $(($1 % 2)) -eq 0 ]; then echo "$2 $3"; else echo "$3 $2"; fi; }
-
-# is_flat RATE...: whether none of the last three is above the best of those before by more than 5 %.
-is_flat() {
-  [ $# -gt 3 ] && printf '%s\n' "$@" | awk '{ rate[NR] = $1 } END {
-    for (i = 1; i <= NR - 3; i++) if (rate[i] > best) best = rate[i]
-    for (i = NR - 2; i <= NR; i++) if (rate[i] > best * 1.05) exit 1 }'
 }
 
 # median VALUE...
