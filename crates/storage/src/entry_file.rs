@@ -80,3 +80,30 @@ impl EntryFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::disk::{Disk, MemoryDisk};
+
+    #[test]
+    fn the_last_entry_is_told_only_if_the_last_part_shows_it() {
+        let entry = Entry { log_offset: LogOffset(7), size: 100, tag_code: 0 };
+        // Entries of the file, how many of the last of them are zeroes, and what is to be told.
+        for (count, zeroes, wanted) in
+            [(10, 0, Some(10)), (10, 3, Some(7)), (10, 10, Some(0)), (300, 204, Some(96)), (300, 205, None)]
+        {
+            let disk = Disk::new(MemoryDisk::new());
+            disk.create_directory(Path::new("/q")).expect("makes");
+            let file = disk.open_sized(Path::new("/q/0"), count * ENTRY_SIZE as u64, false).expect("makes");
+            let bytes: Vec<u8> = (0..count)
+                .flat_map(|number| if number < count - zeroes { entry.encode() } else { [0; ENTRY_SIZE] })
+                .collect();
+            file.write_at(&bytes, 0).expect("writes");
+            let told = EntryFile::new(file, 0, count).expect("looks").written_count();
+            assert_eq!(told, wanted, "{count} entries, the last {zeroes} of them zeroes");
+        }
+    }
+}

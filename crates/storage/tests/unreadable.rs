@@ -7,9 +7,9 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{QueueId, Timestamp};
+use base::{QueueId, QueueOffset, Timestamp};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
-use storage::{Options, RecoveryProgress, Store};
+use storage::{Options, ReadMode, RecoveryProgress, Store};
 use support::orders;
 
 const EIO: i32 = 5;
@@ -88,6 +88,31 @@ fn a_document_that_cannot_be_read_is_replaced_by_its_backup() {
     disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO));
     let error = store.read_document("topics.json").expect_err("neither can be read").to_string();
     assert!(error.contains("topics.json is damaged") && error.contains("restore"), "{error}");
+}
+
+#[test]
+fn a_document_that_cannot_be_read_and_has_no_backup_is_not_taken_for_one_that_never_was() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    assert!(store.read_document("new.json").expect("reads").is_none());
+    store.write_document("new.json", "{}").expect("writes");
+    disk.fail(Failure::unreadable("config/new.json", 0..2, EIO));
+    let error = store.read_document("new.json").expect_err("it is there").to_string();
+    assert!(error.contains("new.json is damaged"), "{error}");
+}
+
+#[test]
+fn entries_before_one_that_cannot_be_read_are_read() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    let queue = store.queue(&orders::topic(), QueueId(0));
+    for unreadable in 1..8 {
+        disk.heal();
+        disk.fail(Failure::unreadable("orders/0/00000000000000000000", unreadable * 20..unreadable * 20 + 20, EIO));
+        let mut entries = Vec::new();
+        queue.read(QueueOffset(0), 8, ReadMode::MayWait, &mut entries).expect("reads");
+        assert!((1..=unreadable).contains(&(entries.len() as u64)), "{} before {unreadable}", entries.len());
+    }
 }
 
 #[test]
