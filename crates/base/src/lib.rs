@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod cursor;
+pub mod durations;
 pub mod limits;
 pub mod metric;
 pub mod name;

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::durations::Durations;
+
 /// How a figure behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -83,6 +85,43 @@ macro_rules! metrics {
             }
         }
     };
+}
+
+/// One histogram of times.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedRow<'a> {
+    /// Name on the metrics page.
+    pub name: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    /// Its times.
+    pub times: &'a Durations,
+}
+
+macro_rules! timings {
+    ($table:ident, $about:literal; $($field:ident $name:literal $help:literal;)*) => {
+        #[doc = $about]
+        #[derive(Debug, Default)]
+        pub struct $table {
+            $(#[doc = $help] pub $field: Durations,)*
+        }
+
+        impl $table {
+            /// The whole table.
+            pub fn rows(&self) -> Vec<TimedRow<'_>> {
+                vec![$(TimedRow { name: $name, help: $help, times: &self.$field },)*]
+            }
+        }
+    };
+}
+
+timings! {
+    Timings, "How long things took at one broker.";
+    publish "sluice_publish_seconds" "Time from reading a send to its acknowledgement.";
+    sync "sluice_sync_seconds" "Time a sync of the log took.";
+    cold_fetch "sluice_fetch_cold_seconds" "Time from reading a fetch that had to go to the disk to its answer.";
+    delivery "sluice_delivery_seconds" "Time from storing a message to handing it to a consumer that waited for it.";
+    delay "sluice_delayed_late_seconds" "How long after it was due a delayed message was delivered.";
 }
 
 metrics! {

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use base::limits::STAGED_SIZE_MAX;
-use base::metric::Metrics;
+use base::metric::{Metrics, Timings};
 use base::offset::Watermark;
 use base::refused::RefusedRequests;
 use base::{LogOffset, Now, QueueId, Refusal, Timestamp, TopicName};
@@ -26,7 +27,6 @@ use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
 use crate::published::Published;
-use crate::put_time::PutTimes;
 use crate::rate::Rates;
 
 /// What a broker is called and allows.
@@ -101,7 +101,7 @@ pub struct Broker {
     pub(crate) delay: Delay,
     started: Now,
     pub(crate) rates: Mutex<Rates>,
-    put_times: PutTimes,
+    timings: Timings,
     pub(crate) flow: Mutex<Flow>,
     pub(crate) fetched: FetchedTable,
 }
@@ -130,7 +130,7 @@ impl Broker {
             locks: Locks::default(),
             started: now,
             rates: Mutex::default(),
-            put_times: PutTimes::default(),
+            timings: Timings::default(),
             flow: Mutex::default(),
             fetched: FetchedTable::default(),
             options,
@@ -210,13 +210,13 @@ impl Broker {
 
     /// Notes sends that were acknowledged `milliseconds` after they came.
     pub fn note_put_time(&self, milliseconds: u64, count: u64) {
-        self.put_times.note(milliseconds, count);
+        self.timings.publish.record(Duration::from_millis(milliseconds), count);
         self.metrics.publish_milliseconds_max.raise_to(milliseconds);
     }
 
-    /// How long sends took.
-    pub const fn put_times(&self) -> &PutTimes {
-        &self.put_times
+    /// How long things took.
+    pub const fn timings(&self) -> &Timings {
+        &self.timings
     }
 
     /// When it was started.

@@ -4,6 +4,8 @@
 //! RocketMQ. **Always holds**: a message leaves its level by its copy being in the log, or by being damaged or removed, which is told
 //! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
 
+use std::time::Duration;
+
 use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::index_rules::DELAY_TOPIC;
@@ -236,6 +238,10 @@ impl Broker {
             let count = batch.len() as u64;
             ended.end = Some(self.append(batch, now)?.end());
             self.metrics().delayed_delivered.add(count);
+            // All of one pass: the first was due first.
+            let late_ms =
+                due.first().map_or(0, |(_, entry)| now.wall.ms_since(Timestamp(entry.tag_code.max(0) as u64)));
+            self.timings().delay.record(Duration::from_millis(late_ms), count);
         }
         Ok(ended)
     }

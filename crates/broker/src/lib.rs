@@ -23,7 +23,6 @@ mod noted;
 mod offset;
 mod publish;
 mod published;
-mod put_time;
 mod queue;
 mod rate;
 mod retry;
@@ -43,7 +42,6 @@ pub use member::Member;
 pub use offset::Boundary;
 pub use publish::{Added, Message, PublishBatch};
 pub use published::{Position, Published};
-pub use put_time::PutTimes;
 pub use queue::Queue;
 pub use retry::SendBack;
 

@@ -3,12 +3,15 @@
 //!
 //! Figures of a broker carry its name if the process has several; a broker alone has them bare.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base::durations::Durations;
 use base::metric::{Kind, Row};
 use broker::Broker;
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
 use crate::Sources;
@@ -37,11 +40,55 @@ fn families(sources: &Sources) -> Vec<MetricFamily> {
         }
         families.push(family_of(&rows));
     }
+    families.extend(timings(sources));
     families.push(refused(sources));
     families.push(lag(sources));
     // The encoder takes no family without a figure.
     families.retain(|family| !family.get_metric().is_empty());
     families
+}
+
+/// Upper ends of the buckets of times, in microseconds.
+const BUCKETS_US: [u64; 15] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 3_000_000,
+    10_000_000,
+];
+
+/// How long things took at each broker, as histograms.
+fn timings(sources: &Sources) -> Vec<MetricFamily> {
+    let mut families: Vec<MetricFamily> = Vec::new();
+    for broker in &sources.brokers {
+        let labels = labels(sources, broker);
+        for (at, row) in broker.timings().rows().into_iter().enumerate() {
+            if families.len() <= at {
+                families.push(described(row.name.to_owned(), row.help, MetricType::HISTOGRAM));
+            }
+            families.get_mut(at).into_iter().for_each(|family| family.mut_metric().push(histogram(&labels, row.times)));
+        }
+    }
+    families
+}
+
+fn histogram(labels: &Labels<'_>, times: &Durations) -> Metric {
+    let buckets = times.buckets(&BUCKETS_US.map(Duration::from_micros));
+    let mut histogram = Histogram::default();
+    histogram.set_bucket(
+        buckets
+            .up_to
+            .iter()
+            .map(|(end, count)| {
+                let mut bucket = Bucket::default();
+                bucket.set_upper_bound(end.as_secs_f64());
+                bucket.set_cumulative_count(*count);
+                bucket
+            })
+            .collect(),
+    );
+    histogram.set_sample_count(buckets.count);
+    histogram.set_sample_sum(buckets.sum.as_secs_f64());
+    let mut metric = labelled(labels);
+    metric.set_histogram(histogram);
+    metric
 }
 
 fn refused(sources: &Sources) -> MetricFamily {
@@ -84,29 +131,32 @@ fn family_of(rows: &[(Labels<'_>, Row)]) -> MetricFamily {
 
 /// A family without figures; counters have `_total` in their names.
 fn family(name: &str, kind: Kind, help: &str) -> MetricFamily {
-    let mut family = MetricFamily::default();
-    family.set_help(help.to_owned());
     match kind {
-        Kind::Counter => {
-            family.set_name(format!("{name}_total"));
-            family.set_field_type(MetricType::COUNTER);
-        }
-        Kind::Gauge | Kind::Seconds => {
-            family.set_name(name.to_owned());
-            family.set_field_type(MetricType::GAUGE);
-        }
+        Kind::Counter => described(format!("{name}_total"), help, MetricType::COUNTER),
+        Kind::Gauge | Kind::Seconds => described(name.to_owned(), help, MetricType::GAUGE),
     }
+}
+
+fn described(name: String, help: &str, of: MetricType) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(name);
+    family.set_help(help.to_owned());
+    family.set_field_type(of);
     family
 }
 
-fn metric(kind: Kind, labels: &Labels<'_>, value: u64) -> Metric {
+fn labelled(labels: &Labels<'_>) -> Metric {
     let pairs = labels.iter().map(|(name, value)| {
         let mut pair = LabelPair::default();
         pair.set_name((*name).to_owned());
         pair.set_value((*value).to_owned());
         pair
     });
-    let mut metric = Metric::from_label(pairs.collect());
+    Metric::from_label(pairs.collect())
+}
+
+fn metric(kind: Kind, labels: &Labels<'_>, value: u64) -> Metric {
+    let mut metric = labelled(labels);
     match kind {
         Kind::Counter => {
             let mut counter = Counter::default();
@@ -125,6 +175,27 @@ fn metric(kind: Kind, labels: &Labels<'_>, value: u64) -> Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_shown_as_cumulative_buckets_in_seconds() {
+        let times = Durations::default();
+        times.record(Duration::from_micros(150), 2);
+        times.record(Duration::from_secs(60), 1);
+        let mut family = described("sluice_sync_seconds".to_owned(), "What it took.", MetricType::HISTOGRAM);
+        family.mut_metric().push(histogram(&Labels::new(), &times));
+        let page = TextEncoder::new().encode_to_string(&[family]).expect("encodes");
+        for line in [
+            "# TYPE sluice_sync_seconds histogram",
+            "sluice_sync_seconds_bucket{le=\"0.0001\"} 0",
+            "sluice_sync_seconds_bucket{le=\"0.0002\"} 2",
+            "sluice_sync_seconds_bucket{le=\"10\"} 2",
+            "sluice_sync_seconds_bucket{le=\"+Inf\"} 3",
+            "sluice_sync_seconds_sum 60.0003",
+            "sluice_sync_seconds_count 3",
+        ] {
+            assert!(page.lines().any(|one| one == line), "{line} in\n{page}");
+        }
+    }
 
     #[test]
     fn a_figure_is_described_by_its_whole_name_and_shown_in_its_unit() {

@@ -265,7 +265,11 @@ fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
                 // What they wait for is not written yet: the writer will be here in a moment.
                 thread::park_timeout(UNWRITTEN_PAUSE);
             }
-            Ok(_) => group_commit.note(waiting, store.waiting_for_sync(), last.elapsed()),
+            Ok(_) => {
+                let took = last.elapsed();
+                broker.timings().sync.record(took, 1);
+                group_commit.note(waiting, store.waiting_for_sync(), took);
+            }
             Err(error) => {
                 tracing::error!(%error, "the log cannot be synced; nothing more is accepted");
                 return;

@@ -1,5 +1,8 @@
 //! The broker itself for administrators: settings, run-time figures, statistics.
 
+use std::time::Duration;
+
+use base::durations::Durations;
 use base::{Refusal, Timestamp};
 use broker::PeriodFlow;
 use serde_json::{Map, Value, json};
@@ -10,9 +13,45 @@ use super::answer::{Answer, Answered, header};
 use super::session::Context;
 use super::{VERSION, VERSION_NAME};
 
+/// The ranges a Java broker prints, by their upper ends in ms.
+const PUT_TIME_RANGES: [(&str, u64); 12] = [
+    ("<=0ms", 0),
+    ("0~10ms", 10),
+    ("10~50ms", 50),
+    ("50~100ms", 100),
+    ("100~200ms", 200),
+    ("200~500ms", 500),
+    ("500ms~1s", 1000),
+    ("1~2s", 2000),
+    ("2~3s", 3000),
+    ("3~4s", 4000),
+    ("4~5s", 5000),
+    ("5~10s", 10_000),
+];
+/// What it prints for all that took longer.
+const PUT_TIME_LONGER: &str = "10s~";
+
 pub(super) fn config(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let text: String = context.options.settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     Ok(Answer::body(text).field("version", 0))
+}
+
+/// Sends by range, in whole milliseconds, as `[<=0ms]:3 [0~10ms]:1 ...`.
+fn put_time_ranges(times: &Durations) -> String {
+    // Whatever took less than a millisecond more is in the range.
+    let ends = PUT_TIME_RANGES.map(|(_, end_ms)| Duration::from_micros(end_ms * 1000 + 999));
+    let buckets = times.buckets(&ends);
+    let names = PUT_TIME_RANGES.iter().map(|(name, _)| *name).chain([PUT_TIME_LONGER]);
+    let up_to = buckets.up_to.iter().map(|(_, count)| *count).chain([buckets.count]);
+    let mut before = 0;
+    let texts: Vec<_> = names
+        .zip(up_to)
+        .map(|(name, up_to)| {
+            let count = up_to.saturating_sub(std::mem::replace(&mut before, up_to));
+            format!("[{name}]:{count}")
+        })
+        .collect();
+    texts.join(" ")
 }
 
 /// The table `brokerStatus` and `clusterList` print; names are those a Java broker uses.
@@ -43,9 +82,10 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     let average = metrics.message_bytes_in.get() as f64 / metrics.messages_in.get().max(1) as f64;
     put("putMessageAverageSize", format!("{average:.1}"));
     put("putMessageEntireTimeMax", metrics.publish_milliseconds_max.get().to_string());
-    put("putMessageDistributeTime", broker.put_times().ranges());
-    put("putLatency99", format!("{:.2}", broker.put_times().percentile(0.99) as f64));
-    put("putLatency999", format!("{:.2}", broker.put_times().percentile(0.999) as f64));
+    let publish = &broker.timings().publish;
+    put("putMessageDistributeTime", put_time_ranges(publish));
+    put("putLatency99", format!("{:.2}", publish.percentile(0.99).as_secs_f64() * 1000.0));
+    put("putLatency999", format!("{:.2}", publish.percentile(0.999).as_secs_f64() * 1000.0));
     put("getMessageEntireTimeMax", "0".to_owned());
     let [today, yesterday] = broker.mornings();
     put("msgPutTotalTodayNow", metrics.messages_in.get().to_string());

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::task::Waker;
+use std::time::Duration;
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::session::CloseReason;
 use base::{GroupName, Monotonic, Now, QueueId, Refusal};
 use broker::{Fetch, FetchStatus, Fetched, Filter};
+use format::record;
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
 use wire::rocketmq::frame::{self, Command};
@@ -39,6 +41,8 @@ pub(super) struct Pull {
     began_at: i64,
     /// Until when it may wait; `None` if it may not.
     wait_until: Option<Monotonic>,
+    /// Whether it has waited for messages.
+    has_waited: bool,
 }
 
 /// A pull that waits for messages.
@@ -66,6 +70,8 @@ impl WaitingPull {
 /// A pull that went to the disk.
 pub(super) struct PullOutcome {
     pull: Pull,
+    /// When it went there.
+    since: Monotonic,
     result: Result<Fetched, Refusal>,
 }
 
@@ -125,7 +131,7 @@ impl RocketSession {
             filter,
         };
         let wait_until = may_wait.then(|| now.monotonic.plus_ms(wait_ms));
-        Ok(Some(Pull { asked, began_at: fetch.offset, fetch, wait_until }))
+        Ok(Some(Pull { asked, began_at: fetch.offset, fetch, wait_until, has_waited: false }))
     }
 
     /// The filter in the request, or the one the group's heartbeat registered.
@@ -161,7 +167,7 @@ impl RocketSession {
                 let broker = self.broker.clone();
                 self.run_job(COLD_FETCH_SIZE.min(pull.fetch.size_max), move || {
                     let result = broker.fetch(&pull.fetch);
-                    Done::Pull(Box::new(PullOutcome { pull, result }))
+                    Done::Pull(Box::new(PullOutcome { pull, since: now.monotonic, result }))
                 });
             }
             Err(refusal) => self.refuse(pull.asked, &refusal),
@@ -170,7 +176,11 @@ impl RocketSession {
 
     pub(super) fn finish_pull(&mut self, outcome: PullOutcome, now: Now) {
         match outcome.result {
-            Ok(fetched) => self.settle_pull(outcome.pull, fetched, now),
+            Ok(fetched) => {
+                let took_ms = now.monotonic.ms_since(outcome.since);
+                self.broker.timings().cold_fetch.record(Duration::from_millis(took_ms), 1);
+                self.settle_pull(outcome.pull, fetched, now);
+            }
             Err(refusal) => self.refuse(outcome.pull.asked, &refusal),
         }
     }
@@ -180,7 +190,12 @@ impl RocketSession {
         let next = fetched.next.0 as i64;
         self.fetched.note(&self.broker, &pull.fetch, fetched.next);
         match fetched.status {
-            FetchStatus::Found => self.answer_found(&pull, fetched),
+            FetchStatus::Found => {
+                if pull.has_waited {
+                    self.note_delivery(&fetched, now);
+                }
+                self.answer_found(&pull, fetched);
+            }
             FetchStatus::OffsetOutside => self.answer_pull(pull.asked, response::PULL_OFFSET_MOVED, next, first, end),
             FetchStatus::NoMatch if next < end => {
                 // More to look at: let the client come back rather than hold this thread.
@@ -193,6 +208,14 @@ impl RocketSession {
                     None => self.answer_nothing(&pull, first, end),
                 }
             }
+        }
+    }
+
+    /// Notes how long ago what a waiting consumer gets was stored.
+    fn note_delivery(&self, fetched: &Fetched, now: Now) {
+        if let Some(stored) = fetched.pieces.first().and_then(|piece| record::store_timestamp_of(piece)) {
+            let took = Duration::from_millis(now.wall.ms_since(stored));
+            self.broker.timings().delivery.record(took, fetched.count as u64);
         }
     }
 
@@ -209,6 +232,7 @@ impl RocketSession {
         let (offset, group) = (pull.fetch.offset, pull.fetch.group.clone());
         self.next_pull += 1;
         let number = self.next_pull;
+        let pull = Pull { has_waited: true, ..pull };
         let waiting = WaitingPull { pull, deadline, watcher: self.mailbox.fetch_waker(number) };
         if self.waiting_size + waiting.size() > WAITING_PULLS_SIZE_MAX {
             let refusal =

@@ -135,9 +135,9 @@ fn a_pull_that_is_over_leaves_nothing_behind_in_its_queue() {
     producer.ask_well(send("orders", "x"));
     // What it left behind would wake it with the next message.
     let is_rung = |consumer: &mut Client, producer: &mut Client| {
-        consumer.take_ring();
+        consumer.take_wake();
         producer.ask_well(send("orders", "x"));
-        consumer.take_ring()
+        consumer.take_wake()
     };
     assert_eq!(consumer.give(&[held_pull("billing", "orders", 1)]), []);
     assert!(is_rung(&mut consumer, &mut producer), "while it waits it is told");
@@ -182,7 +182,7 @@ fn held_pulls_that_one_message_wakes_are_answered_only_as_far_as_there_is_room()
     let held = 100;
     hold(&mut consumer, held);
     producer.ask_well(send("orders", &"x".repeat(1 << 20)));
-    assert!(consumer.take_ring());
+    assert!(consumer.take_wake());
     consumer.session.wake(consumer.now);
     let size = consumer.session.output().size();
     assert!((OUTPUT_BACKLOG_SIZE_MAX..OUTPUT_BACKLOG_SIZE_MAX + (2 << 20)).contains(&size), "{size}");
@@ -219,7 +219,7 @@ fn held_pulls_that_one_message_wakes_start_no_more_jobs_than_a_connection_may_ha
     // So that it is no longer in memory.
     (0..2).for_each(|_| drop(producer.ask_well(send("orders", &"x".repeat(100_000)).with("e", 1))));
     disk.fail(Failure::error(Operation::Read, EAGAIN));
-    assert!(consumer.take_ring());
+    assert!(consumer.take_wake());
     consumer.session.wake(consumer.now);
     let jobs: Vec<_> = std::iter::from_fn(|| consumer.session.take_job()).collect();
     assert_eq!(jobs.len(), 64);

@@ -294,7 +294,7 @@ impl Client {
     }
 
     /// Whether the session was woken since this was last asked.
-    pub fn take_ring(&mut self) -> bool {
+    pub fn take_wake(&mut self) -> bool {
         self.woken.0.swap(false, Ordering::Relaxed)
     }
 

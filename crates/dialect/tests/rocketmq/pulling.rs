@@ -1,5 +1,7 @@
 //! Promises to those who pull: what they find, when they wait, and where they are told to go on.
 
+use std::time::Duration;
+
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
 use format::document::{GroupDocument, TopicDocument};
@@ -239,6 +241,21 @@ fn a_held_pull_waits_on_while_messages_do_not_match() {
     let replies = consumer.wait(15_000);
     assert_eq!((replies.len(), replies[0].code), (1, response::PULL_RETRY_IMMEDIATELY));
     assert_eq!(places(&replies[0]), (4, 0, 4));
+}
+
+#[test]
+fn how_long_a_message_took_to_a_consumer_that_waited_for_it_is_recorded() {
+    let bench = Bench::new();
+    let (mut consumer, mut producer) = (bench.client(), bench.client());
+    producer.ask_well(send("orders", "w"));
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 1)]), []);
+    producer.ask_well(send("orders", "x"));
+    assert_eq!(consumer.wait(40).len(), 1);
+    // A backlog is no delivery.
+    consumer.ask_well(pull("billing", "orders", 0));
+    let times = bench.broker.timings().delivery.buckets(&[39, 41].map(Duration::from_millis));
+    assert_eq!(times.up_to.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((times.count, times.sum), (1, Duration::from_millis(40)));
 }
 
 #[test]
