@@ -116,15 +116,22 @@ impl PeerResult {
         rounds.get(rounds.len().saturating_sub(1) / 2).copied()
     }
 
-    /// Everything that went wrong, each thing once.
-    pub fn problems(&self) -> Vec<&str> {
-        let mut problems: Vec<&str> = Vec::new();
+    /// Everything that went wrong, each kind of thing once: with the numbers of the first round that has it, and in how many it was.
+    pub fn problems(&self) -> Vec<String> {
+        let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
         for problem in self.rounds.iter().flat_map(|round| &round.problems) {
-            if !problems.contains(&problem.as_str()) {
-                problems.push(problem);
+            let kind = problem.replace(|letter: char| letter.is_ascii_digit(), "");
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, of_kind)) => of_kind.push(problem),
+                None => kinds.push((kind, vec![problem])),
             }
         }
-        problems
+        let told = |(_, of_kind): (String, Vec<&str>)| {
+            let first = of_kind.first().copied().unwrap_or_default();
+            let is_one = of_kind.iter().all(|problem| *problem == first);
+            if is_one { first.to_owned() } else { format!("in {} rounds, first: {first}", of_kind.len()) }
+        };
+        kinds.into_iter().map(told).collect()
     }
 
     /// Whether each round was clearly faster than the one before it, which a broker that was warm is not.
@@ -273,6 +280,17 @@ mod tests {
         let peers: Vec<Peer> = ["sluice", "rocketmq"].map(|name| name.parse().expect("a broker")).into();
         let rounds = [first, other].map(|rates| (WarmUp::default(), rates.iter().map(|&rate| round(rate)).collect()));
         StepResult::new(&step, &peers, rounds.into())
+    }
+
+    #[test]
+    fn what_went_wrong_in_several_rounds_is_told_once() {
+        let mut peer = results(&[1.0, 1.0, 1.0], &[1.0, 1.0, 1.0]).peers.remove(0);
+        for (round, problems) in
+            peer.rounds.iter_mut().zip([&["7 sends refused", "late"][..], &["late"], &["12 sends refused"]])
+        {
+            round.problems = problems.iter().map(|problem| (*problem).to_owned()).collect();
+        }
+        assert_eq!(peer.problems(), ["in 2 rounds, first: 7 sends refused", "late"]);
     }
 
     #[test]

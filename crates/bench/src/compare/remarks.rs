@@ -41,7 +41,7 @@ pub fn sentence(text: &str) -> String {
 
 /// What is to be known of a broker's rounds.
 fn notes(peer: &PeerResult) -> Vec<String> {
-    let mut notes: Vec<String> = peer.problems().into_iter().map(str::to_owned).collect();
+    let mut notes = peer.problems();
     if peer.warm_up.was_rising && !peer.rounds.is_empty() {
         let slices = peer.warm_up.speeds.len();
         notes.push(format!("it was still getting faster when its warm-up ended, after {slices} slices"));
