@@ -94,12 +94,14 @@ pub struct TimedRow<'a> {
     pub name: &'static str,
     /// What it means.
     pub help: &'static str,
+    /// The shortest time it can tell from none, in microseconds.
+    pub finest_us: u64,
     /// Its times.
     pub times: &'a Durations,
 }
 
 macro_rules! timings {
-    ($table:ident, $about:literal; $($field:ident $name:literal $help:literal;)*) => {
+    ($table:ident, $about:literal; $($field:ident $finest_us:literal $name:literal $help:literal;)*) => {
         #[doc = $about]
         #[derive(Debug, Default)]
         pub struct $table {
@@ -109,7 +111,7 @@ macro_rules! timings {
         impl $table {
             /// The whole table.
             pub fn rows(&self) -> Vec<TimedRow<'_>> {
-                vec![$(TimedRow { name: $name, help: $help, times: &self.$field },)*]
+                vec![$(TimedRow { name: $name, help: $help, finest_us: $finest_us, times: &self.$field },)*]
             }
         }
     };
@@ -117,11 +119,11 @@ macro_rules! timings {
 
 timings! {
     Timings, "How long things took at one broker.";
-    publish "sluice_publish_seconds" "Time from reading a send to its acknowledgement.";
-    sync "sluice_sync_seconds" "Time a sync of the log took.";
-    cold_fetch "sluice_fetch_cold_seconds" "Time from reading a fetch that had to go to the disk to its answer.";
-    delivery "sluice_delivery_seconds" "Time from storing a message to handing it to a consumer that waited for it.";
-    delay "sluice_delayed_late_seconds" "How long after it was due a delayed message was delivered.";
+    publish 1000 "sluice_publish_seconds" "Time from reading a send to its acknowledgement.";
+    sync 100 "sluice_sync_seconds" "Time a sync of the log took.";
+    cold_fetch 1000 "sluice_fetch_cold_seconds" "Time from reading a fetch that had to go to the disk to its answer.";
+    delivery 1000 "sluice_delivery_seconds" "Time from storing a message to handing it to a consumer that waited for it.";
+    delay 1000 "sluice_delayed_late_seconds" "How long after it was due a delayed message was delivered.";
 }
 
 metrics! {

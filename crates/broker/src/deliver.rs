@@ -30,6 +30,9 @@ const LOOK_AGAIN_MS: u64 = 100;
 /// Sleep while too much waits to be written.
 const BEHIND_MS: u64 = 10;
 
+/// What is due so much later than it could be was stored before the clock was set back; less may be somebody who read it a little later.
+const CLOCK_SLACK_MS: u64 = 1000;
+
 /// How long a level rests after it failed, and a message before it is tried again.
 const REST_MS: u64 = 1000;
 
@@ -79,7 +82,9 @@ impl Broker {
         }
         let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
         let mut wait_ms = LOOK_AGAIN_MS;
-        for level in 1..=self.delay.levels.delays_ms().len() {
+        // What is parked from here on was stored after `now`: it is for the next pass.
+        let ends: Vec<_> = topic.queues.iter().map(|queue| queue.index.end()).collect();
+        for (level, end) in (1..=self.delay.levels.delays_ms().len()).zip(ends) {
             let Ok(queue) = topic.queue(QueueId(level as u32 - 1)) else { continue };
             if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
                 continue;
@@ -88,7 +93,8 @@ impl Broker {
                 return BEHIND_MS;
             }
             let queue = &queue.index;
-            let outcome = self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, queue, now));
+            let outcome =
+                self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, (queue, end), now));
             wait_ms = wait_ms.min(self.note_pass(level, outcome, now));
         }
         wait_ms
@@ -115,19 +121,21 @@ impl Broker {
         }
     }
 
-    fn deliver_level(&self, level: usize, queue: &QueueIndex, now: Now) -> Result<u64, Refusal> {
+    /// Delivers what is due of a level, up to `end`.
+    fn deliver_level(&self, level: usize, (queue, end): (&QueueIndex, QueueOffset), now: Now) -> Result<u64, Refusal> {
         let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held_count()));
         let start = self.pass_expired(level, QueueOffset(next), queue.first());
-        if start >= queue.end() || held_count >= HELD_COUNT_MAX {
+        if start >= end || held_count >= HELD_COUNT_MAX {
             return Ok(LOOK_AGAIN_MS);
         }
         let mut entries = Vec::new();
         queue.read(start, PASS_COUNT_MAX, ReadMode::MayWait, &mut entries).map_err(internal)?;
         let wait_ms = |progress: &Progress, parked: &Parked| progress.wait_ms(parked.0.0, due_of(parked), now);
-        let parked: Vec<Parked> = (0..).map(|number| start.after(number)).zip(entries).collect();
+        let parked: Vec<Parked> =
+            (0..).map(|number| start.after(number)).zip(entries).take_while(|(offset, _)| *offset < end).collect();
         let Some(first) = parked.first() else { return Ok(LOOK_AGAIN_MS) };
         let (due_count, next_wait_ms) = self.delay.at(level, |progress| {
-            bound_due(progress, first, self.delay.levels.clip(level).1, queue.end(), now);
+            bound_due(progress, first, self.delay.levels.clip(level).1, end, now);
             let due_count = parked.iter().take_while(|parked| wait_ms(progress, parked) == 0).count();
             (due_count, parked.get(due_count).map(|next| wait_ms(progress, next)))
         });
@@ -291,7 +299,7 @@ fn due_of((_, entry): &Parked) -> Timestamp {
 /// it waits for its delay at most from now on, and so do those behind it, which is never too short. (RocketMQ delivers it at
 /// once, which may be.)
 fn bound_due(progress: &mut Progress, first: &Parked, delay_ms: u64, end: QueueOffset, now: Now) {
-    if progress.bound(first.0.0).is_none() && due_of(first) > now.wall.plus_ms(delay_ms) {
+    if progress.bound(first.0.0).is_none() && due_of(first) > now.wall.plus_ms(delay_ms + CLOCK_SLACK_MS) {
         tracing::warn!(
             due = due_of(first).0,
             delay_ms,

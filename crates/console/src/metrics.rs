@@ -8,8 +8,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base::durations::Durations;
-use base::metric::{Kind, Row};
+use base::metric::{Kind, Row, TimedRow};
 use broker::Broker;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{TEXT_FORMAT, TextEncoder};
@@ -63,14 +62,16 @@ fn timings(sources: &Sources) -> Vec<MetricFamily> {
             if families.len() <= at {
                 families.push(described(row.name.to_owned(), row.help, MetricType::HISTOGRAM));
             }
-            families.get_mut(at).into_iter().for_each(|family| family.mut_metric().push(histogram(&labels, row.times)));
+            families.get_mut(at).into_iter().for_each(|family| family.mut_metric().push(histogram(&labels, &row)));
         }
     }
     families
 }
 
-fn histogram(labels: &Labels<'_>, times: &Durations) -> Metric {
-    let buckets = times.buckets(&BUCKETS_US.map(Duration::from_micros));
+fn histogram(labels: &Labels<'_>, row: &TimedRow<'_>) -> Metric {
+    let ends: Vec<_> =
+        BUCKETS_US.into_iter().filter(|end_us| *end_us >= row.finest_us).map(Duration::from_micros).collect();
+    let buckets = row.times.buckets(&ends);
     let mut histogram = Histogram::default();
     histogram.set_bucket(
         buckets
@@ -178,15 +179,16 @@ mod tests {
 
     #[test]
     fn times_are_shown_as_cumulative_buckets_in_seconds() {
-        let times = Durations::default();
+        let times = base::durations::Durations::default();
         times.record(Duration::from_micros(150), 2);
         times.record(Duration::from_secs(60), 1);
         let mut family = described("sluice_sync_seconds".to_owned(), "What it took.", MetricType::HISTOGRAM);
-        family.mut_metric().push(histogram(&Labels::new(), &times));
+        let row = TimedRow { name: "sluice_sync_seconds", help: "What it took.", finest_us: 200, times: &times };
+        family.mut_metric().push(histogram(&Labels::new(), &row));
         let page = TextEncoder::new().encode_to_string(&[family]).expect("encodes");
+        assert!(!page.contains("0.0001"), "no finer than it can tell:\n{page}");
         for line in [
             "# TYPE sluice_sync_seconds histogram",
-            "sluice_sync_seconds_bucket{le=\"0.0001\"} 0",
             "sluice_sync_seconds_bucket{le=\"0.0002\"} 2",
             "sluice_sync_seconds_bucket{le=\"10\"} 2",
             "sluice_sync_seconds_bucket{le=\"+Inf\"} 3",

@@ -267,7 +267,9 @@ fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
             }
             Ok(_) => {
                 let took = last.elapsed();
-                broker.timings().sync.record(took, 1);
+                if durable < broker.store().watermarks().durable() {
+                    broker.timings().sync.record(took, 1);
+                }
                 group_commit.note(waiting, store.waiting_for_sync(), took);
             }
             Err(error) => {
@@ -375,7 +377,8 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
             problems.report("the progress of delayed messages cannot be written", saved);
         }
         if expiry.is_due(now) {
-            broker.expire(now);
+            // Read again: what came before may have waited for the disk.
+            broker.expire(clock::now());
         }
         if retention.is_due(now) {
             let outcome = broker.store().apply_retention(now.wall, clock::hour_of_day(now.wall));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use serde::Serialize;
 
 use crate::error::BenchError;
@@ -123,6 +123,10 @@ impl Report for LimitReport {
                 format!("{:.0} %", measure.cpu_seconds / measure.seconds.max(f64::MIN_POSITIVE) * 100.0),
             ]);
         }
+        // Figures of a slow machine are wide, and names are to be found in one piece all the same.
+        table.column_iter_mut().take(1).for_each(|column| {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        });
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }

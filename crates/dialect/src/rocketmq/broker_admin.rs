@@ -38,8 +38,7 @@ pub(super) fn config(context: &Context<'_>, _command: &Command<'_>) -> Answered 
 
 /// Sends by range, in whole milliseconds, as `[<=0ms]:3 [0~10ms]:1 ...`.
 fn put_time_ranges(times: &Durations) -> String {
-    // Whatever took less than a millisecond more is in the range.
-    let ends = PUT_TIME_RANGES.map(|(_, end_ms)| Duration::from_micros(end_ms * 1000 + 999));
+    let ends = PUT_TIME_RANGES.map(|(_, end_ms)| Duration::from_millis(end_ms));
     let buckets = times.buckets(&ends);
     let names = PUT_TIME_RANGES.iter().map(|(name, _)| *name).chain([PUT_TIME_LONGER]);
     let up_to = buckets.up_to.iter().map(|(_, count)| *count).chain([buckets.count]);
@@ -84,8 +83,9 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("putMessageEntireTimeMax", metrics.publish_milliseconds_max.get().to_string());
     let publish = &broker.timings().publish;
     put("putMessageDistributeTime", put_time_ranges(publish));
-    put("putLatency99", format!("{:.2}", publish.percentile(0.99).as_secs_f64() * 1000.0));
-    put("putLatency999", format!("{:.2}", publish.percentile(0.999).as_secs_f64() * 1000.0));
+    let whole_ms = |share| (publish.percentile(share).as_secs_f64() * 1000.0).round();
+    put("putLatency99", format!("{:.2}", whole_ms(0.99)));
+    put("putLatency999", format!("{:.2}", whole_ms(0.999)));
     put("getMessageEntireTimeMax", "0".to_owned());
     let [today, yesterday] = broker.mornings();
     put("msgPutTotalTodayNow", metrics.messages_in.get().to_string());
@@ -172,6 +172,16 @@ pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn put_times_are_printed_by_range() {
+        let times = Durations::default();
+        times.record(Duration::ZERO, 97);
+        [10, 11, 100_000].iter().for_each(|ms| times.record(Duration::from_millis(*ms), 1));
+        let text = put_time_ranges(&times);
+        assert!(text.starts_with("[<=0ms]:97 [0~10ms]:1 [10~50ms]:1"), "{text}");
+        assert!(text.ends_with("[5~10s]:0 [10s~]:1"), "{text}");
+    }
 
     #[test]
     fn the_size_of_a_disk_is_told_in_gib() {

@@ -245,7 +245,7 @@ macro_rules! headers {
             }
 
             impl<'a> $crate::rocketmq::field::TypedHeader<'a> for $name<'a> {
-                #[allow(unused_variables, unused_mut, clippy::useless_conversion)]
+                #[allow(unused_variables, unused_mut, clippy::useless_conversion, reason = "a header may have no fields")]
                 fn decode(fields: &$crate::rocketmq::field::Fields<'a>) -> Result<Self, $crate::rocketmq::field::HeaderError> {
                     $(let mut $field: Option<$crate::rocketmq::field::header_type!(! $type)> = None;)*
                     let mut problem = None;
@@ -267,7 +267,7 @@ macro_rules! headers {
                     })
                 }
 
-                #[allow(unused_variables)]
+                #[allow(unused_variables, reason = "a header may have no fields")]
                 fn encode(&self, sink: &mut $crate::rocketmq::field::FieldSink<'_>) {
                     $($crate::rocketmq::field::header_write!($mark self.$field, $wire, sink);)*
                 }
