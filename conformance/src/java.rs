@@ -48,6 +48,15 @@ pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Pat
     Process::start(&format!("{main} {version}"), &mut command)
 }
 
+/// Waits until a program of that scratch folder has said that it has started, which a consumer does once it is known to the broker.
+pub fn wait_until_started(scratch: &Path) {
+    let began = Instant::now();
+    while !std::fs::read_to_string(scratch.join("programs.log")).is_ok_and(|log| log.contains("started")) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no program has started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Waits for a program's end and gives its one line of result, whether or not the promise it checks held.
 pub fn verdict_of(mut program: Process, limit: Duration) -> (bool, Option<Value>) {
     let (status, lines) = program.rest_of_output(limit);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
-use conformance::java::{result_of, start_program, verdict_of};
+use conformance::java::{result_of, start_program, verdict_of, wait_until_started};
 use conformance::sluice::Setup;
 use rand::RngExt;
 
@@ -34,6 +34,8 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
     let of_consumer = [("group", "survivors"), ("expect", &*count), ("from", "first"), ("idle-seconds", "5")];
     let consumer =
         start_program("5.4.0", "Consume", &name_server, scratch.path(), &[&common[..], &of_consumer].concat());
+    // A client of RocketMQ gives up if it finds no broker when it starts; later it recovers.
+    wait_until_started(scratch.path());
     let producer =
         start_program("5.4.0", "Produce", &name_server, scratch.path(), &[&common[..], &of_producer].concat());
     let mut random = rand::rng();
