@@ -32,7 +32,7 @@ pub trait Session: Send {
     /// Bytes to be written to the peer.
     fn output(&mut self) -> &mut Output;
 
-    /// When `wake` is due even if nothing rings.
+    /// When `wake` is due even if nobody wakes it.
     fn deadline(&self) -> Option<Monotonic>;
 
     /// Whether more bytes may be read: `false` is back-pressure.

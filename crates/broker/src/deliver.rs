@@ -83,16 +83,14 @@ impl Broker {
         let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
         let mut wait_ms = LOOK_AGAIN_MS;
         // What is parked from here on was stored after `now`: it is for the next pass.
-        let ends: Vec<_> = topic.queues.iter().map(|queue| queue.index.end()).collect();
-        for (level, end) in (1..=self.delay.levels.delays_ms().len()).zip(ends) {
-            let Ok(queue) = topic.queue(QueueId(level as u32 - 1)) else { continue };
+        let queues: Vec<_> = topic.queues.iter().map(|queue| (&*queue.index, queue.index.end())).collect();
+        for (level, (queue, end)) in (1..=self.delay.levels.delays_ms().len()).zip(queues) {
             if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
                 continue;
             }
             if self.is_behind() {
                 return BEHIND_MS;
             }
-            let queue = &queue.index;
             let outcome =
                 self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, (queue, end), now));
             wait_ms = wait_ms.min(self.note_pass(level, outcome, now));
@@ -247,8 +245,7 @@ impl Broker {
             ended.end = Some(self.append(batch, now)?.end());
             self.metrics().delayed_delivered.add(count);
             // All of one pass: the first was due first.
-            let late_ms =
-                due.first().map_or(0, |(_, entry)| now.wall.ms_since(Timestamp(entry.tag_code.max(0) as u64)));
+            let late_ms = due.first().map_or(0, |first| now.wall.ms_since(due_of(first)));
             self.timings().delay.record(Duration::from_millis(late_ms), count);
         }
         Ok(ended)

@@ -63,6 +63,12 @@ fn put_topic(bench: &Bench, name: &str, perm: u32, queues: u32) {
         .expect("changed");
 }
 
+/// Two levels of a second, on a disk whose segments soon are full.
+fn small_segments(disk: &FaultyDisk) -> storage::Options {
+    let levels_ms = vec![1000, 1000];
+    storage::Options { disk: Disk::new(disk.clone()), segment_size: 32 * 1024, ..layout(Path::new("/data"), levels_ms) }
+}
+
 #[test]
 fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
@@ -145,12 +151,7 @@ fn levels_may_come_and_go_with_the_settings() {
 #[test]
 fn a_copy_that_cannot_be_appended_is_tried_again_and_holds_up_no_other_level() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let layout = storage::Options {
-        disk: Disk::new(disk.clone()),
-        segment_size: 32 * 1024,
-        ..layout(Path::new("/data"), vec![1000, 1000])
-    };
-    let mut bench = open_on(layout, START, |_| ());
+    let mut bench = open_on(small_segments(&disk), START, |_| ());
     bench.publish("orders", &delayed(&[b'x'; 20_000], LEVEL_1)).expect("stored");
     bench.publish("orders", &delayed(b"small", LEVEL_2)).expect("stored");
     // There is no room for another segment, which the copy of the large one needs.
@@ -169,12 +170,7 @@ fn a_copy_that_cannot_be_appended_is_tried_again_and_holds_up_no_other_level() {
 fn setting_the_clock_by_an_hour_moves_no_second_try() {
     for by_ms in CLOCK_STEPS_MS {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let layout = storage::Options {
-            disk: Disk::new(disk.clone()),
-            segment_size: 32 * 1024,
-            ..layout(Path::new("/data"), vec![1000, 1000])
-        };
-        let mut bench = open_on(layout, START, |_| ());
+        let mut bench = open_on(small_segments(&disk), START, |_| ());
         // A level that fails, and a message that is held.
         bench.publish("orders", &delayed(&[b'x'; 20_000], LEVEL_1)).expect("stored");
         bench.publish("closed", &delayed(b"small", LEVEL_2)).expect("stored");
