@@ -19,7 +19,7 @@ use rand::RngExt;
 use storage::{StorageError, Store};
 
 use crate::catalog::Catalog;
-use crate::delay::{Delay, DelayLevels};
+use crate::delay::Delay;
 use crate::fetched::FetchedTable;
 use crate::flow::Flow;
 use crate::group::Groups;
@@ -46,8 +46,6 @@ pub struct Options {
     pub message_size_max: usize,
     /// Whether acknowledgements wait for the sync.
     pub sync_flush: bool,
-    /// Whether keys are indexed.
-    pub key_index: bool,
     /// Whether topics are made on the first send.
     pub auto_create_topics: bool,
     /// Queues the template for such topics has.
@@ -64,8 +62,6 @@ pub struct Options {
     pub client_expiry_ms: u64,
     /// Whether consumers are told that traces are wanted.
     pub trace_on: bool,
-    /// Delay levels.
-    pub delay_levels: DelayLevels,
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
     pub young_queue_size: u64,
 }
@@ -118,7 +114,7 @@ impl Broker {
     ) -> Result<Self, StorageError> {
         let catalog = Catalog::open(&store, metrics.clone())?;
         let offsets = Offsets::open(&store, &catalog)?;
-        let delay = Delay::open(&store, &catalog, options.delay_levels.clone())?;
+        let delay = Delay::open(&store, &catalog)?;
         let broker = Self {
             stamp: stamp(&options),
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
@@ -151,7 +147,7 @@ impl Broker {
             ("SELF_TEST_TOPIC", 1, 6),
             ("BenchmarkTest", 1024, 6),
             ("OFFSET_MOVED_EVENT", 1, 6),
-            (DELAY_TOPIC, options.delay_levels.delays_ms().len() as u32, 6),
+            (DELAY_TOPIC, self.store.index_rules().delay_levels_ms().len() as u32, 6),
         ];
         if options.auto_create_topics {
             wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));

@@ -18,35 +18,15 @@ use storage::{StorageError, Store};
 
 use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};
+use crate::published::Published;
 
 const FILE: &str = "delayOffset.json";
 
-/// The delay of each level.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelayLevels {
-    delays_ms: Vec<u64>,
-}
+/// How far the times that two threads have read may be apart.
+const CLOCKS_APART_MS: u64 = 100;
 
-impl DelayLevels {
-    /// Levels of these delays, ms, the first level first.
-    pub fn new(delays_ms: Vec<u64>) -> Result<Self, Refusal> {
-        if delays_ms.is_empty() {
-            return Err(Refusal::BadRequest("there must be at least one delay level".to_owned()));
-        }
-        Ok(Self { delays_ms })
-    }
-
-    /// Delays in ms, the first level first.
-    pub fn delays_ms(&self) -> &[u64] {
-        &self.delays_ms
-    }
-
-    /// The level meant and its delay in ms: what is above the highest level means the highest.
-    pub fn clip(&self, level: usize) -> (usize, u64) {
-        let level = level.clamp(1, self.delays_ms.len());
-        (level, self.delays_ms.get(level - 1).copied().unwrap_or_default())
-    }
-}
+/// Bounds that a level has at a time, about.
+const BOUNDS_MAX: u64 = 256;
 
 /// How far one level has been delivered.
 #[derive(Debug, Default)]
@@ -59,14 +39,25 @@ pub(crate) struct Progress {
     pending: VecDeque<(LogOffset, u64)>,
     /// Messages below `next` that could not be delivered.
     held: BTreeMap<u64, Held>,
-    /// A clock that was set back: what is parked below this offset is due by then, whatever its due time.
-    due_by: Option<(u64, Monotonic)>,
+    /// A clock that was set back: what is parked below an offset is due by then, whatever its due time. Offsets and times rise.
+    bounds: VecDeque<Bound>,
     /// Since when the level rests after it failed.
     failed_at: Option<Monotonic>,
     /// When those that are held were last tried.
     held_tried_at: Option<Monotonic>,
     /// The first that is held and was not among those tried last, so that each is tried.
     held_next: u64,
+}
+
+/// By when messages are due whatever their due time.
+#[derive(Debug)]
+struct Bound {
+    /// One past the last of them.
+    below: u64,
+    /// The first of them could go then,
+    first_by: Monotonic,
+    /// and all of them then.
+    by: Monotonic,
 }
 
 /// A message that could not be delivered when it was due.
@@ -142,12 +133,21 @@ impl Progress {
 
     /// By when the message at `place` is due because the clock was set back.
     pub(crate) fn bound(&self, place: u64) -> Option<Monotonic> {
-        self.due_by.filter(|(below, _)| place < *below).map(|(_, by)| by)
+        self.bounds.iter().find(|bound| place < bound.below).map(|bound| bound.by)
     }
 
-    /// The clock was set back: nothing that is parked below `end` waits longer than until `by`.
-    pub(crate) const fn bound_due(&mut self, end: u64, by: Monotonic) {
-        self.due_by = Some((end, by));
+    /// The clock was set back: nothing that is parked below `end` waits longer than until `by`, which is `delay_ms` from now.
+    /// Bounds close to each other become one, which makes messages late by `delay_ms / BOUNDS_MAX` at most.
+    pub(crate) fn bound_due(&mut self, end: u64, by: Monotonic, delay_ms: u64) {
+        let next = self.next;
+        self.bounds.retain(|bound| bound.below > next);
+        match self.bounds.back_mut() {
+            Some(last) if end <= last.below || by.ms_since(last.first_by) <= delay_ms / BOUNDS_MAX => {
+                last.below = last.below.max(end);
+                last.by = last.by.max(by);
+            }
+            _ => self.bounds.push_back(Bound { below: end, first_by: by, by }),
+        }
     }
 
     /// Notes how a pass ended; gives whether the pass before ended otherwise.
@@ -174,7 +174,6 @@ impl Progress {
 /// Delivery of parked messages.
 #[derive(Debug)]
 pub(crate) struct Delay {
-    pub(crate) levels: DelayLevels,
     progress: Mutex<BTreeMap<usize, Progress>>,
     /// What the document says. Held while it is written: an older table never replaces a newer one, and who finds nothing new knows
     /// it is written.
@@ -182,7 +181,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    pub(crate) fn open(store: &Store, catalog: &Catalog, levels: DelayLevels) -> Result<Self, StorageError> {
+    pub(crate) fn open(store: &Store, catalog: &Catalog) -> Result<Self, StorageError> {
         let (mut progress, mut saved) = (BTreeMap::new(), BTreeMap::new());
         if let Some(value) = store.read_document(FILE)? {
             for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
@@ -195,7 +194,7 @@ impl Delay {
                 }
             }
         }
-        Ok(Self { levels, progress: Mutex::new(progress), saved: Mutex::new(saved) })
+        Ok(Self { progress: Mutex::new(progress), saved: Mutex::new(saved) })
     }
 
     /// Looks at, or changes, how far a level is.
@@ -231,9 +230,14 @@ impl Delay {
 }
 
 impl Broker {
+    /// How many levels there are.
+    pub(crate) fn delay_level_count(&self) -> usize {
+        self.store().index_rules().delay_levels_ms().len()
+    }
+
     /// The topic of parked messages.
     pub(crate) fn delay_topic(&self, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let levels = self.delay.levels.delays_ms.len() as u32;
+        let levels = self.delay_level_count() as u32;
         match self.catalog().topic(DELAY_TOPIC) {
             Some(topic) if topic.queues.len() as u32 >= levels => Ok(topic),
             _ => {
@@ -244,10 +248,25 @@ impl Broker {
         }
     }
 
+    /// Messages of these numbers and levels were just parked. Their due times count from when they were stored, and after the clock
+    /// was set back that is no earlier than the messages before them: they wait for their delay from now on, and no longer.
+    pub(crate) fn bound_parked(&self, published: &Published, parked: &[(usize, usize)], now: Now) {
+        if published.store_timestamp().ms_since(now.wall) <= CLOCKS_APART_MS {
+            return;
+        }
+        for &(number, level) in parked {
+            let (_, delay_ms) = self.store().index_rules().clip_level(level);
+            for position in published.positions(number..number + 1) {
+                let (end, by) = (position.queue_offset.0 + 1, now.monotonic.plus_ms(delay_ms));
+                self.delay.at(level, |progress| progress.bound_due(end, by, delay_ms));
+            }
+        }
+    }
+
     /// How far each level is: (level, delivered, end).
     pub fn delay_progress(&self) -> Vec<(usize, u64, u64)> {
         let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return Vec::new() };
-        (1..=self.delay.levels.delays_ms.len())
+        (1..=self.delay_level_count())
             .filter_map(|level| {
                 let queue = topic.queue(QueueId(level as u32 - 1)).ok()?;
                 Some((level, self.delay.at(level, |progress| progress.next()), queue.end().0))
@@ -264,13 +283,6 @@ impl Broker {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_level_above_the_highest_means_the_highest() {
-        let levels = DelayLevels::new(vec![1000, 5000, 120_000]).expect("levels");
-        assert_eq!([levels.clip(0), levels.clip(2), levels.clip(99)], [(1, 1000), (2, 5000), (3, 120_000)]);
-        assert!(DelayLevels::new(Vec::new()).is_err());
-    }
 
     fn entry() -> Entry {
         Entry { log_offset: LogOffset(0), size: 100, tag_code: 0 }

@@ -84,7 +84,7 @@ impl Broker {
         let mut wait_ms = LOOK_AGAIN_MS;
         // What is parked from here on was stored after `now`: it is for the next pass.
         let queues: Vec<_> = topic.queues.iter().map(|queue| (&*queue.index, queue.index.end())).collect();
-        for (level, (queue, end)) in (1..=self.delay.levels.delays_ms().len()).zip(queues) {
+        for (level, (queue, end)) in (1..=self.delay_level_count()).zip(queues) {
             if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
                 continue;
             }
@@ -133,7 +133,7 @@ impl Broker {
             (0..).map(|number| start.after(number)).zip(entries).take_while(|(offset, _)| *offset < end).collect();
         let Some(first) = parked.first() else { return Ok(LOOK_AGAIN_MS) };
         let (due_count, next_wait_ms) = self.delay.at(level, |progress| {
-            bound_due(progress, first, self.delay.levels.clip(level).1, end, now);
+            bound_due(progress, first, self.store().index_rules().clip_level(level).1, end, now);
             let due_count = parked.iter().take_while(|parked| wait_ms(progress, parked) == 0).count();
             (due_count, parked.get(due_count).map(|next| wait_ms(progress, next)))
         });
@@ -302,7 +302,7 @@ fn bound_due(progress: &mut Progress, first: &Parked, delay_ms: u64, end: QueueO
             delay_ms,
             "the clock was set back; delayed messages wait for their delay once more at most"
         );
-        progress.bound_due(end.0, now.monotonic.plus_ms(delay_ms));
+        progress.bound_due(end.0, now.monotonic.plus_ms(delay_ms), delay_ms);
     }
 }
 

@@ -29,7 +29,6 @@ mod retry;
 
 pub use broker::{Broker, Host, Options};
 pub use catalog::{Catalog, Permission, Topic};
-pub use delay::DelayLevels;
 pub use fetch::{Fetch, FetchStatus, Fetched};
 pub use fetched::FetchedOffsets;
 pub use filter::Filter;

@@ -6,19 +6,18 @@
 use std::borrow::Cow;
 
 use base::Refusal;
+use format::index_rules::IndexedProperties;
 use format::properties::{self, names};
 
 /// What one look over the properties finds. Of equal names the last counts, as for RocketMQ.
 #[derive(Default)]
 pub(crate) struct Noted<'a> {
-    pub(crate) tags: &'a [u8],
-    pub(crate) keys: &'a [u8],
-    pub(crate) unique_key: &'a [u8],
+    /// What it will be found by.
+    pub(crate) indexed: IndexedProperties<'a>,
     /// Level the message asks to wait for; 0 if it does not.
     pub(crate) delay_level: usize,
     /// Whether its sender waits for the sync.
     pub(crate) waits: bool,
-    delay: &'a [u8],
     /// Properties that must not be stored as they came.
     must_clean: bool,
     is_half: bool,
@@ -48,10 +47,10 @@ impl<'a> Noted<'a> {
         for property in properties::iterate(block) {
             let value = property.value;
             match std::str::from_utf8(property.name).unwrap_or_default() {
-                names::TAGS => noted.tags = value,
-                names::KEYS => noted.keys = value,
-                names::UNIQUE_KEY => noted.unique_key = value,
-                names::DELAY => noted.delay = value,
+                names::TAGS => noted.indexed.tags = value,
+                names::KEYS => noted.indexed.keys = value,
+                names::UNIQUE_KEY => noted.indexed.unique_key = value,
+                names::DELAY => noted.indexed.delay = value,
                 names::WAIT => noted.waits = !value.eq_ignore_ascii_case(b"false"),
                 names::CLUSTER
                 | names::MESSAGE_REGION
@@ -67,20 +66,22 @@ impl<'a> Noted<'a> {
                 _ => {}
             }
         }
-        noted.delay_level = level_of(noted.delay).and_then(|level| usize::try_from(level).ok()).unwrap_or_default();
+        noted.delay_level =
+            noted.indexed.delay_level().and_then(|level| usize::try_from(level).ok()).unwrap_or_default();
         noted
     }
 
     /// Whether a message with these properties may be stored.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let delay = self.indexed.delay;
         let unsupported = if self.is_half {
             "transactional messages"
         } else if self.is_inner_batch {
             "batches stored as one message"
         } else if self.is_timed && self.delay_level == 0 {
             "messages with a delivery time (use one of the 18 delay levels)"
-        } else if !self.delay.is_empty() && level_of(self.delay).is_none() {
-            let shown = String::from_utf8_lossy(self.delay.get(..SHOWN_SIZE).unwrap_or(self.delay));
+        } else if !delay.is_empty() && self.indexed.delay_level().is_none() {
+            let shown = String::from_utf8_lossy(delay.get(..SHOWN_SIZE).unwrap_or(delay));
             return Err(Refusal::BadMessage(format!(
                 "the property DELAY is [{shown}]; it must be a number of ASCII digits, at most {}: a delay level, or 0 for none",
                 i32::MAX
@@ -101,9 +102,4 @@ impl<'a> Noted<'a> {
         }
         cleaned
     }
-}
-
-/// A level as Java reads it: a sign if need be, digits, within 32 bits.
-fn level_of(value: &[u8]) -> Option<i32> {
-    std::str::from_utf8(value).ok()?.parse().ok()
 }

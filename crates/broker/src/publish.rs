@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base::limits::PROPERTIES_SIZE_MAX;
 use base::{Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
-use format::hash::{key_hash, tag_code};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
@@ -56,6 +55,8 @@ pub struct PublishBatch {
     records: AppendBatch,
     now: Now,
     needs_durable: bool,
+    /// Those that were parked: their numbers and levels.
+    parked: Vec<(usize, usize)>,
 }
 
 impl PublishBatch {
@@ -77,6 +78,7 @@ impl PublishBatch {
     /// Drops all but the first `count` messages.
     pub fn truncate(&mut self, count: usize) {
         self.records.truncate(count);
+        self.parked.retain(|(number, _)| *number < count);
     }
 
     /// Whether any of its messages waits for the sync.
@@ -88,7 +90,7 @@ impl PublishBatch {
 impl Broker {
     /// Begins a batch of messages of about `size` bytes in all.
     pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
-        PublishBatch { records: self.store().begin_batch(size), now, needs_durable: false }
+        PublishBatch { records: self.store().begin_batch(size), now, needs_durable: false, parked: Vec::new() }
     }
 
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
@@ -151,7 +153,7 @@ impl Broker {
         let noted = Noted::of(message.properties);
         self.check(topic, message, &noted)?;
         let queue = self.add_noted(batch, topic, message, &noted)?;
-        Ok(Added { queue, unique_key: noted.unique_key })
+        Ok(Added { queue, unique_key: noted.indexed.unique_key })
     }
 
     /// Adds a message that was accepted once and comes again: only whether its topic takes messages is looked at.
@@ -176,7 +178,7 @@ impl Broker {
     ) -> Result<(), Refusal> {
         let noted = Noted::of(message.properties);
         let pieces = [message.properties, self.store().checksum_room()];
-        self.push(batch, topic, queue, message, &pieces, tag_of(noted.tags), &noted)
+        self.push(batch, topic, queue, message, &pieces, &noted)
     }
 
     fn add_noted(
@@ -195,7 +197,7 @@ impl Broker {
             self.park(batch, topic, queue, message, (block, separator), noted)?;
         } else {
             let pieces = [block, separator, self.stamp(), self.store().checksum_room()];
-            self.push(batch, topic, queue, message, &pieces, tag_of(noted.tags), noted)?;
+            self.push(batch, topic, queue, message, &pieces, noted)?;
         }
         Ok(queue)
     }
@@ -210,20 +212,17 @@ impl Broker {
         (block, separator): (&[u8], &[u8]),
         noted: &Noted<'_>,
     ) -> Result<(), Refusal> {
-        let (level, delay_ms) = self.delay.levels.clip(noted.delay_level);
+        let (level, _) = self.store().index_rules().clip_level(noted.delay_level);
         let parked = self.delay_topic(batch.now)?;
         let mut way_back = Vec::new();
         properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
         properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
         let pieces = [block, separator, self.stamp(), &way_back, self.store().checksum_room()];
-        let due = batch.now.wall.plus_ms(delay_ms).0 as i64;
-        self.push(batch, &parked, QueueId(level as u32 - 1), message, &pieces, due, noted)
+        self.push(batch, &parked, QueueId(level as u32 - 1), message, &pieces, noted)?;
+        batch.parked.push((batch.records.len() - 1, level));
+        Ok(())
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one private step of two callers, each with its own tag code and pieces"
-    )]
     fn push(
         &self,
         batch: &mut PublishBatch,
@@ -231,7 +230,6 @@ impl Broker {
         queue: QueueId,
         message: &Message<'_>,
         pieces: &[&[u8]],
-        code: i64,
         noted: &Noted<'_>,
     ) -> Result<(), Refusal> {
         let draft = self.draft(topic, queue, message, pieces);
@@ -245,14 +243,8 @@ impl Broker {
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        batch.records.push(&topic.queue(queue)?.index, &draft, code);
-        if self.options().key_index {
-            let [unique_key, keys] =
-                [noted.unique_key, noted.keys].map(|text| std::str::from_utf8(text).unwrap_or_default());
-            for key in std::iter::once(unique_key).chain(keys.split(' ')).filter(|key| !key.is_empty()) {
-                batch.records.add_key(key_hash(topic.name.as_str(), key));
-            }
-        }
+        let indexed = self.store().index_rules().apply(topic.name.as_str(), message.system_flag, &noted.indexed);
+        batch.records.push(&topic.queue(queue)?.index, &draft, &indexed);
         Ok(())
     }
 
@@ -331,7 +323,9 @@ impl Broker {
         match self.store().append(batch.records, now.wall) {
             Ok(appended) => {
                 self.log_changed();
-                Ok(Published(appended))
+                let published = Published(appended);
+                self.bound_parked(&published, &batch.parked, now);
+                Ok(published)
             }
             Err(error) => {
                 self.metrics().publish_refused.add(count);
@@ -346,10 +340,6 @@ fn refusal_of(error: StorageError) -> Refusal {
         StorageError::RecordTooLarge { .. } => Refusal::BadMessage(error.to_string()),
         error => Refusal::Unavailable(error.to_string()),
     }
-}
-
-fn tag_of(tags: &[u8]) -> i64 {
-    std::str::from_utf8(tags).map_or(0, tag_code)
 }
 
 /// Topics the broker alone writes (source: RocketMQ `TopicValidator`, `TimerMessageStore`: a Java broker stops at a record there that is not

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{LogOffset, QueueOffset};
+use base::{LogOffset, QueueOffset, Timestamp};
 use storage::AppendInfo;
 
 /// Messages that are appended. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
@@ -23,6 +23,11 @@ impl Published {
     /// What a watermark must pass for all of them to keep its promise.
     pub fn end(&self) -> LogOffset {
         self.0.end
+    }
+
+    /// When they were stored.
+    pub(crate) fn store_timestamp(&self) -> Timestamp {
+        self.0.store_timestamp
     }
 
     /// How many they are.

@@ -12,7 +12,6 @@ use broker::{Filter, Message, Options, SendBack};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::record::{Draft, Record};
-use storage::AppendBatch;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
 use testkit::{CLOCK_STEPS_MS, at, clock_set};
@@ -42,14 +41,15 @@ const LEVEL_1: &[u8] = b"DELAY\x011\x02";
 const LEVEL_2: &[u8] = b"DELAY\x012\x02";
 
 /// Stores a record as it is, as another broker may have.
-fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_flag: i32, code: i64) -> LogOffset {
-    let index = bench.broker.store().queue(&TopicName::trusted(topic), QueueId(queue));
-    let mut batch = AppendBatch::default();
+fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_flag: i32) -> LogOffset {
+    let store = bench.broker.store();
+    let index = store.queue(&TopicName::trusted(topic), QueueId(queue));
+    let mut batch = store.begin_batch(0);
     let properties: &[&[u8]] = &[properties];
     let draft = Draft { system_flag, properties, ..testkit::draft(topic, QueueId(queue), b"from elsewhere") };
-    batch.push(&index, &draft, code);
-    let appended = bench.broker.store().append(batch, bench.now.wall).expect("appends");
-    bench.broker.store().write_staged().expect("writes");
+    testkit::push(store, &mut batch, &index, &draft);
+    let appended = store.append(batch, bench.now.wall).expect("appends");
+    store.write_staged().expect("writes");
     appended.records[0].log_offset
 }
 
@@ -217,9 +217,8 @@ fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
     bench.broker.remove_topic("gone", START).expect("removed");
     // As an older version let it through, with a timer beside the level, and as RocketMQ parks a committed half message.
     let of_topic = |name: &str, more: &str| format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02DELAY\x011\x02{more}");
-    let due = START.wall.plus_ms(1000).0 as i64;
-    store(&bench, (DELAY_TOPIC, 0), of_topic("timed", "TIMER_DELAY_SEC\x015\x02").as_bytes(), 0, due);
-    store(&bench, (DELAY_TOPIC, 0), of_topic("committed", "TRAN_MSG\x01true\x02").as_bytes(), COMMITTED, due);
+    store(&bench, (DELAY_TOPIC, 0), of_topic("timed", "TIMER_DELAY_SEC\x015\x02").as_bytes(), 0);
+    store(&bench, (DELAY_TOPIC, 0), of_topic("committed", "TRAN_MSG\x01true\x02").as_bytes(), COMMITTED);
     bench.broker.save(START).expect("saves");
     drop(bench);
     let mut bench = open(disk, START, &[1000], |options| {
@@ -271,9 +270,13 @@ fn a_message_that_cannot_be_delivered_yet_is_held_and_holds_up_nothing() {
 #[test]
 fn a_parked_record_that_is_for_no_possible_topic_is_counted_and_passed_over() {
     let mut bench = memory(&[1000]);
-    let due = START.wall.plus_ms(1000).0 as i64;
     for name in ["", "a topic", "RMQ_SYS_TRANS_HALF_TOPIC"] {
-        store(&bench, (DELAY_TOPIC, 0), format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02").as_bytes(), 0, due);
+        store(
+            &bench,
+            (DELAY_TOPIC, 0),
+            format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02DELAY\x011\x02").as_bytes(),
+            0,
+        );
     }
     bench.publish("orders", &delayed(b"behind", LEVEL_1)).expect("stored");
     bench.advance(1000);
@@ -284,9 +287,13 @@ fn a_parked_record_that_is_for_no_possible_topic_is_counted_and_passed_over() {
 #[test]
 fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another() {
     let mut bench = memory(&[1000]);
-    let due = START.wall.plus_ms(1000).0 as i64;
     for queue in ["65536", "4294967295", "none"] {
-        store(&bench, (DELAY_TOPIC, 0), format!("REAL_TOPIC\x01orders\x02REAL_QID\x01{queue}\x02").as_bytes(), 0, due);
+        store(
+            &bench,
+            (DELAY_TOPIC, 0),
+            format!("REAL_TOPIC\x01orders\x02REAL_QID\x01{queue}\x02DELAY\x011\x02").as_bytes(),
+            0,
+        );
     }
     bench.advance(1000);
     assert_eq!(bench.bodies("orders", 0).len(), 3);
@@ -296,7 +303,7 @@ fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another()
 #[test]
 fn a_committed_message_of_a_java_broker_can_be_sent_back() {
     let mut bench = memory(&[1000]);
-    let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED, 0);
+    let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED);
     bench.broker.catalog().put_group(&GroupName::trusted("billing"), Default::default(), START);
     let group = GroupName::trusted("billing");
     let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
@@ -330,6 +337,23 @@ fn a_clock_set_back_makes_nothing_early_and_holds_nothing_longer_than_its_delay(
     assert_eq!(bench.bodies("orders", 0).len(), 2);
     bench.advance(1);
     assert_eq!(bench.bodies("orders", 0), ["before", "after", "later"]);
+}
+
+#[test]
+fn each_message_that_is_parked_after_the_clock_was_set_back_waits_for_its_delay_from_then() {
+    let mut bench = memory(&[10_000]);
+    bench.publish("orders", &delayed(b"before", LEVEL_1)).expect("stored");
+    bench.now = clock_set(START, -3_600_000);
+    for number in 0..8 {
+        bench.advance(1_000);
+        bench.publish("orders", &delayed(&[b'0' + number], LEVEL_1)).expect("stored");
+    }
+    bench.advance(2_999);
+    assert!(!bench.bodies("orders", 0).contains(&"0".to_owned()));
+    for count in 2..10 {
+        bench.advance(if count == 2 { 1 } else { 1_000 });
+        assert_eq!(bench.bodies("orders", 0).len(), count, "neither early nor late");
+    }
 }
 
 #[test]

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, Now, QueueId, TopicName};
-use broker::{Broker, DelayLevels, Fetch, Fetched, Filter, Message};
+use broker::{Broker, Fetch, Fetched, Filter, Message};
 use bytes::BytesMut;
+use format::index_rules::{IndexRules, IndexedProperties};
 use format::record::{Draft, Record};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use storage::{AppendInfo, QueueIndex, Store};
@@ -161,7 +162,7 @@ fn layout(directory: &Path, recent_size: usize) -> storage::Options {
         key_index_slots: 1000,
         key_index_entries: 4000,
         recent_size,
-        delay_levels_ms: vec![1000],
+        index_rules: IndexRules::new(vec![1000]),
         ..storage::Options::new(directory)
     }
 }
@@ -176,8 +177,9 @@ struct Appending {
 impl Appending {
     fn append(&mut self) -> Arc<AppendInfo> {
         let mut batch = self.store.begin_batch(2 * BATCH * BODY.len());
+        let indexed = self.store.index_rules().apply("bench", 0, &IndexedProperties::default());
         for _ in 0..BATCH {
-            batch.push(&self.queue, &draft(&[PROPERTIES]), 0);
+            batch.push(&self.queue, &draft(&[PROPERTIES]), &indexed);
         }
         let appended = self.store.append(batch, NOW.wall).expect("appends");
         self.store.write_staged().expect("writes");
@@ -218,9 +220,7 @@ fn open_broker(directory: &Path, recent_size: usize) -> Broker {
     let metrics = Arc::new(Metrics::default());
     let (store, _) =
         Store::open(layout(directory, recent_size), metrics.clone(), &mut |_| ()).expect("the store opens");
-    let delay_levels = DelayLevels::new(vec![1000]).expect("levels");
-    let options = broker::Options { key_index: false, delay_levels, ..broker_options() };
-    Broker::new(options, store, metrics, Arc::new(ManualHost::default()), 7, NOW).expect("the broker opens")
+    Broker::new(broker_options(), store, metrics, Arc::new(ManualHost::default()), 7, NOW).expect("the broker opens")
 }
 
 const QUEUES: u32 = 4;

@@ -1,8 +1,10 @@
-//! What a record means for what finds it: whether it has an entry in its queue, and by which keys it is found.
+//! What a record means for what finds it: whether it has an entry in its queue, what that entry keeps, and by which keys it is
+//! found. One rule for the append, for recovery and for the check of a data directory.
 
-use base::TopicName;
 use base::limits::QUEUES_PER_TOPIC_MAX;
+use base::{Timestamp, TopicName};
 
+use crate::hash::{key_hash, tag_code};
 use crate::properties::{self, names};
 use crate::queue_entry::QUEUE_OFFSET_MAX;
 use crate::record::{Parts, Record, system_flag};
@@ -10,22 +12,137 @@ use crate::record::{Parts, Record, system_flag};
 /// Topic whose entries keep due times instead of tag codes.
 pub const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
-/// Whether a record has an entry in its queue: halves of transactions have none.
-pub const fn is_listed(record: &Record<'_>) -> bool {
-    let state = record.system_flag & system_flag::TRANSACTION_MASK;
-    state != system_flag::TRANSACTION_ROLLBACK && state != system_flag::TRANSACTION_PREPARED
+/// The properties that indexes depend on, as they stand in the block; none is empty. Of equal names the last counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexedProperties<'a> {
+    /// The tag.
+    pub tags: &'a [u8],
+    /// Blank-separated keys.
+    pub keys: &'a [u8],
+    /// Id made by the producer.
+    pub unique_key: &'a [u8],
+    /// Delay level.
+    pub delay: &'a [u8],
 }
 
-/// Whether a record can be found by its keys.
-pub const fn has_keys(record: &Record<'_>) -> bool {
-    record.system_flag & system_flag::TRANSACTION_MASK != system_flag::TRANSACTION_ROLLBACK
+impl<'a> IndexedProperties<'a> {
+    /// Those of a property block.
+    pub fn of(block: &'a [u8]) -> Self {
+        let mut found = Self::default();
+        for property in properties::iterate(block) {
+            match std::str::from_utf8(property.name).unwrap_or_default() {
+                names::TAGS => found.tags = property.value,
+                names::KEYS => found.keys = property.value,
+                names::UNIQUE_KEY => found.unique_key = property.value,
+                names::DELAY => found.delay = property.value,
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The delay level, if it is a number as Java reads it: a sign if need be, digits, within 32 bits.
+    pub fn delay_level(&self) -> Option<i32> {
+        text(self.delay).parse().ok()
+    }
 }
 
-/// Every key a message can be found by: its unique key, and each word of its keys.
-pub fn keys_of(block: &[u8]) -> impl Iterator<Item = &str> {
-    let unique = properties::find(block, names::UNIQUE_KEY);
-    let words = properties::find(block, names::KEYS).unwrap_or_default();
-    unique.into_iter().chain(words.split(' ')).filter(|key| !key.is_empty())
+/// What the entry of a record keeps beside its log offset and size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryCode {
+    /// The code of its tag; 0 for none.
+    Tag(i64),
+    /// When it is due: this long after it was stored, ms.
+    DueAfter(u64),
+}
+
+impl EntryCode {
+    /// The number that the entry of a record keeps which was stored then.
+    pub const fn at(self, store_timestamp: Timestamp) -> i64 {
+        match self {
+            Self::Tag(code) => code,
+            Self::DueAfter(delay_ms) => store_timestamp.plus_ms(delay_ms).0 as i64,
+        }
+    }
+}
+
+/// How a record is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Indexed<'a> {
+    /// Whether it has an entry in its queue.
+    pub is_listed: bool,
+    /// What the entry keeps.
+    pub code: EntryCode,
+    topic: &'a str,
+    unique_key: &'a [u8],
+    keys: &'a [u8],
+}
+
+impl<'a> Indexed<'a> {
+    /// Hashes of the keys it is found by.
+    pub fn key_hashes(self) -> impl Iterator<Item = u32> + use<'a> {
+        keys(self.unique_key, self.keys).map(move |key| key_hash(self.topic, key))
+    }
+}
+
+/// What the rules depend on beside the record: delay levels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexRules {
+    delay_levels_ms: Vec<u64>,
+}
+
+impl IndexRules {
+    /// With the delay of each level, ms, the first level first.
+    pub const fn new(delay_levels_ms: Vec<u64>) -> Self {
+        Self { delay_levels_ms }
+    }
+
+    /// The delay of each level, ms, the first level first.
+    pub fn delay_levels_ms(&self) -> &[u64] {
+        &self.delay_levels_ms
+    }
+
+    /// The level meant and its delay in ms: what is above the highest level means the highest.
+    pub fn clip_level(&self, level: usize) -> (usize, u64) {
+        let level = level.clamp(1, self.delay_levels_ms.len().max(1));
+        (level, self.delay_levels_ms.get(level - 1).copied().unwrap_or_default())
+    }
+
+    /// How a record of this topic, system flag and properties is found. Halves of transactions have no entry; what was rolled back
+    /// is not found at all (source: RocketMQ `CommitLogDispatcherBuildConsumeQueue`, `IndexService.buildIndex`). A level counts
+    /// in the topic of parked messages alone (`CommitLog.checkMessageAndReturnSize`).
+    pub fn apply<'a>(&self, topic: &'a str, system_flag: i32, properties: &IndexedProperties<'a>) -> Indexed<'a> {
+        let state = system_flag & system_flag::TRANSACTION_MASK;
+        let is_rolled_back = state == system_flag::TRANSACTION_ROLLBACK;
+        let level = if topic == DELAY_TOPIC { properties.delay_level().unwrap_or_default() } else { 0 };
+        let code = match usize::try_from(level) {
+            Ok(level @ 1..) => EntryCode::DueAfter(self.clip_level(level).1),
+            _ => EntryCode::Tag(tag_code(text(properties.tags))),
+        };
+        let found_by = |value: &'a [u8]| if is_rolled_back { &[][..] } else { value };
+        Indexed {
+            is_listed: !is_rolled_back && state != system_flag::TRANSACTION_PREPARED,
+            code,
+            topic,
+            unique_key: found_by(properties.unique_key),
+            keys: found_by(properties.keys),
+        }
+    }
+
+    /// How a record that is in the log is found.
+    pub fn apply_to<'a>(&self, record: &Record<'a>) -> Indexed<'a> {
+        self.apply(record.topic, record.system_flag, &IndexedProperties::of(record.properties))
+    }
+}
+
+/// What is no UTF-8 is none.
+fn text(value: &[u8]) -> &str {
+    std::str::from_utf8(value).unwrap_or_default()
+}
+
+/// Its unique key, and each word of its keys.
+fn keys<'a>(unique_key: &'a [u8], keys: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
+    std::iter::once(text(unique_key)).chain(text(keys).split(' ')).filter(|key| !key.is_empty())
 }
 
 /// Whether everything but the body can be what was stored at `offset`.

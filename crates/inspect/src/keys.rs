@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use format::hash::key_hash;
-use format::index_rules::{has_keys, keys_of};
 use format::key_index::{IndexEntry, Shape, is_file_name};
 use format::properties::names;
-use format::record::Record;
+use format::record::{Record, system_flag};
 use storage::disk::Disk;
 
 use crate::finding::{Findings, Kind};
@@ -148,9 +147,7 @@ impl Keys {
         let place = record.log_offset.0;
         let mut hashes = std::mem::take(&mut self.hashes);
         hashes.clear();
-        if has_keys(record) {
-            hashes.extend(keys_of(record.properties).map(|key| key_hash(record.topic, key)));
-        }
+        hashes.extend(scene.rules.apply_to(record).key_hashes());
         let mut wrong = Vec::new();
         while let Some((number, entry)) = self.next(scene) {
             let is_own = entry.log_offset == place;
@@ -300,17 +297,18 @@ fn take_one(hashes: &mut Vec<u32>, hash: u32) -> bool {
     found.map(|at| hashes.swap_remove(at)).is_some()
 }
 
-/// Whether an entry stands for the tag of a record: Java brokers of 5.4 index those too.
+/// Whether an entry stands for the tag of a record: Java brokers of 5.4 index those too, but of none that was rolled back.
 fn is_of_tag(entry: IndexEntry, record: &Record<'_>) -> bool {
-    let tag = record.property(names::TAGS).filter(|tag| !tag.is_empty());
+    let is_rolled_back = record.system_flag & system_flag::TRANSACTION_MASK == system_flag::TRANSACTION_ROLLBACK;
+    let tag = record.property(names::TAGS).filter(|_| !is_rolled_back);
     tag.is_some_and(|tag| key_hash(record.topic, &format!("T#{tag}")) == entry.hash)
 }
 
 /// Whether the record an entry points at has a key of its hash.
 fn is_right(entry: IndexEntry, scene: &Scene) -> bool {
     let found = scene.log.look(entry.log_offset, |record| {
-        let is_own = |key| key_hash(record.topic, key) == entry.hash;
-        has_keys(record) && (keys_of(record.properties).any(is_own) || is_of_tag(entry, record))
+        let mut hashes = scene.rules.apply_to(record).key_hashes();
+        hashes.any(|hash| hash == entry.hash) || is_of_tag(entry, record)
     });
     found == Some(true)
 }

@@ -20,6 +20,7 @@ mod walk;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use format::index_rules::IndexRules;
 use format::key_index::Shape;
 use serde::Serialize;
 use storage::StorageError;
@@ -153,8 +154,9 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let mut keys = Keys::open(disk, root, shape, options.key_index, &mut findings);
     let files = QueueFiles::open(disk, root, options.queue_file_entries, &mut findings);
-    let mut queues = Queues::new(files, options.delay_levels_ms.clone());
-    let mut scene = Scene { log, findings, broken: Spans::default(), unsure_from };
+    let mut queues = Queues::new(files);
+    let rules = IndexRules::new(options.delay_levels_ms.clone());
+    let mut scene = Scene { log, rules, findings, broken: Spans::default(), unsure_from };
     let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
     counts.segments = scene.log.segments.len() as u64;
 

@@ -6,9 +6,7 @@
 use std::collections::HashSet;
 
 use base::{QueueId, QueueOffset, TopicName};
-use format::hash::tag_code;
-use format::index_rules::{DELAY_TOPIC, is_listed};
-use format::properties::names;
+use format::index_rules::EntryCode;
 use format::queue_entry::{Entry, GAP};
 use format::record::{QueueRef, Record};
 
@@ -54,21 +52,20 @@ struct Progress {
 pub(crate) struct Queues {
     files: QueueFiles,
     progress: Vec<Progress>,
-    delay_levels_ms: Vec<u64>,
     last: usize,
     /// Entries whose records retention removed.
     gone: u64,
 }
 
 impl Queues {
-    pub(crate) fn new(files: QueueFiles, delay_levels_ms: Vec<u64>) -> Self {
+    pub(crate) fn new(files: QueueFiles) -> Self {
         let progress = (0..files.count()).map(|_| Progress::default()).collect();
-        Self { files, progress, delay_levels_ms, last: 0, gone: 0 }
+        Self { files, progress, last: 0, gone: 0 }
     }
 
     /// Judges what the queue of `record` has of it.
     pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
-        if !is_listed(record) {
+        if !scene.rules.apply_to(record).is_listed {
             return;
         }
         if self.files.name(self.last) != (record.topic, record.queue.0) {
@@ -186,20 +183,18 @@ impl Queues {
             let what = format!("entry {at} says {} bytes, its record has {}", entry.size, record.size);
             return self.found(queue, Kind::EntryWrong, at, what, scene);
         }
-        if record.topic == DELAY_TOPIC {
-            let delay = self.delay_levels_ms.get(record.queue.0 as usize).copied();
-            let due = record.store_timestamp.plus_ms(delay.unwrap_or_default()).0;
-            let says = u64::try_from(entry.tag_code).unwrap_or_default();
-            if delay.is_some() && says.abs_diff(due) > DUE_TIME_SLACK_MS {
-                let what = format!("entry {at} is due at {says}, by its level at {due} (ms since 1970)");
+        let code = scene.rules.apply_to(record).code;
+        let (right, says) = (code.at(record.store_timestamp), entry.tag_code);
+        match code {
+            EntryCode::DueAfter(_) if says.abs_diff(right) > DUE_TIME_SLACK_MS => {
+                let what = format!("entry {at} is due at {says}, by its level at {right} (ms since 1970)");
                 self.found(queue, Kind::DueTime, at, what, scene);
             }
-            return;
-        }
-        let code = record.property(names::TAGS).map_or(0, tag_code);
-        if entry.tag_code != code && entry.tag_code > EXTENDED_CODE_MAX {
-            let what = format!("entry {at} has the tag code {}, the record's tag {code}", entry.tag_code);
-            self.found(queue, Kind::EntryWrong, at, what, scene);
+            EntryCode::Tag(_) if says != right && says > EXTENDED_CODE_MAX => {
+                let what = format!("entry {at} has the tag code {says}, the record's tag {right}");
+                self.found(queue, Kind::EntryWrong, at, what, scene);
+            }
+            _ => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! What every part of a check looks at: the log, where it is sure, and the findings.
 
+use format::index_rules::IndexRules;
+
 use crate::finding::Findings;
 use crate::log_files::LogFiles;
 use crate::spans::Spans;
@@ -7,6 +9,8 @@ use crate::spans::Spans;
 /// The log and what is known of it so far.
 pub(crate) struct Scene {
     pub(crate) log: LogFiles,
+    /// How its records are found.
+    pub(crate) rules: IndexRules,
     pub(crate) findings: Findings,
     /// Stretches of the log without whole records, so far.
     pub(crate) broken: Spans,

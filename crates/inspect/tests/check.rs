@@ -10,11 +10,11 @@ use std::time::SystemTime;
 
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
-use format::hash::{key_hash, tag_code};
+use format::index_rules::IndexRules;
 use format::record::{Draft, Record};
 use inspect::{CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
 use storage::disk::Disk;
-use storage::{AppendBatch, Options, StorageError, Store};
+use storage::{Options, StorageError, Store};
 use tempfile::TempDir;
 
 const SEGMENT_SIZE: u64 = 4096;
@@ -33,7 +33,7 @@ fn open_with_slots(directory: &Path, key_index_slots: u32) -> Store {
         key_index_slots,
         key_index_entries: 40,
         recent_size: 1024,
-        delay_levels_ms: vec![1000],
+        index_rules: IndexRules::new(vec![1000]),
         checkpoint_room: Some(4096),
         ..Options::new(directory)
     };
@@ -62,10 +62,8 @@ fn append(store: &Store, topic: &str, queue: u32, body: &[u8]) -> LogOffset {
     let properties = format!("KEYS\u{1}{key}\u{2}TAGS\u{1}TagA\u{2}DELAY\u{1}1\u{2}");
     let properties: &[&[u8]] = &[properties.as_bytes()];
     let draft = Draft { properties, ..testkit::draft(topic, QueueId(queue), body) };
-    let mut batch = AppendBatch::default();
-    let code = if topic == DELAY_TOPIC { NOW as i64 + 1000 } else { tag_code("TagA") };
-    batch.push(&index, &draft, code);
-    batch.add_key(key_hash(topic, &key));
+    let mut batch = store.begin_batch(0);
+    testkit::push(store, &mut batch, &index, &draft);
     let appended = store.append(batch, Timestamp(NOW)).expect("appends");
     assert!(store.write_staged().expect("writes"));
     appended.records[0].log_offset

@@ -452,7 +452,7 @@ mod tests {
         let queue = store.queue(&TopicName::trusted("orders"), QueueId(0));
         let mut batch = store.begin_batch(1000);
         let draft = draft("orders", QueueId(0), b"little");
-        batch.push(&queue, &draft, 0);
+        testkit::push(store, &mut batch, &queue, &draft);
         store.append(batch, Timestamp(1000)).expect("appends");
     }
 

@@ -4,9 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::DelayLevels;
 use cluster::registration::Identity;
 use dialect::rocketmq::SessionOptions;
+use format::index_rules::IndexRules;
 use settings::table::{self, Scope};
 use settings::{Effective, FlushMode, Settings};
 use storage::RetentionPolicy;
@@ -32,14 +32,8 @@ pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(Stri
     Ok((resolved.to_string(), resolved))
 }
 
-/// Its delay levels.
-pub(crate) fn delay_levels(settings: &Settings) -> Result<DelayLevels, StartError> {
-    DelayLevels::new(settings.delay.levels.iter().copied().map(milliseconds).collect())
-        .map_err(|refusal| StartError::Setting { name: "delay.levels", problem: refusal.to_string() })
-}
-
 /// Its store.
-pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> storage::Options {
+pub(crate) fn store_options(settings: &Settings) -> storage::Options {
     let retention = &settings.retention;
     let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
     storage::Options {
@@ -51,7 +45,7 @@ pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> 
         key_index_entries: settings.storage.index_entries,
         recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
         record_checksums: settings.storage.record_checksums,
-        delay_levels_ms: delay_levels.delays_ms().to_vec(),
+        index_rules: IndexRules::new(settings.delay.levels.iter().copied().map(milliseconds).collect()),
         retention: RetentionPolicy {
             age_ms: milliseconds(retention.age),
             delete_hours: retention.delete_hours.clone(),
@@ -65,11 +59,7 @@ pub(crate) fn store_options(settings: &Settings, delay_levels: &DelayLevels) -> 
 }
 
 /// The broker over that store.
-pub(crate) fn broker_options(
-    settings: &Settings,
-    store_host: SocketAddr,
-    delay_levels: DelayLevels,
-) -> broker::Options {
+pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> broker::Options {
     broker::Options {
         cluster_name: settings.broker.cluster.clone(),
         broker_name: settings.broker.name.clone(),
@@ -78,7 +68,6 @@ pub(crate) fn broker_options(
         permission: settings.broker.permission,
         message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
         sync_flush: settings.storage.flush == FlushMode::Sync,
-        key_index: settings.storage.index_enabled,
         auto_create_topics: settings.topic.auto_create,
         default_queues: settings.topic.default_queues,
         auto_create_groups: settings.group.auto_create,
@@ -87,7 +76,6 @@ pub(crate) fn broker_options(
         trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
         client_expiry_ms: milliseconds(settings.group.client_timeout),
         trace_on: settings.broker.trace_on,
-        delay_levels,
         young_queue_size: YOUNG_QUEUE_SIZE,
     }
 }

@@ -66,14 +66,13 @@ impl BrokerProcess {
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
         let host = Arc::new(BrokerHost::default());
         let metrics = Arc::new(Metrics::default());
-        let delay_levels = broker_options::delay_levels(&settings)?;
-        let mut store_options = broker_options::store_options(&settings, &delay_levels);
+        let mut store_options = broker_options::store_options(&settings);
         store_options.open_queue_files = store_options.open_queue_files.min(queue_files_max);
         let store = open_store(store_options, &metrics)?;
         directories::keep_place(&settings.storage.directory, place)?;
         let now = clock::now();
         let seed = now.wall.0 ^ u64::from(std::process::id()) << 32;
-        let options = broker_options::broker_options(&settings, store_host, delay_levels);
+        let options = broker_options::broker_options(&settings, store_host);
         let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), seed, now)?);
         let background = Background::start(&broker, &host, broker_options::intervals(&settings), supervisor);
         Ok(Self {

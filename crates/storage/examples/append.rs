@@ -31,7 +31,7 @@ use base::{QueueId, Timestamp, TopicName};
 use bytes::BytesMut;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
-use format::hash::key_hash;
+use format::index_rules::IndexedProperties;
 use format::record::Draft;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -322,11 +322,12 @@ impl<'a> Appender<'a> {
         self.next_queue = (at + 1) % self.queues.len();
         let mut batch = self.store.begin_batch(self.load.batch as usize * self.load.body.len() * 9 / 8);
         for _ in 0..self.load.batch {
-            batch.push(&self.queues[at], &draft(&self.load.body, at as u32), 0);
-            if self.keys {
-                self.key += 1;
-                batch.add_key(key_hash(self.topic.as_str(), &self.key.to_string()));
-            }
+            let key = self.key.to_string();
+            let keys = if self.keys { key.as_bytes() } else { &[] };
+            self.key += 1;
+            let properties = IndexedProperties { keys, ..IndexedProperties::default() };
+            let indexed = self.store.index_rules().apply(self.topic.as_str(), 0, &properties);
+            batch.push(&self.queues[at], &draft(&self.load.body, at as u32), &indexed);
         }
         self.store.append(batch, NOW)?;
         Ok(())

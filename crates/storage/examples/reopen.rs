@@ -67,7 +67,7 @@ fn fill(directory: &Path, queue_count: usize, size: u64) {
                 body: &BODY,
                 properties: &[],
             };
-            batch.push(queue, &draft, 0);
+            testkit::push(&store, &mut batch, queue, &draft);
             next += 1;
         }
         store.append(batch, Timestamp(1_700_000_000_000)).expect("appends");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::BytesMut;
+use format::index_rules::{EntryCode, Indexed};
 use format::queue_entry::Entry;
 use format::record::Draft;
 
@@ -21,7 +22,7 @@ pub struct BatchRecord {
     pub(crate) queue_slot: u32,
     /// How many queues beside its own have an entry of it.
     pub(crate) fan_out_count: u32,
-    /// What its queue entry keeps: the tag's code, or a due time.
+    /// What its queue entry keeps: the tag's code or, once appended, a due time.
     pub(crate) tag_code: i64,
     /// Its queue offset, once appended.
     pub queue_offset: QueueOffset,
@@ -46,12 +47,16 @@ pub(crate) struct BatchKey {
 /// Records being gathered, usually those of one pass over the bytes of one connection.
 #[derive(Debug, Default)]
 pub struct AppendBatch {
+    /// Whether keys are indexed.
+    has_key_index: bool,
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     /// Which of the queues beside their own have an entry of each record, one record's after the other's.
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
+    /// Numbers of the records whose entries keep a due time: their `tag_code` counts from when they are stored.
+    pub(crate) parked: Vec<u32>,
 }
 
 /// Records with their offsets. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
@@ -82,15 +87,26 @@ impl AppendInfo {
 
 impl AppendBatch {
     /// An empty batch that encodes into `buffer`.
-    pub(crate) fn with_buffer(buffer: BytesMut) -> Self {
-        Self { bytes: buffer, ..Self::default() }
+    pub(crate) fn with_buffer(buffer: BytesMut, has_key_index: bool) -> Self {
+        Self { bytes: buffer, has_key_index, ..Self::default() }
     }
 
-    /// Encodes one record for `queue`; `tag_code` is what its queue entry keeps. Returns its number in the batch.
-    pub fn push(&mut self, queue: &Arc<QueueIndex>, draft: &Draft<'_>, tag_code: i64) -> usize {
+    /// Encodes one record for `queue`; `indexed` tells how it is found, by the rules the store was opened with.
+    pub fn push(&mut self, queue: &Arc<QueueIndex>, draft: &Draft<'_>, indexed: &Indexed<'_>) {
         let start = self.bytes.len();
         draft.encode(&mut self.bytes);
         let queue_slot = self.slot_of(queue);
+        let record = self.records.len() as u32;
+        let tag_code = match indexed.code {
+            EntryCode::Tag(code) => code,
+            EntryCode::DueAfter(delay_ms) => {
+                self.parked.push(record);
+                delay_ms as i64
+            }
+        };
+        if self.has_key_index {
+            self.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record, hash }));
+        }
         self.records.push(BatchRecord {
             start: start as u32,
             size: (self.bytes.len() - start) as u32,
@@ -100,7 +116,6 @@ impl AppendBatch {
             queue_offset: QueueOffset::default(),
             log_offset: LogOffset::default(),
         });
-        self.records.len() - 1
     }
 
     /// Gives the last record entries in `queues` too: its draft's properties end with `record::fan_out_properties` of their topics, in this
@@ -113,12 +128,6 @@ impl AppendBatch {
         if let Some(last) = self.records.last_mut() {
             last.fan_out_count += queues.len() as u32;
         }
-    }
-
-    /// Lets the last record be found by a key of this hash (see `format::hash::key_hash`).
-    pub fn add_key(&mut self, hash: u32) {
-        let record = self.records.len().saturating_sub(1) as u32;
-        self.keys.push(BatchKey { record, hash });
     }
 
     /// A batch names few queues, and the same one again and again.
@@ -139,6 +148,7 @@ impl AppendBatch {
             self.fan_out.truncate(self.fan_out.len() - dropped as usize);
             self.records.truncate(count);
             self.keys.retain(|key| (key.record as usize) < count);
+            self.parked.retain(|record| (*record as usize) < count);
         }
     }
 

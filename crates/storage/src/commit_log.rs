@@ -21,6 +21,7 @@ use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
+use format::index_rules::EntryCode;
 use format::record::{self, FILLER_SIZE};
 use parking_lot::{Mutex, RwLock};
 
@@ -69,6 +70,7 @@ pub(crate) struct CommitLog {
     poison: Mutex<Option<String>>,
     damage: Damage,
     record_checksums: bool,
+    has_key_index: bool,
     /// Everything below this is in the segment files. Ahead of `written` while entries are published, so that whoever sees an entry
     /// can read its record.
     in_segments: AtomicU64,
@@ -133,6 +135,7 @@ impl CommitLog {
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
             record_checksums: options.record_checksums,
+            has_key_index: options.key_index,
             in_segments: AtomicU64::new(end.0),
             write_back_started: AtomicU64::new(end.0),
             pages: Mutex::new(PagesAhead::new(end.0)),
@@ -161,7 +164,7 @@ impl CommitLog {
 
     /// An empty batch with memory for about `size` bytes of records.
     pub(crate) fn begin_batch(&self, size: usize) -> AppendBatch {
-        AppendBatch::with_buffer(self.buffers.take(size))
+        AppendBatch::with_buffer(self.buffers.take(size), self.has_key_index)
     }
 
     pub(crate) fn staged_size(&self) -> usize {
@@ -172,7 +175,7 @@ impl CommitLog {
     ///
     /// Fails without storing anything if the next segment cannot be created, or a topic was removed meanwhile.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
-        let AppendBatch { mut bytes, mut records, queues, fan_out, keys } = batch;
+        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, .. } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
         if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
@@ -181,6 +184,11 @@ impl CommitLog {
         let plan = self.plan(&mut tail, &records)?;
         let store_timestamp = now.max(tail.last_timestamp);
         tail.last_timestamp = store_timestamp;
+        for number in parked {
+            if let Some(record) = records.get_mut(number as usize) {
+                record.tag_code = EntryCode::DueAfter(record.tag_code as u64).at(store_timestamp);
+            }
+        }
         let mut segment_starts = plan.iter().copied().peekable();
         let mut fan_out_slots = &fan_out[..];
         let mut offset = tail.next;

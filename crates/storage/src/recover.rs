@@ -29,9 +29,7 @@ use std::sync::Arc;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
-use format::hash::{key_hash, tag_code};
-use format::index_rules::{DELAY_TOPIC, has_keys, is_in_place, is_listed, keys_of};
-use format::properties::names;
+use format::index_rules::{IndexRules, is_in_place};
 use format::record::{self, Kind, Parts, Record};
 
 use crate::checkpoint::Checkpoint;
@@ -85,13 +83,6 @@ pub(crate) type Queues = HashMap<(TopicName, QueueId), Arc<QueueIndex>>;
 /// Puts queues in the order of their names.
 pub(crate) fn sort(queues: &mut [Arc<QueueIndex>]) {
     queues.sort_unstable_by(|one, other| (one.topic(), one.queue()).cmp(&(other.topic(), other.queue())));
-}
-
-/// What rebuilding entries needs. Delay levels in ms, the first level first.
-#[derive(Clone, Debug)]
-pub(crate) struct ReplayRules {
-    pub(crate) delay_levels_ms: Vec<u64>,
-    pub(crate) record_checksums: bool,
 }
 
 /// Where reading the log must begin: below, log and queue entries are known to be on the disk.
@@ -151,7 +142,8 @@ pub(crate) struct Replay<'a> {
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
-    pub(crate) rules: &'a ReplayRules,
+    pub(crate) rules: &'a IndexRules,
+    pub(crate) record_checksums: bool,
     /// Entries of all queues that may gather in memory before they are written to their files.
     pub(crate) gathered_entries: u64,
     pub(crate) key_index: Option<&'a KeyIndex>,
@@ -244,8 +236,7 @@ impl Replay<'_> {
     /// Whether `bytes` are a record that belongs at `offset`, all of it there.
     fn is_whole(&self, bytes: &[u8], offset: u64) -> bool {
         Parts::split(bytes).is_ok_and(|parts| {
-            is_in_place(&parts, offset)
-                && problem_of(bytes, &parts, LogOffset(offset), self.rules.record_checksums).is_none()
+            is_in_place(&parts, offset) && problem_of(bytes, &parts, LogOffset(offset), self.record_checksums).is_none()
         })
     }
 
@@ -297,8 +288,9 @@ impl Replay<'_> {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let Ok(record) = Record::decode(bytes) else { return Ok(()) };
         self.recovery.records += 1;
-        if is_listed(&record) && record.log_offset >= self.entries_from {
-            let tag_code = self.tag_code_of(&record);
+        let indexed = self.rules.apply_to(&record);
+        if indexed.is_listed && record.log_offset >= self.entries_from {
+            let tag_code = indexed.code.at(record.store_timestamp);
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
             for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
                 let key = (TopicName::trusted(queue_ref.topic), queue_ref.queue);
@@ -306,24 +298,12 @@ impl Replay<'_> {
                 queue.restore(queue_ref.offset, entry)?;
             }
         }
-        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from && has_keys(&record)) {
-            for key in keys_of(record.properties) {
-                index.restore(key_hash(record.topic, key), record.log_offset, record.store_timestamp)?;
+        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from) {
+            for hash in indexed.key_hashes() {
+                index.restore(hash, record.log_offset, record.store_timestamp)?;
             }
         }
         Ok(())
-    }
-
-    /// The tag's code, or for a parked message the time it is due.
-    fn tag_code_of(&self, record: &Record<'_>) -> i64 {
-        if record.topic == DELAY_TOPIC {
-            let level = record.property(names::DELAY).and_then(|level| level.parse::<usize>().ok()).unwrap_or_default();
-            // A level above the highest means the highest, as when it was sent.
-            let levels = &self.rules.delay_levels_ms;
-            let delay_ms = level.checked_sub(1).and_then(|at| levels.get(at).or(levels.last())).copied();
-            return record.store_timestamp.plus_ms(delay_ms.unwrap_or_default()).0 as i64;
-        }
-        record.property(names::TAGS).map_or(0, tag_code)
     }
 }
 
@@ -369,8 +349,13 @@ pub(crate) fn bytes_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<O
 }
 
 /// Whether the record at `offset` has a key of this hash.
-pub(crate) fn has_key(segments: &[Arc<Segment>], offset: LogOffset, hash: u32) -> Result<bool, StorageError> {
+pub(crate) fn has_key(
+    segments: &[Arc<Segment>],
+    rules: &IndexRules,
+    offset: LogOffset,
+    hash: u32,
+) -> Result<bool, StorageError> {
     let bytes = bytes_at(segments, offset)?;
     let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
-    Ok(record.is_some_and(|record| keys_of(record.properties).any(|key| key_hash(record.topic, key) == hash)))
+    Ok(record.is_some_and(|record| rules.apply_to(&record).key_hashes().any(|own| own == hash)))
 }

@@ -16,6 +16,7 @@ use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use bytes::Bytes;
+use format::index_rules::IndexRules;
 use format::key_index::SLOT_SIZE;
 use format::queue_entry::{ENTRY_SIZE, Entry};
 use format::record::Record;
@@ -72,8 +73,8 @@ pub struct Options {
     pub recent_size: usize,
     /// Whether records get a checksum over all of them (see `Store::checksum_room`), and whether those there are must hold.
     pub record_checksums: bool,
-    /// Delay of each level, ms: needed to make the entries of parked messages again.
-    pub delay_levels_ms: Vec<u64>,
+    /// How records are found: by which entries and keys.
+    pub index_rules: IndexRules,
     /// When old segments go.
     pub retention: RetentionPolicy,
 }
@@ -95,7 +96,7 @@ impl Options {
             key_index_entries: 20_000_000,
             recent_size: 64 << 20,
             record_checksums: false,
-            delay_levels_ms: Vec::new(),
+            index_rules: IndexRules::default(),
             retention: RetentionPolicy::default(),
         }
     }
@@ -208,6 +209,11 @@ impl Store {
     /// What the property block of each record must end with: room for its checksum, or nothing.
     pub const fn checksum_room(&self) -> &'static [u8] {
         if self.options.record_checksums { format::record::CHECKSUM_BLANK } else { &[] }
+    }
+
+    /// How records are found.
+    pub const fn index_rules(&self) -> &IndexRules {
+        &self.options.index_rules
     }
 
     /// An empty batch with memory for about `size` bytes of records; it grows if they are more.

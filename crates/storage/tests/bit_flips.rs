@@ -14,10 +14,11 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use bytes::Bytes;
-use format::hash::{key_hash, tag_code};
+use format::hash::key_hash;
+use format::index_rules::IndexRules;
 use format::record::{Draft, Record};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendBatch, Options, ReadMode, Store};
+use storage::{Options, ReadMode, Store};
 use support::world::Chance;
 
 const TOPICS: [&str; 2] = ["orders", "payments"];
@@ -51,9 +52,8 @@ fn append(store: &Store, number: u64) -> LogOffset {
         properties: &[properties.as_bytes(), store.checksum_room()],
         ..testkit::draft(topic, queue, &body)
     };
-    let mut batch = AppendBatch::default();
-    batch.push(&store.queue(&TopicName::trusted(topic), queue), &draft, tag_code(&format!("t{}", number % 3)));
-    batch.add_key(key_hash(topic, &key_of(number)));
+    let mut batch = store.begin_batch(0);
+    testkit::push(store, &mut batch, &store.queue(&TopicName::trusted(topic), queue), &draft);
     let appended = store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");
     appended.records[0].log_offset
@@ -76,7 +76,7 @@ fn store(record_checksums: bool) -> Stored {
         key_index_entries: 200,
         recent_size: 1,
         record_checksums,
-        delay_levels_ms: vec![1000],
+        index_rules: IndexRules::new(vec![1000]),
         checkpoint_room: Some(4096),
         ..Options::new(Path::new("/data"))
     };

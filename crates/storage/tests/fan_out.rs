@@ -11,7 +11,7 @@ use base::metric::Metrics;
 use base::{QueueId, Timestamp, TopicName};
 use format::hash::tag_code;
 use format::record::{Draft, Record, fan_out_properties, fan_out_queue_id};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
+use storage::{Options, QueueIndex, ReadMode, Store};
 
 const OWN: &str = "orders";
 const FURTHER: [&str; 3] = ["bills", "%LMQ%one", "stock"];
@@ -40,8 +40,8 @@ fn append(store: &Store, body: &[u8], further: &[&str]) {
     let block = if further.is_empty() { Vec::new() } else { fan_out_properties(further) };
     let properties: &[&[u8]] = &[b"TAGS\x01red\x02", &block, store.checksum_room()];
     let draft = Draft { properties, ..testkit::draft(OWN, QueueId(1), body) };
-    let mut batch = AppendBatch::default();
-    batch.push(&queue(store, OWN), &draft, tag_code("red"));
+    let mut batch = store.begin_batch(0);
+    testkit::push(store, &mut batch, &queue(store, OWN), &draft);
     batch.list_in(&further.iter().map(|topic| queue(store, topic)).collect::<Vec<_>>());
     store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");
@@ -99,11 +99,11 @@ fn a_body_is_stored_once_however_many_queues_list_it() {
 fn what_is_taken_out_of_a_batch_takes_no_place_in_any_queue() {
     let directory = tempfile::tempdir().expect("directory");
     let store = open(&options(directory.path()));
-    let mut batch = AppendBatch::default();
+    let mut batch = store.begin_batch(0);
     for (body, further) in [(&b"one"[..], &FURTHER[..1]), (b"two", &FURTHER), (b"three", &FURTHER[1..])] {
         let properties = fan_out_properties(further);
         let draft = Draft { properties: &[&properties], ..testkit::draft(OWN, QueueId(1), body) };
-        batch.push(&queue(&store, OWN), &draft, 0);
+        testkit::push(&store, &mut batch, &queue(&store, OWN), &draft);
         batch.list_in(&further.iter().map(|topic| queue(&store, topic)).collect::<Vec<_>>());
     }
     batch.truncate(1);

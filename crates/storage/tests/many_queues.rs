@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{QueueId, QueueOffset, Timestamp, TopicName};
-use storage::{AppendBatch, Options, Store};
+use storage::{Options, Store};
 
 const QUEUES: u32 = 600;
 const OPEN_QUEUE_FILES: usize = 16;
@@ -17,9 +17,9 @@ const OTHER_FILES: usize = 24;
 
 fn append_to_all(store: &Store) {
     let topic = TopicName::trusted("many");
-    let mut batch = AppendBatch::default();
+    let mut batch = store.begin_batch(0);
     for queue in (0..QUEUES).map(QueueId) {
-        batch.push(&store.queue(&topic, queue), &testkit::draft(topic.as_str(), queue, b"body"), 0);
+        testkit::push(store, &mut batch, &store.queue(&topic, queue), &testkit::draft(topic.as_str(), queue, b"body"));
     }
     store.append(batch, Timestamp(1_700_000_000_000)).expect("appends");
     store.write_staged().expect("writes");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::metric::Metrics;
 use base::{QueueId, Timestamp};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
+use storage::{Options, QueueIndex, ReadMode, Store};
 use support::entries;
 use support::orders::{draft, topic};
 
@@ -32,9 +32,9 @@ fn open(memory: &MemoryDisk) -> Store {
 /// Appends some more.
 fn append(store: &Store, index: &Arc<QueueIndex>, body_size: usize) {
     let body = vec![b'x'; body_size];
-    let mut batch = AppendBatch::default();
+    let mut batch = store.begin_batch(0);
     for _ in 0..64 {
-        batch.push(index, &draft(&body, 0), 0);
+        testkit::push(store, &mut batch, index, &draft(&body, 0));
     }
     store.append(batch, Timestamp(1000)).expect("appends");
     assert!(store.write_staged().expect("writes"));

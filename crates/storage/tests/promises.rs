@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use format::record::Draft;
-use storage::{AppendBatch, Options, ReadMode, StorageError, Store};
+use storage::{Options, ReadMode, StorageError, Store};
 use support::orders::{
     SEGMENT_SIZE, append_to, body_of, draft, found_by_key, open, options, segment_path, topic, verify_queue,
 };
@@ -29,8 +29,8 @@ fn whatever_several_threads_stage_is_written_by_one_of_them() {
             scope.spawn(move || {
                 let index = store.queue(&topic(), QueueId(queue));
                 for number in 0..BATCHES {
-                    let mut batch = AppendBatch::default();
-                    batch.push(&index, &draft(&body_of(queue, number), queue), 0);
+                    let mut batch = store.begin_batch(0);
+                    testkit::push(store, &mut batch, &index, &draft(&body_of(queue, number), queue));
                     store.append(batch, Timestamp(1000)).expect("appends");
                     assert!(store.write_if_little(usize::MAX).expect("writes"));
                 }
@@ -45,8 +45,8 @@ fn whatever_several_threads_stage_is_written_by_one_of_them() {
 fn what_is_not_little_is_left_to_the_writer() {
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
-    let mut batch = AppendBatch::default();
-    batch.push(&store.queue(&topic(), QueueId(0)), &draft(&body_of(0, 0), 0), 0);
+    let mut batch = store.begin_batch(0);
+    testkit::push(&store, &mut batch, &store.queue(&topic(), QueueId(0)), &draft(&body_of(0, 0), 0));
     store.append(batch, Timestamp(1000)).expect("appends");
     assert!(!store.write_if_little(10).expect("nothing fails"));
     assert!(store.staged_size() > 0);
@@ -288,16 +288,20 @@ fn a_parked_message_of_a_level_above_the_highest_is_due_when_that_is_though_its_
     let index = store.queue(&parked, QueueId(0));
     let properties: &[&[u8]] = &[b"DELAY\x0199\x02"];
     let draft = Draft { topic: "SCHEDULE_TOPIC_XXXX", properties, ..draft(b"later", 0) };
-    let mut batch = AppendBatch::default();
-    batch.push(&index, &draft, 2000);
+    let mut batch = store.begin_batch(0);
+    testkit::push(&store, &mut batch, &index, &draft);
     store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");
+    let due = |store: &Store| {
+        let entry = store.queue(&parked, QueueId(0)).entry(QueueOffset(0)).expect("reads");
+        entry.expect("an entry").tag_code
+    };
+    assert_eq!(due(&store), 2000, "stored at 1000, one level of 1000");
     store.close().expect("closes");
     drop((index, store));
     std::fs::remove_dir_all(directory.path().join("consumequeue")).expect("removes");
     let (store, _) = open(directory.path());
-    let entry = store.queue(&parked, QueueId(0)).entry(QueueOffset(0)).expect("reads").expect("an entry");
-    assert_eq!(entry.tag_code, 2000, "stored at 1000, one level of 1000");
+    assert_eq!(due(&store), 2000, "the same");
 }
 
 #[test]
@@ -306,8 +310,8 @@ fn a_log_without_keys_is_not_read_again() {
     let (store, _) = open(directory.path());
     let index = store.queue(&topic(), QueueId(0));
     let draft = Draft { properties: &[], ..draft(b"no key", 0) };
-    let mut batch = AppendBatch::default();
-    batch.push(&index, &draft, 0);
+    let mut batch = store.begin_batch(0);
+    testkit::push(&store, &mut batch, &index, &draft);
     store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");
     store.close().expect("closes");
@@ -405,8 +409,8 @@ fn a_record_larger_than_a_segment_is_refused_and_nothing_is_stored() {
     let (store, _) = open(directory.path());
     let index = store.queue(&topic(), QueueId(0));
     let body = vec![1; SEGMENT_SIZE as usize];
-    let mut batch = AppendBatch::default();
-    batch.push(&index, &draft(&body, 0), 0);
+    let mut batch = store.begin_batch(0);
+    testkit::push(&store, &mut batch, &index, &draft(&body, 0));
     assert!(matches!(store.append(batch, Timestamp(1)), Err(StorageError::RecordTooLarge { .. })));
     assert_eq!(append_to(&store, 0).0, QueueOffset(0));
 }
@@ -426,9 +430,11 @@ fn keys_that_nobody_indexes_are_indexed_by_who_writes_the_log() {
     let index = store.queue(&topic(), QueueId(0));
     let mut added = 0;
     while added < KEYS {
-        let mut batch = AppendBatch::default();
-        batch.push(&index, &draft(b"with many keys", 0), 0);
-        (0..1000).for_each(|number| batch.add_key(added as u32 + number));
+        let mut batch = store.begin_batch(0);
+        let keys: Vec<_> = (added..added + 1000).map(|number| number.to_string()).collect();
+        let property = format!("KEYS\u{1}{}\u{2}", keys.join(" "));
+        let draft = Draft { properties: &[property.as_bytes()], ..draft(b"with many keys", 0) };
+        testkit::push(&store, &mut batch, &index, &draft);
         added += 1000;
         store.append(batch, Timestamp(1000)).expect("appends");
         if !store.write_if_little(usize::MAX).expect("writes") {
@@ -446,8 +452,8 @@ fn no_record_is_stored_before_an_earlier_one() {
     let (store, _) = open(directory.path());
     let index = store.queue(&topic(), QueueId(0));
     let stored_at = [5000, 4000, 4999, 6000, 1].map(|now| {
-        let mut batch = AppendBatch::default();
-        batch.push(&index, &draft(b"in time", 0), 0);
+        let mut batch = store.begin_batch(0);
+        testkit::push(&store, &mut batch, &index, &draft(b"in time", 0));
         store.append(batch, Timestamp(now)).expect("appends").store_timestamp
     });
     assert_eq!(stored_at, [5000, 5000, 5000, 6000, 6000].map(Timestamp), "whatever the clock says");
@@ -508,8 +514,8 @@ fn a_message_staged_when_its_topic_is_removed_does_not_bring_it_back() {
     append_to(&store, 0);
     let index = store.queue(&topic(), QueueId(0));
     let stage = || {
-        let mut batch = AppendBatch::default();
-        batch.push(&index, &draft(b"late", 0), 0);
+        let mut batch = store.begin_batch(0);
+        testkit::push(&store, &mut batch, &index, &draft(b"late", 0));
         store.append(batch, Timestamp(1000))
     };
     assert!(stage().is_ok());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use format::record::Record;
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Recovery, RecoveryProgress, StorageError, Store};
+use storage::{Options, QueueIndex, ReadMode, Recovery, RecoveryProgress, StorageError, Store};
 
 const SEGMENT_SIZE: u64 = 1536;
 const RECORDS: u64 = 15;
@@ -104,8 +104,8 @@ fn append(store: &Store, number: u64) -> (u64, u64) {
 }
 
 fn append_body(store: &Store, body: &[u8]) -> (u64, u64) {
-    let mut batch = AppendBatch::default();
-    batch.push(&queue(store), &testkit::draft("orders", QueueId(0), body), 0);
+    let mut batch = store.begin_batch(0);
+    testkit::push(store, &mut batch, &queue(store), &testkit::draft("orders", QueueId(0), body));
     let size = batch.size() as u64;
     let appended = store.append(batch, Timestamp(1000)).expect("appends");
     store.write_staged().expect("writes");

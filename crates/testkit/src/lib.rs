@@ -6,10 +6,12 @@
 
 mod host;
 mod options;
+mod push;
 mod record;
 mod time;
 
 pub use host::ManualHost;
 pub use options::{broker_options, session_options, store_options};
+pub use push::push;
 pub use record::draft;
 pub use time::{CLOCK_STEPS_MS, at, clock_set};

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use broker::DelayLevels;
 use dialect::rocketmq::SessionOptions;
+use format::index_rules::IndexRules;
 
 /// Delay levels in ms.
 const DELAYS_MS: [u64; 2] = [1000, 5000];
@@ -17,13 +17,13 @@ pub fn store_options(directory: &Path) -> storage::Options {
         key_index_slots: 1000,
         key_index_entries: 4000,
         recent_size: 1 << 20,
-        delay_levels_ms: DELAYS_MS.to_vec(),
+        index_rules: IndexRules::new(DELAYS_MS.to_vec()),
         checkpoint_room: Some(4096),
         ..storage::Options::new(directory)
     }
 }
 
-/// A broker as it is by default, with two delay levels, those of [`store_options`].
+/// A broker as it is by default.
 pub fn broker_options() -> broker::Options {
     broker::Options {
         cluster_name: "DefaultCluster".to_owned(),
@@ -33,7 +33,6 @@ pub fn broker_options() -> broker::Options {
         permission: 6,
         message_size_max: 4 << 20,
         sync_flush: false,
-        key_index: true,
         auto_create_topics: true,
         default_queues: 8,
         auto_create_groups: true,
@@ -42,7 +41,6 @@ pub fn broker_options() -> broker::Options {
         trace_topic: None,
         client_expiry_ms: 120_000,
         trace_on: true,
-        delay_levels: DelayLevels::new(DELAYS_MS.to_vec()).expect("levels"),
         young_queue_size: 1 << 30,
     }
 }

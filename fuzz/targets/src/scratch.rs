@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use format::index_rules::IndexRules;
 use tempfile::TempDir;
 
 /// Where Linux keeps files that need no disk.
@@ -21,7 +22,7 @@ pub fn store_options(directory: &Path) -> storage::Options {
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,
-        delay_levels_ms: vec![1000, 5000],
+        index_rules: IndexRules::new(vec![1000, 5000]),
         checkpoint_room: Some(4096),
         ..storage::Options::new(directory)
     }

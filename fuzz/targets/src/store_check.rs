@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
             key_index: true,
             key_index_slots: store.key_index_slots,
             key_index_entries: store.key_index_entries,
-            delay_levels_ms: store.delay_levels_ms.clone(),
+            delay_levels_ms: store.index_rules.delay_levels_ms().to_vec(),
             live,
         };
         let Ok(report) = inspect::check(&options, &mut |_| ()) else { continue };

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use base::metric::Metrics;
 use base::{GroupName, Now, QueueId, Refusal, Timestamp};
-use broker::{Broker, DelayLevels, Fetch, FetchStatus, Fetched, Filter, Message, Options};
+use broker::{Broker, Fetch, FetchStatus, Fetched, Filter, Message, Options};
+use format::index_rules::IndexRules;
 use format::record::Record;
 use storage::Store;
 use testkit::{ManualHost, broker_options, store_options};
@@ -27,7 +28,7 @@ pub fn open(directory: &Path, now: Now) -> Bench {
 
 /// How a store of that directory is laid out.
 pub fn layout(directory: &Path, delays_ms: Vec<u64>) -> storage::Options {
-    storage::Options { delay_levels_ms: delays_ms, ..store_options(directory) }
+    storage::Options { index_rules: IndexRules::new(delays_ms), ..store_options(directory) }
 }
 
 /// Opens a broker with changed options.
@@ -37,8 +38,7 @@ pub fn open_with(directory: &Path, now: Now, delays_ms: Vec<u64>, change: impl F
 
 /// Opens a broker with changed options on a store of one's own.
 pub fn open_on(layout: storage::Options, now: Now, change: impl FnOnce(&mut Options)) -> Bench {
-    let delay_levels = DelayLevels::new(layout.delay_levels_ms.clone()).expect("levels");
-    let mut options = Options { delay_levels, ..broker_options() };
+    let mut options = broker_options();
     change(&mut options);
     let metrics = Arc::new(Metrics::default());
     let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use base::Now;
 use base::metric::Metrics;
 use base::{GroupName, TopicName};
-use broker::{Broker, DelayLevels};
+use broker::Broker;
 use dialect::rocketmq::SessionOptions;
 use format::document::{GroupDocument, TopicDocument};
+use format::index_rules::IndexRules;
 use storage::Store;
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options, session_options, store_options};
@@ -26,12 +27,9 @@ pub struct Setup {
 
 impl Setup {
     fn on(directory: &Path) -> Self {
-        let delays_ms = vec![1000, 5000, 10_000];
-        let delay_levels = DelayLevels::new(delays_ms.clone()).expect("levels");
-        let broker = broker::Options { delay_levels, ..broker_options() };
-        let store = storage::Options { delay_levels_ms: delays_ms, ..store_options(directory) };
-        let session = session_options();
-        Self { broker, store, session }
+        let index_rules = IndexRules::new(vec![1000, 5000, 10_000]);
+        let store = storage::Options { index_rules, ..store_options(directory) };
+        Self { broker: broker_options(), store, session: session_options() }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
-use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay, ReplayRules};
+use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay};
 use crate::room::Room;
 use crate::segment::Segment;
 use crate::truncate;
@@ -180,10 +180,8 @@ fn recover_indexes(
         end_from: sure,
         entries_from,
         keys_from,
-        rules: &ReplayRules {
-            delay_levels_ms: options.delay_levels_ms.clone(),
-            record_checksums: options.record_checksums,
-        },
+        rules: &options.index_rules,
+        record_checksums: options.record_checksums,
         // After a power cut the files may hold garbage above the checkpoint, or a later file but not the one before it: restored
         // entries are written over that during the start.
         gathered_entries: if recovery.runs_on { options.gathered_entries } else { 0 },
@@ -214,7 +212,7 @@ fn open_key_index(
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let directory = options.directory.join("index");
     let (was_there, unusable_before) = (options.disk.exists(&directory), unusable.len());
-    let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, offset, hash);
+    let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, &options.index_rules, offset, hash);
     let index = KeyIndex::open(&options.disk, directory, shape, Sure { below: sure, has_key: &has_key }, unusable)?;
     let is_usable = was_there && unusable.len() == unusable_before;
     let keys_from = if is_usable { sure } else { start_of(segments) };

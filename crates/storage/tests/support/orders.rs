@@ -6,8 +6,9 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use format::hash::key_hash;
+use format::index_rules::IndexRules;
 use format::record::{Draft, Record};
-use storage::{AppendBatch, Options, ReadMode, Recovery, Store};
+use storage::{Options, ReadMode, Recovery, Store};
 
 use super::entries;
 use testkit::draft as draft_of;
@@ -22,7 +23,7 @@ pub fn options(directory: &Path) -> Options {
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,
-        delay_levels_ms: vec![1000],
+        index_rules: IndexRules::new(vec![1000]),
         ..Options::new(directory)
     }
 }
@@ -53,9 +54,8 @@ pub fn append_to(store: &Store, queue: u32) -> (QueueOffset, LogOffset) {
     let key = format!("KEYS\u{1}k{queue}-{}\u{2}", index.end().0);
     let properties: &[&[u8]] = &[key.as_bytes()];
     let draft = Draft { properties, ..draft(&body, queue) };
-    let mut batch = AppendBatch::default();
-    batch.push(&index, &draft, 0);
-    batch.add_key(key_hash("orders", &format!("k{queue}-{}", index.end().0)));
+    let mut batch = store.begin_batch(0);
+    testkit::push(store, &mut batch, &index, &draft);
     let appended = store.append(batch, Timestamp(1000)).expect("appends");
     assert!(store.write_staged().expect("writes"));
     (appended.records[0].queue_offset, appended.records[0].log_offset)

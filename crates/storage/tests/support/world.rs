@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
+use format::index_rules::IndexRules;
 use format::record::{Draft, Record, fan_out_properties};
 use inspect::{CheckOptions, Finding, Kind, check};
 use serde_json::json;
@@ -132,7 +133,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
         key_index_slots: 16,
         key_index_entries: chance.pick(&[12, 40, 400]),
         recent_size: chance.pick(&[1, 1024]),
-        delay_levels_ms: vec![1000],
+        index_rules: IndexRules::new(vec![1000]),
         record_checksums: chance.percent(25),
         retention: RetentionPolicy {
             size: (segments_kept > 0).then_some(segments_kept * segment_size),
@@ -202,7 +203,7 @@ impl World {
 
     /// Gives some records their places. They are not written yet.
     pub fn append(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
-        let mut batch = AppendBatch::default();
+        let mut batch = self.store.begin_batch(0);
         let mut pushed = Vec::new();
         for _ in 0..chance.pick(&[1, 1, 2, 3, 4, 12]) {
             let (topic, queue) = (chance.below(TOPICS.len() as u64) as usize, chance.below(u64::from(QUEUES)) as u32);
@@ -360,7 +361,7 @@ impl World {
             key_index: self.options.key_index,
             key_index_slots: self.options.key_index_slots,
             key_index_entries: self.options.key_index_entries,
-            delay_levels_ms: self.options.delay_levels_ms.clone(),
+            delay_levels_ms: self.options.index_rules.delay_levels_ms().to_vec(),
             live: false,
         };
         let report = check(&options, &mut |_| ()).expect("checks");
@@ -477,11 +478,8 @@ fn push(store: &Store, batch: &mut AppendBatch, topics: &[usize], queue: u32, nu
     let properties: &[&[u8]] = &[property.as_bytes(), &further, store.checksum_room()];
     let draft = Draft { properties, ..testkit::draft(names[0], QueueId(queue), &body) };
     let queues: Vec<_> = topics.iter().map(|&topic| store.queue(&World::name(topic), QueueId(queue))).collect();
-    batch.push(&queues[0], &draft, 0);
+    testkit::push(store, batch, &queues[0], &draft);
     batch.list_in(&queues[1..]);
-    for key in keys_of(number) {
-        batch.add_key(key_hash(names[0], &key));
-    }
 }
 
 fn assert_is(bytes: &[u8], known: &Known) {
