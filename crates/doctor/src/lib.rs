@@ -1,8 +1,8 @@
 //! Whether this machine suits a broker with these settings, and what matters about it.
 //!
 //! **Owns** the judgement ([`judge`], facts in, findings out, nothing else) and the looking ([`gather`], the only part that
-//! touches the machine). It changes nothing: its one file is removed from the directory before a byte goes into it, so that
-//! even a kill leaves nothing behind. The command line calls [`examine`] and shows the [`Report`].
+//! touches the machine). It changes nothing: its one file has no name, so that even a kill leaves
+//! nothing behind. The command line calls [`examine`] and shows the [`Report`].
 
 mod facts;
 mod finding;

@@ -1,10 +1,9 @@
 //! Files to be written to by a measurement: reserved in full like a segment of a log, and without a name, so that nothing
 //! stays however the run ends.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -64,12 +63,7 @@ impl Scratch {
 }
 
 fn reserve(directory: &Path, size: u64) -> io::Result<File> {
-    // Two of one process may be made at the same time.
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let path = directory.join(format!(".sluice-bench-limit-{}-{number}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
+    let file = tempfile::tempfile_in(directory)?;
     fallocate(&file, FallocateFlags::empty(), 0, size)?;
     Ok(file)
 }
@@ -81,6 +75,8 @@ pub fn in_directory(directory: &Path) -> impl Fn(io::Error) -> BenchError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -18,7 +18,7 @@ use crate::rocketmq::control::CLIENT_VERSION;
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::reply::OPAQUE_AT;
 use crate::rocketmq::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC, TopicQueues};
-use crate::rocketmq::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE};
+use crate::rocketmq::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE, put_digits};
 
 const PRODUCER_GROUP: &str = "sluice_bench_producer";
 const JSON_OPAQUE_NAME: &str = "\"opaque\":";
@@ -85,7 +85,7 @@ impl Template {
         let (head_bytes, body_bytes) = out[start..].split_at_mut(head.part.bytes.len());
         match self.form {
             Form::Binary => head_bytes[head.opaque_at..head.opaque_at + 4].copy_from_slice(&opaque.to_be_bytes()),
-            Form::Json => put_digits(&mut head_bytes[head.opaque_at..head.opaque_at + OPAQUE_DIGITS], opaque),
+            Form::Json => put_digits(&mut head_bytes[head.opaque_at..head.opaque_at + OPAQUE_DIGITS], opaque.into()),
         }
         head_bytes[head.born_at..head.born_at + TIMESTAMP_SIZE].copy_from_slice(stamp.born());
         patch_tails(head_bytes, &head.part.tails_at, self.tails_per_message, stamp);
@@ -191,14 +191,6 @@ pub fn send_request<'a>((topic, queue): (&'a str, u32), born_ms: i64, properties
 
 fn find_all<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     bytes.windows(wanted.len()).enumerate().filter(move |(_, window)| *window == wanted).map(|(at, _)| at)
-}
-
-fn put_digits(places: &mut [u8], number: u32) {
-    let mut rest = number;
-    for place in places.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@
 //! ```
 //! Source: RocketMQ `MessageClientIDSetter`. Admin tools read the time back out of the id, so it is kept true.
 
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
 use crate::load::answer_times::IdNumbers;
 
 /// Digits of an id.
@@ -62,11 +65,7 @@ impl Stamp {
             return;
         }
         self.wall_ms = wall_ms;
-        let mut rest = wall_ms;
-        for place in self.born.iter_mut().rev() {
-            *place = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
+        put_digits(&mut self.born, wall_ms);
         self.month_ms = (wall_ms - month_start_ms(wall_ms)) as u32;
         put_hex(&mut self.tail[..8], self.month_ms);
     }
@@ -89,6 +88,15 @@ impl Stamp {
     }
 }
 
+/// Fills `places` with the last digits of `number`.
+pub fn put_digits(places: &mut [u8], number: u64) {
+    let mut rest = number;
+    for place in places.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+}
+
 fn put_hex(places: &mut [u8], number: u32) {
     let mut rest = number;
     for place in places.iter_mut().rev() {
@@ -97,18 +105,11 @@ fn put_hex(places: &mut [u8], number: u32) {
     }
 }
 
-/// Start of the month `wall_ms` is in. Days are counted in 400-year cycles that begin on 1 March, so that the leap day
-/// is the last of its year.
+/// Start of the month `wall_ms` is in.
 fn month_start_ms(wall_ms: u64) -> u64 {
-    const DAYS_TO_1970: u64 = 719_468;
-    const CYCLE: u64 = 146_097;
-    let day = wall_ms / DAY_MS;
-    let day_of_cycle = (day + DAYS_TO_1970) % CYCLE;
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month + 2) / 5;
-    (day - day_of_month) * DAY_MS
+    let time = i64::try_from(wall_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
+    let day_of_month = Offset::UTC.to_datetime(time).day() as u64;
+    (wall_ms / DAY_MS + 1 - day_of_month) * DAY_MS
 }
 
 #[cfg(test)]

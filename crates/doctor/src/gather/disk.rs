@@ -1,6 +1,6 @@
 //! Trials on the disk of a directory: small, bounded, in a file that has no name.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -84,15 +84,12 @@ fn holder(directory: &Path) -> Option<u32> {
     lock_holder(&text("/proc/locks")?, (major(lock.dev()), minor(lock.dev())), lock.ino())
 }
 
-/// A file whose name is gone before anything is in it: nothing stays, whatever happens.
+/// A file without a name: nothing stays, whatever happens.
 fn nameless_file(directory: &Path) -> io::Result<File> {
     if !directory.is_dir() {
         return Err(io::Error::other(format!("{} is not a directory", directory.display())));
     }
-    let path = directory.join(format!(".sluice-doctor-{}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
+    tempfile::tempfile_in(directory)
 }
 
 fn trials(file: &File, space: Option<Space>) -> Trials {
