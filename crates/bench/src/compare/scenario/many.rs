@@ -3,7 +3,6 @@
 use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, fill, reads, sends};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
-/// N0: what a second and two more broker groups add.
 pub(super) const BROKER_GROUPS: Scenario = Scenario {
     name: "broker-groups",
     sentence: "30-byte messages sent to and read from a cluster of 1, 2 and 4 broker groups",
@@ -38,7 +37,6 @@ fn broker_groups(scale: Scale) -> Vec<Step> {
     ]
 }
 
-/// N4: many topics, each read by more than one group.
 pub(super) const MANY_TOPICS: Scenario = Scenario {
     name: "many-topics",
     sentence: "200 topics read by 400 groups while they are sent to, bodies of 256 B to 1 MB and of 1 KB: does visibility keep up with the log?",
@@ -63,7 +61,6 @@ fn many_topics(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// Many queues behind one log.
 pub(super) const MANY_QUEUES: Scenario = Scenario {
     name: "many-queues",
     sentence: "1 KB messages spread over 4, 400 and 4 000 queues: does the number of queues cost anything?",
@@ -80,7 +77,6 @@ fn many_queues(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// Producers that all come back at once.
 pub(super) const CONNECTION_STORM: Scenario = Scenario {
     name: "connection-storm",
     sentence: "100, 1 000 and 5 000 new connections, 64 being opened at any moment, each with a first send: connections a second, and time from connecting to the answer",
@@ -100,7 +96,6 @@ fn connection_storm(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// Clients that are connected and silent.
 pub(super) const IDLE_CONNECTIONS: Scenario = Scenario {
     name: "idle-connections",
     sentence: "1 KB messages on 4 connections, while 0, 1 000 and 5 000 others are open and silent: rate and memory",
@@ -117,7 +112,6 @@ fn idle_connections(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// N1: hours of the same load, with memory and round trips over time.
 pub(super) const SOAK: Scenario = Scenario {
     name: "soak",
     sentence: "2 KB messages at 16 000 a second, read by 2 groups, for as long as --duration says: does anything grow?",

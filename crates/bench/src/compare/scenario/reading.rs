@@ -4,7 +4,6 @@ use super::step::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends,
 use crate::load::options::{ConsumeOptions, VisibleOptions};
 use crate::rocketmq::options::{HeaderForm, RocketMq};
 
-/// N0: one consumer reads a backlog, by number of queues.
 pub(super) const CONSUME_BY_QUEUES: Scenario = Scenario {
     name: "consume-by-queues",
     sentence: "One consumer reads a backlog of 30-byte messages from 1, 4, 8 and 64 queues, 32 a pull",
@@ -25,7 +24,6 @@ fn consume_by_queues(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// N0: whether a second consumer adds anything.
 pub(super) const TWO_CONSUMERS: Scenario = Scenario {
     name: "two-consumers",
     sentence: "One consumer, then two, read a backlog of 30-byte messages from 4 queues",
@@ -47,7 +45,6 @@ fn two_consumers(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// N2: a consumer that keeps up while 16 threads send.
 pub(super) const CONSUME_WHILE_PRODUCING: Scenario = Scenario {
     name: "consume-while-producing",
     sentence: "16 threads of one producer send 1 KB messages while a consumer reads them: rate, and time from answer to arrival",
@@ -62,7 +59,7 @@ fn consume_while_producing(scale: Scale) -> Vec<Step> {
     vec![Step::new("16 threads, 1 consumer", Load::Visible(VisibleOptions { send, consume })).field(field)]
 }
 
-/// N2: headers as official clients write them unless told otherwise. All other scenarios have the binary form, which costs both sides less.
+/// All other scenarios have the binary form, which costs both sides less.
 pub(super) const JSON_HEADERS: Scenario = Scenario {
     name: "json-headers",
     sentence: "1 KB messages with JSON headers, as official clients send them: by 16 threads of one producer, as fast as it goes, and read",
@@ -87,7 +84,6 @@ fn json_headers(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// How much a pull asks for.
 pub(super) const PULL_SIZES: Scenario = Scenario {
     name: "pull-sizes",
     sentence: "A backlog of 1 KB messages read from 1, 4 and 64 queues on up to 4 connections, in pulls of 256 and of 32",
@@ -104,7 +100,6 @@ fn pull_sizes(scale: Scale) -> Vec<Step> {
     [1, 4, 64].into_iter().flat_map(|queues| [256, 32].map(|batch| step(queues, batch))).collect()
 }
 
-/// N3: whether what is stored and unread costs those who publish and read.
 pub(super) const BACKLOG: Scenario = Scenario {
     name: "backlog",
     sentence: "1 KB messages published with nothing stored, then with 3 million unread; then those are read",

@@ -3,7 +3,6 @@
 use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, sends, threads_of_one_client};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
-/// N0: one sender that waits for each answer.
 pub(super) const SYNC_SEND: Scenario = Scenario {
     name: "sync-send",
     sentence: "One sender waits for the answer to each 30-byte message before it sends the next",
@@ -20,7 +19,6 @@ fn sync_send(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// N0: sends without waiting for answers, at a pace and as fast as it goes.
 pub(super) const ASYNC_SEND: Scenario = Scenario {
     name: "async-send",
     sentence: "30-byte messages in flight without a bound that matters, at 37 000 a second and as fast as the broker takes them",
@@ -46,7 +44,6 @@ fn async_send(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// N2: more and more threads of one producer.
 pub(super) const THREAD_SWEEP: Scenario = Scenario {
     name: "thread-sweep",
     sentence: "1 to 128 threads of one producer, each waits for the answer to its 1 KB message",
@@ -72,7 +69,7 @@ fn thread_sweep(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// N2: what waiting for the disk costs. Replication joins when there is any.
+/// Replication joins when there is any.
 pub(super) const FLUSH: Scenario = Scenario {
     name: "flush",
     sentence: "16 and 64 threads of one producer, 1 KB, answered before and after the disk has the message",
@@ -95,7 +92,6 @@ fn flush(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// The shapes that the load of producers has.
 pub(super) const PRODUCER_SHAPES: Scenario = Scenario {
     name: "producer-shapes",
     sentence: "4 connections with 256 messages in flight on each, of 1 KB and of 30 bytes; 16 and 64 connections with one of 1 KB",
@@ -117,7 +113,6 @@ fn producer_shapes(scale: Scale) -> Vec<Step> {
     .into()
 }
 
-/// N2: the tiers of a cloud price list. Which is the last at which a message is there within 10 ms?
 pub(super) const PRICE_LIST: Scenario = Scenario {
     name: "price-list",
     sentence: "1 KB messages sent and read at the tiers of a price list, until the 99th percentile from due to read leaves 10 ms",
@@ -140,7 +135,6 @@ fn price_list(scale: Scale) -> Vec<Step> {
         .into()
 }
 
-/// N4: sizes from small to a megabyte.
 pub(super) const BIG_MESSAGES: Scenario = Scenario {
     name: "big-messages",
     sentence: "Bodies of 256 B, 512 B, 1 KB, 4 KB, 64 KB and 1 MB, each by itself",
