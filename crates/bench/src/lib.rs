@@ -51,9 +51,8 @@ pub use load::latency::LatencySummary;
 pub use load::link::Held;
 pub use load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
 pub use load::progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
-pub use load::report::{
-    ConsumeReport, ConsumeTotals, GeneratorUsage, RefusedCode, Report, SendReport, SendTotals, VisibleReport,
-};
+pub use load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, Report, SendReport, SendTotals, VisibleReport};
+pub use load::tally::RefusedCode;
 pub use machine::Machine;
 pub use machine::cpus::leave as leave_processors;
 pub use machine::process::BrokerUsage;

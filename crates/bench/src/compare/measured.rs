@@ -57,7 +57,6 @@ impl Measured {
     pub(crate) fn of_send(report: SendReport) -> Self {
         let totals = &report.totals;
         Self {
-            messages: totals.ok,
             seconds: totals.seconds,
             messages_per_second: totals.messages_per_second,
             success_percent: totals.success_percent,
@@ -91,12 +90,8 @@ impl Measured {
         }
         problems.extend(wrong_order(&report.totals));
         Self {
-            messages: totals.messages,
             seconds: totals.seconds,
             messages_per_second: totals.messages_per_second,
-            success_percent: None,
-            latency_of: "",
-            latency_ms: None,
             problems,
             ..Self::used(report.observed, &report.generator, totals.messages)
         }
@@ -130,7 +125,6 @@ impl Measured {
         let (sender, reader) = (&report.send.generator, &report.consume.generator);
         let busiest = if sender.busy_percent > reader.busy_percent { sender } else { reader };
         Self {
-            messages: totals.messages,
             seconds: totals.seconds,
             messages_per_second: totals.messages_per_second,
             success_percent: report.send.totals.success_percent,
@@ -160,12 +154,7 @@ impl Measured {
         let broker = observed.broker.as_ref();
         Self {
             messages,
-            seconds: 0.0,
-            messages_per_second: 0.0,
-            success_percent: None,
             machine_pause_max_ms: observed.machine_pauses_ms.as_ref().map(|pauses| pauses.max),
-            latency_of: "",
-            latency_ms: None,
             broker_cpu_seconds_per_million: broker
                 .filter(|_| messages > 0)
                 .map(|broker| broker.cpu_seconds * MILLION / messages as f64),
@@ -176,8 +165,8 @@ impl Measured {
             generator_percent: generator.busy_percent,
             drift_percent: drift_percent(&observed.series),
             generator_was_limit: generator.was_limit(),
-            problems: Vec::new(),
             series: observed.series,
+            ..Self::default()
         }
     }
 }

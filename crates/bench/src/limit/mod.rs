@@ -99,7 +99,7 @@ fn pauses(seconds: f64) -> Measure {
 
 /// How late a thread is woken for so long, with every processor at work; and how long it was.
 fn while_busy(seconds_ns: u64) -> (Latency, u64) {
-    let (clock, mut latency) = (Clock::start(), Latency::new());
+    let (clock, mut latency) = (Clock::start(), Latency::default());
     let is_over = || clock.now_ns() >= seconds_ns;
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
@@ -132,7 +132,7 @@ fn measure(
     one: &mut dyn FnMut(&File, u64) -> io::Result<usize>,
 ) -> io::Result<Measure> {
     let clock = Clock::start();
-    let (mut operations, mut bytes, mut latency) = (0, 0, Latency::new());
+    let (mut operations, mut bytes, mut latency) = (0, 0, Latency::default());
     let cpu_before_ns = thread_cpu_ns();
     let (mut now_ns, mut best, mut slice) = (clock.now_ns(), 0.0_f64, (0, 0));
     while now_ns.saturating_sub(scratch.paused_ns()) < time_ns {

@@ -15,14 +15,15 @@ pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-impl Latency {
-    /// Nothing measured yet.
-    pub fn new() -> Self {
+impl Default for Latency {
+    fn default() -> Self {
         #[expect(clippy::expect_used, reason = "fails only for bounds that are out of order")]
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_NS, EXACT_DIGITS).expect("bounds are in order");
         Self { histogram }
     }
+}
 
+impl Latency {
     /// Counts `count` messages of this latency.
     pub fn record(&mut self, latency_ns: u64, count: u64) {
         self.histogram.saturating_record_n(latency_ns.max(1), count);
@@ -30,7 +31,7 @@ impl Latency {
 
     /// Takes in what another thread measured.
     pub fn add(&mut self, other: &Self) {
-        // Fails only for histograms of other bounds; all are made by `new`.
+        // Fails only for histograms of other bounds; all are made by `default`.
         let _ = self.histogram.add(&other.histogram);
     }
 
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_merged_threads() {
-        let (mut all, mut other) = (Latency::new(), Latency::new());
+        let (mut all, mut other) = (Latency::default(), Latency::default());
         assert_eq!(all.summary(), None);
         for ms in 1..=500 {
             all.record(ms * 1_000_000, 1);

@@ -11,7 +11,7 @@ use crate::error::BenchError;
 use crate::load::latency::LatencySummary;
 use crate::load::options::{ConsumeOptions, SendOptions};
 use crate::load::supervisor::Observed;
-use crate::load::tally::{PullTally, Refusals, SendTally};
+use crate::load::tally::{PullTally, RefusedCode, SendTally};
 use crate::machine::Machine;
 use crate::machine::clock::{ns_to_ms, ns_to_seconds, seconds_to_ns};
 
@@ -57,19 +57,6 @@ impl GeneratorUsage {
     }
 }
 
-/// Messages (or pulls) refused with one code.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RefusedCode {
-    /// The code.
-    pub code: i32,
-    /// Its name.
-    pub name: &'static str,
-    /// How many.
-    pub count: u64,
-    /// What the broker said the first time.
-    pub remark: String,
-}
-
 /// What became of the messages sent. The warm-up is not in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SendTotals {
@@ -104,12 +91,9 @@ pub struct SendReport {
     pub kind: &'static str,
     /// What was asked for.
     pub options: SendOptions,
-    /// How its protocol was spoken.
-    pub protocol: Value,
-    /// Where it ran.
-    pub machine: Machine,
-    /// Brokers and queues of the topic.
-    pub brokers: Vec<String>,
+    /// What it was made with.
+    #[serde(flatten)]
+    pub setup: Setup,
     /// Results.
     pub totals: SendTotals,
     /// Round trips in milliseconds: from when a send was due to when its answer was read.
@@ -160,12 +144,9 @@ pub struct ConsumeReport {
     pub kind: &'static str,
     /// What was asked for.
     pub options: ConsumeOptions,
-    /// How its protocol was spoken.
-    pub protocol: Value,
-    /// Where it ran.
-    pub machine: Machine,
-    /// Brokers and queues of the topic.
-    pub brokers: Vec<String>,
+    /// What it was made with.
+    #[serde(flatten)]
+    pub setup: Setup,
     /// Results.
     pub totals: ConsumeTotals,
     /// From made to read, in milliseconds (whole ones: timestamps have no more).
@@ -205,7 +186,7 @@ pub struct VisibleReport {
 }
 
 /// What a run was made with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setup {
     /// How its protocol was spoken.
     pub protocol: Value,
@@ -214,6 +195,7 @@ pub struct Setup {
     /// Brokers and queues of the topic.
     pub brokers: Vec<String>,
     /// Generator threads.
+    #[serde(skip)]
     pub threads: usize,
 }
 
@@ -240,15 +222,13 @@ impl SendReport {
         Self {
             kind: "send",
             options,
-            protocol: setup.protocol,
-            machine: setup.machine,
-            brokers: setup.brokers,
             totals,
             round_trip_ms: tally.latency.summary(),
-            refusals: by_code(&tally.refusals),
+            refusals: tally.refusals.into_codes(),
             generator: usage(setup.threads, tally.cpu_ns, tally.sent_in_all, load_seconds),
             observed,
             faults: grouped(tally.faults),
+            setup,
         }
     }
 }
@@ -279,16 +259,14 @@ impl ConsumeReport {
         Self {
             kind: "consume",
             options,
-            protocol: setup.protocol,
-            machine: setup.machine,
-            brokers: setup.brokers,
             totals,
             born_to_consume_ms: tally.born_to_consume.summary(),
             store_to_consume_ms: tally.store_to_consume.summary(),
-            refusals: by_code(&tally.refusals),
+            refusals: tally.refusals.into_codes(),
             generator: usage(setup.threads, tally.cpu_ns, tally.messages_in_all, load_seconds),
             observed,
             faults: grouped(tally.faults),
+            setup,
         }
     }
 }
@@ -333,16 +311,6 @@ impl VisibleReport {
 /// So many a second.
 pub fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
-fn by_code(refusals: &Refusals) -> Vec<RefusedCode> {
-    let row = |(code, refusal): (i32, &crate::load::tally::Refusal)| RefusedCode {
-        code,
-        name: refusal.name,
-        count: refusal.count,
-        remark: refusal.remark.clone(),
-    };
-    refusals.iter().map(row).collect()
 }
 
 /// Equal faults once, with their number.

@@ -97,7 +97,7 @@ impl Supervisor<'_> {
 
     /// How late the machine wakes this thread, until the run is over; the longest since it was last asked is left in `max_ns`.
     fn watch_machine(&self, is_over: &AtomicBool, max_ns: &AtomicU64) -> Latency {
-        let mut pauses = Latency::new();
+        let mut pauses = Latency::default();
         watch_pauses(
             self.clock,
             || is_over.load(Relaxed),

@@ -4,8 +4,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::load::latency::LatencySummary;
-use crate::load::report::{ConsumeReport, GeneratorUsage, RefusedCode, Report, SendReport, VisibleReport};
+use crate::load::report::{ConsumeReport, GeneratorUsage, Report, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
+use crate::load::tally::RefusedCode;
 
 /// Columns a table takes at most: remarks and faults are wrapped.
 pub const WIDTH: u16 = 100;
@@ -31,7 +32,7 @@ impl Report for VisibleReport {
 /// The table of a run that sent.
 fn send(report: &SendReport) -> String {
     let totals = &report.totals;
-    let mut table = begin(&format!("send {}", report.options.topic), &report.brokers);
+    let mut table = begin(&format!("send {}", report.options.topic), &report.setup.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
     row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
     row(&mut table, "MB/s on the sockets", format!("{:.1}", totals.socket_megabytes_per_second));
@@ -57,7 +58,7 @@ fn send(report: &SendReport) -> String {
 /// The table of a run that consumed.
 fn consume(report: &ConsumeReport) -> String {
     let totals = &report.totals;
-    let mut table = begin(&format!("consume {}", report.options.topic), &report.brokers);
+    let mut table = begin(&format!("consume {}", report.options.topic), &report.setup.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
     row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
     row(&mut table, "seconds", format!("{:.3}", totals.seconds));
@@ -80,7 +81,7 @@ fn consume(report: &ConsumeReport) -> String {
 
 /// The tables of a run that sent and consumed at once.
 fn visible(report: &VisibleReport) -> String {
-    let mut table = begin("visible", &report.consume.brokers);
+    let mut table = begin("visible", &report.consume.setup.brokers);
     row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
     unless_zero(&mut table, "arrived too late to be matched", report.unmatched);
     unless_zero(&mut table, "never arrived", report.lost());

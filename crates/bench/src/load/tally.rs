@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::load::latency::Latency;
 
 /// Requests refused, by code.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    by_code: BTreeMap<i32, Refusal>,
+    by_code: BTreeMap<i32, RefusedCode>,
 }
 
-/// Requests refused with one code.
-#[derive(Debug, Default)]
-pub struct Refusal {
-    /// Name of the code.
+/// Messages (or pulls) refused with one code.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedCode {
+    /// The code.
+    pub code: i32,
+    /// Its name.
     pub name: &'static str,
-    /// Messages in them.
+    /// How many.
     pub count: u64,
     /// What the broker said the first time.
     pub remark: String,
@@ -24,38 +28,33 @@ pub struct Refusal {
 impl Refusals {
     /// Counts a reply of `code` to `messages` messages; only the first of a code is asked for the code's name and its remark.
     pub fn record(&mut self, code: i32, messages: u64, words: impl FnOnce() -> (&'static str, String)) {
-        let refusal = self.by_code.entry(code).or_insert_with(|| {
+        let refused = self.by_code.entry(code).or_insert_with(|| {
             let (name, remark) = words();
-            Refusal { name, count: 0, remark }
+            RefusedCode { code, name, count: 0, remark }
         });
-        refusal.count += messages;
+        refused.count += messages;
     }
 
     /// Takes in what another thread counted.
     pub fn add(&mut self, other: Self) {
-        for (code, refusal) in other.by_code {
-            let mine = self.by_code.entry(code).or_default();
-            mine.name = refusal.name;
-            mine.count += refusal.count;
-            if mine.remark.is_empty() {
-                mine.remark = refusal.remark;
-            }
+        for (code, refused) in other.by_code {
+            self.record(code, refused.count, || (refused.name, refused.remark));
         }
     }
 
     /// Messages refused.
     pub fn count(&self) -> u64 {
-        self.by_code.values().map(|refusal| refusal.count).sum()
+        self.by_code.values().map(|refused| refused.count).sum()
     }
 
     /// By code, smallest first.
-    pub fn iter(&self) -> impl Iterator<Item = (i32, &Refusal)> {
-        self.by_code.iter().map(|(&code, refusal)| (code, refusal))
+    pub fn into_codes(self) -> Vec<RefusedCode> {
+        self.by_code.into_values().collect()
     }
 }
 
 /// What became of the sends. All but the last group counts messages of the measurement, not of the warm-up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SendTally {
     /// Handed to the socket.
     pub sent: u64,
@@ -85,24 +84,6 @@ pub struct SendTally {
 }
 
 impl SendTally {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self {
-            sent: 0,
-            sent_bytes: 0,
-            ok: 0,
-            refusals: Refusals::default(),
-            unanswered: 0,
-            unsent: 0,
-            latency: Latency::new(),
-            last_ns: 0,
-            lag_max_ns: 0,
-            sent_in_all: 0,
-            cpu_ns: 0,
-            faults: Vec::new(),
-        }
-    }
-
     /// Takes in what another thread counted.
     pub fn add(&mut self, other: Self) {
         self.sent += other.sent;
@@ -121,7 +102,7 @@ impl SendTally {
 }
 
 /// What became of the pulls. All but the last group counts the measurement, not the warm-up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PullTally {
     /// Messages received.
     pub messages: u64,
@@ -163,30 +144,6 @@ pub struct PullTally {
 }
 
 impl PullTally {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self {
-            messages: 0,
-            body_bytes: 0,
-            pulls_found: 0,
-            pulls_empty: 0,
-            refusals: Refusals::default(),
-            corrupt: 0,
-            out_of_order: 0,
-            moved: 0,
-            born_to_consume: Latency::new(),
-            store_to_consume: Latency::new(),
-            due_to_consume: Latency::new(),
-            answer_to_consume: Latency::new(),
-            before_answer: 0,
-            unmatched: 0,
-            last_ns: 0,
-            messages_in_all: 0,
-            cpu_ns: 0,
-            faults: Vec::new(),
-        }
-    }
-
     /// Takes in what another thread counted.
     pub fn add(&mut self, other: Self) {
         self.messages += other.messages;

@@ -78,7 +78,7 @@ fn open_all(
     let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns: 0 };
     let Watched { parts, observed } = supervisor.watch(workers);
     sink.end();
-    let (mut tally, mut held) = (SendTally::new(), Held::default());
+    let (mut tally, mut held) = (SendTally::default(), Held::default());
     for (part, controls) in parts {
         tally.add(part);
         held.0.extend(controls.into_iter().map(Control::into_stream));
@@ -97,7 +97,7 @@ struct Opener<'a> {
 
 impl Opener<'_> {
     fn run(self, share: impl Iterator<Item = usize>) -> (SendTally, Vec<Control>) {
-        let (mut tally, mut beat, mut open) = (SendTally::new(), Beat::default(), Vec::new());
+        let (mut tally, mut beat, mut open) = (SendTally::default(), Beat::default(), Vec::new());
         for connection in share {
             if self.live.stop_requested() {
                 break;

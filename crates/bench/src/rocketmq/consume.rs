@@ -51,7 +51,7 @@ pub fn consume(
     sink.end();
 
     let ended_ns = clock.now_ns();
-    let mut tally = PullTally::new();
+    let mut tally = PullTally::default();
     for (part, positions) in watched.parts {
         tally.add(part);
         if options.commit {

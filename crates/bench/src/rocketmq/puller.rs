@@ -147,7 +147,7 @@ impl Puller<'_> {
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
             awaited: self.awaited,
-            tally: PullTally::new(),
+            tally: PullTally::default(),
             beat: Beat::default(),
             came_first: 0,
             verify: options.verify,

@@ -42,7 +42,7 @@ pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -
     let watched = supervisor.watch(workers);
     sink.end();
 
-    let mut tally = SendTally::new();
+    let mut tally = SendTally::default();
     for part in watched.parts {
         tally.add(part);
     }

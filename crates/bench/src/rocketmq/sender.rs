@@ -99,7 +99,7 @@ impl Sender<'_> {
         let measure_from_ns = seconds_to_ns(self.options.warm_up_seconds);
         let mut state = State {
             times: self.times,
-            tally: SendTally::new(),
+            tally: SendTally::default(),
             beat: Beat::default(),
             stamp: Stamp::new(wall_ms()),
             messages_per_send: self.options.batch as u64,

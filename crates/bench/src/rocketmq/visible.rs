@@ -75,7 +75,7 @@ pub fn visible(
     let watched = supervisor.watch(workers);
     sink.end();
 
-    let (mut sent, mut pulled) = (SendTally::new(), PullTally::new());
+    let (mut sent, mut pulled) = (SendTally::default(), PullTally::default());
     for part in watched.parts {
         match part {
             Part::Sent(tally) => sent.add(tally),
