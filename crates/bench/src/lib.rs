@@ -49,7 +49,7 @@ pub use limit::limit;
 pub use limit::report::{LimitOptions, LimitReport, Measure};
 pub use load::latency::LatencySummary;
 pub use load::link::Held;
-pub use load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
+pub use load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
 pub use load::progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, Report, SendReport, SendTotals, VisibleReport};
 pub use load::tally::RefusedCode;

@@ -13,8 +13,8 @@ use fake_broker::{FakeBroker, Fate, Manners};
 /// A step made short, for a broker that is a thread of this test.
 fn shortened(mut step: Step) -> Step {
     let shorten = |send: &mut bench::SendOptions| {
-        (send.seconds, send.warm_up_seconds, send.answer_timeout_seconds) = (Some(0.2), 0.0, 0.3);
-        (send.topics, send.window) = (send.topics.min(2), send.window.min(64));
+        (send.run.seconds, send.run.warm_up_seconds, send.answer_timeout_seconds) = (Some(0.2), 0.0, 0.3);
+        (send.run.topics, send.window) = (send.run.topics.min(2), send.window.min(64));
         // What a thread of a test keeps up beside all others.
         send.pace = send.pace.min(1_000);
         send.message_sizes.iter_mut().for_each(|size| *size = (*size).min(4096));
@@ -23,9 +23,9 @@ fn shortened(mut step: Step) -> Step {
         Load::Send(send) => shorten(send),
         Load::Connect(send) => {
             shorten(send);
-            (send.connections, send.threads) = (20, 4);
+            (send.run.connections, send.run.threads) = (20, 4);
         }
-        Load::Consume { fill, .. } => fill.count = Some(500),
+        Load::Consume { fill, .. } => fill.run.count = Some(500),
         Load::Visible(visible) => {
             shorten(&mut visible.send);
             visible.consume.groups = visible.consume.groups.min(2);

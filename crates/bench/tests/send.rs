@@ -5,25 +5,25 @@ mod fake_broker;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bench::{
-    BenchError, HeaderForm, ProgressSink, Quiet, Report as _, RocketMq, Second, SendOptions, SendReport, driver_of,
+    BenchError, HeaderForm, ProgressSink, Quiet, Report as _, RocketMq, RunOptions, Second, SendOptions, SendReport,
+    driver_of,
 };
 use fake_broker::{FakeBroker, Fate, Manners};
 
 fn options(broker: &FakeBroker) -> SendOptions {
-    SendOptions {
-        target: broker.name_server(),
-        topic: "t".into(),
-        connections: 3,
-        window: 16,
-        message_sizes: vec![100],
-        count: Some(2_000),
-        seconds: None,
-        ..SendOptions::default()
-    }
+    let (target, topic) = (broker.name_server(), "t".into());
+    let run = RunOptions { target, topic, connections: 3, count: Some(2_000), seconds: None, ..RunOptions::default() };
+    SendOptions { run, window: 16, message_sizes: vec![100], ..SendOptions::default() }
+}
+
+fn with(broker: &FakeBroker, change: impl FnOnce(&mut RunOptions)) -> SendOptions {
+    let mut options = options(broker);
+    change(&mut options.run);
+    options
 }
 
 fn send(options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
-    driver_of(&options.target, RocketMq::default()).send(options, sink)
+    driver_of(&options.run.target, RocketMq::default()).send(options, sink)
 }
 
 fn with_topic(manners: Manners) -> Manners {
@@ -42,8 +42,8 @@ fn every_send_is_answered_in_either_form_and_in_any_order() {
     for form in [HeaderForm::Binary, HeaderForm::Json] {
         for reversed in [false, true] {
             let broker = FakeBroker::start(with_topic(Manners { reversed, ..Manners::default() }));
-            let options = SendOptions { threads: 2, ..options(&broker) };
-            let driver = driver_of(&options.target, RocketMq { form, ..RocketMq::default() });
+            let options = with(&broker, |run| run.threads = 2);
+            let driver = driver_of(&options.run.target, RocketMq { form, ..RocketMq::default() });
             let report = driver.send(options, &Quiet).expect("runs");
             assert_adds_up(&report);
             assert_eq!((report.totals.sent, report.totals.ok), (2_000, 2_000));
@@ -62,7 +62,7 @@ fn refusals_are_counted_by_code_with_the_first_remark() {
         _ => Fate::Stored,
     };
     let broker = FakeBroker::start(with_topic(Manners { fate, ..Manners::default() }));
-    let report = send(SendOptions { connections: 1, ..options(&broker) }, &Quiet).expect("runs");
+    let report = send(with(&broker, |run| run.connections = 1), &Quiet).expect("runs");
     assert_adds_up(&report);
     assert_eq!((report.totals.ok, report.totals.refused), (1_600, 400));
     let rows: Vec<_> = report.refusals.iter().map(|row| (row.code, row.name, row.count, &*row.remark)).collect();
@@ -78,7 +78,7 @@ fn silent_drops_end_as_unanswered_and_do_not_block_the_window_for_ever() {
     // More drops than the window has room for: the run can only end because they are given up.
     let fate = |send| if send % 100 == 99 { Fate::Dropped } else { Fate::Stored };
     let broker = FakeBroker::start(with_topic(Manners { fate, ..Manners::default() }));
-    let options = SendOptions { connections: 1, answer_timeout_seconds: 1.0, ..options(&broker) };
+    let options = SendOptions { answer_timeout_seconds: 1.0, ..with(&broker, |run| run.connections = 1) };
     let report = send(options, &Quiet).expect("runs");
     assert_adds_up(&report);
     assert_eq!((report.totals.sent, report.totals.unanswered), (2_000, 20));
@@ -89,7 +89,7 @@ fn silent_drops_end_as_unanswered_and_do_not_block_the_window_for_ever() {
 fn a_connection_that_breaks_loses_its_sends_and_only_these() {
     let fate = |send| if send == 100 { Fate::Closed } else { Fate::Stored };
     let broker = FakeBroker::start(with_topic(Manners { fate, ..Manners::default() }));
-    let report = send(SendOptions { connections: 2, ..options(&broker) }, &Quiet).expect("runs");
+    let report = send(with(&broker, |run| run.connections = 2), &Quiet).expect("runs");
     assert_adds_up(&report);
     // Both connections break; how the system words it may differ.
     assert!((1..=2).contains(&report.faults.len()), "{:?}", report.faults);
@@ -99,7 +99,7 @@ fn a_connection_that_breaks_loses_its_sends_and_only_these() {
 #[test]
 fn batches_one_way_and_warm_up_count_messages() {
     let broker = FakeBroker::start(Manners::default());
-    let base = SendOptions { queues: Some(6), ..options(&broker) };
+    let base = with(&broker, |run| run.queues = Some(6));
     let report = send(SendOptions { batch: 8, ..base.clone() }, &Quiet).expect("runs");
     assert_adds_up(&report);
     assert_eq!((report.totals.ok, broker.seen.lock().expect("lock").sends), (2_000, 250));
@@ -108,7 +108,11 @@ fn batches_one_way_and_warm_up_count_messages() {
     let report = send(SendOptions { one_way: true, ..base.clone() }, &Quiet).expect("runs");
     assert_eq!((report.totals.sent, report.totals.ok, report.totals.success_percent), (2_000, 0, None));
 
-    let report = send(SendOptions { warm_up_seconds: 0.2, target: broker.broker(), ..base }, &Quiet).expect("runs");
+    let report = send(
+        SendOptions { run: RunOptions { warm_up_seconds: 0.2, target: broker.broker(), ..base.run }, ..base },
+        &Quiet,
+    )
+    .expect("runs");
     assert_adds_up(&report);
     assert_eq!(report.totals.ok, 2_000);
     assert!(broker.seen.lock().expect("lock").sends > 250 + 2_000 + 2_000);
@@ -117,7 +121,7 @@ fn batches_one_way_and_warm_up_count_messages() {
 #[test]
 fn a_paced_run_keeps_its_timetable() {
     let broker = FakeBroker::start(with_topic(Manners::default()));
-    let paced = SendOptions { pace: 2_000, count: None, seconds: Some(0.5), ..options(&broker) };
+    let paced = SendOptions { pace: 2_000, ..with(&broker, |run| (run.count, run.seconds) = (None, Some(0.5))) };
     let report = send(paced, &Quiet).expect("runs");
     assert_adds_up(&report);
     let totals = &report.totals;
@@ -132,11 +136,9 @@ fn a_stall_is_charged_to_every_message_that_was_due_in_it() {
     let broker = FakeBroker::start(with_topic(Manners { fate, ..Manners::default() }));
     let paced = SendOptions {
         pace: 1_000,
-        connections: 1,
         window: 1,
-        count: Some(600),
         answer_timeout_seconds: 0.3,
-        ..options(&broker)
+        ..with(&broker, |run| (run.connections, run.count) = (1, Some(600)))
     };
     let report = send(paced, &Quiet).expect("runs");
     assert_adds_up(&report);
@@ -160,7 +162,7 @@ impl ProgressSink for Impatient {
 #[test]
 fn a_run_that_is_stopped_early_still_drains_and_reports() {
     let broker = FakeBroker::start(with_topic(Manners::default()));
-    let endless = SendOptions { count: None, seconds: Some(3_600.0), ..options(&broker) };
+    let endless = with(&broker, |run| (run.count, run.seconds) = (None, Some(3_600.0)));
     let report = send(endless, &Impatient).expect("runs");
     assert_adds_up(&report);
     assert!(report.totals.ok == report.totals.sent && report.totals.seconds < 60.0);
@@ -172,18 +174,18 @@ fn what_cannot_be_is_said_in_words() {
     let error = send(options(&broker), &Quiet).expect_err("no topic");
     assert!(matches!(error, BenchError::NoRoute { .. }), "{error}");
     let forbidden =
-        SendOptions { topic: "forbidden".into(), queues: Some(1), target: broker.broker(), ..options(&broker) };
+        with(&broker, |run| (run.topic, run.queues, run.target) = ("forbidden".into(), Some(1), broker.broker()));
     let error = send(forbidden, &Quiet).expect_err("refused").to_string();
     assert!(error.contains("UPDATE_AND_CREATE_TOPIC") && error.contains("NO_PERMISSION): not this one"), "{error}");
-    let nobody = SendOptions { broker_pids: vec![u32::MAX], ..options(&broker) };
+    let nobody = with(&broker, |run| run.broker_pids = vec![u32::MAX]);
     assert!(send(nobody, &Quiet).expect_err("no process").to_string().contains("no process"));
 }
 
 #[test]
 fn the_json_has_options_machine_results_and_series() {
     let broker = FakeBroker::start(with_topic(Manners::default()));
-    let run =
-        SendOptions { seconds: Some(1.2), count: None, broker_pids: vec![std::process::id()], ..options(&broker) };
+    let pids = vec![std::process::id()];
+    let run = with(&broker, |run| (run.seconds, run.count, run.broker_pids) = (Some(1.2), None, pids));
     let report = send(run, &Quiet).expect("runs");
     let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
     assert_eq!(json["options"]["target"], format!("rocketmq://{}", broker.address));

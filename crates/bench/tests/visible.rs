@@ -5,35 +5,28 @@ mod fake_broker;
 use std::collections::BTreeSet;
 
 use bench::{
-    BenchError, ConsumeOptions, Quiet, Report as _, RocketMq, SendOptions, VisibleOptions, VisibleReport, driver_of,
+    BenchError, ConsumeOptions, Quiet, Report as _, RocketMq, RunOptions, SendOptions, VisibleOptions, VisibleReport,
+    driver_of,
 };
 use fake_broker::{FakeBroker, Manners};
 
 fn options(broker: &FakeBroker) -> VisibleOptions {
-    let send = SendOptions {
+    let run = RunOptions {
         target: broker.name_server(),
         topic: "t".into(),
         topics: 3,
         queues: Some(2),
         connections: 2,
-        window: 8,
-        message_sizes: vec![100],
-        pace: 2_000,
         seconds: Some(0.5),
-        ..SendOptions::default()
+        ..RunOptions::default()
     };
-    let consume = ConsumeOptions {
-        target: broker.name_server(),
-        group: "g".into(),
-        groups: 6,
-        connections: 2,
-        ..ConsumeOptions::default()
-    };
+    let consume = ConsumeOptions { run: run.clone(), group: "g".into(), groups: 6, ..ConsumeOptions::default() };
+    let send = SendOptions { run, window: 8, message_sizes: vec![100], pace: 2_000, ..SendOptions::default() };
     VisibleOptions { send, consume }
 }
 
 fn visible(options: VisibleOptions) -> Result<VisibleReport, BenchError> {
-    driver_of(&options.send.target, RocketMq::default()).visible(options, &Quiet)
+    driver_of(&options.send.run.target, RocketMq::default()).visible(options, &Quiet)
 }
 
 #[test]
@@ -64,7 +57,7 @@ fn a_run_that_measures_a_backlog_of_its_own_says_so() {
     let paced = visible(options(&broker)).expect("runs");
     assert!(!paced.table().contains("backlog"), "{}", paced.table());
     let mut unpaced = options(&broker);
-    (unpaced.send.pace, unpaced.send.count) = (0, Some(200));
+    (unpaced.send.pace, unpaced.send.run.count) = (0, Some(200));
     let table = visible(unpaced).expect("runs").table();
     assert!(table.contains("unpaced") && table.contains("--pace N"), "{table}");
 }
@@ -73,8 +66,8 @@ fn a_run_that_measures_a_backlog_of_its_own_says_so() {
 fn messages_that_come_twice_do_not_hide_those_that_come_late() {
     let broker = FakeBroker::start(Manners { keeps: true, doubles: true, ..Manners::default() });
     let mut behind = options(&broker);
-    (behind.send.pace, behind.send.seconds) = (40_000, Some(0.05));
-    (behind.consume.connections, behind.consume.pulls, behind.consume.batch) = (1, 1, 1);
+    (behind.send.pace, behind.send.run.seconds) = (40_000, Some(0.05));
+    (behind.consume.run.connections, behind.consume.pulls, behind.consume.batch) = (1, 1, 1);
     let report = visible(behind).expect("runs");
     let awaited = report.awaited.expect("every queue has two readers");
     assert_eq!((report.consume.totals.messages, report.lost(), report.doubled()), (2 * awaited, 0, awaited));
@@ -83,7 +76,8 @@ fn messages_that_come_twice_do_not_hide_those_that_come_late() {
 #[test]
 fn sends_that_cannot_be_found_again_are_an_error() {
     let broker = FakeBroker::start(Manners::default());
-    let spoil: [fn(&mut SendOptions); 3] = [|send| send.batch = 2, |send| send.threads = 2, |send| send.one_way = true];
+    let spoil: [fn(&mut SendOptions); 3] =
+        [|send| send.batch = 2, |send| send.run.threads = 2, |send| send.one_way = true];
     for spoil in spoil {
         let mut options = options(&broker);
         spoil(&mut options.send);

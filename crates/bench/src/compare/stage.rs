@@ -10,7 +10,7 @@ use crate::compare::start_up::{StartUp, WarmUp};
 use crate::driver::{Driver, driver_of};
 use crate::error::BenchError;
 use crate::load::link::Held;
-use crate::load::options::{ConsumeOptions, SendOptions, StartFrom, VisibleOptions};
+use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
 use crate::machine::clock::Clock;
 use crate::rocketmq::options::RocketMq;
@@ -50,7 +50,8 @@ impl Stage {
     /// Load that nobody measures, until a broker that was just started is as fast as it gets: sends, then reads of what was sent.
     pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
         let (driver, seconds) = (driver_of(&self.target, RocketMq::default()), Some(start_up.slice.as_secs_f64()));
-        let load = SendOptions { queues: Some(4), window: START_UP_WINDOW, seconds, ..SendOptions::default() };
+        let run = RunOptions { queues: Some(4), seconds, ..RunOptions::default() };
+        let load = SendOptions { run: run.clone(), window: START_UP_WINDOW, ..SendOptions::default() };
         let (clock, mut rates) = (Clock::start(), Vec::new());
         while start_up.goes_on(&rates, clock.elapsed()) && !sink.stop_requested() {
             let report = driver.send(self.aimed(&load, START_UP_TOPIC), sink)?;
@@ -60,8 +61,8 @@ impl Stage {
             // Nothing may have been sent, and so there may be no topic.
             return Ok(());
         }
-        let read =
-            ConsumeOptions { start_from: StartFrom::First, until_empty: true, seconds, ..ConsumeOptions::default() };
+        let run = RunOptions { queues: None, ..run };
+        let read = ConsumeOptions { run, until_empty: true, ..ConsumeOptions::default() };
         driver.consume(self.reading(&read, START_UP_TOPIC), sink).map(drop)
     }
 
@@ -100,8 +101,9 @@ impl Stage {
         if step.held_connections == 0 {
             return Ok(Held::default());
         }
-        let connections = step.held_connections;
-        let idle = SendOptions { connections, threads: OPENED_AT_ONCE, queues: Some(1), ..SendOptions::default() };
+        let (connections, threads, queues) = (step.held_connections, OPENED_AT_ONCE, Some(1));
+        let run = RunOptions { connections, threads, queues, ..RunOptions::default() };
+        let idle = SendOptions { run, ..SendOptions::default() };
         self.driver(step).hold(&self.aimed(&idle, &topic_of(scenario, "idle")))
     }
 
@@ -141,7 +143,8 @@ impl Stage {
         fill: &SendOptions,
         sink: &dyn ProgressSink,
     ) -> Result<(String, u64), BenchError> {
-        let topic = topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.queues, fill.count));
+        let topic =
+            topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.run.queues, fill.run.count));
         if let Some(backlog) = self.filled.get(&topic) {
             return Ok((topic, *backlog));
         }
@@ -155,15 +158,17 @@ impl Stage {
     }
 
     fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {
-        let (target, topic) = (self.target.clone(), topic.to_owned());
-        let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
-        SendOptions { target, topic, broker_pids, broker_data, ..send.clone() }
+        SendOptions { run: self.run(&send.run, topic), ..send.clone() }
     }
 
     fn reading(&self, read: &ConsumeOptions, topic: &str) -> ConsumeOptions {
+        ConsumeOptions { run: self.run(&read.run, topic), ..read.clone() }
+    }
+
+    fn run(&self, run: &RunOptions, topic: &str) -> RunOptions {
         let (target, topic) = (self.target.clone(), topic.to_owned());
         let (broker_pids, broker_data) = (self.broker_pids.clone(), self.broker_data.clone());
-        ConsumeOptions { target, topic, broker_pids, broker_data, ..read.clone() }
+        RunOptions { target, topic, broker_pids, broker_data, ..run.clone() }
     }
 }
 

@@ -1,15 +1,17 @@
-//! What a run shall do. The command line maps its flags onto these; nothing here reads arguments.
+//! What a run shall do: the flags of `sluice bench send` and `consume`, and the values that scenarios fill in.
 
 use std::path::PathBuf;
 
 use base::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, PROPERTIES_SIZE_MAX, QUEUES_PER_TOPIC_MAX};
+use clap::{Args, Command, ValueEnum};
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::machine::clock::seconds_to_ns;
 use crate::target::Target;
 
-/// Topic of a run that names none.
-const TOPIC: &str = "SluiceBench";
+/// How long a run is that nothing else ends.
+const SECONDS: f64 = 10.0;
 /// Sends in flight on one connection: more than any broker needs to be busy, and few enough for the opaque's slot bits.
 pub(crate) const WINDOW_MAX: usize = 1 << 16;
 /// Connections of a run; each has its socket and buffers.
@@ -22,61 +24,93 @@ const GROUPS_MAX: usize = 100_000;
 const BODY_SIZE_MAX: usize = 4 * 1024 * 1024;
 
 /// Where a consumer begins in each queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum StartFrom {
     /// The first message that is still kept.
     #[default]
+    #[value(help = None::<&str>)]
     First,
     /// Behind the group's committed offset; the first message where there is none.
+    #[value(help = None::<&str>)]
     Committed,
     /// Behind the last message: only what arrives from now on.
+    #[value(help = None::<&str>)]
     Latest,
 }
 
-/// A run that sends.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SendOptions {
-    /// Where to.
+/// What every run with a broker is told.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+pub struct RunOptions {
+    /// Name server rocketmq://HOST:PORT, or one broker rocketmq-broker://HOST:PORT.
+    #[arg(long, default_value_t)]
     pub target: Target,
-    /// Topic; with several topics the first part of their names.
+    /// Topic.
+    #[arg(long, default_value = "SluiceBench")]
     pub topic: String,
-    /// Topics: more than 1 are named `topic-0`, `topic-1` and so on, and are written to in turn.
+    /// Topics; more than 1 are named TOPIC-0, TOPIC-1 and so on.
+    #[arg(long, default_value_t = 1)]
     pub topics: u32,
-    /// Creates the topic with this many queues on every broker (or gives an existing one that many).
+    /// Makes the topic with this many queues on every broker first.
+    #[arg(long)]
     pub queues: Option<u32>,
-    /// Connections, spread over the brokers of the route.
+    /// Connections.
+    #[arg(long, default_value_t = 4)]
     pub connections: usize,
-    /// Sends in flight on each connection.
-    pub window: usize,
-    /// Generator threads; each serves its share of the connections.
+    /// Generator threads.
+    #[arg(long, default_value_t = 1)]
     pub threads: usize,
-    /// Bytes of a body; several are sent in turn.
-    pub message_sizes: Vec<usize>,
-    /// Messages in one request; more than 1 sends batches.
-    pub batch: usize,
-    /// Ends after this many messages (warm-up not counted).
+    /// Ends after this many messages.
+    #[arg(long)]
     pub count: Option<u64>,
-    /// Ends after this many seconds (warm-up not counted). With `count` too, whichever comes first.
+    /// Ends after this many seconds (10 if nothing else ends the run).
+    #[arg(long = "duration", value_name = "SECONDS")]
     pub seconds: Option<f64>,
     /// Seconds of load before the measurement begins.
+    #[arg(long = "warm-up", default_value_t = 0.0, value_name = "SECONDS")]
     pub warm_up_seconds: f64,
-    /// Messages a second in total; 0 sends as fast as the windows allow.
+    /// Process on this machine whose memory and CPU are recorded.
+    #[arg(long = "broker-pid", value_name = "PID")]
+    pub broker_pids: Vec<u32>,
+    /// Directory that process keeps its files in: what of them is in the page cache is recorded.
+    #[arg(long, value_name = "DIR", requires = "broker_pids")]
+    pub broker_data: Vec<PathBuf>,
+}
+
+/// A run that sends.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+pub struct SendOptions {
+    /// Where to, and for how long; each generator thread serves its share of the connections.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub run: RunOptions,
+    /// Sends in flight on each connection.
+    #[arg(long, default_value_t = 256)]
+    pub window: usize,
+    /// Bytes of a body; several, as in 256,1024, are sent in turn.
+    #[arg(long = "size", value_name = "SIZE", default_value = "1024", value_delimiter = ',')]
+    pub message_sizes: Vec<usize>,
+    /// Messages in one request.
+    #[arg(long, default_value_t = 1)]
+    pub batch: usize,
+    /// Messages a second in total; 0 is as fast as the windows allow.
+    #[arg(long, default_value_t = 0)]
     pub pace: u64,
-    /// Sets a key (to the text of the id), so that the broker indexes twice.
+    /// Sets a key too.
+    #[arg(long)]
     pub keys: bool,
     /// Sets a tag.
+    #[arg(long)]
     pub tag: Option<String>,
-    /// Further properties.
+    /// Sets a property; may be given often.
+    #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
     pub properties: Vec<(String, String)>,
     /// Asks for no answers.
+    #[arg(long)]
     pub one_way: bool,
-    /// A send without an answer for this long is given up and counted as unanswered.
+    /// Seconds after which a send without an answer is given up.
+    #[arg(long = "answer-timeout", default_value_t = 10.0, value_name = "SECONDS")]
     pub answer_timeout_seconds: f64,
-    /// Processes whose memory and CPU are recorded.
-    pub broker_pids: Vec<u32>,
-    /// Where they keep their files: what of them is in the page cache is recorded.
-    pub broker_data: Vec<PathBuf>,
 }
 
 /// A run that sends and pulls at the same time. Topics and times are those of the sends.
@@ -88,13 +122,109 @@ pub struct VisibleOptions {
     pub consume: ConsumeOptions,
 }
 
+/// A run that consumes by pulling.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+pub struct ConsumeOptions {
+    /// Where from, and for how long; there are never more connections than queues.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub run: RunOptions,
+    /// Group.
+    #[arg(long, default_value = "sluice_bench_consumer")]
+    pub group: String,
+    /// Groups; more than 1 are named GROUP-0, GROUP-1 and so on.
+    #[arg(long, default_value_t = 1)]
+    pub groups: u32,
+    /// Tags wanted, as in "A || B".
+    #[arg(long, default_value = "*")]
+    pub subscription: String,
+    /// Messages asked for in one pull.
+    #[arg(long, default_value_t = 32)]
+    pub batch: usize,
+    /// Pulls in flight on each connection; 0 is one for every queue.
+    #[arg(long, default_value_t = 0)]
+    pub pulls: usize,
+    /// Ends when every queue is empty.
+    #[arg(long)]
+    pub until_empty: bool,
+    /// Where to begin.
+    #[arg(long = "from", value_name = "FROM", value_enum, default_value = "first")]
+    pub start_from: StartFrom,
+    /// Commits offsets.
+    #[arg(long)]
+    pub commit: bool,
+    /// Checks every body against its checksum.
+    #[arg(long)]
+    pub verify: bool,
+    /// Milliseconds the broker may hold a pull that finds nothing.
+    #[arg(long, default_value_t = 15_000)]
+    pub suspend_ms: u64,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        by_default::<Self>().bounded(false)
+    }
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        let options: Self = by_default();
+        Self { run: options.run.bounded(false), ..options }
+    }
+}
+
+impl Default for ConsumeOptions {
+    fn default() -> Self {
+        let options: Self = by_default();
+        Self { run: options.run.bounded(false), ..options }
+    }
+}
+
+/// What a command line without flags amounts to.
+fn by_default<T: Args>() -> T {
+    let no_flags = T::augment_args(Command::new("default")).get_matches_from(["default"]);
+    T::from_arg_matches(&no_flags).unwrap_or_else(|error| error.exit())
+}
+
+impl RunOptions {
+    /// Ends after the usual time where nothing else ends it.
+    pub fn bounded(mut self, ends_otherwise: bool) -> Self {
+        self.seconds = self.seconds.or_else(|| (self.count.is_none() && !ends_otherwise).then_some(SECONDS));
+        self
+    }
+
+    /// When the warm-up ends.
+    pub(crate) fn measure_from_ns(&self) -> u64 {
+        seconds_to_ns(self.warm_up_seconds)
+    }
+
+    /// When the time is over; without a length, never.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.seconds.map_or(u64::MAX, |seconds| self.measure_from_ns() + seconds_to_ns(seconds))
+    }
+
+    /// Names of its topics.
+    pub(crate) fn topic_names(&self) -> Vec<String> {
+        names(&self.topic, self.topics)
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        check_topic(&self.topic, self.queues)?;
+        check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
+        check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
+        check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
+        check_seconds("seconds", self.seconds)?;
+        check_seconds("warm-up seconds", Some(self.warm_up_seconds))
+    }
+}
+
 impl VisibleOptions {
     /// Checks every value against its bounds.
     pub fn check(&self) -> Result<(), BenchError> {
         self.send.check()?;
         self.consume.check()?;
-        let SendOptions { threads, batch, one_way, .. } = self.send;
-        if threads != 1 || batch != 1 || one_way {
+        if self.send.run.threads != 1 || self.send.batch != 1 || self.send.one_way {
             let problem = "messages are found again by their ids: one sender thread, one message a send, with answer";
             return Err(wrong("send", problem));
         }
@@ -107,128 +237,18 @@ impl SendOptions {
     pub fn message_size_mean(&self) -> f64 {
         self.message_sizes.iter().sum::<usize>() as f64 / self.message_sizes.len().max(1) as f64
     }
-}
 
-impl Default for SendOptions {
-    fn default() -> Self {
-        Self {
-            target: Target::default(),
-            topic: TOPIC.to_owned(),
-            topics: 1,
-            queues: None,
-            connections: 4,
-            window: 256,
-            threads: 1,
-            message_sizes: vec![1024],
-            batch: 1,
-            count: None,
-            seconds: Some(10.0),
-            warm_up_seconds: 0.0,
-            pace: 0,
-            keys: false,
-            tag: None,
-            properties: Vec::new(),
-            one_way: false,
-            answer_timeout_seconds: 10.0,
-            broker_pids: Vec::new(),
-            broker_data: Vec::new(),
-        }
-    }
-}
-
-/// A run that consumes by pulling.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ConsumeOptions {
-    /// Where from.
-    pub target: Target,
-    /// Topic; with several topics the first part of their names.
-    pub topic: String,
-    /// Topics: more than 1 are named as those of a run that sends.
-    pub topics: u32,
-    /// Creates the topic with this many queues first.
-    pub queues: Option<u32>,
-    /// Consumer group; with several groups the first part of their names.
-    pub group: String,
-    /// Groups: more than 1 are named `group-0`, `group-1` and so on. Groups and topics are dealt to each other in turn until
-    /// every group reads and every topic is read.
-    pub groups: u32,
-    /// Tag expression, as in `A || B`; `*` for everything.
-    pub subscription: String,
-    /// Connections the queues are split over; never more than there are queues.
-    pub connections: usize,
-    /// Consumer threads; each serves its share of the connections.
-    pub threads: usize,
-    /// Messages asked for in one pull.
-    pub batch: usize,
-    /// Pulls in flight on each connection, at most one a queue; 0 = one for every queue.
-    pub pulls: usize,
-    /// Ends after this many messages (warm-up not counted).
-    pub count: Option<u64>,
-    /// Ends after this many seconds (warm-up not counted).
-    pub seconds: Option<f64>,
-    /// Ends when every queue has answered that nothing more is there.
-    pub until_empty: bool,
-    /// Seconds of load before the measurement begins.
-    pub warm_up_seconds: f64,
-    /// Where to begin.
-    pub start_from: StartFrom,
-    /// Commits offsets: with every pull, and once more at the end.
-    pub commit: bool,
-    /// Checks every body against its checksum.
-    pub verify: bool,
-    /// How long a broker may hold a pull that finds nothing, in milliseconds.
-    pub suspend_ms: u64,
-    /// Processes whose memory and CPU are recorded.
-    pub broker_pids: Vec<u32>,
-    /// Where they keep their files: what of them is in the page cache is recorded.
-    pub broker_data: Vec<PathBuf>,
-}
-
-impl Default for ConsumeOptions {
-    fn default() -> Self {
-        Self {
-            target: Target::default(),
-            topic: TOPIC.to_owned(),
-            topics: 1,
-            queues: None,
-            group: "sluice_bench_consumer".to_owned(),
-            groups: 1,
-            subscription: "*".to_owned(),
-            connections: 4,
-            threads: 1,
-            batch: 32,
-            pulls: 0,
-            count: None,
-            seconds: Some(10.0),
-            until_empty: false,
-            warm_up_seconds: 0.0,
-            start_from: StartFrom::First,
-            commit: false,
-            verify: false,
-            suspend_ms: 15_000,
-            broker_pids: Vec::new(),
-            broker_data: Vec::new(),
-        }
-    }
-}
-
-impl SendOptions {
     /// Checks every value against its bounds.
     pub fn check(&self) -> Result<(), BenchError> {
-        check_topic(&self.topic, self.queues)?;
-        check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
-        check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
+        self.run.check()?;
         check_range("window", self.window, 1, WINDOW_MAX)?;
-        check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
         self.message_sizes.iter().try_for_each(|&size| check_range("message size", size, 1, BODY_SIZE_MAX))?;
         let Some(largest) = self.message_sizes.iter().max() else {
             return Err(wrong("message size", "at least one is needed"));
         };
         check_range("batch", self.batch, 1, BODY_SIZE_MAX / largest)?;
-        check_seconds("seconds", self.seconds)?;
-        check_seconds("warm-up seconds", Some(self.warm_up_seconds))?;
         check_seconds("answer timeout", Some(self.answer_timeout_seconds))?;
-        if self.count.is_none() && self.seconds.is_none() {
+        if self.run.count.is_none() && self.run.seconds.is_none() {
             return Err(wrong("seconds", "neither a count nor seconds would end the run"));
         }
         let mut size = 0;
@@ -247,39 +267,25 @@ impl SendOptions {
 impl ConsumeOptions {
     /// Checks every value against its bounds.
     pub fn check(&self) -> Result<(), BenchError> {
-        check_topic(&self.topic, self.queues)?;
-        check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
+        self.run.check()?;
         check_range("groups", self.groups as usize, 1, GROUPS_MAX)?;
         check_range("group", self.group.len(), 1, GROUP_NAME_SIZE_MAX)?;
-        check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
-        check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
         check_range("batch", self.batch, 1, 1 << 16)?;
-        check_seconds("seconds", self.seconds)?;
-        check_seconds("warm-up seconds", Some(self.warm_up_seconds))?;
-        if self.count.is_none() && self.seconds.is_none() && !self.until_empty {
+        if self.run.count.is_none() && self.run.seconds.is_none() && !self.until_empty {
             return Err(wrong("seconds", "neither a count, seconds nor an empty topic would end the run"));
         }
         Ok(())
     }
-}
 
-impl SendOptions {
-    /// Names of its topics.
-    pub(crate) fn topic_names(&self) -> Vec<String> {
-        names(&self.topic, self.topics)
-    }
-}
-
-impl ConsumeOptions {
-    /// Names of its topics.
-    pub(crate) fn topic_names(&self) -> Vec<String> {
-        names(&self.topic, self.topics)
-    }
-
-    /// Names of its groups.
+    /// Names of its groups. Groups and topics are dealt to each other in turn until every group reads and every topic is read.
     pub(crate) fn group_names(&self) -> Vec<String> {
         names(&self.group, self.groups)
     }
+}
+
+fn property(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("it is not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// One is named as it is, several are numbered.
@@ -327,15 +333,15 @@ mod tests {
         assert!(SendOptions::default().check().is_ok());
         assert!(ConsumeOptions::default().check().is_ok());
         let wrong: [fn(&mut SendOptions); 10] = [
-            |options| options.topic = "a b".into(),
-            |options| options.queues = Some(0),
-            |options| options.connections = 0,
+            |options| options.run.topic = "a b".into(),
+            |options| options.run.queues = Some(0),
+            |options| options.run.connections = 0,
             |options| options.window = WINDOW_MAX + 1,
             |options| options.message_sizes = vec![1024, 0],
             |options| options.message_sizes = Vec::new(),
             |options| options.batch = 5000,
-            |options| options.seconds = None,
-            |options| options.warm_up_seconds = f64::NAN,
+            |options| options.run.seconds = None,
+            |options| options.run.warm_up_seconds = f64::NAN,
             |options| options.properties = vec![("a\u{1}".into(), String::new())],
         ];
         for spoil in wrong {
@@ -343,7 +349,8 @@ mod tests {
             spoil(&mut options);
             assert!(matches!(options.check(), Err(BenchError::WrongOption { .. })), "{options:?}");
         }
-        let endless = ConsumeOptions { seconds: None, ..ConsumeOptions::default() };
+        let run = RunOptions { seconds: None, ..RunOptions::default() };
+        let endless = ConsumeOptions { run, ..ConsumeOptions::default() };
         assert!(endless.check().is_err());
         assert!(ConsumeOptions { until_empty: true, ..endless }.check().is_ok());
     }

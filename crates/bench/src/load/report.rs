@@ -201,8 +201,8 @@ pub struct Setup {
 
 impl SendReport {
     pub(crate) fn new(options: SendOptions, setup: Setup, tally: SendTally, observed: Observed) -> Self {
-        let seconds = ns_to_seconds(tally.last_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
-        let load_seconds = seconds + options.warm_up_seconds;
+        let seconds = ns_to_seconds(tally.last_ns.saturating_sub(seconds_to_ns(options.run.warm_up_seconds)));
+        let load_seconds = seconds + options.run.warm_up_seconds;
         let counted = if options.one_way { tally.sent } else { tally.ok };
         let messages_per_second = rate(counted, seconds);
         let success = (!options.one_way && tally.sent > 0).then(|| tally.ok as f64 * 100.0 / tally.sent as f64);
@@ -241,8 +241,8 @@ impl ConsumeReport {
         tally: PullTally,
         observed: Observed,
     ) -> Self {
-        let seconds = ns_to_seconds(end_ns.saturating_sub(seconds_to_ns(options.warm_up_seconds)));
-        let load_seconds = seconds + options.warm_up_seconds;
+        let seconds = ns_to_seconds(end_ns.saturating_sub(seconds_to_ns(options.run.warm_up_seconds)));
+        let load_seconds = seconds + options.run.warm_up_seconds;
         let totals = ConsumeTotals {
             messages: tally.messages,
             body_bytes: tally.body_bytes,

@@ -1,6 +1,5 @@
 //! Runs the threads of a load and watches them: a line a second, the broker's process, the wish to stop.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use serde::Serialize;
 use crate::error::BenchError;
 use crate::load::latency::{Latency, LatencySummary};
 use crate::load::live::Live;
+use crate::load::options::RunOptions;
 use crate::load::progress::{ProgressSink, Second};
 use crate::machine::clock::{Clock, SECOND_NS, ns_to_ms, ns_to_seconds, watch_pauses};
 use crate::machine::process::{BrokerUsage, ProcessSample};
@@ -24,12 +24,8 @@ pub struct Supervisor<'a> {
     pub live: &'a Live,
     /// Who watches.
     pub sink: &'a dyn ProgressSink,
-    /// The broker's processes.
-    pub broker_pids: &'a [u32],
-    /// Where they keep their files.
-    pub broker_data: &'a [PathBuf],
-    /// When the warm-up ends.
-    pub measure_from_ns: u64,
+    /// How long the warm-up is, and which processes are the broker's.
+    pub run: &'a RunOptions,
 }
 
 /// What is left when all threads have ended.
@@ -61,7 +57,7 @@ pub fn check_broker(pids: &[u32]) -> Result<(), BenchError> {
 }
 
 impl Supervisor<'_> {
-    /// Runs `workers`, each on a thread of its own, until all have ended.
+    /// Runs `workers`, each on a thread of its own, until all have ended, and tells the sink that they have.
     pub fn watch<T: Send, W: FnOnce() -> T + Send>(&self, workers: Vec<W>) -> Watched<T> {
         let (is_over, pause_max_ns) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -73,8 +69,8 @@ impl Supervisor<'_> {
             while !handles.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(LOOK_INTERVAL);
                 let now_ns = self.clock.now_ns();
-                if first.is_none() && now_ns >= self.measure_from_ns {
-                    first = ProcessSample::take_all(self.broker_pids);
+                if first.is_none() && now_ns >= self.run.measure_from_ns() {
+                    first = ProcessSample::take_all(&self.run.broker_pids);
                 }
                 if self.sink.stop_requested() {
                     self.live.request_stop();
@@ -82,14 +78,15 @@ impl Supervisor<'_> {
                 series.extend(ticker.tick(now_ns, false));
             }
             series.extend(ticker.tick(self.clock.now_ns(), true));
-            let last = ProcessSample::take_all(self.broker_pids);
-            let broker = first.zip(last).zip(self.broker_pids.first());
+            let last = ProcessSample::take_all(&self.run.broker_pids);
+            let broker = first.zip(last).zip(self.run.broker_pids.first());
             let broker = broker.map(|((first, last), &pid)| {
-                BrokerUsage::between(pid, &first, &last, ticker.own_max_mib, self.broker_data)
+                BrokerUsage::between(pid, &first, &last, ticker.own_max_mib, &self.run.broker_data)
             });
             // A thread that panicked has nothing to tell; the panic itself was printed.
             let parts = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
             is_over.store(true, Relaxed);
+            self.sink.end();
             let machine_pauses_ms = pauses.join().ok().and_then(|pauses| pauses.summary());
             Watched { parts, observed: Observed { broker, machine_pauses_ms, series } }
         })
@@ -103,7 +100,7 @@ impl Supervisor<'_> {
             || is_over.load(Relaxed),
             |now_ns, late_ns| {
                 max_ns.fetch_max(late_ns, Relaxed);
-                if now_ns >= self.measure_from_ns {
+                if now_ns >= self.run.measure_from_ns() {
                     pauses.record(late_ns, 1);
                 }
             },
@@ -124,7 +121,7 @@ struct Ticker<'a> {
 
 impl<'a> Ticker<'a> {
     fn new(supervisor: &'a Supervisor<'a>, pause_max_ns: &'a AtomicU64) -> Self {
-        let broker = ProcessSample::take_all(supervisor.broker_pids);
+        let broker = ProcessSample::take_all(&supervisor.run.broker_pids);
         Self { supervisor, pause_max_ns, begin_ns: supervisor.clock.now_ns(), messages: 0, broker, own_max_mib: 0.0 }
     }
 
@@ -136,11 +133,11 @@ impl<'a> Ticker<'a> {
         }
         let taken = self.supervisor.live.take();
         let length = ns_to_seconds(length_ns);
-        let broker = ProcessSample::take_all(self.supervisor.broker_pids);
+        let broker = ProcessSample::take_all(&self.supervisor.run.broker_pids);
         let cpu = broker.zip(self.broker).map(|(now, before)| (now.cpu_seconds - before.cpu_seconds) / length * 100.0);
         let second = Second {
             at_seconds: ns_to_seconds(now_ns),
-            warm_up: self.begin_ns < self.supervisor.measure_from_ns,
+            warm_up: self.begin_ns < self.supervisor.run.measure_from_ns(),
             messages_per_second: taken.messages as f64 / length,
             refused: taken.refused,
             in_flight: taken.in_flight,

@@ -32,7 +32,7 @@ impl Report for VisibleReport {
 /// The table of a run that sent.
 fn send(report: &SendReport) -> String {
     let totals = &report.totals;
-    let mut table = begin(&format!("send {}", report.options.topic), &report.setup.brokers);
+    let mut table = begin(&format!("send {}", report.options.run.topic), &report.setup.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
     row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
     row(&mut table, "MB/s on the sockets", format!("{:.1}", totals.socket_megabytes_per_second));
@@ -58,7 +58,7 @@ fn send(report: &SendReport) -> String {
 /// The table of a run that consumed.
 fn consume(report: &ConsumeReport) -> String {
     let totals = &report.totals;
-    let mut table = begin(&format!("consume {}", report.options.topic), &report.setup.brokers);
+    let mut table = begin(&format!("consume {}", report.options.run.topic), &report.setup.brokers);
     row(&mut table, "messages/s", grouped(totals.messages_per_second));
     row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
     row(&mut table, "seconds", format!("{:.3}", totals.seconds));

@@ -52,11 +52,6 @@ pub fn seconds_to_ns(seconds: f64) -> u64 {
     (seconds.max(0.0) * SECOND_NS as f64) as u64
 }
 
-/// When a run ends that measures for so many seconds from `measure_from_ns` on; without a length, never.
-pub fn end_ns(measure_from_ns: u64, seconds: Option<f64>) -> u64 {
-    seconds.map_or(u64::MAX, |seconds| measure_from_ns + seconds_to_ns(seconds))
-}
-
 /// Nanoseconds as seconds.
 pub fn ns_to_seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND_NS as f64

@@ -22,14 +22,17 @@ use crate::machine::Machine;
 use crate::machine::clock::{Clock, thread_cpu_ns, wall_ms};
 use crate::rocketmq::control::{Answer, Control};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::route::{BrokerTopics, describe};
-use crate::rocketmq::send::topics_of;
+use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
 use crate::rocketmq::template::send_request;
 
 /// Opens the connections; gives what that took, once all are open.
-pub fn connect(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+pub fn connect(
+    mut options: SendOptions,
+    rocketmq: RocketMq,
+    sink: &dyn ProgressSink,
+) -> Result<SendReport, BenchError> {
     // The first connection counts as the last does.
-    let options = SendOptions { warm_up_seconds: 0.0, ..options };
+    options.run.warm_up_seconds = 0.0;
     let brokers = ready_brokers(&options, sink)?;
     let machine = Machine::describe();
     let (threads, observed, tally, _held) = open_all(&options, &brokers, sink);
@@ -43,16 +46,16 @@ pub fn hold(options: &SendOptions) -> Result<Held, BenchError> {
     let brokers = ready_brokers(options, &Quiet)?;
     let (_, _, tally, held) = open_all(options, &brokers, &Quiet);
     match tally.faults.into_iter().next() {
-        Some(problem) => Err(BenchError::Lost { address: options.target.to_string(), problem }),
+        Some(problem) => Err(BenchError::Lost { address: options.run.target.to_string(), problem }),
         None => Ok(held),
     }
 }
 
 fn ready_brokers(options: &SendOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
     options.check()?;
-    check_broker(&options.broker_pids)?;
+    check_broker(&options.run.broker_pids)?;
     raise_file_limit();
-    topics_of(options, sink)
+    brokers_of(&options.run, Access::Write, sink)
 }
 
 /// Number of threads, what was seen meanwhile, what became of the sends, and the connections.
@@ -61,23 +64,20 @@ fn open_all(
     brokers: &[BrokerTopics],
     sink: &dyn ProgressSink,
 ) -> (usize, Observed, SendTally, Held) {
-    let threads = options.threads.min(options.connections);
-    let what = format!("connect to {}", options.target);
-    sink.begin(&what, None, Some(options.connections as u64));
+    let threads = options.run.threads.min(options.run.connections);
+    let what = format!("connect to {}", options.run.target);
+    sink.begin(&what, None, Some(options.run.connections as u64));
     let (live, clock) = (Live::default(), Clock::start());
     let answer_timeout = Duration::from_secs_f64(options.answer_timeout_seconds);
     let body: Arc<[u8]> = vec![b'a'; options.message_sizes.first().copied().unwrap_or(1)].into();
     let workers = (0..threads)
         .map(|thread| {
-            let share = (thread..options.connections).step_by(threads);
+            let share = (thread..options.run.connections).step_by(threads);
             let opener = Opener { brokers, body: body.clone(), answer_timeout, clock, live: &live };
             move || opener.run(share)
         })
         .collect();
-    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns: 0 };
-    let Watched { parts, observed } = supervisor.watch(workers);
-    sink.end();
+    let Watched { parts, observed } = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
     let (mut tally, mut held) = (SendTally::default(), Held::default());
     for (part, controls) in parts {
         tally.add(part);

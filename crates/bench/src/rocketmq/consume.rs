@@ -17,12 +17,12 @@ use crate::load::report::{ConsumeReport, Setup};
 use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::PullTally;
 use crate::machine::Machine;
-use crate::machine::clock::{Clock, end_ns, seconds_to_ns};
+use crate::machine::clock::Clock;
 use crate::rocketmq::control::{Answer, Control};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::{PullLane, QueueCursor};
 use crate::rocketmq::puller::{Puller, QueuePosition};
-use crate::rocketmq::route::{Access, BrokerTopics, Search, TopicQueues, describe};
+use crate::rocketmq::route::{Access, BrokerTopics, TopicQueues, brokers_of, describe};
 
 /// Consumes as `options` say and blocks until the run is over.
 pub fn consume(
@@ -31,24 +31,20 @@ pub fn consume(
     sink: &dyn ProgressSink,
 ) -> Result<ConsumeReport, BenchError> {
     options.check()?;
-    check_broker(&options.broker_pids)?;
+    check_broker(&options.run.broker_pids)?;
     let machine = Machine::describe();
-    let brokers = topics_of(&options, sink)?;
+    let brokers = brokers_of(&options.run, Access::Read, sink)?;
     let lanes = open_lanes(&options, rocketmq, &brokers, sink)?;
-    let what = format!("consume {} of {}", options.topic, options.target);
-    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
-    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+    let what = format!("consume {} of {}", options.run.topic, options.run.target);
+    let total = options.run.count.filter(|_| options.run.seconds.is_none() && options.run.warm_up_seconds == 0.0);
+    sink.begin(&what, options.run.seconds.map(|seconds| seconds + options.run.warm_up_seconds), total);
 
     let live = Live::default();
     let clock = Clock::start();
     let pullers = pullers(&options, clock, &live, lanes, None);
     let threads = pullers.len();
     let workers = pullers.into_iter().map(|puller| move || puller.run()).collect();
-    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
-    let watched = supervisor.watch(workers);
-    sink.end();
+    let watched = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
 
     let ended_ns = clock.now_ns();
     let mut tally = PullTally::default();
@@ -58,7 +54,7 @@ pub fn consume(
             commit(&positions)?;
         }
     }
-    let limit_ns = end_ns(measure_from_ns, options.seconds);
+    let limit_ns = options.run.end_ns();
     let end_ns = if ended_ns >= limit_ns { limit_ns } else { tally.last_ns };
     let setup = Setup { protocol: rocketmq.described(), machine, brokers: describe(&brokers), threads };
     Ok(ConsumeReport::new(options, setup, end_ns, tally, watched.observed))
@@ -72,7 +68,7 @@ pub fn pullers<'a>(
     lanes: Vec<PullLane>,
     awaited: Option<&'a Awaited>,
 ) -> Vec<Puller<'a>> {
-    let threads = options.threads.min(lanes.len());
+    let threads = options.run.threads.min(lanes.len());
     // A broker that holds pulls of empty queues would starve those that have to wait for their turn.
     let every_queue_at_once = lanes.iter().all(|lane| options.pulls == 0 || lane.cursors().len() <= options.pulls);
     let suspend = !options.until_empty && options.suspend_ms > 0 && every_queue_at_once;
@@ -81,12 +77,6 @@ pub fn pullers<'a>(
         by_thread[at % threads].push(lane);
     }
     by_thread.into_iter().map(|lanes| Puller { options, clock, live, lanes, suspend, awaited }).collect()
-}
-
-/// The brokers of the topics that are read.
-pub fn topics_of(options: &ConsumeOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
-    let (target, topics) = (&options.target, &options.topic_names());
-    Search { target, topics, create: options.queues, access: Access::Read, sink }.find()
 }
 
 /// What the groups read of every broker, dealt out to that broker's share of the connections.
@@ -99,7 +89,7 @@ pub fn open_lanes(
     let mut lanes = Vec::new();
     for (at, broker) in brokers.iter().enumerate() {
         let places = deal(&options.group_names(), broker);
-        let share = options.connections / brokers.len() + usize::from(at < options.connections % brokers.len());
+        let share = options.run.connections / brokers.len() + usize::from(at < options.run.connections % brokers.len());
         let share = share.clamp(1, places.len().max(1));
         let mut control = Control::open("broker", &broker.address)?;
         let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();

@@ -11,7 +11,7 @@ use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{Command, FLAG_RESPONSE, Form, Header, Language, encode, frame_len};
 
 use crate::error::BenchError;
-use crate::load::options::SendOptions;
+use crate::load::options::{RunOptions, SendOptions};
 use crate::load::progress::Quiet;
 use crate::load::report::SendReport;
 use crate::rocketmq::options::RocketMq;
@@ -29,14 +29,9 @@ pub fn generator(seconds: f64) -> Result<Vec<SendReport>, BenchError> {
     let address = start().map_err(unreachable)?;
     let run = |message_size| {
         let target = Target::Broker(address.to_string());
-        let options = SendOptions {
-            target,
-            queues: Some(4),
-            message_sizes: vec![message_size],
-            seconds: Some(seconds),
-            warm_up_seconds: 0.5,
-            ..SendOptions::default()
-        };
+        let (queues, seconds, warm_up_seconds) = (Some(4), Some(seconds), 0.5);
+        let run = RunOptions { target, queues, seconds, warm_up_seconds, ..RunOptions::default() };
+        let options = SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() };
         send::send(options, RocketMq::default(), &Quiet)
     };
     SIZES.into_iter().map(run).collect()

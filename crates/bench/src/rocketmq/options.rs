@@ -1,16 +1,19 @@
 //! How RocketMQ's protocol is spoken, beyond what every load has to say.
 
+use clap::ValueEnum;
 use serde::Serialize;
 use wire::rocketmq::frame::Form;
 
 /// How request headers are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum HeaderForm {
     /// Fixed numbers and length-prefixed fields: cheaper for both sides.
     #[default]
+    #[value(help = None::<&str>)]
     Binary,
     /// A JSON object: what official clients send unless told otherwise.
+    #[value(help = None::<&str>)]
     Json,
 }
 

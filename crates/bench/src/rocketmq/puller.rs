@@ -11,7 +11,7 @@ use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::{Beat, Live};
 use crate::load::options::ConsumeOptions;
 use crate::load::tally::PullTally;
-use crate::machine::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
+use crate::machine::clock::{Clock, SECOND_NS, thread_cpu_ns, wall_ms};
 use crate::rocketmq::pull_lane::{PullLane, PullObserver, PullTerms, QueueCursor};
 use crate::rocketmq::reply::words_of;
 use crate::rocketmq::unique_key::numbers_of;
@@ -142,8 +142,7 @@ impl Puller<'_> {
     /// Consumes, and tells what came and how far each queue was read.
     pub fn run(mut self) -> (PullTally, Vec<QueuePosition>) {
         let options = self.options;
-        let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-        let mut end_ns = end_ns(measure_from_ns, options.seconds);
+        let mut end_ns = options.run.end_ns();
         let terms = PullTerms { options, suspend: self.suspend };
         let mut observer = Observer {
             awaited: self.awaited,
@@ -151,7 +150,7 @@ impl Puller<'_> {
             beat: Beat::default(),
             came_first: 0,
             verify: options.verify,
-            measure_from_ns,
+            measure_from_ns: options.run.measure_from_ns(),
             now_ns: 0,
             now_wall_ms: 0,
         };
@@ -161,7 +160,7 @@ impl Puller<'_> {
             if self.live.stop_requested() {
                 end_ns = end_ns.min(now_ns);
             }
-            let enough = options.count.is_some_and(|count| self.live.measured() >= count);
+            let enough = options.run.count.is_some_and(|count| self.live.measured() >= count);
             let done = self.lanes.iter().all(PullLane::is_done);
             if enough || done || self.is_over(end_ns, now_ns) {
                 break;

@@ -10,6 +10,7 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::header::{CreateTopicRequest, RouteRequest, TopicRequest};
 
 use crate::error::BenchError;
+use crate::load::options::RunOptions;
 use crate::load::progress::ProgressSink;
 use crate::rocketmq::control::{Control, NoFields};
 use crate::target::Target;
@@ -58,65 +59,50 @@ pub struct TopicQueues {
     pub queues: u32,
 }
 
-/// Where the topics of a run are to be found.
-pub struct Search<'a> {
-    /// Name server or broker.
-    pub target: &'a Target,
-    /// Names of the topics.
-    pub topics: &'a [String],
-    /// Creates each with this many queues first.
-    pub create: Option<u32>,
-    /// What for.
-    pub access: Access,
-    /// Who watches.
-    pub sink: &'a dyn ProgressSink,
+/// The brokers of the run's topics, by address, each topic with at least one queue. Topics are created first if the run says so.
+pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
+    let topics = run.topic_names();
+    let mut brokers: BTreeMap<String, Vec<TopicQueues>> = BTreeMap::new();
+    match &run.target {
+        Target::NameServer(addresses) => {
+            let mut name_server = first_reachable(addresses)?;
+            if let (Some(queues), Some(first)) = (run.queues, topics.first()) {
+                for address in master_addresses(&mut name_server, first)? {
+                    create_topics(&address, &topics, queues, sink)?;
+                }
+            }
+            for topic in &topics {
+                for broker in registered(&mut name_server, topic, run.queues, access)? {
+                    let topic = TopicQueues { topic: topic.as_str().into(), queues: broker.queues };
+                    brokers.entry(broker.address).or_default().push(topic);
+                }
+            }
+        }
+        Target::Broker(address) => {
+            if let Some(queues) = run.queues {
+                create_topics(address, &topics, queues, sink)?;
+            }
+            let mut broker = Control::open("broker", address)?;
+            for topic in &topics {
+                let queues = match run.queues {
+                    Some(queues) => queues,
+                    None => configured_queues(&mut broker, topic, access)?,
+                };
+                let topic = TopicQueues { topic: topic.as_str().into(), queues };
+                brokers.entry(address.clone()).or_default().push(topic);
+            }
+        }
+    }
+    Ok(brokers.into_iter().map(|(address, topics)| BrokerTopics { address, topics }).collect())
 }
 
-impl Search<'_> {
-    /// The brokers of the topics, by address, each topic with at least one queue.
-    pub fn find(&self) -> Result<Vec<BrokerTopics>, BenchError> {
-        let mut brokers: BTreeMap<String, Vec<TopicQueues>> = BTreeMap::new();
-        match self.target {
-            Target::NameServer(addresses) => {
-                let mut name_server = first_reachable(addresses)?;
-                if let (Some(queues), Some(first)) = (self.create, self.topics.first()) {
-                    for address in master_addresses(&mut name_server, first)? {
-                        self.create_topics(&address, queues)?;
-                    }
-                }
-                for topic in self.topics {
-                    for broker in registered(&mut name_server, topic, self.create, self.access)? {
-                        let topic = TopicQueues { topic: topic.as_str().into(), queues: broker.queues };
-                        brokers.entry(broker.address).or_default().push(topic);
-                    }
-                }
-            }
-            Target::Broker(address) => {
-                if let Some(queues) = self.create {
-                    self.create_topics(address, queues)?;
-                }
-                let mut broker = Control::open("broker", address)?;
-                for topic in self.topics {
-                    let queues = match self.create {
-                        Some(queues) => queues,
-                        None => configured_queues(&mut broker, topic, self.access)?,
-                    };
-                    let topic = TopicQueues { topic: topic.as_str().into(), queues };
-                    brokers.entry(address.clone()).or_default().push(topic);
-                }
-            }
-        }
-        Ok(brokers.into_iter().map(|(address, topics)| BrokerTopics { address, topics }).collect())
+fn create_topics(address: &str, topics: &[String], queues: u32, sink: &dyn ProgressSink) -> Result<(), BenchError> {
+    let mut broker = Control::open("broker", address)?;
+    for (made, topic) in (0..).zip(topics) {
+        sink.prepare("topics made", made, topics.len() as u64);
+        create_topic(&mut broker, topic, queues)?;
     }
-
-    fn create_topics(&self, address: &str, queues: u32) -> Result<(), BenchError> {
-        let mut broker = Control::open("broker", address)?;
-        for (made, topic) in (0..).zip(self.topics) {
-            self.sink.prepare("topics made", made, self.topics.len() as u64);
-            create_topic(&mut broker, topic, queues)?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 impl BrokerTopics {
@@ -157,10 +143,10 @@ fn registered(
     let deadline = Instant::now() + REGISTER_TIMEOUT;
     loop {
         let brokers = match route(name_server, topic)? {
-            Some(route) => brokers_of(&route, access),
+            Some(route) => queues_of(&route, access),
             None if wanted.is_none() && access == Access::Write => {
                 // The topic may yet be created by the first send, as official producers have it.
-                let brokers = route(name_server, TEMPLATE_TOPIC)?.map(|route| brokers_of(&route, access));
+                let brokers = route(name_server, TEMPLATE_TOPIC)?.map(|route| queues_of(&route, access));
                 let few = |broker: BrokerQueues| BrokerQueues { queues: broker.queues.min(TEMPLATE_QUEUES), ..broker };
                 brokers.unwrap_or_default().into_iter().map(few).collect()
             }
@@ -192,7 +178,7 @@ fn route(name_server: &mut Control, topic: &str) -> Result<Option<TopicRouteData
     }
 }
 
-fn brokers_of(route: &TopicRouteData, access: Access) -> Vec<BrokerQueues> {
+fn queues_of(route: &TopicRouteData, access: Access) -> Vec<BrokerQueues> {
     let mut brokers = Vec::new();
     for queue_data in &route.queue_datas {
         let (permission, queues) = match access {
@@ -245,7 +231,7 @@ pub fn registered_brokers(address: &str) -> Result<usize, BenchError> {
     let mut name_server = Control::open("name server", address)?;
     let masters = masters(&mut name_server)?.len();
     // A broker is known some seconds before its topics are.
-    let served = route(&mut name_server, TEMPLATE_TOPIC)?.map_or(0, |route| brokers_of(&route, Access::Write).len());
+    let served = route(&mut name_server, TEMPLATE_TOPIC)?.map_or(0, |route| queues_of(&route, Access::Write).len());
     Ok(masters.min(served))
 }
 
@@ -304,16 +290,14 @@ mod tests {
     fn senders_want_masters_and_pullers_take_a_replica() {
         let route = TopicRouteData::decode(ROUTE.as_bytes()).expect("route");
         let broker = |address: &str, queues| BrokerQueues { address: address.to_owned(), queues };
-        assert_eq!(brokers_of(&route, Access::Write), [broker("a:1", 4)]);
-        assert_eq!(brokers_of(&route, Access::Read), [broker("a:1", 8), broker("b:2", 3)]);
+        assert_eq!(queues_of(&route, Access::Write), [broker("a:1", 4)]);
+        assert_eq!(queues_of(&route, Access::Read), [broker("a:1", 8), broker("b:2", 3)]);
     }
 
     #[test]
     fn a_closed_port_is_an_error_that_names_it() {
-        let target = "rocketmq://127.0.0.1:1".parse().expect("target");
-        let search =
-            Search { target: &target, topics: &["t".to_owned()], create: None, access: Access::Write, sink: &Quiet };
-        let error = search.find().expect_err("nobody listens there").to_string();
+        let run = RunOptions { target: "rocketmq://127.0.0.1:1".parse().expect("target"), ..RunOptions::default() };
+        let error = brokers_of(&run, Access::Write, &Quiet).expect_err("nobody listens there").to_string();
         assert!(error.contains("name server at 127.0.0.1:1"), "{error}");
     }
 }

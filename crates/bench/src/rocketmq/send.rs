@@ -13,9 +13,9 @@ use crate::load::schedule::Schedule;
 use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::SendTally;
 use crate::machine::Machine;
-use crate::machine::clock::{Clock, seconds_to_ns, wall_ms};
+use crate::machine::clock::{Clock, wall_ms};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::route::{Access, BrokerTopics, Search, describe};
+use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
 use crate::rocketmq::sender::{SendLane, Sender};
 use crate::rocketmq::template::Template;
 use crate::rocketmq::unique_key::prefix;
@@ -23,36 +23,26 @@ use crate::rocketmq::unique_key::prefix;
 /// Sends as `options` say and blocks until every send is answered or given up.
 pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
     options.check()?;
-    check_broker(&options.broker_pids)?;
+    check_broker(&options.run.broker_pids)?;
     let machine = Machine::describe();
-    let brokers = topics_of(&options, sink)?;
+    let brokers = brokers_of(&options.run, Access::Write, sink)?;
     let lanes_by_thread = open_lanes(&options, rocketmq, &brokers)?;
     let (protocol, brokers, threads) = (rocketmq.described(), describe(&brokers), lanes_by_thread.len());
-    let measure_from_ns = seconds_to_ns(options.warm_up_seconds);
-    let what = format!("send {} to {}", options.topic, options.target);
-    let total = options.count.filter(|_| options.seconds.is_none() && options.warm_up_seconds == 0.0);
-    sink.begin(&what, options.seconds.map(|seconds| seconds + options.warm_up_seconds), total);
+    let what = format!("send {} to {}", options.run.topic, options.run.target);
+    let total = options.run.count.filter(|_| options.run.seconds.is_none() && options.run.warm_up_seconds == 0.0);
+    sink.begin(&what, options.run.seconds.map(|seconds| seconds + options.run.warm_up_seconds), total);
 
     let live = Live::default();
     let clock = Clock::start();
     let senders = senders(&options, clock, &live, lanes_by_thread, None);
     let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
-    let (broker_pids, broker_data) = (&*options.broker_pids, &*options.broker_data);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
-    let watched = supervisor.watch(workers);
-    sink.end();
+    let watched = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
 
     let mut tally = SendTally::default();
     for part in watched.parts {
         tally.add(part);
     }
     Ok(SendReport::new(options, Setup { protocol, machine, brokers, threads }, tally, watched.observed))
-}
-
-/// The brokers of the topics that are sent to.
-pub fn topics_of(options: &SendOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
-    let (target, topics) = (&options.target, &options.topic_names());
-    Search { target, topics, create: options.queues, access: Access::Write, sink }.find()
 }
 
 /// A generator for each thread's connections.
@@ -79,14 +69,14 @@ pub fn open_lanes(
     rocketmq: RocketMq,
     brokers: &[BrokerTopics],
 ) -> Result<Vec<Vec<SendLane>>, BenchError> {
-    let threads = options.threads.min(options.connections);
+    let threads = options.run.threads.min(options.run.connections);
     let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
     for thread in 0..threads {
         let prefix = prefix(std::process::id(), thread, wall_ms());
         let templates: Vec<_> =
             brokers.iter().map(|broker| Arc::new(Template::new(options, rocketmq, &broker.topics, &prefix))).collect();
         let mut lanes = Vec::new();
-        for connection in (thread..options.connections).step_by(threads) {
+        for connection in (thread..options.run.connections).step_by(threads) {
             let at = connection % brokers.len();
             if let (Some(broker), Some(template)) = (brokers.get(at), templates.get(at)) {
                 let link = Link::open(&broker.address)?;
@@ -100,7 +90,7 @@ pub fn open_lanes(
 
 /// The sends of one thread: its share of the count, whole batches.
 fn sends_of(options: &SendOptions, thread: usize, threads: usize) -> u64 {
-    let Some(count) = options.count else { return u64::MAX };
+    let Some(count) = options.run.count else { return u64::MAX };
     let sends = count.div_ceil(options.batch as u64);
     let (share, rest) = (sends / threads as u64, sends % threads as u64);
     share + u64::from((thread as u64) < rest)

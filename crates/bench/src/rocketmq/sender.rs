@@ -13,7 +13,7 @@ use crate::load::live::{Beat, Live};
 use crate::load::options::SendOptions;
 use crate::load::schedule::Schedule;
 use crate::load::tally::SendTally;
-use crate::machine::clock::{Clock, SECOND_NS, end_ns, seconds_to_ns, thread_cpu_ns, wall_ms};
+use crate::machine::clock::{Clock, SECOND_NS, seconds_to_ns, thread_cpu_ns, wall_ms};
 use crate::rocketmq::reply;
 use crate::rocketmq::template::Template;
 use crate::rocketmq::unique_key::Stamp;
@@ -96,15 +96,14 @@ struct State<'a> {
 impl Sender<'_> {
     /// Sends, drains, and tells what became of everything.
     pub fn run(mut self) -> SendTally {
-        let measure_from_ns = seconds_to_ns(self.options.warm_up_seconds);
         let mut state = State {
             times: self.times,
             tally: SendTally::default(),
             beat: Beat::default(),
             stamp: Stamp::new(wall_ms()),
             messages_per_send: self.options.batch as u64,
-            measure_from_ns,
-            end_ns: end_ns(measure_from_ns, self.options.seconds),
+            measure_from_ns: self.options.run.measure_from_ns(),
+            end_ns: self.options.run.end_ns(),
             answer_timeout_ns: seconds_to_ns(self.options.answer_timeout_seconds),
             next_lane: 0,
             sends_left: self.sends_left,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::error::BenchError;
 use crate::load::awaited::Awaited;
 use crate::load::live::Live;
-use crate::load::options::{StartFrom, VisibleOptions};
+use crate::load::options::{RunOptions, StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup, VisibleReport};
 use crate::load::supervisor::{Observed, Supervisor, check_broker};
@@ -23,7 +23,7 @@ use crate::rocketmq::consume::{self, pullers};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::PullLane;
 use crate::rocketmq::puller::QueuePosition;
-use crate::rocketmq::route::describe;
+use crate::rocketmq::route::{Access, brokers_of, describe};
 use crate::rocketmq::send::{self, senders};
 
 /// What a thread of the run did.
@@ -39,14 +39,14 @@ pub fn visible(
     sink: &dyn ProgressSink,
 ) -> Result<VisibleReport, BenchError> {
     let VisibleOptions { send, consume } = checked(options, rocketmq)?;
-    check_broker(&send.broker_pids)?;
+    check_broker(&send.run.broker_pids)?;
     let machine = Machine::describe();
-    let written_to = send::topics_of(&send, sink)?;
-    let read_from = consume::topics_of(&consume, sink)?;
+    let written_to = brokers_of(&send.run, Access::Write, sink)?;
+    let read_from = brokers_of(&consume.run, Access::Read, sink)?;
     let pull_lanes = consume::open_lanes(&consume, rocketmq, &read_from, sink)?;
     let send_lanes = send::open_lanes(&send, rocketmq, &written_to)?;
-    let what = format!("send and consume {} of {}", send.topic, send.target);
-    sink.begin(&what, send.seconds.map(|seconds| seconds + send.warm_up_seconds), None);
+    let what = format!("send and consume {} of {}", send.run.topic, send.run.target);
+    sink.begin(&what, send.run.seconds.map(|seconds| seconds + send.run.warm_up_seconds), None);
 
     let (awaited, live) = (Awaited::new(seconds_to_ns(send.answer_timeout_seconds)), Live::default());
     let readers = readers_of_each_queue(&pull_lanes);
@@ -69,11 +69,7 @@ pub fn visible(
         }));
     }
     let send_threads = workers.len() - pull_threads;
-    let measure_from_ns = seconds_to_ns(send.warm_up_seconds);
-    let (broker_pids, broker_data) = (&*send.broker_pids, &*send.broker_data);
-    let supervisor = Supervisor { clock, live: &live, sink, broker_pids, broker_data, measure_from_ns };
-    let watched = supervisor.watch(workers);
-    sink.end();
+    let watched = Supervisor { clock, live: &live, sink, run: &send.run }.watch(workers);
 
     let (mut sent, mut pulled) = (SendTally::default(), PullTally::default());
     for part in watched.parts {
@@ -105,9 +101,9 @@ fn checked(options: VisibleOptions, rocketmq: RocketMq) -> Result<VisibleOptions
     }
     let VisibleOptions { send, mut consume } = options;
     // Nothing of before the run, and no end before the sends have one.
-    (consume.start_from, consume.count, consume.until_empty) = (StartFrom::Latest, None, false);
-    (consume.seconds, consume.warm_up_seconds) = (send.seconds, send.warm_up_seconds);
-    (consume.topic, consume.topics, consume.queues) = (send.topic.clone(), send.topics, None);
+    (consume.start_from, consume.until_empty) = (StartFrom::Latest, false);
+    let RunOptions { connections, threads, .. } = consume.run;
+    consume.run = RunOptions { connections, threads, count: None, queues: None, ..send.run.clone() };
     Ok(VisibleOptions { send, consume })
 }
 

@@ -15,12 +15,14 @@ const ON_ONE_MACHINE: &str = "all broker groups on one machine";
 fn broker_groups(scale: Scale) -> Vec<Step> {
     let backlog = scale.backlog(2_000_000);
     let unpaced = |groups: u32| {
-        let send = SendOptions { connections: groups as usize, window: 4096, ..sends(scale, 30) };
+        let mut send = SendOptions { window: 4096, ..sends(scale, 30) };
+        send.run.connections = groups as usize;
         let label =
             if groups == 1 { "send unpaced, 1 group".to_owned() } else { format!("send unpaced, {groups} groups") };
         Step::new(label, Load::Send(send)).needs(Flush::Async, groups).remark(ON_ONE_MACHINE)
     };
-    let paced = SendOptions { pace: 70_000, connections: 2, window: 4096, ..sends(scale, 30) };
+    let mut paced = SendOptions { pace: 70_000, window: 4096, ..sends(scale, 30) };
+    paced.run.connections = 2;
     let read = Load::Consume { fill: fill(30, 4, backlog), read: reads(1), seconds: scale.reading_seconds() };
     vec![
         unpaced(1).field(FieldFigures::rate(46_285.46).success(96.6024)),
@@ -52,7 +54,8 @@ fn many_topics(scale: Scale) -> Vec<Step> {
         ("mixed sizes, as fast as it goes", mixed.to_vec(), 0, 4, Some(FieldFigures::rate(57_500.0))),
     ]
     .map(|(label, message_sizes, pace, window, field)| {
-        let send = SendOptions { topics: 200, queues: Some(1), pace, window, message_sizes, ..sends(scale, 1024) };
+        let mut send = SendOptions { pace, window, message_sizes, ..sends(scale, 1024) };
+        (send.run.topics, send.run.queues) = (200, Some(1));
         let consume = ConsumeOptions { groups: 400, commit: true, ..ConsumeOptions::default() };
         let step = Step::new(label, Load::Visible(VisibleOptions { send, consume }));
         Step { field, ..step }
@@ -71,7 +74,8 @@ pub(super) const MANY_QUEUES: Scenario = Scenario {
 fn many_queues(scale: Scale) -> Vec<Step> {
     [1_u32, 100, 1_000]
         .map(|topics| {
-            let send = SendOptions { topics, ..sends(scale, 1024) };
+            let mut send = sends(scale, 1024);
+            send.run.topics = topics;
             Step::new(format!("{} queues", topics * 4), Load::Send(send))
         })
         .into()
@@ -90,7 +94,8 @@ const AT_ONCE: usize = 64;
 fn connection_storm(scale: Scale) -> Vec<Step> {
     [100, 1_000, 5_000]
         .map(|connections: usize| {
-            let storm = SendOptions { connections, threads: AT_ONCE, ..sends(scale, 100) };
+            let mut storm = sends(scale, 100);
+            (storm.run.connections, storm.run.threads) = (connections, AT_ONCE);
             Step::new(format!("{connections} connections"), Load::Connect(storm))
         })
         .into()

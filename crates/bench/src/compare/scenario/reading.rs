@@ -54,7 +54,8 @@ pub(super) const CONSUME_WHILE_PRODUCING: Scenario = Scenario {
 
 fn consume_while_producing(scale: Scale) -> Vec<Step> {
     let send = threads_of_one_client(scale, 16, 1024);
-    let consume = ConsumeOptions { connections: 1, commit: true, ..ConsumeOptions::default() };
+    let mut consume = ConsumeOptions { commit: true, ..ConsumeOptions::default() };
+    consume.run.connections = 1;
     let field = FieldFigures::rate(15_000.0).round_trips(1.6, 8_602.0);
     vec![Step::new("16 threads, 1 consumer", Load::Visible(VisibleOptions { send, consume })).field(field)]
 }
@@ -94,8 +95,9 @@ pub(super) const PULL_SIZES: Scenario = Scenario {
 fn pull_sizes(scale: Scale) -> Vec<Step> {
     let step = |queues, batch| {
         let (fill, seconds) = (fill(1024, queues, scale.backlog(2_000_000)), scale.reading_seconds());
-        let load = Load::Consume { fill, read: ConsumeOptions { connections: 4, batch, ..reads(1) }, seconds };
-        Step::new(format!("queues: {queues}, pulls of {batch}"), load)
+        let mut read = ConsumeOptions { batch, ..reads(1) };
+        read.run.connections = 4;
+        Step::new(format!("queues: {queues}, pulls of {batch}"), Load::Consume { fill, read, seconds })
     };
     [1, 4, 64].into_iter().flat_map(|queues| [256, 32].map(|batch| step(queues, batch))).collect()
 }

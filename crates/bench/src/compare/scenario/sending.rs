@@ -13,7 +13,8 @@ pub(super) const SYNC_SEND: Scenario = Scenario {
 fn sync_send(scale: Scale) -> Vec<Step> {
     [(4, 1346.52), (8, 1327.22)]
         .map(|(queues, rate)| {
-            let send = SendOptions { queues: Some(queues), ..threads_of_one_client(scale, 1, 30) };
+            let mut send = threads_of_one_client(scale, 1, 30);
+            send.run.queues = Some(queues);
             Step::new(format!("{queues} queues"), Load::Send(send)).field(FieldFigures::rate(rate).success(100.0))
         })
         .into()
@@ -37,7 +38,8 @@ fn async_send(scale: Scale) -> Vec<Step> {
         (8, 0, FieldFigures::rate(48_844.23).success(97.9327)),
     ]
     .map(|(queues, pace, field)| {
-        let send = SendOptions { queues: Some(queues), pace, connections: 1, window: WINDOW, ..sends(scale, 30) };
+        let mut send = SendOptions { pace, ..threads_of_one_client(scale, WINDOW, 30) };
+        send.run.queues = Some(queues);
         let how = if pace > 0 { format!("paced to {pace}/s") } else { "unpaced".to_owned() };
         Step::new(format!("{how}, {queues} queues"), Load::Send(send)).field(field)
     })
@@ -107,7 +109,8 @@ fn producer_shapes(scale: Scale) -> Vec<Step> {
         ("1 KB, 64 x 1, sync flush", 1024, 64, 1, Flush::Sync),
     ]
     .map(|(label, size, connections, window, flush)| {
-        let send = SendOptions { connections, window, ..sends(scale, size) };
+        let mut send = SendOptions { window, ..sends(scale, size) };
+        send.run.connections = connections;
         Step::new(label, Load::Send(send)).needs(flush, 1)
     })
     .into()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::compare::start_up::StartUp;
-use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions};
 use crate::rocketmq::options::RocketMq;
 
 /// How thorough a run is.
@@ -140,11 +140,9 @@ pub enum Load {
 impl Load {
     /// The same for so many seconds, with nothing of it left out of the measurement. Opening connections takes as long as it takes.
     pub(crate) fn for_seconds(&self, length: f64) -> Self {
-        let shortened = |send: &SendOptions| SendOptions {
-            seconds: Some(length),
-            count: None,
-            warm_up_seconds: 0.0,
-            ..send.clone()
+        let shortened = |send: &SendOptions| {
+            let run = RunOptions { seconds: Some(length), count: None, warm_up_seconds: 0.0, ..send.run.clone() };
+            SendOptions { run, ..send.clone() }
         };
         match self {
             Self::Send(send) => Self::Send(shortened(send)),
@@ -251,32 +249,26 @@ impl Scenario {
 /// Sends as the official client does that most field notes used: every thread of the program on one connection, each with one
 /// send in flight.
 pub(super) fn threads_of_one_client(scale: Scale, threads: usize, message_size: usize) -> SendOptions {
-    SendOptions { connections: 1, window: threads, ..sends(scale, message_size) }
+    let mut send = SendOptions { window: threads, ..sends(scale, message_size) };
+    send.run.connections = 1;
+    send
 }
 
 /// Sends of the usual shape.
 pub(super) fn sends(scale: Scale, message_size: usize) -> SendOptions {
-    SendOptions {
-        message_sizes: vec![message_size],
-        queues: Some(4),
-        seconds: Some(scale.seconds()),
-        warm_up_seconds: scale.warm_up_seconds(),
-        ..SendOptions::default()
-    }
+    let (seconds, warm_up_seconds) = (Some(scale.seconds()), scale.warm_up_seconds());
+    let run = RunOptions { queues: Some(4), seconds, warm_up_seconds, ..RunOptions::default() };
+    SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() }
 }
 
 /// Makes a backlog as fast as it goes.
 pub(super) fn fill(message_size: usize, queues: u32, count: u64) -> SendOptions {
-    SendOptions {
-        message_sizes: vec![message_size],
-        queues: Some(queues),
-        seconds: None,
-        count: Some(count),
-        ..SendOptions::default()
-    }
+    let run = RunOptions { queues: Some(queues), seconds: None, count: Some(count), ..RunOptions::default() };
+    SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() }
 }
 
 /// Reads what is there to its end, on `connections` connections with a thread each.
 pub(super) fn reads(connections: usize) -> ConsumeOptions {
-    ConsumeOptions { connections, threads: connections, until_empty: true, seconds: None, ..ConsumeOptions::default() }
+    let run = RunOptions { connections, threads: connections, seconds: None, ..RunOptions::default() };
+    ConsumeOptions { run, until_empty: true, ..ConsumeOptions::default() }
 }

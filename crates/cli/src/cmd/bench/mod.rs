@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bench::{
-    ConsumeOptions, HeaderForm, LimitOptions, Report, RocketMq, SendOptions, StartFrom, Target, VisibleOptions,
-    driver_of, progress_sink,
+    BenchError, ConsumeOptions, Driver, HeaderForm, LimitOptions, ProgressSink, Report, RocketMq, RunOptions,
+    SendOptions, Target, VisibleOptions, driver_of, progress_sink,
 };
-use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
 use super::Outcome;
@@ -49,173 +48,55 @@ enum Scenario {
     Peers(compare::Peers),
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Header {
-    Binary,
-    Json,
-}
-
-impl From<Header> for HeaderForm {
-    fn from(header: Header) -> Self {
-        match header {
-            Header::Binary => Self::Binary,
-            Header::Json => Self::Json,
-        }
-    }
-}
-
-/// What every scenario with a broker takes.
+/// What every run with a broker takes beside its options.
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// Name server rocketmq://HOST:PORT, or one broker rocketmq-broker://HOST:PORT.
-    #[arg(long, default_value = "rocketmq://127.0.0.1:9876")]
-    target: String,
-    /// Topic.
-    #[arg(long, default_value = "SluiceBench")]
-    topic: String,
-    /// Topics; more than 1 are named TOPIC-0, TOPIC-1 and so on.
-    #[arg(long, default_value_t = 1)]
-    topics: u32,
-    /// Makes the topic with this many queues on every broker first.
-    #[arg(long)]
-    queues: Option<u32>,
-    /// Connections.
-    #[arg(long, default_value_t = 4)]
-    connections: usize,
-    /// Generator threads.
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
-    /// Ends after this many messages.
-    #[arg(long)]
-    count: Option<u64>,
-    /// Ends after this many seconds (10 if nothing else ends the run).
-    #[arg(long, value_name = "SECONDS")]
-    duration: Option<f64>,
-    /// Seconds of load before the measurement begins.
-    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
-    warm_up: f64,
     /// Form of the headers.
     #[arg(long, value_enum, default_value = "binary")]
-    header: Header,
-    /// Process on this machine whose memory and CPU are recorded.
-    #[arg(long, value_name = "PID")]
-    broker_pid: Option<u32>,
-    /// Directory that process keeps its files in: what of them is in the page cache is recorded.
-    #[arg(long, value_name = "DIR", requires = "broker_pid")]
-    broker_data: Option<PathBuf>,
+    header: HeaderForm,
     /// Writes everything as JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl Common {
-    fn target(&self) -> Result<Target, String> {
-        self.target.parse::<Target>().map_err(|error| error.to_string())
-    }
-
-    /// The time limit, where neither a count nor the end of the queues is one.
-    fn seconds(&self, ends_otherwise: bool) -> Option<f64> {
-        self.duration.or_else(|| (self.count.is_none() && !ends_otherwise).then_some(10.0))
-    }
-
-    fn reports_to_stdout(&self) -> bool {
-        is_stdout(self.json.as_deref())
+    /// Runs on the driver of `target`, and tells what came of it.
+    fn run<R: Report>(
+        &self,
+        target: &Target,
+        rocketmq: RocketMq,
+        run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
+    ) -> Outcome {
+        let driver = driver_of(target, RocketMq { form: self.header, ..rocketmq });
+        let sink = progress_sink(is_stdout(self.json.as_deref()));
+        let report = run(&*driver, &*sink).map_err(|error| error.to_string())?;
+        publish(self.json.as_deref(), &report)
     }
 }
 
 #[derive(clap::Args, Debug)]
 struct Send {
     #[command(flatten)]
-    common: Common,
-    /// Sends in flight on each connection.
-    #[arg(long, default_value_t = 256)]
-    window: usize,
-    /// Bytes of a body; several, as in 256,1024, are sent in turn.
-    #[arg(long, default_value = "1024", value_delimiter = ',')]
-    size: Vec<usize>,
-    /// Messages in one request.
-    #[arg(long, default_value_t = 1)]
-    batch: usize,
-    /// Messages a second in total; 0 is as fast as the windows allow.
-    #[arg(long, default_value_t = 0)]
-    pace: u64,
+    options: SendOptions,
     /// Leaves out the id every official client sets.
     #[arg(long)]
     no_unique_key: bool,
-    /// Sets a key too.
-    #[arg(long)]
-    keys: bool,
-    /// Sets a tag.
-    #[arg(long)]
-    tag: Option<String>,
-    /// Sets a property; may be given often.
-    #[arg(long = "property", value_name = "NAME=VALUE")]
-    properties: Vec<String>,
-    /// Asks for no answers.
-    #[arg(long)]
-    one_way: bool,
-    /// Seconds after which a send without an answer is given up.
-    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
-    answer_timeout: f64,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Start {
-    First,
-    Committed,
-    Latest,
-}
-
-impl From<Start> for StartFrom {
-    fn from(from: Start) -> Self {
-        match from {
-            Start::First => Self::First,
-            Start::Committed => Self::Committed,
-            Start::Latest => Self::Latest,
-        }
-    }
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(clap::Args, Debug)]
 struct Consume {
     #[command(flatten)]
+    options: ConsumeOptions,
+    #[command(flatten)]
     common: Common,
-    /// Group.
-    #[arg(long, default_value = "sluice_bench_consumer")]
-    group: String,
-    /// Groups; more than 1 are named GROUP-0, GROUP-1 and so on.
-    #[arg(long, default_value_t = 1)]
-    groups: u32,
-    /// Tags wanted, as in "A || B".
-    #[arg(long, default_value = "*")]
-    subscription: String,
-    /// Messages asked for in one pull.
-    #[arg(long, default_value_t = 32)]
-    batch: usize,
-    /// Pulls in flight on each connection; 0 is one for every queue.
-    #[arg(long, default_value_t = 0)]
-    pulls: usize,
-    /// Ends when every queue is empty.
-    #[arg(long)]
-    until_empty: bool,
-    /// Where to begin.
-    #[arg(long, value_enum, default_value = "first")]
-    from: Start,
-    /// Commits offsets.
-    #[arg(long)]
-    commit: bool,
-    /// Checks every body against its checksum.
-    #[arg(long)]
-    verify: bool,
-    /// Milliseconds the broker may hold a pull that finds nothing.
-    #[arg(long, default_value_t = 15_000)]
-    suspend_ms: u64,
 }
 
 #[derive(clap::Args, Debug)]
 struct Visible {
     #[command(flatten)]
-    common: Common,
+    run: RunOptions,
     /// Sends in flight on each connection.
     #[arg(long, default_value_t = 256)]
     window: usize,
@@ -234,6 +115,8 @@ struct Visible {
     /// Messages asked for in one pull.
     #[arg(long, default_value_t = 32)]
     batch: usize,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(clap::Args, Debug)]
@@ -265,108 +148,36 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn run_send(send: &Send) -> Outcome {
-    let common = &send.common;
-    let properties = send
-        .properties
-        .iter()
-        .map(|text| {
-            let (name, value) = text.split_once('=').ok_or(format!("--property {text} is not NAME=VALUE"))?;
-            Ok((name.to_owned(), value.to_owned()))
-        })
-        .collect::<Result<_, String>>()?;
-    let options = SendOptions {
-        target: common.target()?,
-        topic: common.topic.clone(),
-        topics: common.topics,
-        queues: common.queues,
-        connections: common.connections,
-        window: send.window,
-        threads: common.threads,
-        message_sizes: send.size.clone(),
-        batch: send.batch,
-        count: common.count,
-        seconds: common.seconds(false),
-        warm_up_seconds: common.warm_up,
-        pace: send.pace,
-        keys: send.keys,
-        tag: send.tag.clone(),
-        properties,
-        one_way: send.one_way,
-        answer_timeout_seconds: send.answer_timeout,
-        broker_pids: common.broker_pid.into_iter().collect(),
-        broker_data: common.broker_data.clone().into_iter().collect(),
-    };
-    let rocketmq = RocketMq { form: common.header.into(), unique_key: !send.no_unique_key };
-    let (driver, sink) = (driver_of(&options.target, rocketmq), progress_sink(common.reports_to_stdout()));
-    let report = driver.send(options, &*sink).map_err(|error| error.to_string())?;
-    publish(common.json.as_deref(), &report)
+    let Send { options, no_unique_key, common } = send;
+    let options = SendOptions { run: options.run.clone().bounded(false), ..options.clone() };
+    let rocketmq = RocketMq { unique_key: !no_unique_key, ..RocketMq::default() };
+    common.run(&options.run.target.clone(), rocketmq, |driver, sink| driver.send(options, sink))
 }
 
 fn run_consume(consume: &Consume) -> Outcome {
-    let common = &consume.common;
-    let options = ConsumeOptions {
-        target: common.target()?,
-        topic: common.topic.clone(),
-        topics: common.topics,
-        queues: common.queues,
-        group: consume.group.clone(),
-        groups: consume.groups,
-        subscription: consume.subscription.clone(),
-        connections: common.connections,
-        threads: common.threads,
-        batch: consume.batch,
-        pulls: consume.pulls,
-        count: common.count,
-        seconds: common.seconds(consume.until_empty),
-        until_empty: consume.until_empty,
-        warm_up_seconds: common.warm_up,
-        start_from: consume.from.into(),
-        commit: consume.commit,
-        verify: consume.verify,
-        suspend_ms: consume.suspend_ms,
-        broker_pids: common.broker_pid.into_iter().collect(),
-        broker_data: common.broker_data.clone().into_iter().collect(),
-    };
-    let rocketmq = RocketMq { form: common.header.into(), ..RocketMq::default() };
-    let (driver, sink) = (driver_of(&options.target, rocketmq), progress_sink(common.reports_to_stdout()));
-    let report = driver.consume(options, &*sink).map_err(|error| error.to_string())?;
-    publish(common.json.as_deref(), &report)
+    let Consume { options, common } = consume;
+    let options = ConsumeOptions { run: options.run.clone().bounded(options.until_empty), ..options.clone() };
+    common.run(&options.run.target.clone(), RocketMq::default(), |driver, sink| driver.consume(options, sink))
 }
 
 fn run_visible(visible: &Visible) -> Outcome {
-    let common = &visible.common;
-    let (target, seconds) = (common.target()?, common.seconds(false));
-    let send = SendOptions {
-        target: target.clone(),
-        topic: common.topic.clone(),
-        topics: common.topics,
-        queues: common.queues,
-        connections: common.connections,
-        window: visible.window,
-        message_sizes: visible.size.clone(),
-        count: common.count,
-        seconds,
-        warm_up_seconds: common.warm_up,
-        pace: visible.pace,
-        broker_pids: common.broker_pid.into_iter().collect(),
-        broker_data: common.broker_data.clone().into_iter().collect(),
-        ..SendOptions::default()
-    };
+    let run = visible.run.clone().bounded(false);
     let consume = ConsumeOptions {
-        target,
+        run: RunOptions { connections: visible.pull_connections, ..run.clone() },
         groups: visible.groups,
-        connections: visible.pull_connections,
-        threads: common.threads,
         batch: visible.batch,
         commit: true,
-        broker_pids: common.broker_pid.into_iter().collect(),
-        broker_data: common.broker_data.clone().into_iter().collect(),
         ..ConsumeOptions::default()
     };
-    let rocketmq = RocketMq { form: common.header.into(), ..RocketMq::default() };
-    let (driver, sink) = (driver_of(&send.target, rocketmq), progress_sink(common.reports_to_stdout()));
-    let report = driver.visible(VisibleOptions { send, consume }, &*sink).map_err(|error| error.to_string())?;
-    publish(common.json.as_deref(), &report)
+    let send = SendOptions {
+        run: RunOptions { threads: 1, ..run.clone() },
+        window: visible.window,
+        message_sizes: visible.size.clone(),
+        pace: visible.pace,
+        ..SendOptions::default()
+    };
+    let options = VisibleOptions { send, consume };
+    visible.common.run(&run.target, RocketMq::default(), |driver, sink| driver.visible(options, sink))
 }
 
 fn run_limit(limit: &Limit) -> Outcome {
