@@ -8,7 +8,7 @@ use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
 use format::queue_entry::Entry;
 use format::record::{Draft, Record};
-use storage::{AppendBatch, ReadMode, StorageError, Store};
+use storage::{ReadMode, StorageError, Store};
 
 use crate::scratch;
 use crate::taker::Taker;
