@@ -9,6 +9,7 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
+use format::state::STATE_TOPIC;
 use storage::{AppendBatch, StorageError};
 
 use crate::broker::Broker;
@@ -348,6 +349,7 @@ pub(crate) fn is_write_protected(name: &str) -> bool {
     matches!(
         name,
         DELAY_TOPIC
+            | STATE_TOPIC
             | "RMQ_SYS_TRANS_HALF_TOPIC"
             | "RMQ_SYS_TRANS_OP_HALF_TOPIC"
             | "TRANS_CHECK_MAX_TIME_TOPIC"

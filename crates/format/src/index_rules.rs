@@ -8,6 +8,7 @@ use crate::hash::{key_hash, tag_code};
 use crate::properties::{self, names};
 use crate::queue_entry::QUEUE_OFFSET_MAX;
 use crate::record::{Parts, Record, system_flag};
+use crate::state::STATE_TOPIC;
 
 /// Topic whose entries keep due times instead of tag codes.
 pub const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
@@ -71,6 +72,8 @@ impl EntryCode {
 pub struct Indexed<'a> {
     /// Whether it has an entry in its queue.
     pub is_listed: bool,
+    /// Whether it is no message, but a change of the broker's state.
+    pub is_state: bool,
     /// What the entry keeps.
     pub code: EntryCode,
     topic: &'a str,
@@ -121,6 +124,7 @@ impl IndexRules {
         };
         let found_by = |value: &'a [u8]| if is_rolled_back { &[][..] } else { value };
         Indexed {
+            is_state: is_rolled_back && system_flag & system_flag::STATE != 0 && topic == STATE_TOPIC,
             is_listed: !is_rolled_back && state != system_flag::TRANSACTION_PREPARED,
             code,
             topic,

@@ -13,3 +13,4 @@ pub mod loose_json;
 pub mod properties;
 pub mod queue_entry;
 pub mod record;
+pub mod state;

@@ -11,6 +11,9 @@ use format::record::Draft;
 use crate::key_index::Key;
 use crate::queue_index::QueueIndex;
 
+/// Stands for the queue of a record that no queue lists.
+const NO_QUEUE: u32 = u32::MAX;
+
 /// One record of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchRecord {
@@ -55,6 +58,10 @@ pub struct AppendBatch {
     /// Which of the queues beside their own have an entry of each record, one record's after the other's.
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
+    /// Queues to which nothing is appended any more.
+    pub(crate) closed: Vec<Arc<QueueIndex>>,
+    /// How many of the records no queue lists.
+    pub(crate) unlisted_count: usize,
     /// Numbers of the records whose entries keep a due time: their `tag_code` counts from when they are stored.
     pub(crate) parked: Vec<u32>,
 }
@@ -64,6 +71,8 @@ pub struct AppendBatch {
 pub struct AppendInfo {
     /// Bytes of all records.
     pub(crate) size: usize,
+    /// How many of the records are messages: listed in a queue.
+    pub(crate) message_count: usize,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
@@ -118,6 +127,27 @@ impl AppendBatch {
         });
     }
 
+    /// Encodes one record that no queue lists: a change of state (see `format::state`).
+    pub fn push_unlisted(&mut self, draft: &Draft<'_>) {
+        let start = self.bytes.len();
+        draft.encode(&mut self.bytes);
+        self.unlisted_count += 1;
+        self.records.push(BatchRecord {
+            start: start as u32,
+            size: (self.bytes.len() - start) as u32,
+            queue_slot: NO_QUEUE,
+            fan_out_count: 0,
+            tag_code: 0,
+            queue_offset: QueueOffset::default(),
+            log_offset: LogOffset::default(),
+        });
+    }
+
+    /// Has nothing appended to `queue` after this batch: its topic is removed by it.
+    pub fn close(&mut self, queue: Arc<QueueIndex>) {
+        self.closed.push(queue);
+    }
+
     /// Gives the last record entries in `queues` too: its draft's properties end with `record::fan_out_properties` of their topics, in this
     /// order, and their numbers are those that `record::fan_out_queue_id` gives.
     pub fn list_in(&mut self, queues: &[Arc<QueueIndex>]) {
@@ -146,6 +176,8 @@ impl AppendBatch {
             self.bytes.truncate(first_dropped.start as usize);
             let dropped: u32 = self.records.iter().skip(count).map(|record| record.fan_out_count).sum();
             self.fan_out.truncate(self.fan_out.len() - dropped as usize);
+            self.unlisted_count -=
+                self.records.iter().skip(count).filter(|record| record.queue_slot == NO_QUEUE).count();
             self.records.truncate(count);
             self.keys.retain(|key| (key.record as usize) < count);
             self.parked.retain(|record| (*record as usize) < count);

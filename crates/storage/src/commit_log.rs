@@ -175,7 +175,7 @@ impl CommitLog {
     ///
     /// Fails without storing anything if the next segment cannot be created, or a topic was removed meanwhile.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
-        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, .. } = batch;
+        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, unlisted_count, closed, .. } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
         if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
@@ -214,11 +214,13 @@ impl CommitLog {
             }
             offset += u64::from(record.size);
         }
+        closed.iter().for_each(|queue| queue.note_removed());
         let start = tail.next;
         tail.next = offset;
         let whole = bytes.split().freeze();
         let appended = Arc::new(AppendInfo {
             size: whole.len(),
+            message_count: records.len() - unlisted_count,
             queues,
             fan_out,
             keys,
@@ -306,7 +308,7 @@ impl CommitLog {
         self.metrics.log_written_bytes.set(end.0);
         self.metrics.message_bytes_in.add(end.0 - start);
         for one in staged {
-            self.metrics.messages_in.add(one.batch.records.len() as u64);
+            self.metrics.messages_in.add(one.batch.message_count as u64);
             self.staged_size.fetch_sub(one.batch.size, Ordering::Relaxed);
             publish_entries(&one.batch);
             written(&one.batch);

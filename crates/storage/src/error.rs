@@ -52,6 +52,14 @@ pub enum StorageError {
         "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
     )]
     TopicRemoved(TopicName),
+    /// A record or snapshot of the broker's state cannot be taken in.
+    #[error("{path}: {problem}")]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        problem: format::state::StateError,
+    },
     /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
     #[error("the bytes are not in memory")]
     WouldBlock,

@@ -31,13 +31,16 @@ use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::index_rules::{IndexRules, is_in_place};
 use format::record::{self, Kind, Parts, Record};
+use format::state::StateError;
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
+use crate::queue_files::Ends;
 use crate::queue_index::QueueIndex;
 use crate::segment::Segment;
+use crate::state::StateReplay;
 use crate::window::Window;
 use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
 pub(crate) use segments::open_segments;
@@ -148,6 +151,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) gathered_entries: u64,
     pub(crate) key_index: Option<&'a KeyIndex>,
     pub(crate) queues: &'a mut Queues,
+    pub(crate) written_ends: &'a mut Ends,
+    pub(crate) state: &'a mut dyn StateReplay,
     pub(crate) new_queue: &'a dyn Fn(&TopicName, QueueId) -> Arc<QueueIndex>,
     pub(crate) recovery: &'a mut Recovery,
     pub(crate) progress: &'a mut dyn FnMut(RecoveryProgress),
@@ -289,6 +294,9 @@ impl Replay<'_> {
         let Ok(record) = Record::decode(bytes) else { return Ok(()) };
         self.recovery.records += 1;
         let indexed = self.rules.apply_to(&record);
+        if indexed.is_state {
+            return self.apply_state(&record);
+        }
         if indexed.is_listed && record.log_offset >= self.entries_from {
             let tag_code = indexed.code.at(record.store_timestamp);
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
@@ -304,6 +312,39 @@ impl Replay<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Replay<'_> {
+    /// Takes in a state record. One that says nothing readable counts as damaged; one of a newer version stops the start.
+    fn apply_state(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
+        if record.log_offset < self.state.known_until() {
+            return Ok(());
+        }
+        let removed = match self.state.apply(record.log_offset, record.body) {
+            Ok(removed) => removed,
+            Err(StateError::Damaged(_)) => {
+                self.recovery.damaged.push(record.log_offset);
+                return Ok(());
+            }
+            Err(problem @ StateError::Newer(_)) => {
+                let segment = self.segments.iter().find(|segment| segment.contains(record.log_offset.0));
+                let path = segment.map(|segment| segment.file().path().to_owned()).unwrap_or_default();
+                return Err(StorageError::State { path, problem });
+            }
+        };
+        // Below, queues have what they are to have: entries of a topic that was made again among them.
+        if record.log_offset >= self.entries_from {
+            removed.iter().try_for_each(|topic| self.remove_topic(topic))?;
+        }
+        Ok(())
+    }
+
+    fn remove_topic(&mut self, topic: &TopicName) -> Result<(), StorageError> {
+        self.written_ends.retain(|(name, _), _| name != topic);
+        let mut gone: Vec<_> = self.queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect();
+        sort(&mut gone);
+        gone.iter().try_for_each(|queue| queue.remove())
     }
 }
 

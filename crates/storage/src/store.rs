@@ -172,6 +172,12 @@ impl Store {
         made.clone()
     }
 
+    /// The queues of a topic that are known, whether it has them still or not.
+    pub fn queues_of(&self, topic: &TopicName) -> Vec<Arc<QueueIndex>> {
+        let queues = self.queues.read();
+        queues.iter().filter(|((name, _), _)| name == topic).map(|(_, queue)| queue.clone()).collect()
+    }
+
     fn all_queues(&self) -> Vec<Arc<QueueIndex>> {
         self.queues.read().values().cloned().collect()
     }
@@ -342,11 +348,14 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// The record at a log offset, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
+    /// The message at a log offset, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
     /// no queue lists is given as it is: its topic was removed, or else its header is damaged, which cannot be told.
     pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
         let Some(bytes) = self.log.record_at(offset)? else { return Ok(None) };
         let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
+        if self.options.index_rules.apply_to(&record).is_state {
+            return Ok(None);
+        }
         let key = (TopicName::trusted(record.topic), record.queue);
         let Some(queue) = self.queues.read().get(&key).cloned() else { return Ok(Some(bytes)) };
         let problem = match queue.entry(record.queue_offset)? {

@@ -16,6 +16,8 @@ pub const STORE_HOST_V6: i32 = 0x20;
 pub const SEVERAL_TAGS: i32 = 0x2;
 /// Mask of the way a body is compressed.
 pub const COMPRESSION_MASK: i32 = 0x700;
+/// A record of the broker's own state, not a message. From bit 11 to 31 no version of RocketMQ gives any bit a meaning.
+pub const STATE: i32 = 1 << 16;
 /// What a sender has a say in. The rest tells how a record is laid out (hosts, a batch stored as one) or is not given out yet: from
 /// bit 11 on the marks are the broker's own.
 pub const OF_SENDER: i32 = COMPRESSED | SEVERAL_TAGS | TRANSACTION_MASK | COMPRESSION_MASK;

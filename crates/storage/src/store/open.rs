@@ -21,13 +21,24 @@ use crate::queue_files::{self, Ends, Found};
 use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay};
 use crate::room::Room;
 use crate::segment::Segment;
+use crate::state::{NoState, StateReplay};
 use crate::truncate;
 
 impl Store {
     /// Opens the directory, making it if it is missing, and recovers what an unclean stop left.
     pub fn open(
+        options: Options,
+        metrics: Arc<Metrics>,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, Recovery), StorageError> {
+        Self::open_with_state(options, metrics, &mut NoState, progress)
+    }
+
+    /// As `open`, and tells `state` what the state records say that it does not know.
+    pub fn open_with_state(
         mut options: Options,
         metrics: Arc<Metrics>,
+        state: &mut dyn StateReplay,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, Recovery), StorageError> {
         let root = options.directory.clone();
@@ -52,7 +63,7 @@ impl Store {
         let file_size = options.queue_file_entries * ENTRY_SIZE as u64;
         let files = Arc::new(OpenFiles::new(disk.clone(), file_size, options.open_queue_files));
         let Recovered { queues, written_ends, key_index, end } =
-            recover_indexes(&options, &files, &segments, sure, &mut recovery, progress)?;
+            recover_indexes(&options, &files, &segments, sure, &mut recovery, state, progress)?;
         let segments =
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let log =
@@ -158,12 +169,13 @@ fn recover_indexes(
     segments: &[Arc<Segment>],
     sure: LogOffset,
     recovery: &mut Recovery,
+    state: &mut dyn StateReplay,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Recovered, StorageError> {
     // After an orderly stop every entry has its record, unless somebody removed the segment since.
     let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
     let (entries_sure, to_check) = if recovery.was_clean { (log_end, &[][..]) } else { (sure, segments) };
-    let Found { mut queues, written_ends, mut unusable } =
+    let Found { mut queues, mut written_ends, mut unusable } =
         queue_files::open_queues(options, files, entries_sure, start_of(segments), to_check)?;
     let queues_usable = unusable.is_empty() && options.disk.exists(&options.directory.join("consumequeue"));
     let (key_index, keys_from) = open_key_index(options, segments, sure, &mut unusable)?;
@@ -175,7 +187,7 @@ fn recover_indexes(
     let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
     let replay = Replay {
         segments,
-        start: entries_from.min(keys_from),
+        start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
         durable,
         end_from: sure,
         entries_from,
@@ -187,6 +199,8 @@ fn recover_indexes(
         gathered_entries: if recovery.runs_on { options.gathered_entries } else { 0 },
         key_index: key_index.as_ref(),
         queues: &mut queues,
+        written_ends: &mut written_ends,
+        state,
         new_queue: &new_queue,
         recovery,
         progress,

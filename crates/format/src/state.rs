@@ -1,0 +1,195 @@
+//! Changes of a broker's state: topics, groups, committed offsets, progress of delayed messages. Each is a record of the log.
+//!
+//! A state record has the topic `rmq_sys_sluice_state`, queue 0, no properties, and in its system flag ROLLBACK and a bit of our own, so that
+//! a Java broker makes neither queue entry nor key of it. Its body:
+//!
+//! ```text
+//! offset  size  field
+//!      0     1  version of what follows: 1
+//!      1     n  the changes, as postcard encodes a list of `StateChange`
+//! ```
+//! Changes hold absolute values: applied twice, or again after later ones of the same log, they lead to the same state.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use base::{QueueId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::document::{DataVersion, GroupDocument, TopicDocument};
+use crate::record::{Draft, system_flag};
+
+/// Topic of state records: no client may send to it.
+pub const STATE_TOPIC: &str = "rmq_sys_sluice_state";
+
+/// Version of the encoding that is written.
+pub const STATE_VERSION: u8 = 1;
+
+/// Bytes of changes above which they are split over several records; a single change may be longer.
+pub const STATE_BODY_SIZE_MAX: usize = 1 << 20;
+
+/// One change, with absolute values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum StateChange {
+    /// A topic is there, with these settings.
+    Topic {
+        /// Its settings, name included.
+        #[serde(with = "as_json")]
+        settings: Box<TopicDocument>,
+        /// Version of the table of topics with this change.
+        version: DataVersion,
+    },
+    /// A topic is not there, and neither are its messages of before.
+    TopicRemoved {
+        /// Its name.
+        name: String,
+        /// Version of the table of topics with this change.
+        version: DataVersion,
+    },
+    /// A group is there, with these settings.
+    Group {
+        /// Its settings, name included.
+        #[serde(with = "as_json")]
+        settings: Box<GroupDocument>,
+        /// Version of the table of groups with this change.
+        version: DataVersion,
+    },
+    /// A group is not there.
+    GroupRemoved {
+        /// Its name.
+        name: String,
+        /// Version of the table of groups with this change.
+        version: DataVersion,
+    },
+    /// How far a group has come in queues of a topic.
+    Offsets {
+        /// Topic and group, as `consumerOffset.json` names them: `topic@group`.
+        of: String,
+        /// Whether other queues have no offset.
+        replaces: bool,
+        /// Committed offsets by queue.
+        offsets: BTreeMap<u32, i64>,
+    },
+    /// How far a delay level is delivered.
+    Delay {
+        /// The level, from 1.
+        level: u32,
+        /// Every message below this offset of its queue is delivered.
+        delivered: u64,
+    },
+}
+
+/// Why changes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// They are of a newer version.
+    #[error(
+        "its state is of version {0}, and this Sluice reads version {STATE_VERSION} and below: start the newer Sluice again"
+    )]
+    Newer(u8),
+    /// They are no changes.
+    #[error("it holds no changes of state: {0}")]
+    Damaged(String),
+}
+
+/// The bytes of some changes.
+pub fn encode(changes: &[StateChange]) -> Vec<u8> {
+    // Only a type that cannot say how long it is fails, and there is none in it.
+    postcard::to_extend(changes, vec![STATE_VERSION]).unwrap_or_default()
+}
+
+/// The changes that some bytes are.
+pub fn decode(bytes: &[u8]) -> Result<Vec<StateChange>, StateError> {
+    match bytes.split_first() {
+        Some((&STATE_VERSION, changes)) => {
+            let (changes, rest) =
+                postcard::take_from_bytes(changes).map_err(|error| StateError::Damaged(error.to_string()))?;
+            if rest.is_empty() {
+                Ok(changes)
+            } else {
+                Err(StateError::Damaged("there is something behind them".to_owned()))
+            }
+        }
+        Some((0, _)) | None => Err(StateError::Damaged("they have no version".to_owned())),
+        Some((&version, _)) => Err(StateError::Newer(version)),
+    }
+}
+
+/// The record that holds a body of changes.
+pub fn draft(body: &[u8], host: SocketAddr, now: Timestamp) -> Draft<'_> {
+    Draft {
+        topic: STATE_TOPIC,
+        queue: QueueId(0),
+        flag: 0,
+        system_flag: system_flag::TRANSACTION_ROLLBACK | system_flag::STATE,
+        born_timestamp: now,
+        born_host: host,
+        store_host: host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: &[],
+    }
+}
+
+/// A document within a change, as JSON text: of some of its members only the text tells the type.
+mod as_json {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(document: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_string(document).map_err(S::Error::custom)?.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        serde_json::from_str(&text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes() -> Vec<StateChange> {
+        let version = DataVersion { counter: 7, state_version: 0, timestamp: 5 };
+        let topic = TopicDocument { topic_name: "orders".to_owned(), read_queue_nums: 3, ..TopicDocument::default() };
+        let group = GroupDocument { group_name: "billing".to_owned(), ..GroupDocument::default() };
+        let offsets = BTreeMap::from([(0, 17), (5, i64::MAX), (65_535, -1)]);
+        vec![
+            StateChange::Topic { settings: Box::new(topic), version },
+            StateChange::TopicRemoved { name: "gone".to_owned(), version },
+            StateChange::Group { settings: Box::new(group), version },
+            StateChange::GroupRemoved { name: "gone".to_owned(), version },
+            StateChange::Offsets { of: "orders@billing".to_owned(), replaces: false, offsets },
+            StateChange::Delay { level: 3, delivered: u64::MAX },
+        ]
+    }
+
+    #[test]
+    fn changes_come_out_as_they_went_in() {
+        assert_eq!(decode(&encode(&changes())), Ok(changes()));
+        assert_eq!(decode(&encode(&[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_offset_of_a_known_group_takes_few_bytes() {
+        let one = |count: u32| {
+            let offsets = (0..count).map(|queue| (queue, 1_000_000)).collect();
+            encode(&[StateChange::Offsets { of: "orders@billing".to_owned(), replaces: false, offsets }]).len()
+        };
+        assert_eq!((one(1), one(101) - one(1)), (24, 400));
+    }
+
+    #[test]
+    fn what_is_cut_or_of_a_newer_version_is_an_error() {
+        let bytes = encode(&changes());
+        for size in 0..bytes.len() {
+            assert!(matches!(decode(&bytes[..size]), Err(StateError::Damaged(_))), "{size} bytes");
+        }
+        let newer = [&[STATE_VERSION + 1], &bytes[1..]].concat();
+        assert_eq!(decode(&newer), Err(StateError::Newer(STATE_VERSION + 1)));
+        assert!(matches!(decode(&[&bytes[..], &[0]].concat()), Err(StateError::Damaged(_))));
+    }
+}

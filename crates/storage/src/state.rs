@@ -1,0 +1,221 @@
+//! State beside the messages: who learns of state records while the log is read again, and the snapshot that spares reading them all.
+//!
+//! What changes mean is for whoever gives them. **Always holds**: a snapshot says only what state records below its position say, and
+//! those were on the disk before it was.
+
+use std::path::{Path, PathBuf};
+
+use base::cursor::Reader;
+use base::{LogOffset, TopicName};
+use format::state::StateError;
+
+use crate::disk::Disk;
+use crate::error::StorageError;
+
+/// Learns what the state records of a log say.
+pub trait StateReplay {
+    /// State records below this are known already.
+    fn known_until(&self) -> LogOffset;
+
+    /// Takes in the changes of the state record at a log offset. Gives the topics they remove: no message before is theirs.
+    fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError>;
+}
+
+/// Wants to know nothing of state.
+#[derive(Clone, Copy, Debug)]
+pub struct NoState;
+
+impl StateReplay for NoState {
+    fn known_until(&self) -> LogOffset {
+        LogOffset(u64::MAX)
+    }
+
+    fn apply(&mut self, _: LogOffset, _: &[u8]) -> Result<Vec<TopicName>, StateError> {
+        Ok(Vec::new())
+    }
+}
+
+const FILE: &str = "state";
+const MAGIC: u64 = u64::from_be_bytes(*b"SLUICEST");
+const HEAD_SIZE: usize = 8 + 8 + 4 + 4;
+
+/// Deltas may take this many times the space of what they add to, and this much anyway, before the file is written anew.
+const DELTAS_PER_BASE: u64 = 2;
+const DELTAS_SIZE_MIN: u64 = 1 << 20;
+
+/// The snapshot's file: all of the state, then what changed since, frame by frame.
+///
+/// ```text
+/// file: state
+/// offset  size  field of each frame
+///      0     8  magic
+///      8     8  position: state records below it are in this frame and those before
+///     16     4  bytes of changes
+///     20     4  CRC-32 of position, bytes and changes
+///     24     n  changes (see `format::state`)
+/// ```
+/// A frame that is not whole ends the file: it was being written when the process or the machine stopped.
+#[derive(Debug)]
+pub struct Snapshot {
+    disk: Disk,
+    path: PathBuf,
+    /// Bytes of the first frame; 0 if there is none.
+    base_size: u64,
+    /// Bytes of whole frames.
+    size: u64,
+}
+
+/// What a snapshot says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotContent {
+    /// Changes, those of a frame each, the oldest first.
+    pub frames: Vec<Vec<u8>>,
+    /// State records below this are in them; `None` if there is no whole frame.
+    pub position: Option<LogOffset>,
+    /// Whether something behind the last whole frame was not readable.
+    pub is_cut: bool,
+}
+
+impl Snapshot {
+    /// Reads the snapshot of a data directory.
+    pub fn open(disk: &Disk, directory: &Path) -> Result<(Self, SnapshotContent), StorageError> {
+        let mut snapshot = Self { disk: disk.clone(), path: directory.join(FILE), base_size: 0, size: 0 };
+        let bytes = match disk.read_file(&snapshot.path) {
+            Err(error) if error.is_unreadable() => {
+                return Ok((snapshot, SnapshotContent { is_cut: true, ..SnapshotContent::default() }));
+            }
+            read => read?.unwrap_or_default(),
+        };
+        let mut content = SnapshotContent::default();
+        let mut rest = &bytes[..];
+        while let Some((position, changes, after)) = split_frame(rest) {
+            content.frames.push(changes.to_vec());
+            content.position = Some(position);
+            rest = after;
+            snapshot.size = (bytes.len() - rest.len()) as u64;
+            if snapshot.base_size == 0 {
+                snapshot.base_size = snapshot.size;
+            }
+        }
+        content.is_cut = !rest.is_empty();
+        Ok((snapshot, content))
+    }
+
+    /// Whether the next frame should hold all of the state.
+    pub const fn wants_base(&self) -> bool {
+        let deltas = self.size - self.base_size;
+        self.base_size == 0 || deltas > DELTAS_SIZE_MIN && deltas > DELTAS_PER_BASE * self.base_size
+    }
+
+    /// Replaces the file by one frame that holds all of the state.
+    pub fn write_base(&mut self, position: LogOffset, changes: &[u8]) -> Result<(), StorageError> {
+        let frame = frame(position, changes);
+        self.disk.replace_file(&self.path, &frame)?;
+        self.base_size = frame.len() as u64;
+        self.size = self.base_size;
+        Ok(())
+    }
+
+    /// Adds a frame with what has changed since the last. On the disk when this returns.
+    pub fn write_delta(&mut self, position: LogOffset, changes: &[u8]) -> Result<(), StorageError> {
+        let frame = frame(position, changes);
+        let file = self.disk.open(&self.path)?;
+        file.write_at(&frame, self.size)?;
+        file.sync_data()?;
+        self.size += frame.len() as u64;
+        Ok(())
+    }
+}
+
+fn frame(position: LogOffset, changes: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(HEAD_SIZE + changes.len());
+    frame.extend(MAGIC.to_be_bytes());
+    frame.extend(position.0.to_be_bytes());
+    frame.extend((changes.len() as u32).to_be_bytes());
+    frame.extend(checksum(position, changes).to_be_bytes());
+    frame.extend(changes);
+    frame
+}
+
+fn checksum(position: LogOffset, changes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&position.0.to_be_bytes());
+    hasher.update(&(changes.len() as u32).to_be_bytes());
+    hasher.update(changes);
+    hasher.finalize()
+}
+
+/// The frame at the front, if it is whole, and what comes behind it.
+fn split_frame(bytes: &[u8]) -> Option<(LogOffset, &[u8], &[u8])> {
+    let mut reader = Reader::new(bytes);
+    let magic = reader.u64("magic").ok()?;
+    let position = LogOffset(reader.u64("position").ok()?);
+    let size = reader.u32("size of changes").ok()? as usize;
+    let crc = reader.u32("checksum").ok()?;
+    let (changes, after) = bytes.get(HEAD_SIZE..)?.split_at_checked(size)?;
+    (magic == MAGIC && checksum(position, changes) == crc).then_some((position, changes, after))
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    fn read(disk: &Disk) -> SnapshotContent {
+        Snapshot::open(disk, Path::new("/data")).expect("reads").1
+    }
+
+    fn written() -> (Disk, MemoryDisk) {
+        let memory = MemoryDisk::new();
+        let disk = Disk::new(memory.clone());
+        let (mut snapshot, content) = Snapshot::open(&disk, Path::new("/data")).expect("opens");
+        assert_eq!((content, snapshot.wants_base()), (SnapshotContent::default(), true));
+        snapshot.write_base(LogOffset(100), b"all of it").expect("writes");
+        snapshot.write_delta(LogOffset(200), b"").expect("writes");
+        snapshot.write_delta(LogOffset(300), b"more").expect("writes");
+        assert!(!snapshot.wants_base());
+        (disk, memory)
+    }
+
+    #[test]
+    fn frames_are_read_back_also_by_a_machine_that_was_cut_off() {
+        let (disk, memory) = written();
+        let frames = [&b"all of it"[..], b"", b"more"].map(<[u8]>::to_vec).to_vec();
+        let whole = SnapshotContent { frames, position: Some(LogOffset(300)), is_cut: false };
+        assert_eq!(read(&disk), whole);
+        assert_eq!(read(&Disk::new(memory.after_restart_of_the_machine())), whole);
+    }
+
+    #[test]
+    fn a_frame_that_is_not_whole_ends_the_snapshot_and_is_written_over() {
+        let (disk, memory) = written();
+        let size = disk.size(Path::new("/data/state")).expect("size");
+        for position in size - 20..size {
+            assert!(memory.flip_bit(Path::new("/data/state"), position, 3));
+            let content = read(&disk);
+            assert_eq!((content.position, content.frames.len(), content.is_cut), (Some(LogOffset(200)), 2, true));
+            assert!(memory.flip_bit(Path::new("/data/state"), position, 3));
+        }
+        assert!(memory.flip_bit(Path::new("/data/state"), size - 1, 3));
+        let (mut snapshot, _) = Snapshot::open(&disk, Path::new("/data")).expect("opens");
+        snapshot.write_delta(LogOffset(250), b"less").expect("writes");
+        assert_eq!((read(&disk).position, read(&disk).frames.len()), (Some(LogOffset(250)), 3));
+    }
+
+    #[test]
+    fn deltas_do_not_grow_without_end() {
+        let (disk, _) = written();
+        let (mut snapshot, _) = Snapshot::open(&disk, Path::new("/data")).expect("opens");
+        let mut written = 0;
+        while !snapshot.wants_base() {
+            snapshot.write_delta(LogOffset(1000), &[7; 10_000]).expect("writes");
+            written += 10_000;
+        }
+        assert!((DELTAS_SIZE_MIN..2 * DELTAS_SIZE_MIN).contains(&written), "{written}");
+        snapshot.write_base(LogOffset(2000), &[8; 1_000_000]).expect("writes");
+        assert_eq!(read(&disk).frames.len(), 1);
+        snapshot.write_delta(LogOffset(3000), &[7; 1_900_000]).expect("writes");
+        assert!(!snapshot.wants_base(), "less than twice of what it adds to");
+    }
+}
