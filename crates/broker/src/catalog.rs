@@ -3,7 +3,7 @@
 //! Documents `topics.json` and `subscriptionGroup.json` follow every change: at once for changes an administrator asked
 //! for, within a moment for topics made on the fly (which are found again from the log should the process be killed).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,6 +13,7 @@ use base::metric::Metrics;
 use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
 use parking_lot::Mutex;
+use rpds::HashTrieMapSync;
 use storage::{StorageError, Store};
 
 use crate::queue::Queue;
@@ -78,11 +79,11 @@ enum Known {
     Keep,
 }
 
-/// One state of the catalog.
-#[derive(Debug, Default)]
+/// One state of the catalog. The next one shares what did not change, so that a change costs the same among any number.
+#[derive(Clone, Debug, Default)]
 struct Snapshot {
-    topics: HashMap<TopicName, Arc<Topic>>,
-    groups: HashMap<GroupName, Arc<GroupDocument>>,
+    topics: HashTrieMapSync<TopicName, Arc<Topic>>,
+    groups: HashTrieMapSync<GroupName, Arc<GroupDocument>>,
 }
 
 /// The catalog.
@@ -135,11 +136,11 @@ impl Catalog {
         let mut snapshot = Snapshot::default();
         for (name, settings) in topics.topic_config_table {
             let name = TopicName::trusted(&name);
-            snapshot.topics.insert(name.clone(), Arc::new(new_topic(store, name, settings)));
+            snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
         }
         for (name, mut settings) in groups.subscription_group_table {
             settings.group_name.clone_from(&name);
-            snapshot.groups.insert(GroupName::trusted(&name), Arc::new(settings));
+            snapshot.groups.insert_mut(GroupName::trusted(&name), Arc::new(settings));
         }
         let mut found = false;
         for (name, queues) in store.topics() {
@@ -151,7 +152,7 @@ impl Catalog {
                     ..TopicDocument::default()
                 };
                 tracing::warn!(topic = %name, queues, "topic found in the log but not in topics.json; made again");
-                snapshot.topics.insert(name.clone(), Arc::new(new_topic(store, name, settings)));
+                snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
                 found = true;
             }
         }
@@ -161,8 +162,8 @@ impl Catalog {
             forbidden: groups.forbidden_table,
             leaving: HashSet::new(),
         };
-        metrics.topics.set(snapshot.topics.len() as u64);
-        metrics.groups.set(snapshot.groups.len() as u64);
+        metrics.topics.set(snapshot.topics.size() as u64);
+        metrics.groups.set(snapshot.groups.size() as u64);
         Ok(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             changes: Mutex::new(versions),
@@ -226,7 +227,7 @@ impl Catalog {
         put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
-    /// Makes topics or changes their settings: all, or none if one of them is refused. The table is copied once.
+    /// Makes topics or changes their settings: all, or none if one of them is refused.
     pub(crate) fn put_topics(
         &self,
         store: &Store,
@@ -273,29 +274,28 @@ impl Catalog {
             versions.check_topic(name, settings)?;
             new_count += usize::from(!current.topics.contains_key(name));
         }
-        if new_count > 0 && current.topics.len() + new_count > TOPICS_MAX {
+        if new_count > 0 && current.topics.size() + new_count > TOPICS_MAX {
             return Err(Refusal::Busy(format!(
                 "there are {} topics already, and no more than {TOPICS_MAX} can be",
-                current.topics.len()
+                current.topics.size()
             )));
         }
-        let mut changed: Option<HashMap<_, _>> = None;
+        let (mut next, mut is_changed) = (Snapshot::clone(&current), false);
         let mut put = Vec::with_capacity(wanted.len());
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.topic_name);
-            let known = changed.as_ref().unwrap_or(&current.topics);
-            if let Some(same) = known.get(&name).filter(|topic| if_known == Known::Keep || topic.settings == settings) {
+            let known = next.topics.get(&name);
+            if let Some(same) = known.filter(|topic| if_known == Known::Keep || topic.settings == settings) {
                 put.push(same.clone());
                 continue;
             }
             let topic = Arc::new(new_topic(store, name.clone(), settings));
-            changed.get_or_insert_with(|| current.topics.clone()).insert(name, topic.clone());
+            next.topics.insert_mut(name, topic.clone());
+            is_changed = true;
             put.push(topic);
         }
-        if let Some(topics) = changed {
-            bump(&mut versions.topics, now);
-            self.publish(Snapshot { topics, groups: current.groups.clone() });
-            self.topics_unsaved.store(true, Ordering::Release);
+        if is_changed {
+            self.publish_topics(&mut versions, next, now);
         }
         Ok(put)
     }
@@ -313,12 +313,9 @@ impl Catalog {
         if !current.topics.contains_key(name) {
             return versions.leaving.contains(name);
         }
-        let mut topics = current.topics.clone();
-        topics.remove(name);
         versions.leaving.insert(name.to_owned());
-        bump(&mut versions.topics, now);
-        self.publish(Snapshot { topics, groups: current.groups.clone() });
-        self.topics_unsaved.store(true, Ordering::Release);
+        let next = Snapshot { topics: current.topics.remove(name), groups: current.groups.clone() };
+        self.publish_topics(&mut versions, next, now);
         true
     }
 
@@ -343,7 +340,7 @@ impl Catalog {
         self.group(name.as_str()).unwrap_or_default()
     }
 
-    /// Makes groups or changes their settings. The table is copied once.
+    /// Makes groups or changes their settings.
     pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) {
         self.take_in_groups(wanted, Known::Change, now);
     }
@@ -356,24 +353,22 @@ impl Catalog {
     fn take_in_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, if_known: Known, now: Now) {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
-        let mut changed: Option<HashMap<_, _>> = None;
+        let (mut next, mut is_changed) = (Snapshot::clone(&current), false);
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.group_name);
-            let known = changed.as_ref().unwrap_or(&current.groups);
-            if known.get(&name).is_none_or(|group| if_known == Known::Change && **group != settings) {
-                changed.get_or_insert_with(|| current.groups.clone()).insert(name, Arc::new(settings));
+            if next.groups.get(&name).is_none_or(|group| if_known == Known::Change && **group != settings) {
+                next.groups.insert_mut(name, Arc::new(settings));
+                is_changed = true;
             }
         }
-        if let Some(groups) = changed {
-            bump(&mut versions.groups, now);
-            self.publish(Snapshot { topics: current.topics.clone(), groups });
-            self.groups_unsaved.store(true, Ordering::Release);
+        if is_changed {
+            self.publish_groups(&mut versions, next, now);
         }
     }
 
     /// Refuses more groups than are kept.
     pub fn check_room_for_groups(&self, new_count: usize) -> Result<(), Refusal> {
-        let count = self.snapshot.load().groups.len();
+        let count = self.snapshot.load().groups.size();
         if new_count > 0 && count + new_count > GROUPS_MAX {
             return Err(Refusal::Busy(format!(
                 "there are {count} groups already, and no more than {GROUPS_MAX} can be"
@@ -386,19 +381,29 @@ impl Catalog {
     pub fn remove_group(&self, name: &str, now: Now) -> bool {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
-        let mut groups = current.groups.clone();
-        if groups.remove(name).is_none() {
+        if !current.groups.contains_key(name) {
             return false;
         }
-        bump(&mut versions.groups, now);
-        self.publish(Snapshot { topics: current.topics.clone(), groups });
-        self.groups_unsaved.store(true, Ordering::Release);
+        let next = Snapshot { topics: current.topics.clone(), groups: current.groups.remove(name) };
+        self.publish_groups(&mut versions, next, now);
         true
     }
 
+    fn publish_topics(&self, versions: &mut Versions, snapshot: Snapshot, now: Now) {
+        bump(&mut versions.topics, now);
+        self.publish(snapshot);
+        self.topics_unsaved.store(true, Ordering::Release);
+    }
+
+    fn publish_groups(&self, versions: &mut Versions, snapshot: Snapshot, now: Now) {
+        bump(&mut versions.groups, now);
+        self.publish(snapshot);
+        self.groups_unsaved.store(true, Ordering::Release);
+    }
+
     fn publish(&self, snapshot: Snapshot) {
-        self.metrics.topics.set(snapshot.topics.len() as u64);
-        self.metrics.groups.set(snapshot.groups.len() as u64);
+        self.metrics.topics.set(snapshot.topics.size() as u64);
+        self.metrics.groups.set(snapshot.groups.size() as u64);
         self.snapshot.store(Arc::new(snapshot));
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

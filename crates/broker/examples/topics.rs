@@ -1,0 +1,100 @@
+//! What many topics cost: `cargo run --release -p broker --example topics -- DIRECTORY [TOPICS] [CLIENTS]` makes and removes
+//! topics of four queues in an empty directory, one by one, and prints seconds and memory.
+//!
+//! First as the catalog alone does it, then as `CLIENTS` administrators at once, each of whom waits for its documents.
+
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for people who measure")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use base::metric::Metrics;
+use base::{Monotonic, Now, Timestamp, TopicName};
+use broker::Broker;
+use format::document::TopicDocument;
+use storage::{Options, Store};
+
+/// What is shipped uses it too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const QUEUES: u32 = 4;
+const NOW: Now = Now { wall: Timestamp(1_700_000_000_000), monotonic: Monotonic(1) };
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().expect("a directory");
+    let mut number = |default: usize| arguments.next().map_or(default, |text| text.parse().expect("a number"));
+    let (topics, clients) = (number(100_000), number(32));
+    let broker = open(Path::new(&directory));
+    println!("{topics} topics of {QUEUES} queues; opened with {}", held());
+    for (clients, waits) in [(1, false), (clients, true)] {
+        let what = if waits { format!("{clients} at once, documents written") } else { "one by one".to_owned() };
+        time(&format!("made, {what}"), || {
+            share(topics, clients, |number| {
+                let settings =
+                    TopicDocument { read_queue_nums: QUEUES, write_queue_nums: QUEUES, ..TopicDocument::default() };
+                broker.put_topics(vec![(TopicName::trusted(&name(number)), settings)], NOW).expect("makes");
+                if waits {
+                    broker.save(NOW).expect("saves");
+                }
+            });
+        });
+        time("ten rounds of housekeeping", || {
+            for _ in 0..10 {
+                broker.store().flush_entries().expect("flushes");
+                broker.store().checkpoint().expect("checkpoint");
+                broker.expire(NOW);
+            }
+        });
+        time(&format!("removed, {clients} at once, documents written"), || {
+            share(topics, clients, |number| broker.remove_topic(&name(number), NOW).expect("removes"));
+        });
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("topic-{number}")
+}
+
+fn open(directory: &Path) -> Arc<Broker> {
+    let metrics = Arc::new(Metrics::default());
+    let (store, _) = Store::open(Options::new(directory), metrics.clone(), &mut |_| ()).expect("opens");
+    let host = Arc::new(testkit::ManualHost::default());
+    let broker = Broker::new(testkit::broker_options(), store, metrics, host.clone(), 7, NOW).expect("opens");
+    let broker = Arc::new(broker);
+    host.serve(&broker);
+    broker
+}
+
+/// Does `act` once for each number below `count`, in `threads` threads.
+fn share(count: usize, threads: usize, act: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    act(number);
+                }
+            });
+        }
+    });
+}
+
+fn time(what: &str, act: impl FnOnce()) {
+    let started = Instant::now();
+    act();
+    println!("{what}: {:.2} s, {}", started.elapsed().as_secs_f64(), held());
+}
+
+fn held() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim();
+    format!("{memory} resident")
+}
