@@ -5,8 +5,9 @@
 
 mod recent;
 mod truncate;
+mod watchers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,15 +23,13 @@ use crate::segment::file_name;
 use crate::store::ReadMode;
 
 use recent::RecentEntries;
+use watchers::Watchers;
 
 /// Queue offsets kept for records lost to damage; a longer gap is a queue that was begun anew.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
 
 /// Entries that are written with one call at most: 160 KB.
 const FLUSHED_AT_ONCE: u64 = 16 * recent::PIECE_SIZE as u64;
-
-/// Who is to be woken, by what tells wakers apart (`Waker::will_wake`): found at once though thousands wait.
-type Watchers = BTreeMap<(usize, usize), Waker>;
 
 /// One queue's entries.
 #[derive(Debug)]
@@ -193,16 +192,16 @@ impl QueueIndex {
     /// Calls `waker` when the next entry is added. Look at `end` again afterwards: what came before is not told.
     pub fn watch(&self, waker: Waker) {
         let mut watchers = self.watchers.lock();
-        watchers.insert((waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr()), waker);
+        watchers.add(waker);
         self.has_watchers.store(true, Ordering::SeqCst);
     }
 
     /// Takes back what `watch` was given, if it was not woken yet.
     pub fn unwatch(&self, waker: &Waker) {
-        self.watchers.lock().remove(&(waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr()));
+        self.watchers.lock().remove(waker);
     }
 
-    /// Wakes whoever watches, as the next entry would.
+    /// Wakes whoever watches, as the next entry would: those first that have waited for longest.
     pub fn wake_watchers(&self) {
         // Pairs with `watch`: whoever registers looks at `end` after registering, so either side sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -210,11 +209,9 @@ impl QueueIndex {
             let watchers = {
                 let mut watchers = self.watchers.lock();
                 self.has_watchers.store(false, Ordering::SeqCst);
-                std::mem::take(&mut *watchers)
+                watchers.take()
             };
-            for watcher in watchers.into_values() {
-                watcher.wake();
-            }
+            watchers.into_iter().for_each(Waker::wake);
         }
     }
 
