@@ -3,7 +3,7 @@
 //! Documents `topics.json` and `subscriptionGroup.json` follow every change: at once for changes an administrator asked
 //! for, within a moment for topics made on the fly (which are found again from the log should the process be killed).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -107,7 +107,7 @@ struct Versions {
     groups: DataVersion,
     forbidden: serde_json::Value,
     /// Topics whose queues are being removed: none of that name can be made meanwhile.
-    leaving: HashSet<String>,
+    leaving: BTreeSet<String>,
 }
 
 impl Versions {
@@ -160,7 +160,7 @@ impl Catalog {
             topics: topics.data_version,
             groups: groups.data_version,
             forbidden: groups.forbidden_table,
-            leaving: HashSet::new(),
+            leaving: BTreeSet::new(),
         };
         metrics.topics.set(snapshot.topics.size() as u64);
         metrics.groups.set(snapshot.groups.size() as u64);
