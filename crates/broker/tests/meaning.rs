@@ -335,6 +335,29 @@ fn no_more_queues_are_locked_than_there_is_room_for() {
 }
 
 #[test]
+fn an_offset_that_came_back_to_its_queues_end_skips_nothing_after_the_next_power_cut_either() {
+    let open = |disk: &FaultyDisk| {
+        let disk = Disk::new(disk.clone());
+        open_on(storage::Options { disk, ..layout(Path::new("/data"), vec![1000]) }, START, |_| ())
+    };
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open(&disk);
+    for body in ["seen", "seen too"] {
+        bench.publish("orders", &message(body.as_bytes(), b"")).expect("stored");
+    }
+    bench.broker.commit_offset("orders", "billing", QueueId(0), 2).expect("taken");
+    bench.broker.save(START).expect("saves");
+    let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || false));
+    let bench = open(&disk);
+    bench.publish("orders", &message(b"new", b"")).expect("stored");
+    bench.broker.store().sync().expect("syncs");
+    let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || false));
+    let bench = open(&disk);
+    assert_eq!(bench.bodies("orders", 0), ["new"]);
+    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(0));
+}
+
+#[test]
 fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let open = |disk: Disk| open_on(storage::Options { disk, ..layout(Path::new("/data"), vec![1000]) }, START, |_| ());
