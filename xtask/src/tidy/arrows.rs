@@ -20,6 +20,13 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("bench", &["base", "format", "wire"]),
     ("cli", &["server", "settings", "doctor", "inspect", "bench", "storage"]),
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
+    (
+        "sim",
+        &[
+            "base", "format", "wire", "storage", "inspect", "broker", "dialect", "cluster", "settings", "doctor",
+            "testkit",
+        ],
+    ),
 ];
 
 /// Crates of others that only some of ours may use: what they are for, their names, who may.
@@ -96,6 +103,8 @@ mod tests {
             ("doctor", "server", false),
             ("inspect", "broker", false),
             ("testkit", "server", false),
+            ("sim", "dialect", true),
+            ("sim", "server", false),
             ("server", "testkit", false),
             ("cluster", "tokio", false),
             ("console", "tokio", true),

@@ -1,0 +1,313 @@
+//! The oracle: hears every request when the node takes it and every answer when the node gives it, and says what must never be.
+//!
+//! **Owns** what was promised and what was seen. **Always holds**: it asks for nothing that `docs/semantics.md` does not promise; what
+//! a crash may take stands in `promise.rs`. Rules have names (`Rule`), by which failures are told apart.
+
+mod documents;
+mod messages;
+mod offsets;
+mod places;
+pub mod promise;
+mod pulls;
+mod tried;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use base::Now;
+
+use crate::connection::Reply;
+use crate::node::Bounds;
+use crate::request::Asked;
+
+use documents::Documents;
+use messages::Messages;
+use offsets::Offsets;
+use places::Places;
+
+/// What must never happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A message that was acknowledged is not there, though nothing may have taken it.
+    NothingAcknowledgedIsLost,
+    /// Messages of a queue are in another order than they were stored or sent in.
+    QueuesKeepTheirOrder,
+    /// An offset names one message today and another tomorrow.
+    OffsetsNameOneMessage,
+    /// A message is there more often than it was stored.
+    MessagesAreStoredOnce,
+    /// What was refused for good is there.
+    RefusedIsNotStored,
+    /// Something is there that nobody sent.
+    NothingComesFromNowhere,
+    /// Messages of a removed topic are there again.
+    RemovedStaysRemoved,
+    /// A delayed message is there too soon.
+    DelayedIsNotEarly,
+    /// A delayed message, or one that was given back, does not come.
+    DelayedArrives,
+    /// A committed offset is another than any that may be.
+    CommitsHold,
+    /// A topic or a group is not as an administrator was told.
+    AdminChangesHold,
+    /// A request has no answer.
+    RequestsAreAnswered,
+    /// A pull waits though there are messages for it.
+    WaitingPullsAreWoken,
+    /// A message is not found by its key.
+    KeysAreFound,
+    /// A group that has read everything has not seen a message.
+    GroupsConsumeEverything,
+    /// Something is held, or grows, for no one.
+    MemoryIsBounded,
+    /// The node does not start on what it left.
+    TheNodeStarts,
+    /// Work that nothing keeps from being done fails.
+    WorkSucceeds,
+    /// What the node says is no frame, or not what was asked for.
+    AnswersAreWhole,
+    /// The program itself gave up.
+    NothingPanics,
+    /// Two runs of one story differ.
+    OneSeedOneTrace,
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub rule: Rule,
+    /// How.
+    pub what: String,
+}
+
+impl Violation {
+    pub(crate) fn of(rule: Rule, what: impl Into<String>) -> Self {
+        Self { rule, what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.rule, self.what)
+    }
+}
+
+/// Whether a rule holds.
+pub(crate) type Checked = Result<(), Violation>;
+
+/// A breach of `rule` unless `holds`.
+pub(crate) fn check(holds: bool, rule: Rule, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Violation::of(rule, what())) }
+}
+
+/// Both clocks, in ms: `lived` is never set, `wall` may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) lived: u64,
+    pub(crate) wall: u64,
+}
+
+impl From<Now> for Moment {
+    fn from(now: Now) -> Self {
+        Self { lived: now.monotonic.0, wall: now.wall.0 }
+    }
+}
+
+/// What the oracle is told of the world with each event.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    pub(crate) now: Moment,
+    /// Where the log begins: retention has taken what lies before.
+    pub(crate) log_first: u64,
+    /// Where what is written ends.
+    pub(crate) log_end: u64,
+    /// Bytes of the log that the disk cannot read.
+    pub(crate) unreadable: Vec<Range<u64>>,
+}
+
+/// A request that the node has taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) asked: Asked,
+    /// Its number among all.
+    pub(crate) number: u64,
+    /// The connection it came on, and which of its lives.
+    pub(crate) sender: (usize, u64),
+    /// What its topic was then.
+    epoch: Option<u64>,
+    /// How far its queue went by what was known then.
+    known_end: u64,
+    /// What was sure of the value it asks for.
+    sure: u64,
+}
+
+/// How the node stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    InOrder,
+    Killed,
+    PowerCut,
+}
+
+/// The oracle.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    sync_flush: bool,
+    requests: u64,
+    restarts: u64,
+    /// The moments before the clock was set.
+    clock_peaks: Vec<Moment>,
+    messages: Messages,
+    places: Places,
+    offsets: Offsets,
+    documents: Documents,
+}
+
+impl Oracle {
+    pub(crate) fn new(sync_flush: bool, delays_ms: &[u64]) -> Self {
+        Self {
+            sync_flush,
+            requests: 0,
+            restarts: 0,
+            clock_peaks: Vec::new(),
+            messages: Messages::new(delays_ms),
+            places: Places::default(),
+            offsets: Offsets::default(),
+            documents: Documents::default(),
+        }
+    }
+
+    /// The node has taken a request.
+    pub(crate) fn taken(&mut self, asked: Asked, sender: (usize, u64), scene: &Scene) -> Taken {
+        self.requests += 1;
+        let number = self.requests;
+        let epoch = self.places.epoch_of(asked.topic());
+        let (mut known_end, mut sure) = (0, 0);
+        match &asked {
+            Asked::Send(sending) => self.messages.sent(sending, epoch, self.restarts, scene),
+            Asked::SendBack { .. } => self.messages.sent_back(&asked, self.restarts, scene),
+            Asked::Pull(pulling) => {
+                known_end = self.places.end_of(pulling.place);
+                if let Some(offset) = pulling.commit {
+                    self.offsets.committed(pulling.group, pulling.place, number, offset);
+                }
+            }
+            Asked::Commit { group, place, offset, .. } => self.offsets.committed(group, *place, number, *offset),
+            Asked::Committed { group, place } => sure = self.offsets.sure(group, *place),
+            Asked::Reset { group, topic, .. } => self.offsets.reset(group, topic, number),
+            Asked::RemoveTopic(topic) => {
+                self.places.removal_taken(topic);
+                self.documents.changes(&asked, number);
+            }
+            Asked::PutTopic { .. } | Asked::PutGroup { .. } | Asked::RemoveGroup(_) => {
+                self.documents.changes(&asked, number)
+            }
+            Asked::ReadTopic(_) | Asked::ReadGroup(_) => sure = self.documents.sure(&asked),
+            Asked::FindKey { .. } | Asked::Heartbeat { .. } | Asked::Members(_) | Asked::Leave { .. } => {}
+        }
+        Taken { asked, number, sender, epoch, known_end, sure }
+    }
+
+    /// The node has answered.
+    pub(crate) fn answered(&mut self, taken: &Taken, reply: &Reply, scene: &Scene) -> Checked {
+        match &taken.asked {
+            Asked::Send(sending) => self.send_answered(sending, taken, reply),
+            Asked::SendBack { .. } => self.messages.sent_back_answered(&taken.asked, reply, self.sync_flush),
+            Asked::Pull(pulling) => {
+                if pulling.commit.is_some() && matches!(reply.code, 0 | 19 | 20) {
+                    self.offsets.confirm(pulling.group, pulling.place, taken.number);
+                }
+                if reply.code == 21 {
+                    self.offsets.heard_of_reset(pulling.group, pulling.place, taken.number);
+                }
+                self.pulled(pulling, taken, reply, scene)
+            }
+            Asked::Commit { group, place, .. } if reply.code == 0 => {
+                self.offsets.confirm(group, *place, taken.number);
+                Ok(())
+            }
+            Asked::Committed { group, place } => self.offsets.read(group, *place, taken.sure, reply),
+            Asked::Reset { group, topic, .. } if reply.code == 0 => {
+                self.offsets.reset_answered(group, topic, taken.number, reply)
+            }
+            Asked::RemoveTopic(topic) if reply.code == 0 => {
+                self.places.removed(topic);
+                self.messages.topic_removed(topic);
+                self.documents.confirm(&taken.asked, taken.number);
+                Ok(())
+            }
+            Asked::PutTopic { .. } | Asked::PutGroup { .. } | Asked::RemoveGroup(_) if reply.code == 0 => {
+                self.documents.confirm(&taken.asked, taken.number);
+                Ok(())
+            }
+            Asked::ReadTopic(_) | Asked::ReadGroup(_) => self.documents.read(&taken.asked, taken.sure, reply),
+            Asked::FindKey { topic, number } => self.found(topic, *number, reply, scene),
+            _ => Ok(()),
+        }
+    }
+
+    /// The clock is about to be set.
+    pub(crate) fn clock_set(&mut self, before: Moment) {
+        self.clock_peaks.push(before);
+    }
+
+    /// The latest the wall clock has said from when it has `lived` so long up to `moment`.
+    fn latest_wall(&self, lived: u64, moment: Moment) -> u64 {
+        let since = self.clock_peaks.iter().filter(|peak| lived <= peak.lived && peak.lived <= moment.lived);
+        since.map(|peak| peak.wall).fold(moment.wall, u64::max)
+    }
+
+    /// Everything that is known to be written is on the disk.
+    pub(crate) fn synced(&mut self) {
+        self.places.synced();
+        self.messages.synced();
+    }
+
+    /// Topics, groups and offsets were written.
+    pub(crate) fn saved(&mut self) {
+        self.offsets.saved();
+    }
+
+    /// Where queues begin and end now.
+    pub(crate) fn looked(&mut self, bounds: &Bounds, scene: &Scene) -> Checked {
+        self.places.looked(bounds, scene)
+    }
+
+    /// The node has started again.
+    pub(crate) fn restarted(&mut self, how: Stopped, bounds: &Bounds, scene: &Scene) -> Checked {
+        self.restarts += 1;
+        if how == Stopped::InOrder {
+            self.saved();
+        }
+        self.offsets.restarted(bounds);
+        self.documents.restarted();
+        let lost = self.places.restarted(how, bounds, scene)?;
+        self.messages.restarted(how, &lost);
+        Ok(())
+    }
+
+    /// Messages of a topic that a group must have seen once it has read everything.
+    pub(crate) fn expected_in(&self, topic: &str, scene: &Scene) -> Vec<u64> {
+        self.places.expected_in(topic, scene)
+    }
+
+    /// Numbers of messages of a topic that must be found by their keys.
+    pub(crate) fn keys_of(&self, topic: &str, scene: &Scene) -> Vec<u64> {
+        self.expected_in(topic, scene)
+    }
+
+    /// What was promised for later must be there by now.
+    pub(crate) fn all_has_arrived(&self, scene: &Scene) -> Checked {
+        self.messages.all_has_arrived(&self.places, scene)
+    }
+
+    /// Whether a pull from `offset` on has something to be given.
+    pub(crate) fn has_message_from(&self, place: (&'static str, u32), offset: i64) -> bool {
+        self.places.epoch_of(Some(place.0)).is_some() && self.places.end_of(place) as i64 > offset
+    }
+}
+
+/// What is known by name.
+type ByName<T> = BTreeMap<&'static str, T>;

@@ -1,0 +1,123 @@
+//! Offsets that groups commit and administrators reset.
+
+use std::collections::BTreeMap;
+
+use format::loose_json;
+use serde_json::Value;
+
+use super::promise::{ADMIN_CHANGES, COMMITS};
+use super::tried::Tried;
+use super::{Checked, Rule, check};
+use crate::connection::Reply;
+use crate::node::Bounds;
+use crate::request::Place;
+
+/// What an offset may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Committed {
+    /// Nothing is committed.
+    Nothing,
+    /// This.
+    At(i64),
+    /// A request says what, and was not answered.
+    Unknown,
+}
+
+type Key = (&'static str, Place);
+
+/// All offsets.
+#[derive(Debug, Default)]
+pub(super) struct Offsets {
+    tried: BTreeMap<Key, Tried<Committed>>,
+    /// Those of which a group has yet to hear that they were reset, and by which request: until then its commits are void.
+    unheard: BTreeMap<Key, u64>,
+}
+
+impl Offsets {
+    fn of(&mut self, group: &'static str, place: Place) -> &mut Tried<Committed> {
+        self.tried.entry((group, place)).or_insert_with(|| Tried::new(Committed::Nothing))
+    }
+
+    pub(super) fn committed(&mut self, group: &'static str, place: Place, number: u64, offset: i64) {
+        self.of(group, place).try_out(number, Committed::At(offset));
+    }
+
+    pub(super) fn confirm(&mut self, group: &'static str, place: Place, number: u64) {
+        if !self.unheard.contains_key(&(group, place)) {
+            self.of(group, place).confirm(number, COMMITS);
+        }
+    }
+
+    pub(super) fn sure(&mut self, group: &'static str, place: Place) -> u64 {
+        self.of(group, place).sure()
+    }
+
+    pub(super) fn reset(&mut self, group: &'static str, topic: &'static str, number: u64) {
+        for queue in 0..crate::story::QUEUES {
+            self.of(group, (topic, queue)).try_out(number, Committed::Unknown);
+            self.unheard.insert((group, (topic, queue)), number);
+        }
+    }
+
+    pub(super) fn reset_answered(
+        &mut self,
+        group: &'static str,
+        topic: &'static str,
+        number: u64,
+        reply: &Reply,
+    ) -> Checked {
+        let body = loose_json::parse(&reply.body).unwrap_or_default();
+        let table = body.get("offsetTable").and_then(Value::as_object);
+        check(table.is_some(), Rule::AnswersAreWhole, || format!("a reset is answered with {reply}"))?;
+        for (queue, offset) in table.into_iter().flatten() {
+            let queue = loose_json::parse(queue.as_bytes()).ok().and_then(|queue| queue.get("queueId")?.as_u64());
+            if let Some((queue, offset)) = queue.zip(offset.as_i64()) {
+                let tried = self.of(group, (topic, queue as u32));
+                tried.settle(number, Committed::At(offset));
+                tried.confirm(number, ADMIN_CHANGES);
+            }
+        }
+        Ok(())
+    }
+
+    /// A pull that was taken as number `number` told the group of a reset.
+    pub(super) fn heard_of_reset(&mut self, group: &'static str, place: Place, number: u64) {
+        if self.unheard.get(&(group, place)).is_some_and(|reset| *reset < number) {
+            self.unheard.remove(&(group, place));
+        }
+    }
+
+    pub(super) fn read(&mut self, group: &'static str, place: Place, sure: u64, reply: &Reply) -> Checked {
+        let found = if reply.code == 0 { reply.number("offset") } else { None };
+        if !matches!(reply.code, 0 | 22) {
+            return Ok(());
+        }
+        let tried = self.of(group, place);
+        let fits = |value: &Committed| match value {
+            // Where nothing is committed a young queue begins at 0.
+            Committed::Nothing => found.is_none_or(|offset| offset == 0),
+            Committed::At(offset) => found == Some(*offset),
+            Committed::Unknown => true,
+        };
+        let possible: Vec<_> = tried.possible(sure).copied().collect();
+        check(possible.iter().any(fits), Rule::CommitsHold, || {
+            format!("{group} is at {found:?} in {place:?}, and may be at {possible:?}")
+        })
+    }
+
+    pub(super) fn saved(&mut self) {
+        self.tried.values_mut().for_each(Tried::note_saved);
+    }
+
+    /// What is beyond its queue's end comes back to it.
+    pub(super) fn restarted(&mut self, bounds: &Bounds) {
+        self.unheard.clear();
+        for ((_, (topic, queue)), tried) in &mut self.tried {
+            let end = bounds.get(&((*topic).to_owned(), *queue)).map(|(_, end)| *end as i64);
+            tried.restart(|value| match (value, end) {
+                (Committed::At(offset), Some(end)) => Committed::At((*offset).min(end)),
+                (other, _) => *other,
+            });
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! The world: clocks, a disk, a node, its clients and the oracle. It does what a story says, one thing after the other, in one thread.
+//!
+//! **Always holds**: nothing in it reads a clock, a random number or the order of a hash map, so that one story has one trace.
+
+mod crash;
+mod finish;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::Now;
+use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
+use base::session::Job;
+use storage::disk::{FaultyDisk, MemoryDisk};
+use testkit::{at, clock_set};
+
+use crate::client::{Member, Reader};
+use crate::connection::{Connection, Reply};
+use crate::node::{DIRECTORY, Node, Work};
+use crate::oracle::{Checked, Oracle, Rule, Scene, Taken, Violation, check};
+use crate::request::{Asked, Pulling, Sending};
+use crate::story::{
+    ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, Action, After, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS,
+    Setup, Step, Story,
+};
+use crate::trace::Trace;
+
+/// When every story begins, by the wall clock.
+const BEGIN: Now = at(1_700_000_000_000);
+
+/// Rounds in which sessions and jobs come to rest, at the most.
+const ROUNDS_MAX: usize = 1000;
+
+/// Bytes a session holds for a client that takes nothing: as many as it may, and one answer.
+const HELD_SIZE_MAX: usize = OUTPUT_BACKLOG_SIZE_MAX + FRAME_SIZE_MAX;
+
+/// Everything there is.
+pub(crate) struct World {
+    setup: Setup,
+    now: Now,
+    disk: FaultyDisk,
+    node: Option<Node>,
+    connections: Vec<Connection>,
+    /// Which of its connections each client has now.
+    lives: Vec<u64>,
+    /// What nodes have taken and not answered, by connection and opaque number.
+    taken: BTreeMap<(usize, i32), Taken>,
+    jobs: Vec<Job>,
+    reader: Reader,
+    members: Vec<Member>,
+    consumed: BTreeSet<u64>,
+    next_message: u64,
+    oracle: Oracle,
+    /// Where the auditor's last pull goes on.
+    last_next: Option<u64>,
+    /// The node is about to be gone: nobody hears what it says.
+    is_muted: bool,
+    trace: Trace,
+}
+
+/// Runs a story; the trace is of everything that was seen.
+pub(crate) fn run(story: &Story, trace: Trace) -> (Trace, Checked) {
+    let mut world = World::new(&story.setup, trace);
+    let told = world.tell(story);
+    (world.trace, told)
+}
+
+impl World {
+    fn new(setup: &Setup, trace: Trace) -> Self {
+        let disk = MemoryDisk::new();
+        disk.set_capacity(setup.capacity);
+        disk.set_now(BEGIN.wall.0);
+        Self {
+            setup: setup.clone(),
+            now: BEGIN,
+            disk: FaultyDisk::over(&disk),
+            node: None,
+            connections: Vec::new(),
+            lives: vec![0; CONNECTIONS],
+            taken: BTreeMap::new(),
+            jobs: Vec::new(),
+            reader: Reader::default(),
+            members: (0..MEMBERS.len()).map(Member::new).collect(),
+            consumed: BTreeSet::new(),
+            next_message: 1,
+            oracle: Oracle::new(setup.sync_flush, &setup.delays_ms),
+            last_next: None,
+            is_muted: false,
+            trace,
+        }
+    }
+
+    fn tell(&mut self, story: &Story) -> Checked {
+        self.start()?;
+        for (number, step) in story.steps.iter().enumerate() {
+            self.trace.say(|| format!("{number} {step}"));
+            self.step(step)?;
+        }
+        self.trace.say(|| "the end".to_owned());
+        self.finish()
+    }
+
+    fn step(&mut self, step: &Step) -> Checked {
+        self.perform(&step.action)?;
+        if !step.is_held {
+            self.arrive_all();
+        }
+        match step.after {
+            After::Nothing => self.collect()?,
+            After::Wakes => self.settle(false)?,
+            After::Everything => self.settle(true)?,
+        }
+        self.look()
+    }
+
+    fn node(&self) -> Result<&Node, Violation> {
+        self.node.as_ref().ok_or_else(|| Violation::of(Rule::TheNodeStarts, "there is no node"))
+    }
+
+    fn scene(&self) -> Scene {
+        let (log_first, log_end) = self.node.as_ref().map_or((0, 0), |node| (node.log_first(), node.log_end()));
+        Scene { now: self.now.into(), log_first, log_end, unreadable: Vec::new() }
+    }
+
+    fn look(&mut self) -> Checked {
+        for (number, connection) in self.connections.iter().enumerate() {
+            let held = connection.held_size();
+            check(held <= HELD_SIZE_MAX, Rule::MemoryIsBounded, || format!("{held} bytes for connection {number}"))?;
+        }
+        let bounds = self.node()?.bounds();
+        let scene = self.scene();
+        self.oracle.looked(&bounds, &scene)
+    }
+
+    fn perform(&mut self, action: &Action) -> Checked {
+        match action {
+            Action::Send { .. } => self.send(action),
+            Action::Pull { topic, queue, count, wait_ms, commits } => {
+                let place = (*topic, *queue);
+                let offset = self.reader.next(place);
+                let commit = commits.then_some(offset);
+                let (count, wait_ms) = (*count, *wait_ms);
+                self.ask(READER, Asked::Pull(Pulling { group: READERS, place, offset, count, wait_ms, commit }));
+            }
+            Action::Commit { topic, queue, is_one_way } => {
+                let place = (*topic, *queue);
+                let offset = self.reader.next(place);
+                self.ask(READER, Asked::Commit { group: READERS, place, offset, is_one_way: *is_one_way });
+            }
+            Action::ReadCommitted { topic, queue } => {
+                self.ask(READER, Asked::Committed { group: READERS, place: (*topic, *queue) });
+            }
+            Action::Turn { member } => {
+                let asks = self.members[*member].turn(&mut self.consumed);
+                asks.into_iter().for_each(|asked| self.ask(FIRST_MEMBER + member, asked));
+            }
+            Action::Leave { member } => {
+                let asked = self.members[*member].leave();
+                self.ask(FIRST_MEMBER + member, asked);
+            }
+            Action::Reset { topic, offset } => {
+                self.ask(ADMIN, Asked::Reset { group: READERS, topic, offset: *offset });
+            }
+            Action::PutTopic { perm } => {
+                self.ask(ADMIN, Asked::PutTopic { topic: ADMIN_TOPIC, perm: *perm, queues: 1 });
+            }
+            Action::RemoveTopic { topic } => self.ask(ADMIN, Asked::RemoveTopic(topic)),
+            Action::PutGroup { tries } => self.ask(ADMIN, Asked::PutGroup { group: ADMIN_GROUP, tries: *tries }),
+            Action::RemoveGroup => self.ask(ADMIN, Asked::RemoveGroup(ADMIN_GROUP)),
+            Action::ReadSettings => {
+                self.ask(ADMIN, Asked::ReadTopic(ADMIN_TOPIC));
+                self.ask(ADMIN, Asked::ReadGroup(ADMIN_GROUP));
+            }
+            Action::Arrive { connection, size } => self.arrive(*connection, *size),
+            Action::Disconnect { connection } => self.disconnect(*connection)?,
+            Action::Stall { connection } => self.connections[*connection].is_stalled ^= true,
+            Action::Work(work) => self.work(*work)?,
+            Action::Job { number } => self.run_job(*number)?,
+            Action::Pass { milliseconds } => self.pass(*milliseconds),
+            Action::SetClock { by_ms } => {
+                self.oracle.clock_set(self.now.into());
+                self.set_now(clock_set(self.now, *by_ms));
+            }
+            Action::FillDisk { left } => self.set_room(Some(*left))?,
+            Action::FreeDisk => self.set_room(None)?,
+            Action::Restart => self.restart()?,
+            Action::Kill { during, changes } => self.kill(during.as_deref(), *changes)?,
+            Action::CutPower { during, dice, percent } => self.cut_power(during.as_deref(), *dice, *percent)?,
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, action: &Action) {
+        let Action::Send { producer, topic, queue, count, is_batch, level, waits, is_one_way, size } = *action else {
+            return;
+        };
+        let per_request = if is_batch { count } else { 1 };
+        let first = self.next_message;
+        self.next_message += count;
+        for first in (first..first + count).step_by(per_request as usize) {
+            let sending = Sending { topic, queue, first, count: per_request, level, waits, is_one_way, size };
+            self.ask(producer, Asked::Send(sending));
+        }
+    }
+
+    fn ask(&mut self, connection: usize, asked: Asked) {
+        self.connections[connection].ask(asked, self.now);
+    }
+
+    fn set_now(&mut self, now: Now) {
+        self.now = now;
+        self.disk.memory().set_now(now.wall.0);
+    }
+
+    fn pass(&mut self, milliseconds: u64) {
+        self.set_now(self.now.plus_ms(milliseconds));
+    }
+
+    /// Leaves so many bytes on the disk; `None`: as many as it had.
+    fn set_room(&self, left: Option<u64>) -> Checked {
+        let memory = self.disk.memory();
+        let used = storage::disk::Disk::new(memory.clone()).usage(std::path::Path::new(DIRECTORY));
+        let used = used.map_err(|error| Violation::of(Rule::WorkSucceeds, error.to_string()))?.0;
+        memory.set_capacity(left.map_or(self.setup.capacity, |left| used + left));
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        let usage = storage::disk::Disk::new(self.disk.memory().clone()).usage(std::path::Path::new(DIRECTORY));
+        usage.is_ok_and(|(_, total)| total >= self.setup.capacity)
+    }
+
+    fn work(&mut self, work: Work) -> Checked {
+        let first = self.scene().log_first;
+        let done = self.node()?.work(work, self.now);
+        if let Err(error) = &done {
+            self.trace.say(|| format!("  {work:?} fails: {error}"));
+            let is_excused = self.is_muted || !self.has_room() || self.node()?.broker.poisoned().is_some();
+            check(is_excused, Rule::WorkSucceeds, || format!("{work:?}: {error}"))?;
+        }
+        let scene = self.scene();
+        if scene.log_first > first {
+            self.trace.say(|| format!("  the log begins at {}", scene.log_first));
+            let may_go = self.setup.retention_size.is_some() || !self.has_room();
+            check(may_go, Rule::NothingAcknowledgedIsLost, || format!("{work:?} removed what nothing says goes"))?;
+        }
+        if done.is_ok() && !self.is_muted {
+            match work {
+                Work::Sync | Work::Checkpoint => self.oracle.synced(),
+                Work::SaveDocuments => self.oracle.saved(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn run_job(&mut self, number: usize) -> Checked {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        let job = self.jobs.remove(number % self.jobs.len());
+        self.node()?.host.run_job(job);
+        Ok(())
+    }
+
+    fn arrive_all(&mut self) {
+        (0..self.connections.len()).for_each(|connection| self.arrive(connection, usize::MAX));
+    }
+
+    fn arrive(&mut self, connection: usize, size: usize) {
+        let scene = self.scene();
+        let Some(to) = self.connections.get_mut(connection).filter(|to| to.has_in_flight()) else { return };
+        for number in to.deliver(size, self.now) {
+            let Some(asked) = to.asked.get(&number).cloned() else { continue };
+            let is_one_way = asked.is_one_way();
+            let taken = self.oracle.taken(asked, (connection, self.lives[connection]), &scene);
+            if is_one_way {
+                to.asked.remove(&number);
+            } else {
+                self.taken.insert((connection, number), taken);
+            }
+        }
+        self.jobs.extend(to.take_jobs());
+    }
+
+    /// Lets sessions go on, with their jobs or without, until nothing is left to do.
+    fn settle(&mut self, with_jobs: bool) -> Checked {
+        for _ in 0..ROUNDS_MAX {
+            let mut any = false;
+            for connection in &mut self.connections {
+                any |= connection.wake(self.now);
+                self.jobs.extend(connection.take_jobs());
+            }
+            while with_jobs && !self.jobs.is_empty() {
+                any = true;
+                self.run_job(0)?;
+            }
+            self.collect()?;
+            if !any {
+                return Ok(());
+            }
+        }
+        Err(Violation::of(Rule::MemoryIsBounded, "sessions do not come to rest"))
+    }
+
+    /// Takes what sessions have said to their clients.
+    fn collect(&mut self) -> Checked {
+        for number in 0..self.connections.len() {
+            let replies = self.connections[number].take_replies();
+            let replies = replies.map_err(|problem| Violation::of(Rule::AnswersAreWhole, problem))?;
+            if let Some(reason) = &self.connections[number].closed {
+                return Err(Violation::of(Rule::AnswersAreWhole, format!("connection {number} is closed: {reason}")));
+            }
+            let heard = if self.is_muted { Vec::new() } else { replies };
+            for reply in heard {
+                self.hear(number, reply)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, connection: usize, reply: Reply) -> Checked {
+        self.trace.say(|| format!("  to {connection}: {reply}"));
+        if !reply.is_response {
+            if let Some(member) = self.member_on(connection) {
+                member.hear(None, reply);
+            }
+            return Ok(());
+        }
+        let asked = self.connections[connection].asked.remove(&reply.opaque);
+        let Some((taken, asked)) = self.taken.remove(&(connection, reply.opaque)).zip(asked) else {
+            return Err(Violation::of(
+                Rule::AnswersAreWhole,
+                format!("{reply} answers nothing on connection {connection}"),
+            ));
+        };
+        self.oracle.answered(&taken, &reply, &self.scene())?;
+        if connection == AUDITOR {
+            self.last_next = reply.number("nextBeginOffset").and_then(|next| u64::try_from(next).ok());
+        } else if connection == READER {
+            self.reader.hear(&asked, &reply);
+        } else if let Some(member) = self.member_on(connection) {
+            member.hear(Some(asked), reply);
+        }
+        Ok(())
+    }
+
+    fn member_on(&mut self, connection: usize) -> Option<&mut Member> {
+        self.members.get_mut(connection.checked_sub(FIRST_MEMBER)?).filter(|_| connection < AUDITOR - 1)
+    }
+
+    fn disconnect(&mut self, connection: usize) -> Checked {
+        let fresh = Connection::open(self.node()?, connection);
+        let old = std::mem::replace(&mut self.connections[connection], fresh);
+        self.jobs.extend(old.close(self.now));
+        self.forget_client(connection);
+        Ok(())
+    }
+
+    /// What was asked on a connection that is gone is not answered any more.
+    fn forget_client(&mut self, connection: usize) {
+        self.taken.retain(|(of, _), _| *of != connection);
+        self.lives[connection] += 1;
+        if let Some(member) = self.member_on(connection) {
+            member.reconnected();
+        }
+    }
+}
