@@ -66,7 +66,7 @@ pub mod names {
     pub const INNER_COUNT: &str = "INNER_NUM";
 }
 
-/// One property with the place its bytes have in the block (its terminator included).
+/// One property and where its bytes lie in the block, terminator included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Property<'a> {
     /// Name.

@@ -69,7 +69,7 @@ const FIXED_SIZE: usize = BORN_HOST_AT + 8 + 4 + 8 + 4 + 1 + 2;
 pub const RECORD_SIZE_MIN: usize = FIXED_SIZE + 2 * HOST_V4_SIZE;
 const _: () = assert!(RECORD_SIZE_MIN == 91);
 
-/// What is known of a message before it has a place in the log.
+/// What is known of a message before it is appended.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     /// Topic name, at most 127 bytes: RocketMQ 4.9 reads no record of a longer one (the second magic).
@@ -205,7 +205,7 @@ pub fn body_crc(body: &[u8]) -> u32 {
     crc32fast::hash(body) & 0x7FFF_FFFF
 }
 
-/// Gives an encoded record its place and time. `record` begins at the record and may go on beyond it.
+/// Writes offsets and store time into an encoded record. `record` begins at the record and may be longer than it.
 pub fn seal(record: &mut [u8], queue_offset: QueueOffset, log_offset: LogOffset, store_timestamp: Timestamp) {
     debug_assert!(record.len() >= RECORD_SIZE_MIN);
     let born_host_size = host_size(record[SYSTEM_FLAG_AT + 3] & system_flag::BORN_HOST_V6 as u8 != 0);
@@ -236,8 +236,8 @@ pub fn store_timestamp_of(record: &[u8]) -> Option<Timestamp> {
 }
 
 /// Bytes from a record's front that hold its size, magic and log offset.
-pub const PLACE_WITHIN: usize = SYSTEM_FLAG_AT;
-/// Bytes from a record's front that are sure to hold its store timestamp.
+pub const LOG_OFFSET_WITHIN: usize = SYSTEM_FLAG_AT;
+/// Bytes from a record's front that hold its store timestamp, whatever its flags.
 pub const STORE_TIMESTAMP_WITHIN: usize = BORN_HOST_AT + HOST_V6_SIZE + 8;
 
 /// The filler that takes up the last `size` bytes of a segment.
@@ -248,7 +248,7 @@ pub fn filler(size: usize) -> [u8; FILLER_SIZE] {
     bytes
 }
 
-/// What stands at a place in the log.
+/// What the log holds at one offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A record of this many bytes.
@@ -259,7 +259,7 @@ pub enum Kind {
     End,
 }
 
-/// Looks at the first 8 bytes of a place in the log.
+/// Reads size and magic from the first 8 bytes at a log offset.
 #[inline]
 pub fn kind_at(bytes: &[u8]) -> Result<Kind, DecodeError> {
     let mut reader = Reader::new(bytes);
@@ -299,9 +299,9 @@ pub struct Record<'a> {
     pub queue: QueueId,
     /// The user's own number.
     pub flag: i32,
-    /// Place in the queue.
+    /// Offset in the queue.
     pub queue_offset: QueueOffset,
-    /// Place in the log.
+    /// Byte position in the log.
     pub log_offset: LogOffset,
     /// System flag.
     pub system_flag: i32,

@@ -39,11 +39,11 @@ impl Announcements {
         self.state.lock().changes
     }
 
-    /// A place for one more name server, which cannot be reached yet.
-    pub(crate) fn join(self: &Arc<Self>) -> Place {
+    /// Adds a name server, unreachable at first.
+    pub(crate) fn join(self: &Arc<Self>) -> Slot {
         let mut state = self.state.lock();
         state.known.push(None);
-        Place { announcements: self.clone(), index: state.known.len() - 1 }
+        Slot { announcements: self.clone(), index: state.known.len() - 1 }
     }
 
     /// Waits until every name server that can be reached knows of every change made so far, for `limit` at most.
@@ -66,14 +66,14 @@ impl Announcements {
     }
 }
 
-/// Where is noted what one name server knows.
+/// One name server's entry in `State::known`.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     announcements: Arc<Announcements>,
     index: usize,
 }
 
-impl Place {
+impl Slot {
     /// It knows of every change up to this one.
     pub(crate) fn knows(&self, change: u64) {
         self.note(Some(change));
@@ -85,14 +85,14 @@ impl Place {
     }
 
     fn note(&self, known: Option<u64>) {
-        if let Some(place) = self.announcements.state.lock().known.get_mut(self.index) {
-            *place = known;
+        if let Some(slot) = self.announcements.state.lock().known.get_mut(self.index) {
+            *slot = known;
         }
         self.announcements.told.notify_all();
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.is_lost();
     }
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn no_more_wait_than_leaves_threads_to_others() {
         let announcements = Arc::<Announcements>::default();
-        let place = announcements.join();
-        place.knows(0);
+        let slot = announcements.join();
+        slot.knows(0);
         announcements.note_change();
         let (over, ended) = mpsc::channel();
         for _ in 0..=WAITING_MAX {
@@ -170,19 +170,19 @@ mod tests {
         }
         ended.recv_timeout(Duration::from_secs(60)).expect("one too many does not wait");
         assert!(ended.try_recv().is_err(), "the others do");
-        place.knows(1);
+        slot.knows(1);
         (0..WAITING_MAX).for_each(|_| ended.recv().expect("ends"));
         announcements.note_change();
         let waited = wait(&announcements);
-        place.knows(2);
+        slot.knows(2);
         waited.recv().expect("there is room again");
     }
 
     #[test]
     fn one_that_does_not_answer_is_waited_for_no_longer_than_the_limit() {
         let announcements = Arc::<Announcements>::default();
-        let place = announcements.join();
-        place.knows(0);
+        let slot = announcements.join();
+        slot.knows(0);
         announcements.note_change();
         announcements.wait(Duration::from_millis(1));
     }

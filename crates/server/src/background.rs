@@ -447,7 +447,7 @@ mod tests {
         Arc::new(broker)
     }
 
-    /// Gives one message its place.
+    /// Appends one message.
     fn stage(store: &Store) {
         let queue = store.queue(&TopicName::trusted("orders"), QueueId(0));
         let mut batch = store.begin_batch(1000);

@@ -1,4 +1,4 @@
-//! One broker of the process: its store, its threads, its port, its place at the name servers.
+//! One broker of the process: its store, its threads, its port, its registration at the name servers.
 //!
 //! **Owns** a broker from the opening of its directory to its last sync. Brokers of one process share the network threads,
 //! the console and the name server, and nothing else: what fails in one is not felt in another.
@@ -62,14 +62,14 @@ impl BrokerProcess {
         supervisor: &Supervisor,
         queue_files_max: usize,
     ) -> Result<Self, StartError> {
-        let OneBroker { place, settings } = one;
+        let OneBroker { place: position, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
         let host = Arc::new(BrokerHost::default());
         let metrics = Arc::new(Metrics::default());
         let mut store_options = broker_options::store_options(&settings);
         store_options.open_queue_files = store_options.open_queue_files.min(queue_files_max);
         let store = open_store(store_options, &metrics)?;
-        directories::keep_place(&settings.storage.directory, place)?;
+        directories::record_position(&settings.storage.directory, position)?;
         let now = clock::now();
         let seed = now.wall.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host);
@@ -241,11 +241,11 @@ async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                let Some(place) = drive.admit(peer) else { continue };
+                let Some(permit) = drive.admit(peer) else { continue };
                 let (wakeup, waker) = Wakeup::new();
                 let mailbox = Mailbox::new(waker);
                 let session = RocketSession::new(broker.clone(), mailbox, options.clone(), net::canonical(peer));
-                tokio::spawn(drive.clone().run(socket, session, wakeup, peer.to_string(), place));
+                tokio::spawn(drive.clone().run(socket, session, wakeup, peer.to_string(), permit));
             }
             _ = stop.changed() => return,
         }

@@ -164,8 +164,8 @@ mod tests {
         assert!(one.join("abort").exists() && two.join("abort").exists());
         brokers.stop().await.expect("stops");
         assert!(!one.join("abort").exists() && !two.join("abort").exists());
-        let refused = open(&loaded(&[&two, &one])).await.map(drop).expect_err("they changed places").to_string();
-        assert!(refused.contains("place 1") && refused.contains("two/config/place.json"), "{refused}");
+        let refused = open(&loaded(&[&two, &one])).await.map(drop).expect_err("they changed positions").to_string();
+        assert!(refused.contains("position 1") && refused.contains("two/config/place.json"), "{refused}");
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
-//! The data directories of several brokers: each is its own, and keeps its place.
+//! Checks the data directories of several brokers: none inside another, none moved within `storage.dirs`.
 //!
-//! A broker's name and port go by the place of its directory in `storage.dirs`. Were the places to change under running
-//! consumers, they would go on in one broker's queues where they had come in another's. So a directory notes its place, in
-//! a document of its own, and is refused in any other.
+//! A broker's name and port depend on the position of its directory in that list. After a reordering, consumers would apply the
+//! offsets of one broker to the queues of another. So each directory records its position (from 1) in `config/place.json` as
+//! `{"place": 1}`, and a start with another order is refused. The file keeps its name: earlier versions wrote it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use storage::disk::Disk;
 
 use crate::error::StartError;
 
-/// Refuses directories that are the same, lie in each other or have changed places. A directory alone is in the first.
+/// Refuses directories that are the same, lie in each other or have changed position. A single directory has position 1.
 pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
     let mut earlier: Vec<(&Path, PathBuf)> = Vec::new();
     for one in brokers {
@@ -28,37 +28,37 @@ pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
                 )));
             }
         }
-        check_place(directory, one.place.unwrap_or(1))?;
+        check_position(directory, one.place.unwrap_or(1))?;
         earlier.push((directory, real));
     }
     Ok(())
 }
 
-/// Notes the place of a directory that is open.
-pub(crate) fn keep_place(directory: &Path, place: Option<usize>) -> Result<(), StartError> {
-    let Some(place) = place.filter(|_| !place_document(directory).exists()) else { return Ok(()) };
-    let text = serde_json::json!({ "place": place }).to_string();
-    Ok(Disk::real().replace_file(&place_document(directory), text.as_bytes())?)
+/// Records the position of an open directory, unless it is recorded already.
+pub(crate) fn record_position(directory: &Path, position: Option<usize>) -> Result<(), StartError> {
+    let Some(position) = position.filter(|_| !position_document(directory).exists()) else { return Ok(()) };
+    let text = serde_json::json!({ "place": position }).to_string();
+    Ok(Disk::real().replace_file(&position_document(directory), text.as_bytes())?)
 }
 
-fn check_place(directory: &Path, place: usize) -> Result<(), StartError> {
-    let document = place_document(directory);
+fn check_position(directory: &Path, position: usize) -> Result<(), StartError> {
+    let document = position_document(directory);
     let Some(text) = Disk::real().read_file(&document)? else { return Ok(()) };
-    let noted = serde_json::from_slice::<serde_json::Value>(&text).ok().and_then(|value| value["place"].as_u64());
-    if noted == Some(place as u64) {
+    let recorded = serde_json::from_slice::<serde_json::Value>(&text).ok().and_then(|value| value["place"].as_u64());
+    if recorded == Some(position as u64) {
         return Ok(());
     }
-    let noted = noted.map_or_else(|| "cannot be told".to_owned(), |place| format!("was {place}"));
+    let recorded = recorded.map_or_else(|| "an unreadable one".to_owned(), |position| position.to_string());
     Err(refused(format!(
-        "{} is in place {place}, but its place {noted}; name and port of a broker go by its place. Keep the order, put \
-         \"\" in the place of a directory that is taken out, and add others at the end. To move it all the same, stop its \
-         consumers and remove {}",
+        "{} is at position {position}, but its recorded position is {recorded}; a broker's name and port depend on the \
+         position. Keep the order, replace a directory that is taken out by \"\", and add new ones at the end. To move it \
+         all the same, stop its consumers and remove {}",
         directory.display(),
         document.display()
     )))
 }
 
-fn place_document(directory: &Path) -> PathBuf {
+fn position_document(directory: &Path) -> PathBuf {
     directory.join("config").join("place.json")
 }
 
@@ -66,7 +66,7 @@ fn refused(problem: String) -> StartError {
     StartError::Setting { name: "storage.dirs", problem }
 }
 
-/// The path without links, as far as it exists.
+/// The path with symbolic links resolved, as far as it exists.
 fn real_path(directory: &Path) -> PathBuf {
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let existing = absolute.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
@@ -114,27 +114,28 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_keeps_its_place() {
+    fn a_directory_keeps_its_position() {
         let scratch = tempfile::tempdir().expect("directory");
         let at = |name: &str| scratch.path().join(name);
         let all = [at("one"), at("two"), at("three")];
-        for (place, directory) in (1..).zip(&all) {
+        for (position, directory) in (1..).zip(&all) {
             std::fs::create_dir_all(directory.join("config")).expect("makes");
-            keep_place(directory, Some(place)).expect("notes");
+            record_position(directory, Some(position)).expect("records");
         }
         check(&brokers(&all)).expect("as they were");
         check(&brokers(&[PathBuf::new(), at("two"), at("three"), at("four")])).expect("one out, one more");
         let text = refusal(&[at("two"), at("three")]);
         assert!(
-            text.contains("two is in place 1, but its place was 2") && text.contains("two/config/place.json"),
+            text.contains("two is at position 1, but its recorded position is 2")
+                && text.contains("two/config/place.json"),
             "{text}"
         );
-        std::fs::write(place_document(&at("one")), "{}").expect("writes");
-        assert!(refusal(&all).contains("cannot be told"));
+        std::fs::write(position_document(&at("one")), "{}").expect("writes");
+        assert!(refusal(&all).contains("an unreadable one"));
     }
 
     #[test]
-    fn a_directory_alone_notes_nothing_and_may_be_any_but_a_later_one_of_several() {
+    fn a_directory_alone_records_nothing_and_may_be_any_but_a_later_one_of_several() {
         let scratch = tempfile::tempdir().expect("directory");
         let directory = scratch.path();
         let alone = || {
@@ -142,12 +143,12 @@ mod tests {
             check(&load(Role::Serve, None, &set, &[]).expect("settings").settings.brokers())
         };
         alone().expect("new");
-        keep_place(directory, None).expect("nothing to do");
+        record_position(directory, None).expect("nothing to do");
         assert_eq!(std::fs::read_dir(directory).expect("lists").count(), 0);
         std::fs::create_dir(directory.join("config")).expect("makes");
-        keep_place(directory, Some(1)).expect("notes");
+        record_position(directory, Some(1)).expect("records");
         alone().expect("the first");
-        std::fs::write(place_document(directory), "{\"place\":2}").expect("writes");
-        assert!(alone().expect_err("the second").to_string().contains("its place was 2"));
+        std::fs::write(position_document(directory), "{\"place\":2}").expect("writes");
+        assert!(alone().expect_err("the second").to_string().contains("its recorded position is 2"));
     }
 }

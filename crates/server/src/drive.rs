@@ -76,10 +76,10 @@ pub(crate) struct Drive {
     pub(crate) _alive: mpsc::Sender<()>,
 }
 
-/// One of the places for connections; free again when it is dropped.
-pub(crate) struct Place(Arc<Traffic>);
+/// Permission to hold one of the connections that the process may have; given back when dropped.
+pub(crate) struct Permit(Arc<Traffic>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.connections.subtract(1);
     }
@@ -107,15 +107,14 @@ enum Pause {
 }
 
 impl Drive {
-    /// A place for one more connection. If there is none, it is to be closed at once: the client sees it and tries elsewhere or
-    /// later.
-    pub(crate) fn admit(&self, peer: SocketAddr) -> Option<Place> {
-        // Counted before it is looked at: many are accepted before the first of them is driven.
+    /// A permit for one more connection. Without one the caller closes it at once, so that the client tries elsewhere or later.
+    pub(crate) fn admit(&self, peer: SocketAddr) -> Option<Permit> {
+        // Counted here and not in `run`: many connections are accepted before the first of them runs.
         self.traffic.connections.add(1);
-        let place = Place(self.traffic.clone());
+        let permit = Permit(self.traffic.clone());
         if self.traffic.connections.get() <= self.connections_max {
             self.traffic.connections_accepted.add(1);
-            return Some(place);
+            return Some(permit);
         }
         self.traffic.connections_refused.add(1);
         let now = clock::monotonic();
@@ -137,7 +136,7 @@ impl Drive {
         mut session: impl Session,
         wakeup: Arc<Wakeup>,
         peer: String,
-        place: Place,
+        permit: Permit,
     ) {
         session.share(self.budget.clone());
         let end = self.exchange(&mut socket, &mut session, &wakeup).await;
@@ -146,7 +145,7 @@ impl Drive {
             self.jobs.run(job);
         }
         drop(socket);
-        drop(place);
+        drop(permit);
         match end {
             End::Quiet => tracing::debug!(peer, "connection closed"),
             End::Idle => tracing::info!(peer, "connection closed: idle"),
@@ -343,7 +342,7 @@ impl Unwritten {
 /// What a connection holds of the memory that all share.
 struct Holding {
     held: Held,
-    /// Whether the frame that is being read has its place: a large one is not begun without.
+    /// Whether the budget has granted the memory of the large frame being read; it is not read without.
     is_admitted: bool,
     may_read: bool,
 }
@@ -503,10 +502,10 @@ mod tests {
         let (_stopper, stop) = watch::channel(false);
         let (drive, _ended) = drive(stop, Duration::from_secs(1), 2);
         let peer = "10.0.0.1:5000".parse().expect("address");
-        let places: Vec<_> = (0..5).map(|_| drive.admit(peer)).collect();
-        assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, false]);
+        let permits: Vec<_> = (0..5).map(|_| drive.admit(peer)).collect();
+        assert_eq!(permits.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, false]);
         assert_eq!((drive.traffic.connections.get(), drive.traffic.connections_refused.get()), (2, 3));
-        drop(places);
+        drop(permits);
         assert!(drive.admit(peer).is_some());
         assert_eq!((drive.traffic.connections.get(), drive.traffic.connections_accepted.get()), (0, 3));
     }

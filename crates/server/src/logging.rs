@@ -47,12 +47,12 @@ pub(crate) fn start(format: LogFormat, level: &str, traffic: Arc<Traffic>) -> st
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("unnamed");
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
     let reason = panic.payload_as_str().unwrap_or("no reason given");
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        tracing::error!(thread, place, reason, %backtrace, "a thread panicked: this is a fault of the program");
+        tracing::error!(thread, location, reason, %backtrace, "a thread panicked: this is a fault of the program");
     } else {
-        tracing::error!(thread, place, reason, "a thread panicked: this is a fault of the program");
+        tracing::error!(thread, location, reason, "a thread panicked: this is a fault of the program");
     }
 }

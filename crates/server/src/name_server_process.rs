@@ -64,9 +64,9 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
     loop {
         tokio::select! {
             (socket, peer) = net::accept(&listener) => {
-                let Some(place) = drive.admit(peer) else { continue };
+                let Some(permit) = drive.admit(peer) else { continue };
                 let (wakeup, waker) = Wakeup::new();
-                tokio::spawn(drive.clone().run(socket, server.session(waker), wakeup, peer.to_string(), place));
+                tokio::spawn(drive.clone().run(socket, server.session(waker), wakeup, peer.to_string(), permit));
             }
             _ = stop.changed() => return,
         }

@@ -96,7 +96,7 @@ impl Process {
         let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
         let served = tokio::select! {
             ports = brokers.serve(own_name_server.as_deref(), &drive) => Ok(ports),
-            // Its own name server may have no place for it, as long as clients have them all.
+            // Registration may hang while clients hold all connections of the process's own name server.
             why = self.reason_to_end(&mut signals, &dump) => Err(why),
         };
         let ending = Arc::new(OnceLock::new());

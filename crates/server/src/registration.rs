@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use wire::rocketmq::frame::{self, Command, Form};
 
-use crate::announcements::Place;
+use crate::announcements::Slot;
 use crate::background::BrokerHost;
 use crate::drive::Stop;
 
@@ -43,10 +43,10 @@ impl Registrar {
     pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut has_failed = false;
-        let place = self.host.announcements.join();
+        let slot = self.host.announcements.join();
         while !*self.stop.borrow() {
-            let outcome = self.stay_registered(&address, &place, &mut first, &mut has_failed).await;
-            place.is_lost();
+            let outcome = self.stay_registered(&address, &slot, &mut first, &mut has_failed).await;
+            slot.is_lost();
             match outcome {
                 Ok(()) => return,
                 Err(problem) if !has_failed => {
@@ -65,7 +65,7 @@ impl Registrar {
     async fn stay_registered(
         &mut self,
         address: &str,
-        place: &Place,
+        slot: &Slot,
         first: &mut Option<oneshot::Sender<()>>,
         has_failed: &mut bool,
     ) -> Result<(), String> {
@@ -84,7 +84,7 @@ impl Registrar {
             let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;
             let command = Command::decode(&answer).map_err(|error| error.to_string())?;
             read_register_answer(&command).map_err(|refusal| refusal.to_string())?;
-            place.knows(change);
+            slot.knows(change);
             if let Some(first) = first.take() {
                 tracing::info!(name_server = address, "registered at the name server");
                 let _ = first.send(());

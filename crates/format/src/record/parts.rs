@@ -28,7 +28,7 @@ impl<'a> Parts<'a> {
     #[inline]
     pub fn split(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let Kind::Record(size) = kind_at(bytes)? else {
-            return Err(DecodeError::BadValue { what: "record", found: "no record at this place".to_owned() });
+            return Err(DecodeError::BadValue { what: "record", found: "no record at this offset".to_owned() });
         };
         let mut reader = Reader::new(Reader::new(bytes).slice(size, "record")?);
         // The smallest record is longer than that.
@@ -58,13 +58,13 @@ impl<'a> Parts<'a> {
         QueueId(u32::from_be_bytes(self.bytes_at(QUEUE_ID_AT)))
     }
 
-    /// Place in the queue.
+    /// Offset in the queue.
     #[inline]
     pub fn queue_offset(&self) -> QueueOffset {
         QueueOffset(u64::from_be_bytes(self.bytes_at(QUEUE_OFFSET_AT)))
     }
 
-    /// Place in the log.
+    /// Byte position in the log.
     #[inline]
     pub fn log_offset(&self) -> LogOffset {
         LogOffset(u64::from_be_bytes(self.bytes_at(LOG_OFFSET_AT)))

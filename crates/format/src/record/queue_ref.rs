@@ -2,7 +2,7 @@
 //!
 //! Two properties name the queues beside its own: `INNER_MULTI_DISPATCH` their topics, `INNER_MULTI_QUEUE_OFFSET` the record's offset in
 //! each, both with commas between. The number of such a queue is that of the record's own, or 0 for a light topic (`%LMQ%...`).
-//! The offsets are known only when the record gets its place: until then as many zeroes stand for each as the largest
+//! The offsets are known only once the record is appended; until then each is a run of zeroes, as long as the largest offset
 //! takes. Source: RocketMQ `MultiDispatchUtils`, `ConsumeQueue.multiDispatchLmqQueue`.
 
 use base::name::{LIGHT_PREFIX, TopicName};
@@ -17,14 +17,14 @@ const SEPARATOR: char = ',';
 const OFFSET_SIZE: usize = 20;
 const OFFSET_BLANK: &str = "00000000000000000000";
 
-/// One place in a queue that lists a record.
+/// One entry of a record: a queue, and the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueRef<'a> {
     /// Topic of the queue.
     pub topic: &'a str,
     /// Number of the queue.
     pub queue: QueueId,
-    /// Place in the queue.
+    /// Offset in the queue.
     pub offset: QueueOffset,
 }
 
@@ -62,7 +62,7 @@ pub fn seal_fan_out(record: &mut [u8], offsets: impl ExactSizeIterator<Item = Qu
 }
 
 impl<'a> Record<'a> {
-    /// Its place in the queue of its own topic.
+    /// Its entry in the queue of its own topic.
     pub const fn own_queue_ref(&self) -> QueueRef<'a> {
         QueueRef { topic: self.topic, queue: self.queue, offset: self.queue_offset }
     }

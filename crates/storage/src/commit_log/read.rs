@@ -58,7 +58,7 @@ impl CommitLog {
         if offset < self.first() || offset.after(RECORD_SIZE_MIN as u64) > end {
             return Ok(None);
         }
-        let Some(head) = self.read_or_tell(offset, record::PLACE_WITHIN)? else { return Ok(None) };
+        let Some(head) = self.read_or_tell(offset, record::LOG_OFFSET_WITHIN)? else { return Ok(None) };
         let size = match record::kind_at(&head) {
             Ok(record::Kind::Record(size)) if offset.after(size as u64) <= end => size,
             _ => {
