@@ -431,7 +431,7 @@ mod tests {
             disk: storage::disk::Disk::new(storage::disk::MemoryDisk::new()),
             segment_size: 64 * 1024,
             key_index: false,
-            checkpoint_room: Some(4096),
+            checkpoint_reserve: Some(4096),
             ..storage::Options::new(std::path::Path::new("/data"))
         };
         Store::open(options, Arc::default(), &mut |_| ()).expect("opens").0

@@ -34,7 +34,7 @@ fn open_with_slots(directory: &Path, key_index_slots: u32) -> Store {
         key_index_entries: 40,
         recent_size: 1024,
         index_rules: IndexRules::new(vec![1000]),
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..Options::new(directory)
     };
     Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0

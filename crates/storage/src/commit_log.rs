@@ -33,7 +33,7 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
 use crate::recent::Recent;
-use crate::room::Room;
+use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
@@ -55,7 +55,7 @@ pub(crate) struct CommitLog {
     /// Segments exist up to here. Held while one is created, so that only one thread creates it.
     made_until: Mutex<u64>,
     /// While this is given up no segment is created.
-    room: Arc<Room>,
+    reserve: Arc<Reserve>,
     staged: Mutex<Vec<Staged>>,
     /// Held while staged batches are written and published, so that this happens in log order.
     writing: Mutex<()>,
@@ -107,7 +107,7 @@ impl CommitLog {
         directory: PathBuf,
         segments: Vec<Arc<Segment>>,
         (durable, end): (LogOffset, LogOffset),
-        room: Arc<Room>,
+        reserve: Arc<Reserve>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
@@ -122,7 +122,7 @@ impl CommitLog {
             segments: RwLock::new(segments),
             tail: Mutex::new(Tail { next: end.0, prepared_until, last_timestamp: Timestamp(0) }),
             made_until: Mutex::new(prepared_until),
-            room,
+            reserve,
             staged: Mutex::default(),
             writing: Mutex::default(),
             syncing: Mutex::default(),

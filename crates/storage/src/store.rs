@@ -35,11 +35,11 @@ use crate::open_files::OpenFiles;
 use crate::queue_index::QueueIndex;
 use crate::records::Records;
 use crate::recover::{self, Queues};
+use crate::reserve::Reserve;
 use crate::retention::{DiskState, RetentionPolicy};
-use crate::room::Room;
 
 /// What a checkpoint writes besides slots and entries, in whole blocks of the file system: keys, the first entries of queues.
-const CHECKPOINT_ROOM_MIN: u64 = 8 << 20;
+const CHECKPOINT_RESERVE_MIN: u64 = 8 << 20;
 
 /// Bytes of keys not yet indexed above which whoever writes the log indexes them first: senders wait for it then.
 const UNINDEXED_SIZE_MAX: usize = 8 << 20;
@@ -58,7 +58,7 @@ pub struct Options {
     /// Entries of a queue's file.
     pub queue_file_entries: u64,
     /// Bytes kept aside on the directory's disk for a checkpoint; `None`: as many as it may write.
-    pub checkpoint_room: Option<u64>,
+    pub checkpoint_reserve: Option<u64>,
     /// Entries of all queues that may gather in memory before they are written into files.
     pub gathered_entries: u64,
     /// Files of queues that are kept open. If more were written to when a checkpoint is due, the whole disk is synced.
@@ -88,7 +88,7 @@ impl Options {
             log_directory: None,
             segment_size: 1 << 30,
             queue_file_entries: 300_000,
-            checkpoint_room: None,
+            checkpoint_reserve: None,
             gathered_entries: 1 << 20,
             open_queue_files: 256,
             key_index: true,
@@ -102,10 +102,10 @@ impl Options {
     }
 
     /// Bytes kept aside on the directory's disk: what a checkpoint writes at most, but where there are very many queues.
-    pub(crate) fn checkpoint_room(&self) -> u64 {
+    pub(crate) fn checkpoint_reserve(&self) -> u64 {
         let slots = if self.key_index { u64::from(self.key_index_slots) * SLOT_SIZE as u64 } else { 0 };
         let entries = self.gathered_entries.saturating_mul(ENTRY_SIZE as u64);
-        self.checkpoint_room.unwrap_or_else(|| slots.saturating_add(entries).saturating_add(CHECKPOINT_ROOM_MIN))
+        self.checkpoint_reserve.unwrap_or_else(|| slots.saturating_add(entries).saturating_add(CHECKPOINT_RESERVE_MIN))
     }
 }
 
@@ -134,7 +134,7 @@ pub struct Store {
     unindexed_count: AtomicUsize,
     /// Held while a document is written: each is replaced through one temporary file.
     documents: Mutex<()>,
-    room: Arc<Room>,
+    reserve: Arc<Reserve>,
     /// Held while queue entries are written into files, synced or removed.
     flushing: Mutex<()>,
     /// One thread indexes at a time, so that keys stay in log order.
@@ -149,7 +149,7 @@ pub struct Store {
     disk_state: Mutex<DiskState>,
     writes_refused: AtomicBool,
     /// The next segment could not be made for lack of room.
-    has_no_room: AtomicBool,
+    lacks_segment_space: AtomicBool,
     metrics: Arc<Metrics>,
     _lock: DirectoryLock,
 }
@@ -237,8 +237,8 @@ impl Store {
                 self.options.retention.disk_refuse_percent
             )));
         }
-        if self.room.is_given_up() {
-            return Err(self.room.refusal());
+        if self.reserve.is_released() {
+            return Err(self.reserve.refusal());
         }
         let stuck = [(&self.index_has_failed, "keys", "index"), (&self.entries_are_stuck, "entries", "consumequeue")];
         if let Some((_, what, directory)) = stuck.iter().find(|(is_stuck, ..)| is_stuck.load(Ordering::Relaxed)) {
@@ -284,7 +284,7 @@ impl Store {
     /// Indexes the keys of what was written. What fails is tried again next time; no checkpoint is made before it has
     /// succeeded, so that recovery would do it too.
     pub fn index_staged(&self) -> Result<(), StorageError> {
-        self.with_room(|| self.index_unindexed())
+        self.with_reserve(|| self.index_unindexed())
     }
 
     fn index_unindexed(&self) -> Result<(), StorageError> {

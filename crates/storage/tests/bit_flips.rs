@@ -77,7 +77,7 @@ fn store(record_checksums: bool) -> Stored {
         recent_size: 1,
         record_checksums,
         index_rules: IndexRules::new(vec![1000]),
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..Options::new(Path::new("/data"))
     };
     let (store, _) = open(&options, &disk);

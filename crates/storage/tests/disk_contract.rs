@@ -76,8 +76,8 @@ fn sizes_are_given_once_and_cleared_bytes_read_as_zeroes() {
             let path = root.join(name);
             let file = disk.open_sized(&path, 10_000, reserve).expect("makes");
             file.write_at(&[7; 10_000], 0).expect("writes");
-            for (from, to, keeps_room) in [(100, 5000, true), (5000, 10_000, false), (3, 3, true)] {
-                file.clear(from, to, keeps_room).expect("clears");
+            for (from, to, keep_allocated) in [(100, 5000, true), (5000, 10_000, false), (3, 3, true)] {
+                file.clear(from, to, keep_allocated).expect("clears");
             }
             let bytes = read(disk, &path);
             assert_eq!(bytes.len(), 10_000);

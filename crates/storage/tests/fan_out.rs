@@ -22,7 +22,7 @@ fn options(directory: &Path) -> Options {
         queue_file_entries: 100,
         key_index_slots: 16,
         key_index_entries: 40,
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..Options::new(directory)
     }
 }

@@ -20,7 +20,7 @@ fn options(memory: &MemoryDisk) -> Options {
         log_directory: None,
         segment_size: SEGMENT_SIZE,
         queue_file_entries: 120,
-        checkpoint_room: Some(ROOM),
+        checkpoint_reserve: Some(ROOM),
         gathered_entries: 1 << 20,
         key_index_entries: 1000,
         retention: RetentionPolicy { size: None, disk_refuse_percent: 100, ..RetentionPolicy::default() },

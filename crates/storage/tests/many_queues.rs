@@ -39,7 +39,7 @@ fn files_that_are_open_do_not_grow_with_queues_and_every_entry_survives_a_kill()
         gathered_entries: 0,
         open_queue_files: OPEN_QUEUE_FILES,
         key_index: false,
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..Options::new(directory.path())
     };
     for life in 1..=3 {

@@ -22,7 +22,7 @@ const READ_SIZE: u64 = 24 * MIB;
 fn open(memory: &MemoryDisk) -> Store {
     let options = Options {
         segment_size: 64 * MIB,
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         disk: Disk::new(memory.clone()),
         ..Options::new(Path::new("/data"))
     };

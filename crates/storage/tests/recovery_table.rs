@@ -81,7 +81,7 @@ fn options(memory: &MemoryDisk) -> Options {
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1,
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..Options::new(Path::new("/data"))
     }
 }

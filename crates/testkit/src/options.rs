@@ -18,7 +18,7 @@ pub fn store_options(directory: &Path) -> storage::Options {
         key_index_entries: 4000,
         recent_size: 1 << 20,
         index_rules: IndexRules::new(DELAYS_MS.to_vec()),
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..storage::Options::new(directory)
     }
 }

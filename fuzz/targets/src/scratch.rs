@@ -23,7 +23,7 @@ pub fn store_options(directory: &Path) -> storage::Options {
         key_index_entries: 40,
         recent_size: 1024,
         index_rules: IndexRules::new(vec![1000, 5000]),
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         ..storage::Options::new(directory)
     }
 }

@@ -9,7 +9,7 @@ use format::record::{self, FILLER_SIZE};
 use super::{CommitLog, Tail};
 use crate::batch::BatchRecord;
 use crate::error::StorageError;
-use crate::room::check_room;
+use crate::reserve::check_free_space;
 use crate::segment::Segment;
 
 impl CommitLog {
@@ -43,9 +43,9 @@ impl CommitLog {
         if base < *made_until {
             return self.segment_at(base);
         }
-        let _not_given_up = self.room.hold()?;
+        let _not_released = self.reserve.hold()?;
         // Checked first: trying would take the last free space from others for a moment, at every append.
-        check_room(&self.disk, &self.directory, self.segment_size, "the next segment of the log")?;
+        check_free_space(&self.disk, &self.directory, self.segment_size, "the next segment of the log")?;
         let segment = Arc::new(Segment::open(&self.disk, &self.directory, base, self.segment_size)?);
         self.segments.write().push(segment.clone());
         *made_until = segment.end();

@@ -344,10 +344,10 @@ impl FileHandle for FaultyFile {
         reserved.map(|_| ())
     }
 
-    fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()> {
+    fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()> {
         let change = Change::Clear(self.number(), position, end);
         self.change(Operation::Write, |file, _| {
-            file.clear(position, end, keeps_room)?;
+            file.clear(position, end, keep_allocated)?;
             Ok((0, Some(change)))
         })
         .map(|_| ())

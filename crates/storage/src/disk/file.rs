@@ -188,13 +188,13 @@ impl DiskFile {
         self.handle.start_write_back(position, size).map_err(StorageError::io("write back", &self.path))
     }
 
-    /// Makes everything from `position` to `end` read as zeroes, without changing the size; with `keeps_room`, without
+    /// Makes everything from `position` to `end` read as zeroes, without changing the size; with `keep_allocated`, without
     /// giving back reserved room where the file system can do that.
-    pub fn clear(&self, position: u64, end: u64, keeps_room: bool) -> Result<(), StorageError> {
+    pub fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> Result<(), StorageError> {
         if position >= end {
             return Ok(());
         }
-        match self.handle.clear(position, end, keeps_room) {
+        match self.handle.clear(position, end, keep_allocated) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_zeroes(position, end),
             outcome => outcome.map_err(StorageError::io("clear", &self.path)),
         }

@@ -372,7 +372,7 @@ impl FileHandle for MemoryFile {
         self.grow(in_memory(size)?)
     }
 
-    fn clear(&self, position: u64, end: u64, _keeps_room: bool) -> io::Result<()> {
+    fn clear(&self, position: u64, end: u64, _keep_allocated: bool) -> io::Result<()> {
         let mut bytes = self.contents.bytes.lock();
         let end = in_memory(end)?.min(bytes.len());
         if let Some(target) = bytes.get_mut(in_memory(position)?..end) {

@@ -101,9 +101,9 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Lengthens a file with zeroes that take their room at once, as all of it does from then on.
     fn reserve(&self, size: u64) -> io::Result<()>;
-    /// Makes a range read as zeroes, without changing the size. With `keeps_room`, later writes there cannot run out of
+    /// Makes a range read as zeroes, without changing the size. With `keep_allocated`, later writes there cannot run out of
     /// room if they could not before; else the room may be given back.
-    fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()>;
+    fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()>;
     /// Puts bytes and size on the disk.
     fn sync(&self) -> io::Result<()>;
     /// Tells the system that a range will be read soon; promises nothing.

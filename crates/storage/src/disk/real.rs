@@ -147,10 +147,10 @@ impl FileHandle for RealFile {
         Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, size)?)
     }
 
-    fn clear(&self, position: u64, end: u64, keeps_room: bool) -> io::Result<()> {
+    fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()> {
         let clear = |how| rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, position, end - position);
         // Not every file system can do the first.
-        if keeps_room && clear(FallocateFlags::ZERO_RANGE).is_ok() {
+        if keep_allocated && clear(FallocateFlags::ZERO_RANGE).is_ok() {
             return Ok(());
         }
         clear(FallocateFlags::PUNCH_HOLE).map_err(|errno| sorted(errno.into()))

@@ -12,15 +12,15 @@ use crate::retention::{DiskState, LogState, RetentionOutcome};
 impl Store {
     /// Takes room for a checkpoint if there is none, and makes the next segment ahead of time if it will be needed soon.
     pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
-        let prepared = self.room.keep().and_then(|()| self.log.prepare_next_segment());
-        self.has_no_room.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
+        let prepared = self.reserve.acquire().and_then(|()| self.log.prepare_next_segment());
+        self.lacks_segment_space.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
         prepared
     }
 
     /// Does `act`, part of what a checkpoint needs; once more with the room kept aside for it if the disk is full.
-    pub(super) fn with_room<T>(&self, act: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
+    pub(super) fn with_reserve<T>(&self, act: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
         match act() {
-            Err(error) if error.is_disk_full() && self.room.give_up()? => act(),
+            Err(error) if error.is_disk_full() && self.reserve.release()? => act(),
             done => done,
         }
     }
@@ -33,7 +33,7 @@ impl Store {
         // The disk is asked once. A removed segment that somebody still reads or syncs gives its room back later: were the disk
         // asked again now, the next segments would go for nothing.
         let (mut used, total) = self.disk_usage()?;
-        let wanted = self.wanted_room();
+        let wanted = self.wanted_space();
         let percent = |used: u64| (used.saturating_mul(100) / total.max(1)).min(100) as u8;
         let (first_before, mut removed) = (self.log.first(), 0);
         let (mut checkpointed, mut removal) = (Ok(()), Ok(()));
@@ -82,9 +82,9 @@ impl Store {
     }
 
     /// Bytes that are as good as used: what could not be had when it was last tried.
-    fn wanted_room(&self) -> u64 {
-        let room = if self.room.is_given_up() { self.room.size() } else { 0 };
-        let segment = if self.has_no_room.load(Ordering::Relaxed) { self.options.segment_size } else { 0 };
+    fn wanted_space(&self) -> u64 {
+        let room = if self.reserve.is_released() { self.reserve.size() } else { 0 };
+        let segment = if self.lacks_segment_space.load(Ordering::Relaxed) { self.options.segment_size } else { 0 };
         room.saturating_add(segment)
     }
 
@@ -105,8 +105,8 @@ impl Store {
 
     /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
     pub fn writes_are_refused(&self) -> bool {
-        let flags = [&self.writes_refused, &self.has_no_room, &self.index_has_failed, &self.entries_are_stuck];
-        self.room.is_given_up() || flags.iter().any(|why| why.load(Ordering::Relaxed))
+        let flags = [&self.writes_refused, &self.lacks_segment_space, &self.index_has_failed, &self.entries_are_stuck];
+        self.reserve.is_released() || flags.iter().any(|why| why.load(Ordering::Relaxed))
     }
 
     /// Bytes used on the log's disk, and bytes there are.

@@ -28,7 +28,7 @@ impl Store {
         let _one_at_a_time = self.flushing.lock();
         let limit = self.options.gathered_entries;
         let at_least = if self.gathered_entries() > limit { 0 } else { limit / GATHERED_SHARE };
-        let flushed = self.with_room(|| self.flush_queues(at_least));
+        let flushed = self.with_reserve(|| self.flush_queues(at_least));
         let are_too_many = flushed.is_err() && self.gathered_entries() > limit;
         self.entries_are_stuck.store(are_too_many, Ordering::Relaxed);
         flushed
@@ -51,8 +51,8 @@ impl Store {
         // Entries of everything below `written` are in their queues by the time it is advanced.
         let durable = self.watermarks().written();
         self.index_staged()?;
-        self.with_room(|| self.flush_queues(0))?;
-        let keys = self.with_room(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;
+        self.with_reserve(|| self.flush_queues(0))?;
+        let keys = self.with_reserve(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;
         // What a failed sync leaves in the page cache only must never count as being on the disk.
         let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
@@ -60,7 +60,7 @@ impl Store {
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
         let checkpoint = Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) };
-        self.with_room(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
+        self.with_reserve(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
         self.checkpointed.store(durable.0, Ordering::Release);
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
 use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay};
-use crate::room::Room;
+use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::state::{NoState, StateReplay};
 use crate::truncate;
@@ -55,7 +55,7 @@ impl Store {
         let checkpoint = Checkpoint::read(&disk, &root)?;
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
         // Given up until recovery is done, which may need as much space.
-        let room = Arc::new(Room::new(disk.clone(), &root, options.checkpoint_room())?);
+        let reserve = Arc::new(Reserve::new(disk.clone(), &root, options.checkpoint_reserve())?);
         if segments.is_empty() {
             check_disk_size(&options, &log_directory)?;
         }
@@ -67,7 +67,7 @@ impl Store {
         let segments =
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let log =
-            CommitLog::new(&options, log_directory, segments, (sure.min(end), end), room.clone(), metrics.clone());
+            CommitLog::new(&options, log_directory, segments, (sure.min(end), end), reserve.clone(), metrics.clone());
         recovery.damaged.iter().for_each(|offset| log.tell_damage(*offset, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
@@ -79,7 +79,7 @@ impl Store {
             unindexed: Mutex::default(),
             unindexed_count: AtomicUsize::new(0),
             documents: Mutex::default(),
-            room,
+            reserve,
             flushing: Mutex::default(),
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
@@ -87,7 +87,7 @@ impl Store {
             checkpointed: AtomicU64::new(checkpoint.durable.map_or(0, |durable| durable.min(end).0)),
             disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
-            has_no_room: AtomicBool::new(false),
+            lacks_segment_space: AtomicBool::new(false),
             metrics,
             _lock: lock,
             options,
@@ -142,14 +142,14 @@ impl Store {
 /// Fails if the disk is too small to ever hold a segment and a checkpoint.
 fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), StorageError> {
     let (_, total) = options.disk.usage(log_directory)?;
-    let (segment, room) = (options.segment_size, options.checkpoint_room());
-    if total == 0 || total >= segment.saturating_add(room) {
+    let (segment, reserve) = (options.segment_size, options.checkpoint_reserve());
+    if total == 0 || total >= segment.saturating_add(reserve) {
         return Ok(());
     }
     Err(StorageError::DiskFull(format!(
-        "the disk of {} has {total} bytes in all, and a broker needs at least {}: {segment} for a segment of the log and {room} for a checkpoint; set storage.segment_size to less, or choose a larger disk",
+        "the disk of {} has {total} bytes in all, and a broker needs at least {}: {segment} for a segment of the log and {reserve} for a checkpoint; set storage.segment_size to less, or choose a larger disk",
         log_directory.display(),
-        segment + room
+        segment + reserve
     )))
 }
 

@@ -19,7 +19,7 @@ pub fn options(directory: &Path) -> Options {
     Options {
         segment_size: SEGMENT_SIZE,
         queue_file_entries: 8,
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         key_index_slots: 16,
         key_index_entries: 40,
         recent_size: 1024,

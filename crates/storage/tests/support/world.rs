@@ -127,7 +127,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
         log_directory: chance.percent(20).then(|| PathBuf::from("/machine/log/commitlog")),
         segment_size,
         queue_file_entries: chance.pick(&[4, 8, 30, 120]),
-        checkpoint_room: Some(4096),
+        checkpoint_reserve: Some(4096),
         gathered_entries: chance.pick(&[0, 5, 1 << 20]),
         open_queue_files: chance.pick(&[1, 2, 256]),
         key_index_slots: 16,

@@ -1,4 +1,4 @@
-//! Room kept aside on the data directory's disk, so that a checkpoint can be written when all else is taken.
+//! Reserve kept aside on the data directory's disk, so that a checkpoint can be written when all else is taken.
 //!
 //! Retention removes only what a checkpoint covers, and a checkpoint writes entries and keys: on a disk that is full to the
 //! last byte neither could begin. Owns the file `room`, which holds nothing and is never read. Whoever finds the disk full while
@@ -13,42 +13,42 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
-pub(crate) const NAME: &str = "room";
+const NAME: &str = "room";
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Reserve {
     disk: Disk,
     directory: PathBuf,
     size: u64,
     /// The file, while the room is kept. Held while a segment is made.
     kept: Mutex<Option<DiskFile>>,
-    is_given_up: AtomicBool,
+    is_released: AtomicBool,
 }
 
-impl Room {
-    /// Room of `size` bytes on the disk of `directory`; what an earlier process kept is given up.
+impl Reserve {
+    /// Reserve of `size` bytes on the disk of `directory`; what an earlier process kept is given up.
     pub(crate) fn new(disk: Disk, directory: &Path, size: u64) -> Result<Self, StorageError> {
         disk.remove_file(&directory.join(NAME))?;
         let directory = directory.to_owned();
-        Ok(Self { disk, directory, size, kept: Mutex::new(None), is_given_up: AtomicBool::new(true) })
+        Ok(Self { disk, directory, size, kept: Mutex::new(None), is_released: AtomicBool::new(true) })
     }
 
     /// Takes the room, unless it is taken.
-    pub(crate) fn keep(&self) -> Result<(), StorageError> {
+    pub(crate) fn acquire(&self) -> Result<(), StorageError> {
         let mut kept = self.kept.lock();
         if kept.is_none() {
             // Looked at first: to take what is left and give it back would leave others without for a moment.
-            check_room(&self.disk, &self.directory, self.size, "what a checkpoint writes")?;
+            check_free_space(&self.disk, &self.directory, self.size, "what a checkpoint writes")?;
             *kept = Some(self.disk.open_sized(&self.directory.join(NAME), self.size, true)?);
-            self.is_given_up.store(false, Ordering::Relaxed);
+            self.is_released.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Gives it up. Returns whether there was any.
-    pub(crate) fn give_up(&self) -> Result<bool, StorageError> {
+    pub(crate) fn release(&self) -> Result<bool, StorageError> {
         let mut kept = self.kept.lock();
-        self.is_given_up.store(true, Ordering::Relaxed);
+        self.is_released.store(true, Ordering::Relaxed);
         // Closed first, or its room would stay taken.
         let was_kept = kept.take().is_some();
         self.disk.remove_file(&self.directory.join(NAME))?;
@@ -61,8 +61,8 @@ impl Room {
     }
 
     /// Whether there is no room for a checkpoint but by chance.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
+    pub(crate) fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Relaxed)
     }
 
     /// Keeps it from being given up for as long as the guard lives; an error if it is.
@@ -82,7 +82,7 @@ impl Room {
 }
 
 /// Tells whether the disk of `directory` has `size` bytes left, for what `whose` names.
-pub(crate) fn check_room(disk: &Disk, directory: &Path, size: u64, whose: &str) -> Result<(), StorageError> {
+pub(crate) fn check_free_space(disk: &Disk, directory: &Path, size: u64, whose: &str) -> Result<(), StorageError> {
     let (used, total) = disk.usage(directory)?;
     let left = total.saturating_sub(used);
     // A file system that cannot tell says that it has none at all.
