@@ -1,23 +1,23 @@
-//! When old segments go: by age at the quiet hour, by size and disk use at any hour, and when writes stop.
+//! Decides when old segments are removed, by age, log size and disk use, and when appends are refused. Pure: no clock, no disk.
 
-/// A state of the disk is left once its use is so much below where the state begins: neither producers nor logs see it come
-/// and go with every small file.
+/// Hysteresis: a disk state ends only when disk use is this far below the threshold where it began, so that it does not flap with
+/// every small file.
 const DISK_SLACK_PERCENT: u8 = 2;
 
-/// The settings.
+/// The settings `retention.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Segments whose last record is older than this are expired.
+    /// A segment expires this long after the last write to it.
     pub age_ms: u64,
-    /// Hours of the day (UTC) at which expired segments go.
+    /// Hours of the day (UTC) at which expired segments are removed.
     pub delete_hours: Vec<u8>,
-    /// Bytes of log above which the oldest segments go though they are not expired; `None`: no limit.
+    /// Log size in bytes above which the oldest segments are removed before they expire; `None`: no limit.
     pub size: Option<u64>,
-    /// Above this use of the disk, expired segments go at any hour.
+    /// Disk use above which expired segments are removed at any hour.
     pub disk_used_percent: u8,
-    /// Above this, the oldest segments go though they are not expired; `None`: they never do.
+    /// Disk use above which the oldest segments are removed before they expire; `None`: they never are.
     pub disk_force_percent: Option<u8>,
-    /// Above this, writes are refused until there is room again.
+    /// Disk use above which appends are refused.
     pub disk_refuse_percent: u8,
 }
 
@@ -34,42 +34,42 @@ impl Default for RetentionPolicy {
     }
 }
 
-/// How full the disk is, in the words of the policy.
+/// Disk use compared with the thresholds of the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskState {
-    /// Nothing to do.
+    /// Below all thresholds.
     #[default]
     Roomy,
-    /// Expired segments go at once.
+    /// Above `disk_used_percent`.
     Tight,
-    /// The oldest segments go.
+    /// Above `disk_force_percent`.
     Short,
-    /// Writes are refused.
+    /// Above `disk_refuse_percent`.
     Full,
 }
 
-/// The log as retention sees it.
+/// What retention has to know of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogState {
-    /// Bytes from the first record kept to the last.
+    /// Bytes of the log.
     pub size: u64,
-    /// How long ago the oldest segment was last written to, ms.
+    /// Time since the last write to the oldest segment.
     pub oldest_age_ms: u64,
 }
 
-/// What retention did at one look.
+/// What one run of retention did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionOutcome {
     /// Segments removed.
     pub removed: usize,
-    /// How full the disk is now.
+    /// State of the disk afterwards.
     pub disk: DiskState,
-    /// Use of the disk now.
+    /// Disk use afterwards.
     pub disk_used_percent: u8,
 }
 
 impl RetentionPolicy {
-    /// What `used_percent` of the disk means.
+    /// The state for a disk use, without hysteresis.
     pub fn disk_state(&self, used_percent: u8) -> DiskState {
         if used_percent > self.disk_refuse_percent {
             DiskState::Full
@@ -82,13 +82,13 @@ impl RetentionPolicy {
         }
     }
 
-    /// The state after `before`: a step down takes a little more than to be at the edge.
+    /// The state that follows `before`, with hysteresis.
     pub fn next_disk_state(&self, before: DiskState, used_percent: u8) -> DiskState {
         let slack = self.disk_state(used_percent.saturating_add(DISK_SLACK_PERCENT));
         self.disk_state(used_percent).max(slack.min(before))
     }
 
-    /// Whether the oldest segment goes now.
+    /// Whether to remove the oldest segment now.
     pub fn removes(&self, disk: DiskState, log: LogState, hour_of_day: u8) -> bool {
         if self.size.is_some_and(|size| log.size > size) {
             return true;

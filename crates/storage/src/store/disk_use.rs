@@ -1,4 +1,4 @@
-//! What the store does about a disk that fills: room kept aside, old segments removed, writes refused.
+//! What the store does when its disk fills up: it removes old segments, uses the checkpoint's reserve, and refuses appends.
 
 use std::sync::atomic::Ordering;
 
@@ -10,14 +10,14 @@ use crate::recover;
 use crate::retention::{DiskState, LogState, RetentionOutcome};
 
 impl Store {
-    /// Takes room for a checkpoint if there is none, and makes the next segment ahead of time if it will be needed soon.
+    /// Reserves space for a checkpoint if none is, and creates the next segment if it will be needed soon.
     pub fn prepare_next_segment(&self) -> Result<(), StorageError> {
         let prepared = self.reserve.acquire().and_then(|()| self.log.prepare_next_segment());
         self.lacks_segment_space.store(prepared.as_ref().is_err_and(StorageError::is_disk_full), Ordering::Relaxed);
         prepared
     }
 
-    /// Does `act`, part of what a checkpoint needs; once more with the room kept aside for it if the disk is full.
+    /// Runs `act`, a part of a checkpoint. If the disk is full, releases the reserve and runs it once more.
     pub(super) fn with_reserve<T>(&self, act: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
         match act() {
             Err(error) if error.is_disk_full() && self.reserve.release()? => act(),
@@ -25,13 +25,14 @@ impl Store {
         }
     }
 
-    /// Looks at log and disk, removes what retention says goes, and decides whether writes are refused.
-    /// `hour_of_day` is the hour in UTC. Only segments below the last checkpoint go: a queue whose entries are not on the disk
-    /// yet would begin anew where it was before them, should the power fail. Where the disk is short, a checkpoint is made for it.
+    /// Removes segments as the policy says, and decides whether appends are refused. `hour_of_day` is in UTC.
+    ///
+    /// Only segments below the last checkpoint are removed: recovery could not rebuild entries that were not durable yet, and their
+    /// queues would give out the same offsets again. On a disk that is nearly full a checkpoint is written first.
     pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
         let policy = &self.options.retention;
-        // The disk is asked once. A removed segment that somebody still reads or syncs gives its room back later: were the disk
-        // asked again now, the next segments would go for nothing.
+        // Disk use is read once and then computed: a removed segment that is still open frees its space later, and reading again
+        // would remove more segments than necessary.
         let (mut used, total) = self.disk_usage()?;
         let wanted = self.wanted_space();
         let percent = |used: u64| (used.saturating_mul(100) / total.max(1)).min(100) as u8;
@@ -69,9 +70,9 @@ impl Store {
         checkpointed.and(removal).and(dropped).map(|()| RetentionOutcome { removed, disk, disk_used_percent })
     }
 
-    /// Lets go what leads to records before the log. A queue that fails keeps no other from it.
+    /// Drops entries and keys of records before the log. Goes on with the other queues if one fails.
     fn drop_entries_and_keys(&self) -> Result<(), StorageError> {
-        let _not_while_written = self.flushing.lock();
+        let _no_flush = self.flushing.lock();
         let (first, mut queues) = (self.log.first(), self.all_queues());
         recover::sort(&mut queues);
         let mut outcome = Ok(());
@@ -81,14 +82,14 @@ impl Store {
         outcome.and(self.key_index.as_ref().map_or(Ok(()), |index| index.drop_before(first)))
     }
 
-    /// Bytes that are as good as used: what could not be had when it was last tried.
+    /// Bytes to count as used: the reserve and the segment, if they could not be allocated when last tried.
     fn wanted_space(&self) -> u64 {
-        let room = if self.reserve.is_released() { self.reserve.size() } else { 0 };
+        let reserve = if self.reserve.is_released() { self.reserve.size() } else { 0 };
         let segment = if self.lacks_segment_space.load(Ordering::Relaxed) { self.options.segment_size } else { 0 };
-        room.saturating_add(segment)
+        reserve.saturating_add(segment)
     }
 
-    /// Whether the oldest segment has all its records, and a checkpoint would let it go.
+    /// Whether a checkpoint would allow the removal of the oldest segment: all of it is written, and not below the last one.
     fn oldest_is_above_checkpoint(&self) -> bool {
         let checkpointed = self.checkpointed.load(Ordering::Acquire);
         let oldest = self.log.segments().first().map_or(u64::MAX, |oldest| oldest.end());
@@ -103,13 +104,13 @@ impl Store {
         }
     }
 
-    /// Whether no more messages are taken, or soon will not be, since the disk does not take them.
+    /// Whether appends are refused because of the disk, or soon will be.
     pub fn writes_are_refused(&self) -> bool {
         let flags = [&self.writes_refused, &self.lacks_segment_space, &self.index_has_failed, &self.entries_are_stuck];
         self.reserve.is_released() || flags.iter().any(|why| why.load(Ordering::Relaxed))
     }
 
-    /// Bytes used on the log's disk, and bytes there are.
+    /// Bytes used on the log's disk, and bytes in total.
     pub fn disk_usage(&self) -> Result<(u64, u64), StorageError> {
         self.options.disk.usage(self.log.directory())
     }

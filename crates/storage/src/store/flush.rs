@@ -1,6 +1,7 @@
-//! Brings entries and keys to the disk: into files when many have gathered, and for good at a checkpoint.
+//! Flushes queue entries to their files, and writes checkpoints.
 //!
-//! A checkpoint says how far everything is on the disk, and is written last: after a crash, what it says is true.
+//! A checkpoint syncs entries, keys and log, and then records up to which log offset they are durable. It is written last: after a
+//! crash its offset is still right, and recovery starts there.
 
 use std::sync::atomic::Ordering;
 
@@ -12,18 +13,18 @@ use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::recover;
 
-/// Entries of all queues that stay in memory after they were written, for consumers that keep up.
+/// Entries of all queues that stay in memory after they were flushed, for consumers that keep up.
 const RECENT_ENTRIES_MAX: usize = 1 << 20;
 
-/// And of one queue.
+/// The same for one queue.
 const RECENT_PER_QUEUE_MAX: usize = 128;
 
-/// A queue with this share of the entries that may gather is written before the others.
+/// A queue is flushed early once it has one in so many of `Options::gathered_entries`.
 const GATHERED_SHARE: u64 = 1024;
 
 impl Store {
-    /// Writes queue entries into files (the page cache) where many have gathered: needed for nothing but memory. While that fails
-    /// and more have gathered than may, no more messages are taken.
+    /// Writes entries of queues that have many unflushed ones to their files (the page cache). This only bounds memory. If it fails
+    /// while `Options::gathered_entries` are exceeded, appends are refused until it succeeds.
     pub fn flush_entries(&self) -> Result<(), StorageError> {
         let _one_at_a_time = self.flushing.lock();
         let limit = self.options.gathered_entries;
@@ -34,26 +35,25 @@ impl Store {
         flushed
     }
 
-    /// Entries that are in no file yet.
     fn gathered_entries(&self) -> u64 {
         self.all_queues().iter().map(|queue| queue.unflushed_count()).sum()
     }
 
-    /// Puts log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
+    /// Makes log, entries and keys durable and records up to which log offset they are, so that recovery starts there.
     pub fn checkpoint(&self) -> Result<(), StorageError> {
-        // Whoever takes files to be synced must be done before another says that they are.
+        // A second checkpoint would find the files of the first no longer marked as unsynced, though their sync is not finished.
         let _one_at_a_time = self.flushing.lock();
         self.checkpoint_while_flushing()
     }
 
-    /// As `checkpoint`, for who holds `flushing`.
+    /// `checkpoint` for a caller that holds `flushing`.
     pub(super) fn checkpoint_while_flushing(&self) -> Result<(), StorageError> {
-        // Entries of everything below `written` are in their queues by the time it is advanced.
+        // Queues have the entries of all records below `written` before it advances.
         let durable = self.watermarks().written();
         self.index_staged()?;
         self.with_reserve(|| self.flush_queues(0))?;
         let keys = self.with_reserve(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;
-        // What a failed sync leaves in the page cache only must never count as being on the disk.
+        // After a failed sync the kernel drops the error: a later sync would succeed though the data is lost.
         let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
         self.log.sync()?;
@@ -65,8 +65,8 @@ impl Store {
         Ok(())
     }
 
-    /// Puts what was written into the files of queues on the disk: file by file, or if they are more than are open or not
-    /// all known, with everything else on that disk in one go.
+    /// Syncs the files of queues one by one; or the whole file system, if more were written to than are kept open, or if a killed
+    /// process may have written to others.
     fn sync_queues(&self) -> Result<(), StorageError> {
         let mut queues = self.all_queues();
         let mut unsynced_count = 0;
@@ -85,7 +85,7 @@ impl Store {
         queues.iter().try_for_each(|queue| queue.sync())
     }
 
-    /// When the newest segment that has records began: a lower bound is all a checkpoint's time needs to be.
+    /// Store time of the first record of the newest segment with records: a lower bound, which is enough for a checkpoint.
     fn last_store_time(&self) -> Result<Timestamp, StorageError> {
         for segment in self.log.segments().iter().rev() {
             if let Some(time) = recover::first_store_time(segment)? {
@@ -95,8 +95,7 @@ impl Store {
         Ok(Timestamp(0))
     }
 
-    /// Writes entries of queues of which at least `at_least` are not in a file, in the order of the queues' names, so that
-    /// one history leads to one disk.
+    /// Flushes queues with at least `at_least` unflushed entries, in the order of their names, so that tests are reproducible.
     fn flush_queues(&self, at_least: u64) -> Result<(), StorageError> {
         let mut queues = self.all_queues();
         let kept_count = (RECENT_ENTRIES_MAX / queues.len().max(1)).min(RECENT_PER_QUEUE_MAX);

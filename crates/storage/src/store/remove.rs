@@ -1,4 +1,5 @@
-//! Removes queues, of a topic that goes or that are of no use any more: their records stay in the log until retention takes them, and no queue has an entry of them.
+//! Removes the queues of a deleted topic, and empty queues that are no longer in use. Their records stay in the log until retention
+//! removes the segment.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use crate::queue_index::QueueIndex;
 use crate::recover;
 
 impl Store {
-    /// Forgets a topic's queues and removes their files. What could not be removed is known still, takes no more entries,
-    /// and goes when this is called again: until then the topic must not be made anew, over files of before.
+    /// Removes a topic's queues with their files. Queues that cannot be removed stay, closed to appends, for the next call; until
+    /// then the topic must not be created again, since it would get the old files.
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
-        // To the end, so that entries of a topic made again do not go into files that are about to be removed.
-        let _not_while_written = self.flushing.lock();
+        // Until the end: entries of a topic created again must not be flushed into files that are about to be removed.
+        let _no_flush = self.flushing.lock();
         let mut gone: Vec<_> = {
             let mut queues = self.queues.write();
             queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
@@ -25,10 +26,10 @@ impl Store {
         })
     }
 
-    /// Removes queues that are of no use and have no message left; gives how many. One that is of use keeps its last file, which
-    /// tells where it goes on.
+    /// Removes queues without messages that are not in use. Returns how many. One that is in use keeps its last file, which records
+    /// its next offset.
     pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {
-        let _not_while_written = self.flushing.lock();
+        let _no_flush = self.flushing.lock();
         let has_none = |queue: &QueueIndex| queue.first() == queue.end();
         let mut gone: Vec<_> = {
             let mut queues = self.queues.write();
@@ -63,15 +64,15 @@ impl Store {
     }
 
     fn remove_queues(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
-        // Recovery must not read the records again and so bring the queues back: neither those that are staged, nor
-        // any that come later from who still knows the queues.
+        // Recovery restores the queue of every record above the checkpoint. So no record of these queues may be appended after it,
+        // not by a caller that still holds a reference to them either.
         self.log.close_queues(gone);
         self.write_staged()?;
         self.checkpoint_while_flushing()?;
         gone.iter().try_for_each(|queue| queue.remove())?;
         let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
         disk.remove_directory(&queues.join(topic.as_str()))?;
-        // Nor may a power cut.
+        // A power cut must not bring them back either.
         disk.sync_directory(&queues)
     }
 }
