@@ -1,14 +1,13 @@
-//! The log and what finds things in it: commit log, queue index, key index, flush, recovery, retention.
+//! Storage: commit log, queue index, key index, flush, recovery, retention.
 //!
-//! **Owns** every file under the data directory; `disk::real` alone names the file system. **Knows** records, offsets and bytes,
-//! and nothing of topics' policy, consumers or connections. **Always holds**: what lies below the `written` watermark
-//! survives a killed process, below `durable` a power cut; every index can be made again from the log alone.
-//! **Passive**: nothing here starts a thread or reads a clock; the server calls `write_staged`, `sync`, `index_staged`
-//! and `checkpoint` from threads of its own.
+//! **Owns** every file under the data directory. **Knows** records, offsets and bytes, but no topic settings, consumers or
+//! connections. **Always holds**: what lies below the `written` watermark survives a killed process, below `durable` a power cut;
+//! queue index and key index can be rebuilt from the log alone. **Passive**: starts no thread and reads no clock; the server calls
+//! `write_staged`, `sync`, `index_staged` and `checkpoint` from its own threads.
 //!
-//! Lock order, never the other way round:
+//! Lock order:
 //!
-//! 1. flushing (`Store::flushing`): held while entries are written into files, synced or removed
+//! 1. flushing (`Store::flushing`): held while entries are written to files, synced or removed
 //! 2. indexing (`Store::indexing`)
 //! 3. writing (`CommitLog::writing`)
 //! 4. syncing (`CommitLog::syncing`)

@@ -1,7 +1,8 @@
 //! A queue: entries in order, each pointing at a record.
 //!
-//! `next` is given out under the append lock and runs ahead; `visible` follows once the record is written. Entries are kept in
-//! memory until `flush` has put them into files. After a crash they are made again from the log.
+//! **Owns** the files of one queue. **Always holds**: `first <= visible <= next`. `next` advances under the append lock, `visible`
+//! once the record is written; `flush` writes entries from memory to files. **On a crash** entries above the checkpoint are
+//! rebuilt from the log.
 
 mod recent;
 mod truncate;
@@ -25,10 +26,10 @@ use crate::store::ReadMode;
 use recent::RecentEntries;
 use watchers::Watchers;
 
-/// Queue offsets kept for records lost to damage; a longer gap is a queue that was begun anew.
+/// Longest run of queue offsets that recovery attributes to damaged records. A longer gap means that the queue was created again.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
 
-/// Entries that are written with one call at most: 160 KB.
+/// Most entries of one write: 160 KB.
 const FLUSHED_AT_ONCE: u64 = 16 * recent::PIECE_SIZE as u64;
 
 /// One queue's entries.
@@ -39,14 +40,14 @@ pub struct QueueIndex {
     queue: QueueId,
     directory: PathBuf,
     entries_per_file: u64,
-    /// Next offset to be given out; written under the append lock only.
+    /// Next offset to assign; changed under the append lock only.
     next: AtomicU64,
     /// Entries below this can be read.
     visible: AtomicU64,
     /// First entry whose record is still in the log.
     first: AtomicU64,
     state: Mutex<State>,
-    /// Its topic was removed: no record may be appended to it any more. Set and read under the append lock only.
+    /// No record may be appended any more. Set and read under the append lock only.
     is_removed: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Watchers>,
@@ -58,14 +59,14 @@ struct State {
     recent: RecentEntries,
     /// Entries below this are in files.
     flushed: u64,
-    /// Numbers of the files that were written to since the last sync.
+    /// Numbers of the files written to since the last sync.
     unsynced: BTreeSet<u64>,
-    /// Names that lead to them may not be on the disk: a file was made.
+    /// Their directories need a sync too: a file was created, or an earlier process may have created one.
     doubts_names: bool,
 }
 
 impl QueueIndex {
-    /// A queue with entries `first..next` in its files.
+    /// A queue whose files hold the entries `first..next`.
     pub(crate) fn new(
         files: Arc<OpenFiles>,
         topic: TopicName,
@@ -95,7 +96,7 @@ impl QueueIndex {
         &self.topic
     }
 
-    /// Its number.
+    /// Its number within the topic.
     pub const fn queue(&self) -> QueueId {
         self.queue
     }
@@ -110,7 +111,7 @@ impl QueueIndex {
         QueueOffset(self.visible.load(Ordering::Acquire))
     }
 
-    /// The next offset; called under the append lock.
+    /// Assigns the next offset; called under the append lock.
     pub(crate) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -120,12 +121,12 @@ impl QueueIndex {
         self.is_removed.load(Ordering::Relaxed)
     }
 
-    /// Gives out no more offsets from here on; called under the append lock.
+    /// Closes the queue to appends; called under the append lock.
     pub(crate) fn note_removed(&self) {
         self.is_removed.store(true, Ordering::Relaxed);
     }
 
-    /// Adds the next entries and wakes whoever watches.
+    /// Adds the next entries, makes them visible and wakes watchers.
     pub(crate) fn publish(&self, entries: impl Iterator<Item = Entry>) {
         {
             let mut state = self.state.lock();
@@ -140,18 +141,18 @@ impl QueueIndex {
         self.wake_watchers();
     }
 
-    /// Adds one entry during recovery, where offsets come from the record and may repeat what is in the files already.
+    /// Adds one entry during recovery. The offset comes from the record; the entry may be in the files already.
     pub(crate) fn restore(&self, offset: QueueOffset, entry: Entry) -> Result<(), StorageError> {
         if offset < self.end() && offset >= self.first() {
             if self.entry(offset)? == Some(entry) {
                 return Ok(());
             }
-            // The topic was removed and made again: the later record begins a new life of the queue.
+            // The topic was removed and created again: this record is of the new queue.
             self.restart_at(offset)?;
         }
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // Damaged records in between: their queue offsets stay, and reading them finds nothing whole.
+            // Damaged records in between keep their queue offsets, with entries that no record matches.
             let lost = Entry { log_offset: entry.log_offset, size: 1, tag_code: 0 };
             self.next.store(offset.0, Ordering::Release);
             self.publish(std::iter::repeat_n(lost, gap as usize));
@@ -163,10 +164,10 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// Goes on at `offset`: what lies before is gone (its records were deleted), or what lies after is void.
+    /// Continues the queue at `offset`. If that is within the queue, later entries are dropped; else all entries are.
     ///
-    /// A gap before it within its file is filled as Java does, with entries that point at no record: a file is searched
-    /// for its end, and nothing that has no entry may stand before one that has.
+    /// The part of the file before `offset` is filled with gap entries, as Java does: the end of a file is found by binary search,
+    /// which needs entries without holes.
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
         self.flush(0)?;
         let keeps_front = offset >= self.first() && offset <= self.end();
@@ -189,21 +190,22 @@ impl QueueIndex {
         self.truncate()
     }
 
-    /// Calls `waker` when the next entry is added. Look at `end` again afterwards: what came before is not told.
+    /// Wakes `waker` once when the next entry is added. The caller must check `end` again after this call: entries added before it
+    /// wake nobody.
     pub fn watch(&self, waker: Waker) {
         let mut watchers = self.watchers.lock();
         watchers.add(waker);
         self.has_watchers.store(true, Ordering::SeqCst);
     }
 
-    /// Takes back what `watch` was given, if it was not woken yet.
+    /// Undoes `watch`, if the waker was not woken yet.
     pub fn unwatch(&self, waker: &Waker) {
         self.watchers.lock().remove(waker);
     }
 
-    /// Wakes whoever watches, as the next entry would: those first that have waited for longest.
+    /// Wakes all watchers, those first that have waited longest.
     pub fn wake_watchers(&self) {
-        // Pairs with `watch`: whoever registers looks at `end` after registering, so either side sees the other.
+        // With the second check of `end` after `watch`, one of the two sides always sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.has_watchers.load(Ordering::SeqCst) {
             let watchers = {
@@ -215,7 +217,7 @@ impl QueueIndex {
         }
     }
 
-    /// Reads up to `count` entries from `from` on into `entries`; fewer at the end of the queue or of a file.
+    /// Appends up to `count` entries from `from` on to `entries`; fewer at the end of the queue or of a file.
     pub fn read(
         &self,
         from: QueueOffset,
@@ -244,7 +246,7 @@ impl QueueIndex {
             ReadMode::MayWait => file.read_at(&mut bytes, slot * ENTRY_SIZE as u64),
         };
         match outcome {
-            // Entries before the one that cannot be read are served.
+            // Serve the entries before the unreadable one.
             Err(error) if error.is_unreadable() && in_file > 1 => {
                 return self.read(from, in_file as usize / 2, mode, entries);
             }
@@ -258,7 +260,7 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// Its records may all be whole: it is not passed over.
+    /// An error, unlike for damaged records: the messages are intact, and an operator can rebuild the entries.
     fn unreadable(&self, offset: QueueOffset, error: &StorageError) -> StorageError {
         StorageError::Damaged {
             path: self.path(offset.0 / self.entries_per_file),
@@ -268,7 +270,7 @@ impl QueueIndex {
         }
     }
 
-    /// The entry at `offset`, waiting for the disk if need be.
+    /// The entry at `offset`, read from the disk if necessary.
     pub fn entry(&self, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
         let mut entries = Vec::with_capacity(1);
         if offset >= self.first() {
@@ -281,8 +283,8 @@ impl QueueIndex {
         self.directory.join(file_name(file_number * self.entries_per_file * ENTRY_SIZE as u64))
     }
 
-    /// Writes entries that are only in memory into files (the page cache). The last `kept_count` stay in memory too, for
-    /// consumers that keep up. One thread at a time.
+    /// Writes entries that are only in memory to files (the page cache). The last `kept_count` stay in memory too, for consumers
+    /// that keep up. One thread at a time.
     pub(crate) fn flush(&self, kept_count: usize) -> Result<(), StorageError> {
         let mut entries = Vec::new();
         loop {
@@ -290,7 +292,7 @@ impl QueueIndex {
             if count == 0 {
                 return Ok(());
             }
-            // Copied out, a piece at a time, so that nothing is written and not much is done under the lock appends take.
+            // Copied piece by piece: publishing takes the same lock, which is held for neither a write nor a long copy.
             entries.reserve_exact(count);
             while entries.len() < count {
                 let wanted = (count - entries.len()).min(recent::PIECE_SIZE);
@@ -311,7 +313,7 @@ impl QueueIndex {
         }
     }
 
-    /// The first entry that is in no file, and how many from there on to write at once: those of one file, some pieces at most.
+    /// The first unflushed entry, and how many to write with one call: within one file, at most `FLUSHED_AT_ONCE`.
     fn next_to_flush(&self) -> (u64, usize) {
         let from = self.state.lock().flushed;
         let rest = self.visible.load(Ordering::Acquire) - from;
@@ -323,7 +325,7 @@ impl QueueIndex {
         let file_number = from / self.entries_per_file;
         let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
         {
-            // Before, so that what a failed write leaves behind is synced too, and a name that it made is not forgotten.
+            // Before the write: what a failed one leaves behind is synced too, the name of a new file included.
             let mut state = self.state.lock();
             state.unsynced.insert(file_number);
             state.doubts_names |= is_opened;
@@ -331,12 +333,12 @@ impl QueueIndex {
         file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)
     }
 
-    /// How many files were written to since the last sync.
+    /// Number of files written to since the last sync.
     pub(crate) fn unsynced_count(&self) -> usize {
         self.state.lock().unsynced.len()
     }
 
-    /// Files written to since the last call, and whether their names are in doubt: whoever takes them syncs them.
+    /// Files written to since the last call, and whether their directories need a sync. The caller has to sync them.
     pub(crate) fn take_unsynced(&self) -> (BTreeSet<u64>, bool) {
         let mut state = self.state.lock();
         if state.unsynced.is_empty() {
@@ -345,7 +347,7 @@ impl QueueIndex {
         (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.doubts_names))
     }
 
-    /// Puts the files that were written to on the disk, with the names that lead to them.
+    /// Syncs the files that were written to, and the directories of new ones.
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let (file_numbers, mut doubts_names) = self.take_unsynced();
         for file_number in file_numbers {
@@ -358,15 +360,14 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// How many entries `flush` would write.
+    /// Number of entries that are only in memory.
     pub(crate) fn unflushed_count(&self) -> u64 {
         let state = self.state.lock();
         self.visible.load(Ordering::Acquire) - state.flushed
     }
 
-    /// Moves `first` past entries whose records lie before `log_first`, and removes files that hold only such entries. The
-    /// file of the last such entry stays: it tells where the queue goes on. An entry that cannot be read back counts as one that
-    /// stays: with it the queue may begin too early, and never too late.
+    /// Moves `first` past entries of records below `log_first`, and removes files with only such entries. The newest of these files
+    /// stays: it records the queue's next offset. Unreadable entries count as kept, so that `first` is never too high.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first);
         let first = self.first();
@@ -398,16 +399,14 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// Removes one file. Its name is gone for good before the next one goes: with a hole after a file that came back, the
-    /// queue could not be opened.
+    /// Removes one file durably before the next is removed: a file that came back after a power cut would be followed by a hole.
     fn remove_file(&self, path: &Path, file_number: u64) -> Result<(), StorageError> {
         self.state.lock().unsynced.remove(&file_number);
         self.files.remove_file(path)?;
         self.files.disk().sync_directory(&self.directory)
     }
 
-    /// The first offset whose entry satisfies `is_late`, which must be false for a front part and true for the rest;
-    /// `end` if none does.
+    /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.
     pub fn search(&self, mut is_late: impl FnMut(&Entry) -> bool) -> Result<QueueOffset, StorageError> {
         let mut failure = None;
         let found = partition_point(self.first().0, self.end().0, |offset| match self.entry(QueueOffset(offset)) {
@@ -421,7 +420,7 @@ impl QueueIndex {
         failure.map_or(Ok(QueueOffset(found)), Err)
     }
 
-    /// Removes the queue's files, oldest first, so that a power cut leaves no hole among them; it must not be used any more.
+    /// Removes the queue's files, oldest first, so that a power cut leaves no hole. The queue must not be used afterwards.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
         let newest = (self.end().0.saturating_sub(1)) / self.entries_per_file;
         self.remove_files_before(newest)?;

@@ -1,4 +1,7 @@
-//! The store: log, queues and key index of one data directory, opened together and kept in step.
+//! The store: log, queues and key index of one data directory.
+//!
+//! **Owns** all files of the directory, locked against other processes. **Always holds**: a queue's entries and the keys follow the
+//! log; neither is visible before its record is written. **On a crash** `open` rebuilds them from the last checkpoint on.
 
 mod disk_use;
 mod flush;
@@ -38,16 +41,16 @@ use crate::recover::{self, Queues};
 use crate::reserve::Reserve;
 use crate::retention::{DiskState, RetentionPolicy};
 
-/// What a checkpoint writes besides slots and entries, in whole blocks of the file system: keys, the first entries of queues.
+/// What a checkpoint writes besides hash slots and queue entries, rounded up to blocks of the file system.
 const CHECKPOINT_RESERVE_MIN: u64 = 8 << 20;
 
-/// Bytes of keys not yet indexed above which whoever writes the log indexes them first: senders wait for it then.
+/// Bytes of keys not yet indexed above which the thread that writes the log indexes them first. Producers then wait for that.
 const UNINDEXED_SIZE_MAX: usize = 8 << 20;
 
-/// How a store is laid out and what it keeps.
+/// Layout and limits of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the files are on: `Disk::real()` but in tests.
+    /// `Disk::real()`, except in tests.
     pub disk: Disk,
     /// Data directory.
     pub directory: PathBuf,
@@ -57,11 +60,11 @@ pub struct Options {
     pub segment_size: u64,
     /// Entries of a queue's file.
     pub queue_file_entries: u64,
-    /// Bytes kept aside on the directory's disk for a checkpoint; `None`: as many as it may write.
+    /// Bytes reserved on the directory's disk for a checkpoint; `None`: as many as one may write.
     pub checkpoint_reserve: Option<u64>,
-    /// Entries of all queues that may gather in memory before they are written into files.
+    /// Unflushed entries of all queues that may stay in memory.
     pub gathered_entries: u64,
-    /// Files of queues that are kept open. If more were written to when a checkpoint is due, the whole disk is synced.
+    /// Queue files kept open. If a checkpoint has to sync more, it syncs the whole file system.
     pub open_queue_files: usize,
     /// Whether keys are indexed.
     pub key_index: bool,
@@ -69,18 +72,18 @@ pub struct Options {
     pub key_index_slots: u32,
     /// Entries of a key-index file.
     pub key_index_entries: u32,
-    /// Bytes of the log's end kept in memory for consumers that keep up.
+    /// Bytes of the newest records kept in memory for consumers that keep up.
     pub recent_size: usize,
-    /// Whether records get a checksum over all of them (see `Store::checksum_room`), and whether those there are must hold.
+    /// Whether new records get a checksum over the whole record (see `Store::checksum_room`), and existing ones are verified.
     pub record_checksums: bool,
-    /// How records are found: by which entries and keys.
+    /// Which entries and keys a record gets.
     pub index_rules: IndexRules,
-    /// When old segments go.
+    /// When old segments are removed.
     pub retention: RetentionPolicy,
 }
 
 impl Options {
-    /// A store in `directory` on the machine's file system, laid out as a RocketMQ broker does it unless told otherwise.
+    /// A store in `directory` on the machine's file system, with the layout of a RocketMQ broker.
     pub fn new(directory: &Path) -> Self {
         Self {
             disk: Disk::real(),
@@ -101,7 +104,7 @@ impl Options {
         }
     }
 
-    /// Bytes kept aside on the directory's disk: what a checkpoint writes at most, but where there are very many queues.
+    /// Bytes to reserve: what a checkpoint writes at most, unless there are very many queues.
     pub(crate) fn checkpoint_reserve(&self) -> u64 {
         let slots = if self.key_index { u64::from(self.key_index_slots) * SLOT_SIZE as u64 } else { 0 };
         let entries = self.gathered_entries.saturating_mul(ENTRY_SIZE as u64);
@@ -112,9 +115,9 @@ impl Options {
 /// Whether a read may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Only what is in memory; else `StorageError::WouldBlock`.
+    /// Only from memory; else `StorageError::WouldBlock`.
     IfCached,
-    /// Wait for the disk if need be: not on a network thread.
+    /// From the disk if necessary. Not for network threads.
     MayWait,
 }
 
@@ -125,30 +128,30 @@ pub struct Store {
     log: CommitLog,
     queues: RwLock<Queues>,
     files: Arc<OpenFiles>,
-    /// A process that was killed may have left anything in the page cache, of any file.
+    /// A killed process may have left unsynced data in any file, so the next checkpoint has to sync the whole file system.
     doubts_disk: AtomicBool,
     key_index: Option<KeyIndex>,
     /// Keys still to be indexed, in log order.
     unindexed: Mutex<VecDeque<Key>>,
-    /// How many they are, those that are being indexed included.
+    /// Their number, including those being indexed now.
     unindexed_count: AtomicUsize,
-    /// Held while a document is written: each is replaced through one temporary file.
+    /// Held while a document is written: replacing it twice at a time would use one temporary file twice.
     documents: Mutex<()>,
     reserve: Arc<Reserve>,
-    /// Held while queue entries are written into files, synced or removed.
+    /// Held while queue entries are written to files, synced or removed.
     flushing: Mutex<()>,
-    /// One thread indexes at a time, so that keys stay in log order.
+    /// Held while keys are indexed, so that they stay in log order.
     indexing: Mutex<()>,
-    /// Keys could not be written when this was last tried: no more messages are taken meanwhile.
+    /// The last attempt to write keys failed: appends are refused.
     index_has_failed: AtomicBool,
-    /// Entries could not be written when this was last tried, and more wait in memory than may: the same.
+    /// The last attempt to flush entries failed, with too many in memory: appends are refused.
     entries_are_stuck: AtomicBool,
-    /// Everything below this was on the disk with its entries and keys at the last checkpoint: recovery begins there.
+    /// Log offset of the last checkpoint: log, entries and keys below are durable, and recovery starts here.
     checkpointed: AtomicU64,
-    /// As of the last look.
+    /// As of the last run of retention.
     disk_state: Mutex<DiskState>,
     writes_refused: AtomicBool,
-    /// The next segment could not be made for lack of room.
+    /// The disk was too full to create the next segment.
     lacks_segment_space: AtomicBool,
     metrics: Arc<Metrics>,
     _lock: DirectoryLock,
@@ -160,7 +163,7 @@ impl Store {
         &self.options.directory
     }
 
-    /// The queue of that name, made if it is new.
+    /// The queue of that name, created if it is new.
     pub fn queue(&self, topic: &TopicName, queue: QueueId) -> Arc<QueueIndex> {
         let key = (topic.clone(), queue);
         if let Some(known) = self.queues.read().get(&key) {
@@ -182,7 +185,7 @@ impl Store {
         self.queues.read().values().cloned().collect()
     }
 
-    /// Topics that have queues on the disk or in memory, each with its number of queues: one more than the highest number.
+    /// Topics that have queues on the disk or in memory, each with its highest queue number plus one.
     pub fn topics(&self) -> BTreeMap<TopicName, u32> {
         let mut topics = BTreeMap::new();
         for (topic, queue) in self.queues.read().keys() {
@@ -192,7 +195,7 @@ impl Store {
         topics
     }
 
-    /// How far the log has come.
+    /// The log's watermarks.
     pub fn watermarks(&self) -> &Watermarks {
         self.log.watermarks()
     }
@@ -202,7 +205,7 @@ impl Store {
         self.log.first()
     }
 
-    /// Bytes appended and not yet written, and of keys not yet indexed: what back-pressure looks at.
+    /// Bytes appended and not yet written, plus keys not yet indexed. Back-pressure depends on it.
     pub fn staged_size(&self) -> usize {
         self.log.staged_size() + self.unindexed_size()
     }
@@ -212,27 +215,27 @@ impl Store {
         self.log.record_size_max()
     }
 
-    /// What the property block of each record must end with: room for its checksum, or nothing.
+    /// The bytes that a record's properties must end with: a placeholder for its checksum, or nothing.
     pub const fn checksum_room(&self) -> &'static [u8] {
         if self.options.record_checksums { format::record::CHECKSUM_BLANK } else { &[] }
     }
 
-    /// How records are found.
+    /// Which entries and keys a record gets.
     pub const fn index_rules(&self) -> &IndexRules {
         &self.options.index_rules
     }
 
-    /// An empty batch with memory for about `size` bytes of records; it grows if they are more.
+    /// An empty batch with memory for about `size` bytes of records; it grows on demand.
     pub fn begin_batch(&self, size: usize) -> AppendBatch {
         self.log.begin_batch(size)
     }
 
-    /// Gives the records of a batch their offsets; see `CommitLog::append`. The caller then has the log written
-    /// (`write_staged`, `write_if_little`).
+    /// Assigns offsets to the records of a batch and stages them; see `CommitLog::append`. Then `write_staged` or `write_if_little`
+    /// must be called.
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
-                "the disk of {} is more than {} % full (retention.disk_refuse_percent): no more messages are taken until there is room",
+                "the disk of {} is more than {} % full (retention.disk_refuse_percent): no messages are accepted until there is room",
                 self.options.directory.display(),
                 self.options.retention.disk_refuse_percent
             )));
@@ -243,26 +246,26 @@ impl Store {
         let stuck = [(&self.index_has_failed, "keys", "index"), (&self.entries_are_stuck, "entries", "consumequeue")];
         if let Some((_, what, directory)) = stuck.iter().find(|(is_stuck, ..)| is_stuck.load(Ordering::Relaxed)) {
             return Err(StorageError::DiskFull(format!(
-                "{what} of messages cannot be written to {}: no more messages are taken until that is possible",
+                "{what} of messages cannot be written to {}: no messages are accepted until that is possible",
                 self.options.directory.join(directory).display()
             )));
         }
         self.log.append(batch, now)
     }
 
-    /// Writes what was appended and makes it visible. Returns whether there was anything.
+    /// Writes what is staged and makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         let index_if_many = || {
             if self.unindexed_size() > UNINDEXED_SIZE_MAX {
-                // What fails is tried again by whoever indexes all the time, and told there.
+                // The indexing thread tries again and logs the error.
                 drop(self.index_staged());
             }
         };
         self.log.write_staged(|batch| self.remember_keys(batch), index_if_many)
     }
 
-    /// The same if it is at most `limit` bytes, without waiting for another who writes. `false`: it is more, and still to be
-    /// written.
+    /// The same if at most `limit` bytes are staged, without waiting for another thread that writes. `false`: more are staged, and
+    /// still to be written.
     pub fn write_if_little(&self, limit: usize) -> Result<bool, StorageError> {
         if self.unindexed_size() > UNINDEXED_SIZE_MAX {
             return Ok(false);
@@ -281,8 +284,8 @@ impl Store {
         self.unindexed_count.load(Ordering::Relaxed) * size_of::<Key>()
     }
 
-    /// Indexes the keys of what was written. What fails is tried again next time; no checkpoint is made before it has
-    /// succeeded, so that recovery would do it too.
+    /// Indexes the keys of what was written. Keys that fail stay for the next call; until it succeeds no checkpoint is written, so
+    /// recovery would index them too.
     pub fn index_staged(&self) -> Result<(), StorageError> {
         self.with_reserve(|| self.index_unindexed())
     }
@@ -303,37 +306,37 @@ impl Store {
         added
     }
 
-    /// Puts everything appended on the disk.
+    /// Makes everything written durable. Returns the new `durable`.
     pub fn sync(&self) -> Result<LogOffset, StorageError> {
         self.log.sync()
     }
 
-    /// Has the kernel begin to write what was appended; see `CommitLog::start_write_back`.
+    /// See `CommitLog::start_write_back`.
     pub fn start_write_back(&self) -> Result<bool, StorageError> {
         self.log.start_write_back()
     }
 
-    /// Prefaults pages ahead of the writes; see `CommitLog::prefault`.
+    /// See `CommitLog::prefault`.
     pub fn prepare_pages(&self) -> u64 {
         self.log.prefault()
     }
 
-    /// Notes what that took; see `CommitLog::note_page_cost`.
+    /// See `CommitLog::note_page_cost`.
     pub fn note_page_cost(&self, size: u64, took: Duration) {
         self.log.note_page_cost(size, took);
     }
 
-    /// How many wait for a sync.
+    /// Number of waiters for `durable`.
     pub fn waiting_for_sync(&self) -> usize {
         self.log.waiting(Watermark::Durable)
     }
 
-    /// Has `waker` called once; see `CommitLog::when`.
+    /// See `CommitLog::when`.
     pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
         self.log.when(watermark, offset, waker)
     }
 
-    /// Why no more writes are accepted, if that is so.
+    /// Why the log is poisoned, if it is.
     pub fn poisoned(&self) -> Option<String> {
         self.log.poisoned()
     }
@@ -348,8 +351,8 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// The message at a log offset, waiting for the disk if need be. `None` if none begins there or it is damaged. One that
-    /// no queue lists is given as it is: its topic was removed, or else its header is damaged, which cannot be told.
+    /// The message at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without a
+    /// queue is returned unchecked: its topic was removed, or its header is damaged, and these cannot be told apart.
     pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
         let Some(bytes) = self.log.record_at(offset)? else { return Ok(None) };
         let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
@@ -362,7 +365,7 @@ impl Store {
             Some(entry) if entry.log_offset == offset => {
                 problem_of_record(&bytes, &queue, &(record.queue_offset, entry), false)
             }
-            // A later record would be one of the topic's next life.
+            // A later one would mean that the topic was removed and created again.
             Some(entry) if entry.log_offset < offset => Some("its queue has an earlier record at its offset"),
             _ => None,
         };
@@ -375,7 +378,7 @@ impl Store {
         self.log.segments().first().map_or(Ok(None), |oldest| recover::first_store_time(oldest))
     }
 
-    /// When the record of `entry` was stored, waiting for the disk if need be.
+    /// When the record of `entry` was stored, read from the disk if necessary.
     pub fn store_time(&self, entry: &Entry) -> Result<Option<Timestamp>, StorageError> {
         let size = (entry.size as usize).min(format::record::STORE_TIMESTAMP_WITHIN);
         if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().written() {
@@ -407,14 +410,13 @@ impl Store {
         document::read(&self.options.disk, &self.options.directory, name)
     }
 
-    /// Replaces the document `config/<name>`: a crash leaves the old one or the new one. Of two that come at once, each is
-    /// written whole, one after the other; which comes last is for the callers to agree on.
+    /// Replaces the document `config/<name>`. A crash leaves the old one or the new one.
     pub fn write_document(&self, name: &str, text: &str) -> Result<(), StorageError> {
         let _one_at_a_time = self.documents.lock();
         document::write(&self.options.disk, &self.options.directory, name, text)
     }
 
-    /// Stops in good order: everything on the disk, and no sign of an unclean stop left behind.
+    /// Orderly stop: makes everything durable, and removes the file that marks the directory as in use.
     pub fn close(&self) -> Result<(), StorageError> {
         self.write_staged()?;
         self.checkpoint()?;

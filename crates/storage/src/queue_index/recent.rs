@@ -1,7 +1,5 @@
-//! The newest entries of a queue, in memory.
-//!
-//! Kept in pieces of a fixed size: adding never moves what is there, and nobody needs the queue's lock for longer than it
-//! takes to copy one piece, however many entries there are. Nothing here is needed after a crash.
+//! The newest entries of a queue, in memory, in pieces of a fixed size: adding never moves entries, and the queue's lock is held
+//! for at most the copy of one piece.
 
 use std::collections::VecDeque;
 
@@ -12,9 +10,9 @@ pub(super) const PIECE_SIZE: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct RecentEntries {
-    /// Full but for the last, unless it is the only one.
+    /// All full except the last.
     pieces: VecDeque<Vec<Entry>>,
-    /// Entries at the front of the first piece that were dropped.
+    /// Dropped entries at the front of the first piece.
     dropped: usize,
     len: usize,
 }
@@ -27,7 +25,7 @@ impl RecentEntries {
     pub(super) fn extend(&mut self, entries: impl Iterator<Item = Entry>) {
         for entry in entries {
             if self.pieces.back().is_none_or(|last| last.len() == PIECE_SIZE) {
-                // A queue with few entries takes little memory; one with many gets a whole piece at once.
+                // A queue with few entries should take little memory.
                 let size = if self.pieces.is_empty() { 0 } else { PIECE_SIZE };
                 self.pieces.push_back(Vec::with_capacity(size));
             }
@@ -50,7 +48,7 @@ impl RecentEntries {
         }
     }
 
-    /// Drops the oldest `count` entries. Gives memory that is no longer needed, to be freed where nobody waits for it.
+    /// Drops the oldest `count` entries. Returns memory for the caller to free outside the lock.
     pub(super) fn drop_oldest(&mut self, count: usize) -> Vec<Vec<Entry>> {
         self.dropped += count.min(self.len);
         self.len -= count.min(self.len);

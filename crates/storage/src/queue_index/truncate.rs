@@ -1,4 +1,4 @@
-//! Ends a queue's files where recovery found its end: nothing that lies beyond can ever be taken for an entry.
+//! Truncates a queue's files to the end that recovery found, so that no later start takes old bytes for entries.
 
 use format::queue_entry::ENTRY_SIZE;
 
@@ -7,11 +7,11 @@ use crate::disk::DiskFile;
 use crate::error::StorageError;
 use crate::store::ReadMode;
 
-/// The least a file system keeps of a file.
+/// Block size of usual file systems: they allocate no less.
 const BLOCK_SIZE: u64 = 4096;
 
 impl QueueIndex {
-    /// Clears entries after the queue's end, whoever left them there.
+    /// Clears the files from the queue's end on, and removes those after it.
     pub(crate) fn truncate(&self) -> Result<(), StorageError> {
         let file_size = self.entries_per_file * ENTRY_SIZE as u64;
         let end_at = self.end().0 * ENTRY_SIZE as u64;
@@ -33,15 +33,15 @@ impl QueueIndex {
     }
 }
 
-/// Whether a file reads as zeroes from `from` on. A power cut may leave some of what was written, and not the first of it; but
-/// where nothing was ever written, the file system keeps nothing.
+/// Whether a file is all zeroes from `from` on. After a power cut later blocks may hold data though the first does not, so the file
+/// system is asked for allocated blocks.
 fn holds_nothing(file: &DiskFile, from: u64) -> Result<bool, StorageError> {
     let size = file.size()?;
     let block_end = from.next_multiple_of(BLOCK_SIZE).min(size);
     let mut rest = [0; BLOCK_SIZE as usize];
     let rest = rest.get_mut(..(block_end - from) as usize).unwrap_or_default();
     match file.read_at(rest, from) {
-        // What is cleared can be read back, and what lies there is of no use.
+        // Clearing makes the bytes readable again; their contents are of no use.
         Err(error) if error.is_unreadable() => return Ok(false),
         outcome => outcome?,
     }
