@@ -1,4 +1,4 @@
-//! Records on their way into the log: encoded outside the append lock, given their offsets under it, then shared unchanged.
+//! A batch of records to append: encoded outside the append lock, completed with offsets under it, then shared unchanged.
 
 use std::sync::Arc;
 
@@ -19,13 +19,12 @@ const NO_QUEUE: u32 = u32::MAX;
 pub struct BatchRecord {
     /// First byte within the batch.
     pub(crate) start: u32,
-    /// Bytes.
     pub(crate) size: u32,
-    /// Which of the batch's queues it goes to.
+    /// Index of its queue in the batch.
     pub(crate) queue_slot: u32,
-    /// How many queues beside its own have an entry of it.
+    /// Number of further queues with an entry of it.
     pub(crate) fan_out_count: u32,
-    /// What its queue entry keeps: the tag's code or, once appended, a due time.
+    /// For its queue entry: the tag's code or, once appended, a due time.
     pub(crate) tag_code: i64,
     /// Its queue offset, once appended.
     pub queue_offset: QueueOffset,
@@ -40,14 +39,14 @@ impl BatchRecord {
     }
 }
 
-/// A key to be found by later.
+/// A key of one of the batch's records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchKey {
     pub(crate) record: u32,
     pub(crate) hash: u32,
 }
 
-/// Records being gathered, usually those of one pass over the bytes of one connection.
+/// Records to append, usually those of one read from one connection.
 #[derive(Debug, Default)]
 pub struct AppendBatch {
     /// Whether keys are indexed.
@@ -55,18 +54,18 @@ pub struct AppendBatch {
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
     pub(crate) queues: Vec<Arc<QueueIndex>>,
-    /// Which of the queues beside their own have an entry of each record, one record's after the other's.
+    /// Indexes of the further queues of each record, record by record.
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
     /// Queues to which nothing is appended any more.
     pub(crate) closed: Vec<Arc<QueueIndex>>,
     /// How many of the records no queue lists.
     pub(crate) unlisted_count: usize,
-    /// Numbers of the records whose entries keep a due time: their `tag_code` counts from when they are stored.
+    /// Numbers of the records whose entries keep a due time; until they are appended, `tag_code` is their delay.
     pub(crate) parked: Vec<u32>,
 }
 
-/// Records with their offsets. Whoever waits for a watermark may keep this for long: it does not keep their bytes.
+/// An appended batch. Does not hold the records' bytes, so that it may be kept until a watermark passes.
 #[derive(Debug)]
 pub struct AppendInfo {
     /// Bytes of all records.
@@ -76,16 +75,16 @@ pub struct AppendInfo {
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
-    /// Each record's offsets, in the order they were added.
+    /// The records, in the order they were added.
     pub records: Vec<BatchRecord>,
     /// When they were stored.
     pub store_timestamp: Timestamp,
-    /// First byte after them: what a watermark must pass for all of them to keep its promise.
+    /// First log offset after the batch. A watermark holds for the whole batch once it reaches this.
     pub end: LogOffset,
 }
 
 impl AppendInfo {
-    /// The keys its records are found by.
+    /// The keys of its records.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.keys.iter().filter_map(|key| {
             let record = self.records.get(key.record as usize)?;
@@ -100,7 +99,7 @@ impl AppendBatch {
         Self { bytes: buffer, has_key_index, ..Self::default() }
     }
 
-    /// Encodes one record for `queue`; `indexed` tells how it is found, by the rules the store was opened with.
+    /// Encodes one record for `queue`. `indexed` must come from the rules that the store was opened with.
     pub fn push(&mut self, queue: &Arc<QueueIndex>, draft: &Draft<'_>, indexed: &Indexed<'_>) {
         let start = self.bytes.len();
         draft.encode(&mut self.bytes);
@@ -148,8 +147,8 @@ impl AppendBatch {
         self.closed.push(queue);
     }
 
-    /// Gives the last record entries in `queues` too: its draft's properties end with `record::fan_out_properties` of their topics, in this
-    /// order, and their numbers are those that `record::fan_out_queue_id` gives.
+    /// Lists the last record in `queues` too. Its properties must end with `record::fan_out_properties` of their topics, in this
+    /// order, and each must have the number that `record::fan_out_queue_id` returns.
     pub fn list_in(&mut self, queues: &[Arc<QueueIndex>]) {
         for queue in queues {
             let slot = self.slot_of(queue);
@@ -160,7 +159,7 @@ impl AppendBatch {
         }
     }
 
-    /// A batch names few queues, and the same one again and again.
+    /// The index of `queue` in the batch, added if new. Searched linearly, since a batch has few queues.
     fn slot_of(&mut self, queue: &Arc<QueueIndex>) -> u32 {
         let known = self.queues.iter().rposition(|known| Arc::ptr_eq(known, queue));
         let slot = known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The file `abort`: there from the moment a store is opened until it was closed in good order.
+//! The file `abort`, which exists from the opening of a store to its orderly stop.
 //!
 //! Its name is RocketMQ's, whose brokers check whether it exists, and write their process id into it. Below that Sluice writes the
 //! boot ID: a start that finds the same one knows that the process was killed and that the page cache was not lost.
@@ -11,7 +11,7 @@ use crate::error::StorageError;
 /// Its name in the data directory.
 pub const NAME: &str = "abort";
 
-/// What a process that did not stop in good order left.
+/// The file of a process that did not stop in an orderly way.
 #[derive(Debug)]
 pub struct Begun {
     /// The boot ID, if there is one in the file.
@@ -19,7 +19,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// What there is in `root`; nothing after an orderly stop.
+    /// Reads the file in `root`; `None` after an orderly stop.
     pub fn read(disk: &Disk, root: &Path) -> Result<Option<Self>, StorageError> {
         let found = disk.read_file(&root.join(NAME))?;
         Ok(found.map(|bytes| {
@@ -28,7 +28,7 @@ impl Begun {
         }))
     }
 
-    /// Whether the boot ID is still the same: all that was written is there, synced or not.
+    /// Whether the machine has not restarted since: then everything written is still there, synced or not.
     pub fn runs_on(&self, disk: &Disk) -> bool {
         self.boot.is_some() && self.boot == disk.boot()
     }
@@ -37,14 +37,14 @@ impl Begun {
     pub(crate) fn write(disk: &Disk, root: &Path) -> Result<(), StorageError> {
         let text = format!("{}\n{}\n", std::process::id(), disk.boot().unwrap_or_default());
         match disk.replace_file(&root.join(NAME), text.as_bytes()) {
-            // An existing file does as well: with another boot ID the next start only trusts less.
+            // On a full disk an existing file will do: an old boot ID only makes the next start trust less.
             Err(error) if error.is_disk_full() && disk.exists(&root.join(NAME)) => return Ok(()),
             written => written?,
         }
         disk.remove_file(&root.join(format!("{NAME}.bak")))
     }
 
-    /// The store was closed in good order.
+    /// Marks an orderly stop.
     pub(crate) fn remove(disk: &Disk, root: &Path) -> Result<(), StorageError> {
         disk.remove_file(&root.join(NAME))
     }

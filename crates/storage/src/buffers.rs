@@ -1,7 +1,6 @@
-//! Memory that records are encoded into: blocks that are used again once nobody needs the records in them.
+//! A pool of blocks that records are encoded into, so that nothing is allocated under load.
 //!
-//! A block is filled batch by batch, and kept alive by the records in it: mostly by the end of the log that is kept in memory.
-//! Once that has moved on, the block is taken again: under load nothing is allocated, and no page is asked of the system.
+//! Batches share a block, and the records in it keep it alive, mostly those in `Recent`. Once all are dropped, it is used again.
 
 use std::collections::VecDeque;
 
@@ -10,9 +9,9 @@ use parking_lot::Mutex;
 
 /// Bytes of a block: some batches of many messages.
 const BLOCK_SIZE: usize = 1 << 20;
-/// Blocks with less spare room than this are done with.
+/// A block with less spare capacity than this counts as full.
 const WORTH_KEEPING: usize = 16 * 1024;
-/// Blocks that are being filled: as many as there are connections at work at one time, on a machine of some size.
+/// Blocks that are partly filled: about as many as threads that encode at the same time.
 const OPEN_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -23,19 +22,19 @@ pub(crate) struct Buffers {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Blocks with spare room; the one used last is at the end.
+    /// Partly filled blocks, the last used at the end.
     open: Vec<BytesMut>,
-    /// Blocks without, oldest first.
+    /// Full blocks, oldest first.
     spent: VecDeque<BytesMut>,
 }
 
 impl Buffers {
-    /// Buffers of a log whose last `recent_size` bytes are kept in memory.
+    /// A pool for a log whose last `recent_size` bytes are kept in memory.
     pub(crate) fn new(recent_size: usize) -> Self {
         Self { state: Mutex::default(), spent_max: recent_size / BLOCK_SIZE + OPEN_MAX }
     }
 
-    /// An empty buffer with room for `size` bytes before it has to grow.
+    /// An empty buffer with capacity for `size` bytes.
     pub(crate) fn take(&self, size: usize) -> BytesMut {
         let mut state = self.state.lock();
         if let Some(at) = state.open.iter().rposition(|block| block.capacity() >= size) {
@@ -53,8 +52,7 @@ impl Buffers {
         BytesMut::with_capacity(size.max(BLOCK_SIZE))
     }
 
-    /// Takes back what is left of a buffer of which `used` bytes were just filled. One that is larger than a block goes back to the
-    /// system, with the last of its bytes.
+    /// Returns the rest of a buffer of which `used` bytes were just filled. Buffers larger than a block are not kept.
     pub(crate) fn give_back(&self, rest: BytesMut, used: usize) {
         if used + rest.capacity() > BLOCK_SIZE {
             return;
@@ -65,7 +63,7 @@ impl Buffers {
         } else {
             state.spent.push_back(rest);
         }
-        // The one that was not used for longest had too little room for most.
+        // The one least recently used had too little capacity for most batches.
         let unused = if state.open.len() > OPEN_MAX { Some(state.open.remove(0)) } else { None };
         state.spent.extend(unused);
         if state.spent.len() > self.spent_max {

@@ -1,4 +1,4 @@
-//! The checkpoint file: what is known to be on the disk, so that recovery need not read everything.
+//! The checkpoint file: up to where log and queue entries are durable, so that recovery need not read the whole log.
 //!
 //! ```text
 //! offset  size  field                                                    file: checkpoint, 4096 bytes
@@ -11,7 +11,7 @@
 //!   2056     8  log offset below which queue entries and log are durable }
 //!   2064     4  CRC-32 of the two before                                 }
 //! ```
-//! A Java broker that ran on the directory leaves our part stale but true: it is a lower bound.
+//! A Java broker that runs on the directory leaves Sluice's part as it is: outdated, but still a valid lower bound.
 
 use std::path::Path;
 
@@ -34,12 +34,12 @@ pub struct Checkpoint {
     pub queue_time: Timestamp,
     /// Store time of the newest record in the key index on the disk.
     pub key_time: Timestamp,
-    /// Below this, log and queue entries are on the disk. `None` if Sluice never wrote it.
+    /// Below this, log and queue entries are durable. `None` if Sluice never wrote it.
     pub durable: Option<LogOffset>,
 }
 
 impl Checkpoint {
-    /// What the file in `directory` says; nothing if there is none.
+    /// Reads the file in `directory`; the default if there is none.
     pub fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
         let Some(bytes) = disk.read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
         let number = |at: usize| {
@@ -58,13 +58,13 @@ impl Checkpoint {
         })
     }
 
-    /// Whether Sluice ever wrote its part, whole or not.
+    /// Whether Sluice ever wrote its part, valid or not.
     pub fn has_own_magic(disk: &Disk, directory: &Path) -> Result<bool, StorageError> {
         let bytes = disk.read_file(&directory.join("checkpoint"))?.unwrap_or_default();
         Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
     }
 
-    /// Writes and syncs the checkpoint. What it says must already be on the disk.
+    /// Writes and syncs the checkpoint. What it claims must be durable already.
     pub(crate) fn write(&self, disk: &Disk, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join("checkpoint");
         let file = disk.open_sized(&path, FILE_SIZE as u64, false)?;

@@ -1,8 +1,7 @@
-//! Checks whether bytes of the log are the record they should be, and reports each that is not, once.
+//! Detects damaged records, and reports each once per process.
 //!
-//! The CRC of a record covers its body only. Other damage shows by comparison with the record's log offset and with the entry that
-//! points at it. With `Options::record_checksums` a record has a checksum over all of it. **Always holds**: what is
-//! found damaged is not served. Nothing here survives a restart: damage is told again by each process that meets it.
+//! A record's CRC covers only its body. Other damage is found by comparing the record with its log offset and its queue entry, or
+//! with `Options::record_checksums` by a checksum over the whole record. **Always holds**: a record found damaged is not served.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,12 +17,12 @@ use parking_lot::Mutex;
 
 use crate::queue_index::QueueIndex;
 
-/// Damaged records told of at most; a disk with more has been reported.
+/// Most damaged records that are reported one by one.
 const TOLD_MAX: usize = 10_000;
 
 static TAGS: LazyLock<Search> = LazyLock::new(|| Search::new(names::TAGS));
 
-/// What was told already.
+/// The damaged records reported so far.
 #[derive(Debug)]
 pub(crate) struct Damage {
     told: Mutex<HashSet<LogOffset>>,
@@ -35,7 +34,7 @@ impl Damage {
         Self { told: Mutex::default(), metrics }
     }
 
-    /// Counts and logs the record at `log_offset`, which is at `position` of `file`, if that was not done before.
+    /// Counts and logs the damaged record at `position` of `file`, unless it was reported before.
     pub(crate) fn tell(&self, log_offset: LogOffset, file: &Path, position: u64, problem: &str) {
         let mut told = self.told.lock();
         if told.len() < TOLD_MAX && told.insert(log_offset) {
@@ -49,7 +48,7 @@ impl Damage {
     }
 }
 
-/// What keeps a whole record from being the one that belongs at `log_offset`, if anything does.
+/// Why a record cannot be the one at `log_offset`; `None` if it can.
 pub(crate) fn problem_of(
     bytes: &[u8],
     parts: &Parts<'_>,
@@ -67,7 +66,7 @@ pub(crate) fn problem_of(
     }
 }
 
-/// What keeps `bytes` from being the record that the entry at `offset` of `queue` means, if anything does.
+/// Why `bytes` cannot be the record of the entry at `offset` of `queue`; `None` if they can.
 pub(crate) fn problem_of_record(
     bytes: &[u8],
     queue: &QueueIndex,
@@ -83,19 +82,17 @@ pub(crate) fn problem_of_record(
         .or_else(|| (!is_listed()).then_some("its topic, queue, queue offset or tag is not what its queue says"))
 }
 
-/// Whether a record belongs at `offset` of `queue`.
+/// Whether a record has an entry at `offset` of `queue`.
 fn is_of_queue(bytes: &[u8], parts: &Parts<'_>, queue: &QueueIndex, offset: QueueOffset) -> bool {
     let (topic, number) = (queue.topic().as_str(), queue.queue());
     let is_own = parts.queue_offset() == offset && parts.queue() == number && parts.topic == topic.as_bytes();
-    // Nearly always its own.
     is_own || {
         let wanted = QueueRef { topic, queue: number, offset };
         Record::decode(bytes).is_ok_and(|record| record.queue_refs().any(|queue_ref| queue_ref == wanted))
     }
 }
 
-/// Whether the entry has the code of the record's tag, if it has one at all: due times and other uses of the field are no
-/// 32-bit numbers.
+/// Whether the entry's tag code is that of the record. Not checked for values above 32 bits, which are due times.
 fn has_tag_of(parts: &Parts<'_>, entry: &Entry) -> bool {
     i32::try_from(entry.tag_code).is_err() || TAGS.find(parts.properties).map_or(0, tag_code) == entry.tag_code
 }

@@ -1,4 +1,4 @@
-//! Small JSON documents under `config/`, replaced atomically, each with a `.bak` of the version before.
+//! Small JSON documents in `config/`, replaced atomically. The previous version stays as `.bak`.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::disk::Disk;
 use crate::error::StorageError;
 
-/// Reads `config/<name>`; falls back to its `.bak` if it is damaged, or the disk cannot read it back. `None` if there is neither.
+/// Reads `config/<name>`, or its `.bak` if that is missing, damaged or unreadable. `None` if neither exists.
 ///
-/// Damage that the backup cannot mend is an error: starting without the document would lose what it held.
+/// If neither can be read this is an error: starting without the document would lose its contents.
 pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
     let path = root.join("config").join(name);
     let backup = root.join("config").join(format!("{name}.bak"));
@@ -32,7 +32,7 @@ pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>
     })
 }
 
-/// What a file holds, or why that cannot be told; `None` if there is no file.
+/// The contents of a file, or why they are unusable; `None` if there is no file.
 fn read_one(disk: &Disk, path: &Path) -> Result<Option<Result<Value, String>>, StorageError> {
     match disk.read_file(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| format::loose_json::parse(&bytes).map_err(|error| error.to_string()))),

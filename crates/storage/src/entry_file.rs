@@ -1,6 +1,6 @@
-//! One file of a queue as a crash or another program may have left it, looked at without changing it.
+//! One file of a queue as a crash or another program left it; read only.
 //!
-//! Owns a copy of the last part that was ever written, where the end of a queue nearly always lies: one read instead of many.
+//! Holds a copy of the last part that was ever written. The end of the queue is nearly always in it, so one read is enough.
 
 use base::LogOffset;
 use format::queue_entry::{ENTRY_SIZE, Entry};
@@ -9,14 +9,14 @@ use crate::disk::DiskFile;
 use crate::error::StorageError;
 use crate::queue_index::partition_point;
 
-/// Entries of the last part: a block of the file system and a bit.
+/// Entries of the last part: just more than a block of the file system.
 const TAIL_ENTRIES: u64 = 205;
 
 pub(crate) struct EntryFile {
     file: DiskFile,
-    /// Number within the queue of its first entry.
+    /// Queue offset of its first entry.
     first: u64,
-    /// The last part's first entry, counted within the file as all numbers below.
+    /// Number of the last part's first entry. This and all numbers below count within the file.
     tail_start: u64,
     tail: Vec<u8>,
     /// Nothing was ever written after the last part.
@@ -24,7 +24,7 @@ pub(crate) struct EntryFile {
 }
 
 impl EntryFile {
-    /// Looks at a file with room for `entry_count` entries, the first of which is number `first` of its queue.
+    /// Reads a file of `entry_count` entries, the first of which has the queue offset `first`.
     pub(crate) fn new(file: DiskFile, first: u64, entry_count: u64) -> Result<Self, StorageError> {
         let written_size = file.written_size()?;
         let written_count = written_size.div_ceil(ENTRY_SIZE as u64).min(entry_count);
@@ -35,7 +35,7 @@ impl EntryFile {
         Ok(Self { file, first, tail_start, tail, ends_with_tail })
     }
 
-    /// Number within the queue of the first entry.
+    /// Queue offset of the first entry.
     pub(crate) const fn first(&self) -> u64 {
         self.first
     }
@@ -51,8 +51,8 @@ impl EntryFile {
         Ok(Entry::decode(&bytes))
     }
 
-    /// One past the last entry of a record before `log_offset`, among the first `limit` entries. Damaged ones before it do
-    /// not matter, as long as they lie in the last part.
+    /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
+    /// over in the last part only; the rest is searched binarily.
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
         let is_before = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset < log_offset);
         let mut in_tail = self.tail.chunks_exact(ENTRY_SIZE).take(limit.saturating_sub(self.tail_start) as usize);
@@ -70,7 +70,7 @@ impl EntryFile {
         failure.map_or(Ok(end), Err)
     }
 
-    /// One past the last entry that was ever written; `None` if that cannot be told cheaply.
+    /// One past the last entry that was ever written; `None` if finding it takes more reads.
     pub(crate) fn written_count(&self) -> Option<u64> {
         let last = self.tail.chunks_exact(ENTRY_SIZE).rposition(|entry| entry.iter().any(|&byte| byte != 0));
         match last {

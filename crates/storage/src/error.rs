@@ -1,11 +1,11 @@
-//! What can go wrong with files, sorted by who must react.
+//! Errors of the storage crate. Each text names the file and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use base::TopicName;
 
-/// A failed storage operation. The text names the file and the remedy.
+/// A failed storage operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The operating system refused a file operation.
@@ -23,13 +23,13 @@ pub enum StorageError {
         "the data directory {0} is in use by another process; stop that one, or choose another directory with --data DIR (storage.directory, or storage.dirs)"
     )]
     Locked(PathBuf),
-    /// There is no room for another segment, or too little by the retention settings.
+    /// The disk has no space for a segment or a checkpoint, or is fuller than the retention settings allow.
     #[error("{0}")]
     DiskFull(String),
-    /// A write or sync failed earlier: nothing more is accepted, since a retry could lie about lost pages.
+    /// A write or sync failed earlier. It is not tried again: the kernel may have dropped the pages, and a retry would succeed.
     #[error("the log accepts no more writes since one failed ({0}); check the disk, then restart")]
     Poisoned(String),
-    /// A file does not hold what it must hold.
+    /// The contents of a file are invalid.
     #[error("{path} is damaged: {problem}")]
     Damaged {
         /// The file.
@@ -60,24 +60,24 @@ pub enum StorageError {
         /// What is wrong and what to do.
         problem: format::state::StateError,
     },
-    /// The bytes asked for are not in the page cache; ask again where waiting is allowed.
+    /// The bytes are not in the page cache; repeat with `ReadMode::MayWait`.
     #[error("the bytes are not in memory")]
     WouldBlock,
 }
 
 impl StorageError {
-    /// Wraps a system error with what was being done to which file.
+    /// Adds to a system error what was being done to which file.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
-    /// Whether the disk cannot read these bytes, ever: not a failure of the moment.
+    /// Whether the disk can no longer read these bytes, so that a retry is of no use.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Io { action: "read", source, .. } if is_unreadable(source))
     }
 
-    /// Whether the cause is a disk without room.
+    /// Whether the cause is a full disk or quota.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::DiskFull(_) => true,
@@ -89,8 +89,8 @@ impl StorageError {
     }
 }
 
-/// Whether a read failed for what lies there. Of Linux: EIO, ENODATA (a medium error), EBADMSG and EUCLEAN (a file system's
-/// checksum), EILSEQ (a protection error).
+/// Whether a read failed because of the bytes there. On Linux: EIO, ENODATA (medium error), EBADMSG and EUCLEAN (checksum of the file
+/// system), EILSEQ (protection information).
 pub(crate) fn is_unreadable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(5 | 61 | 74 | 84 | 117))
 }

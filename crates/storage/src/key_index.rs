@@ -1,7 +1,7 @@
-//! Finds records by key and time: a chain of RocketMQ's IndexFiles, drawn in `format::key_index`.
+//! The key index: finds records by key and time, in files laid out as RocketMQ's IndexFile (see `format::key_index`).
 //!
-//! The newest file's slots are kept in memory (20 MB by default, touched only as they are used), its entries are written
-//! in order. After a crash the slots are made again from the entries, and what came later from the log.
+//! **Owns** the files in `index`. Only the newest grows; its hash slots are kept in memory (20 MB by default), its entries are
+//! written in order. **On a crash** slots are rebuilt from the entries, and entries above the checkpoint from the log.
 
 mod reopen;
 
@@ -17,13 +17,13 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 pub(crate) use reopen::Sure;
 
-/// Entries gathered in memory before they are written.
+/// Bytes of entries kept in memory before they are written.
 const PENDING_SIZE_MAX: usize = 256 * 1024;
 
-/// Steps along one slot's chain before a look-up gives up: a chain this long is damage or an attack by hash.
+/// Longest chain of one slot that a look-up follows. Longer ones come from damage or from deliberate hash collisions.
 const CHAIN_LENGTH_MAX: usize = 100_000;
 
-/// A key of a record, on its way into the index.
+/// A key of a record, to be indexed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) hash: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Key {
     pub(crate) time: Timestamp,
 }
 
-/// The newest file, still growing.
+/// The newest file, which takes new keys.
 #[derive(Debug)]
 struct Growing {
     file: Arc<DiskFile>,
@@ -62,13 +62,13 @@ pub(crate) struct KeyIndex {
 struct State {
     sealed: Vec<Sealed>,
     growing: Option<Growing>,
-    /// Full files not handed out for a sync yet.
+    /// Full files that still need a sync.
     unsynced: Vec<Arc<DiskFile>>,
 }
 
 impl KeyIndex {
-    /// Opens the files there are, with the keys of records that are sure to be on the disk; all others are to be added
-    /// again. Files that cannot be used are moved aside and named in `unusable`; then everything is.
+    /// Opens the existing files with the keys that are `sure` to be durable; the caller adds all later ones again. If a file is
+    /// unusable, all are set aside and named in `unusable`.
     pub(crate) fn open(
         disk: &Disk,
         directory: PathBuf,
@@ -92,7 +92,7 @@ impl KeyIndex {
         let state = match opened {
             Some(state) => state,
             None => {
-                // Made with other settings, cut short, or not to be read back: everything is indexed again from the log.
+                // Of another size, or unreadable: the caller indexes everything again from the log.
                 for name in disk.list(&directory)?.into_iter().filter(|name| is_file_name(name)) {
                     unusable.push(disk.set_aside(directory.parent().unwrap_or(&directory), &directory.join(name))?);
                 }
@@ -102,7 +102,7 @@ impl KeyIndex {
         Ok(Self { disk: disk.clone(), directory, shape, state: Mutex::new(state) })
     }
 
-    /// Takes keys out of `keys`, from the front, and adds them. Those that are left when one fails were not added, in no part.
+    /// Moves keys from the front of `keys` into the index. After an error the rest, the failed key included, is still in `keys`.
     pub(crate) fn add(&self, keys: &mut VecDeque<Key>) -> Result<(), StorageError> {
         let mut state = self.state.lock();
         while let Some(key) = keys.front() {
@@ -112,18 +112,18 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Adds one key, as recovery does.
+    /// Adds one key during recovery.
     pub(crate) fn restore(&self, hash: u32, log_offset: LogOffset, time: Timestamp) -> Result<(), StorageError> {
         self.add_key(&mut self.state.lock(), Key { hash, log_offset, time })
     }
 
     fn add_key(&self, state: &mut State, key: Key) -> Result<(), StorageError> {
         if let Some(full) = state.growing.as_mut().filter(|growing| growing.is_full(self.shape)) {
-            // It stays the one that grows, and in which keys are found, until all of it is written.
+            // Before it is sealed: look-ups in a sealed file read only the disk.
             full.flush(self.shape)?;
         }
         if let Some(Growing { file, header, .. }) = state.growing.take_if(|growing| growing.is_full(self.shape)) {
-            // Not here: look-ups wait for this lock, and must not wait for a sync.
+            // Synced later: look-ups take this lock, and must not wait for a sync.
             state.unsynced.push(file.clone());
             state.sealed.push(Sealed { file, header });
         }
@@ -134,7 +134,7 @@ impl KeyIndex {
         growing.add(key, self.shape)
     }
 
-    /// Writes what is only in memory. Returns the files written to since the last call: whoever takes them syncs them.
+    /// Writes what is only in memory. Returns the files written to since the last call; the caller has to sync them.
     pub(crate) fn flush(&self) -> Result<Vec<Arc<DiskFile>>, StorageError> {
         let mut state = self.state.lock();
         let mut written = Vec::new();
@@ -146,8 +146,8 @@ impl KeyIndex {
         Ok(written)
     }
 
-    /// Log offsets of records that have a key of this hash and were stored within the times, newest first.
-    /// `accept` decides whether one counts (hashes collide); the search ends after `count` of them.
+    /// Calls `accept` with log offsets of records that have a key of this hash and were stored within the times, newest first, until
+    /// it has accepted `count`. Hashes collide, so it must check the key.
     pub(crate) fn find(
         &self,
         hash: u32,
@@ -187,7 +187,7 @@ impl KeyIndex {
         (Timestamp(header.last_time), LogOffset(header.last_offset))
     }
 
-    /// Removes files all of whose records lie before `log_first`, oldest first. One that cannot be removed stays, and is tried again.
+    /// Removes files whose records all lie below `log_first`, oldest first. After an error the rest is left for the next call.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         let is_gone = |file: &&Sealed| file.header.last_offset < log_first.0;
         let gone: Vec<_> = self.state.lock().sealed.iter().filter(is_gone).cloned().collect();
@@ -201,7 +201,7 @@ impl KeyIndex {
 
 impl Growing {
     fn create(disk: &Disk, directory: &Path, shape: Shape, time: Timestamp) -> Result<Self, StorageError> {
-        // After all that are there, as whoever sorts by name has to find it: RocketMQ, which names files by local time.
+        // The name must sort after all others, since RocketMQ sorts by name. Its own names are local times, which may be ahead.
         let names = disk.list(directory)?;
         let newest = names.iter().rfind(|name| is_file_name(name)).and_then(|name| name.parse::<u64>().ok());
         let name = file_name(time).max(newest.map_or(String::new(), |newest| format!("{:017}", newest + 1)));
@@ -216,7 +216,7 @@ impl Growing {
     }
 
     fn add(&mut self, Key { hash, log_offset, time }: Key, shape: Shape) -> Result<(), StorageError> {
-        // First, so that a key that fails was not added.
+        // Before anything is changed, so that a failed key is not half added.
         if self.pending.len() >= PENDING_SIZE_MAX {
             self.write_pending(shape)?;
         }
@@ -245,7 +245,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Entries, then slots, then the header: whoever reads the header finds what it speaks of.
+    /// Writes entries, then slots, then the header, so that the header never counts entries that are not in the file.
     fn flush(&mut self, shape: Shape) -> Result<(), StorageError> {
         self.write_pending(shape)?;
         if self.slots_changed {
@@ -257,7 +257,7 @@ impl Growing {
                 }
             }
             self.file.write_at(&self.header.encode(), 0)?;
-            // Only now: what failed is written with the next flush.
+            // Last: after an error the next flush writes everything again.
             self.slots_changed = false;
         }
         Ok(())
@@ -318,7 +318,7 @@ fn follow_chain(
             return Ok(());
         }
         let Some(entry) = read(number)? else { return Ok(()) };
-        // Entries keep whole seconds: one second of grace, the reader of the record checks exactly.
+        // Entries keep whole seconds, so this accepts up to a second too much. The caller compares the record's own time.
         let time = header.first_time + u64::from(entry.seconds) * 1000;
         if entry.hash == hash && time <= end.0 && time + 1000 > begin.0 {
             found.push(LogOffset(entry.log_offset));
@@ -331,7 +331,7 @@ fn follow_chain(
     Ok(())
 }
 
-/// What stands at the head of a file of the index.
+/// Reads the header of an index file.
 pub fn read_header(file: &DiskFile) -> Result<Header, StorageError> {
     let mut bytes = [0; HEADER_SIZE];
     file.read_at(&mut bytes, 0)?;

@@ -1,8 +1,7 @@
-//! Files of queues that are open: a bounded number, however many queues there are.
+//! A cache of open queue files: a bounded number, however many queues there are.
 //!
-//! Owns their handles. A file is opened when it is needed and closed when others were needed more; what was written to it is
-//! in the page cache either way. Files are removed here too: one that stayed open would keep its room, and take what is written
-//! into a later one of its name.
+//! **Owns** their handles; what was written to a file that is closed stays in the page cache. Files are also removed here: a removed
+//! file that stayed open would keep its disk space, and take writes meant for a new one of the same name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ pub(crate) struct OpenFiles {
     /// Bytes of a file.
     file_size: u64,
     open: Cache<PathBuf, Arc<DiskFile>>,
-    /// Held while a file is opened and noted as open, alone while one is removed and forgotten: none is open whose name is gone.
+    /// Read-locked while a file is opened, write-locked while one is removed, so that no removed file is in the cache.
     names: RwLock<()>,
     limit: usize,
 }
@@ -35,12 +34,12 @@ impl OpenFiles {
         &self.disk
     }
 
-    /// How many files are kept open.
+    /// Number of files kept open at most.
     pub(crate) const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A file that is there. Only one that is open, if it may not be waited for.
+    /// An existing file. With `ReadMode::IfCached` only one that is open already.
     pub(crate) fn existing(&self, path: &Path, mode: ReadMode) -> Result<Arc<DiskFile>, StorageError> {
         if let Some(file) = self.open.get(path) {
             return Ok(file);
@@ -54,7 +53,7 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// A file to be written, made with its size if it is new; and whether it was opened for this. One thread at a time.
+    /// A file to write to, created if missing, and whether it was not open before. One thread at a time.
     pub(crate) fn made_if_missing(&self, path: &Path) -> Result<(Arc<DiskFile>, bool), StorageError> {
         if let Some(file) = self.open.get(path) {
             return Ok((file, false));

@@ -1,6 +1,6 @@
-//! The end of the log in memory: the very bytes that were appended, shared with readers instead of copied.
+//! The recent end of the log in memory: the bytes that were appended, shared with readers instead of copied.
 //!
-//! Holds at most `limit` bytes, in whole chunks: of one that is larger nothing is kept. Nothing here is needed after a crash.
+//! **Always holds**: at most `limit` bytes, in whole chunks. A chunk larger than that is not kept.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ struct Chunk {
     bytes: Bytes,
 }
 
-/// A reader's hold of the list: taken once per fetch, not per record.
+/// Holds the lock for all records of one fetch.
 pub(crate) struct RecentReader<'a> {
     state: parking_lot::MutexGuard<'a, State>,
 }
@@ -59,9 +59,9 @@ impl Recent {
 }
 
 impl RecentReader<'_> {
-    /// The `size` bytes at `start`, if they are here: what they were appended with, and where in it they begin.
+    /// The chunk with the `size` bytes at `start`, if it is here, and their position in it.
     pub(crate) fn find(&self, start: u64, size: usize) -> Option<(&Bytes, usize)> {
-        // Most of what is asked for in a backlog is older than all of it.
+        // Consumers that lag ask for records older than all chunks: answer these without a search.
         self.state.chunks.front().filter(|oldest| oldest.start <= start)?;
         let after = self.state.chunks.partition_point(|chunk| chunk.start <= start);
         let chunk = self.state.chunks.get(after.checked_sub(1)?)?;

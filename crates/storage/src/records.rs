@@ -1,7 +1,6 @@
-//! Records as a read gives them: shared with the log's memory where they are long, copied side by side where they are short.
+//! The records that one read returns: long ones shared with the log's memory, short ones copied next to each other.
 //!
-//! A short record costs less to copy than to share: its few cache lines come at once, what is looked at afterwards is at hand,
-//! and a reply of many is a single piece for the socket.
+//! Copying a short record costs less than sharing it, and a reply of many short ones is a single slice of the socket write.
 
 use bytes::Bytes;
 
@@ -18,16 +17,16 @@ struct Location {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// There is none, or what is there is damaged.
+    /// There is none, or it is damaged.
     Missing,
     Copied,
-    /// The shared bytes of that number.
+    /// In `shared`, at this index.
     Shared(usize),
 }
 
 const MISSING: Location = Location { source: Source::Missing, start: 0, end: 0 };
 
-/// What was found for a list of entries.
+/// The records found for a list of entries.
 #[derive(Clone, Debug)]
 pub struct Records {
     /// One for each entry.
@@ -38,7 +37,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// How many are there.
+    /// Number of records found.
     pub const fn count(&self) -> usize {
         self.count
     }
@@ -48,7 +47,7 @@ impl Records {
         self.locations.iter().map(|location| bytes_at(*location, &self.copied, &self.shared))
     }
 
-    /// Adds all that are there to `pieces`, in order, in as few as they lie in; each piece holds whole records.
+    /// Appends the records to `pieces` in order, adjacent ones as one piece.
     pub fn into_pieces(self, pieces: &mut Vec<Bytes>) {
         let mut add = |run: Location| match run.source {
             Source::Missing => {}
@@ -86,7 +85,7 @@ impl Collection {
         Self { locations, copied, shared: Vec::new(), count: 0 }
     }
 
-    /// Takes the record of entry `number`, which lies at `start..start + size` of `source`.
+    /// Adds the record of entry `number`, which lies at `start..start + size` of `source`.
     pub(crate) fn put(&mut self, number: usize, source: &Bytes, start: usize, size: usize) {
         let end = start + size;
         let Some(bytes) = source.get(start..end) else { return };
@@ -94,7 +93,7 @@ impl Collection {
             self.copied.extend_from_slice(bytes);
             Location { source: Source::Copied, start: self.copied.len() - size, end: self.copied.len() }
         } else {
-            // Records that follow each other mostly lie in the same.
+            // Neighbours usually have the same source.
             let is_last = |last: &Bytes| (last.as_ptr(), last.len()) == (source.as_ptr(), source.len());
             if !self.shared.last().is_some_and(is_last) {
                 self.shared.push(source.clone());
@@ -104,7 +103,7 @@ impl Collection {
         self.put_location(number, location);
     }
 
-    /// Takes the record of entry `number`, of `size` bytes, which `read` adds to what it is given.
+    /// Adds the record of entry `number`, of `size` bytes, which `read` appends to the buffer it is given.
     pub(crate) fn read<E>(
         &mut self,
         number: usize,
@@ -134,7 +133,7 @@ impl Collection {
         }
     }
 
-    /// Takes back the record of entry `number`.
+    /// Removes the record of entry `number`.
     pub(crate) fn take_back(&mut self, number: usize) {
         if let Some(slot) = self.locations.get_mut(number).filter(|slot| **slot != MISSING) {
             *slot = MISSING;

@@ -1,4 +1,4 @@
-//! One file of the log: `segment_size` bytes from a base offset on, which is also its name.
+//! A segment: one file of the log, named by the log offset of its first byte.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use base::LogOffset;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
-/// A segment that is open.
+/// An open segment.
 #[derive(Debug)]
 pub struct Segment {
     base: u64,
@@ -15,20 +15,20 @@ pub struct Segment {
     file: DiskFile,
 }
 
-/// File name of the segment (or index file) that begins at `offset`: 20 digits.
+/// Name of the segment or queue file that begins at `offset`: 20 digits.
 pub fn file_name(offset: u64) -> String {
     format!("{offset:020}")
 }
 
 impl Segment {
-    /// Opens the segment at `base`, reserving its space if it is new.
+    /// Opens the segment at `base`; creates it and reserves its disk space if it is new.
     pub(crate) fn open(disk: &Disk, directory: &Path, base: u64, size: u64) -> Result<Self, StorageError> {
         let file = disk.open_sized(&directory.join(file_name(base)), size, true)?;
         file.doubt_names(disk, 1);
         Ok(Self { base, size, file })
     }
 
-    /// Opens a segment for reading alone; it is as long as its file.
+    /// Opens a segment read-only, with the size of its file.
     pub fn open_read_only(disk: &Disk, directory: &Path, base: u64) -> Result<Self, StorageError> {
         let file = disk.open_read_only(&directory.join(file_name(base)))?;
         Ok(Self { base, size: file.size()?, file })
@@ -39,7 +39,7 @@ impl Segment {
         self.base
     }
 
-    /// Log offset behind its last byte.
+    /// Log offset after its last byte.
     pub const fn end(&self) -> u64 {
         self.base + self.size
     }
@@ -49,7 +49,7 @@ impl Segment {
         &self.file
     }
 
-    /// Whether it has the byte at a log offset.
+    /// Whether a log offset lies in it.
     pub const fn contains(&self, offset: u64) -> bool {
         self.base <= offset && offset < self.end()
     }

@@ -1,4 +1,4 @@
-//! Ends the log where recovery found its end: nothing that lies beyond can ever be taken for its own.
+//! Truncates the log to the end that recovery found, so that no later start takes old bytes for records.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,7 @@ use crate::recover::Recovery;
 use crate::segment::Segment;
 use crate::window::{WINDOW_SIZE, Window};
 
-/// Clears everything after the end of the log, so that no old bytes are ever taken for records, and removes
-/// segments after the one being written: those that hold anything are set aside below `root`. Returns the segments to
-/// go on with.
+/// Clears the last segment after `end` and removes later ones; those that are not empty are set aside. Returns the segments kept.
 pub(crate) fn truncate_log(
     disk: &Disk,
     root: &Path,
@@ -26,7 +24,7 @@ pub(crate) fn truncate_log(
         if segment.base() > end.0 {
             let used = used_bytes_after(&segment, segment.base())?;
             if used > 0 {
-                // Its bytes were never promised, but people may want to look at them.
+                // Never acknowledged as durable, but someone may want to examine them.
                 recovery.truncated_bytes += used;
                 recovery.set_aside.push(disk.set_aside(root, segment.file().path())?);
             } else {
@@ -39,7 +37,7 @@ pub(crate) fn truncate_log(
             let position = segment.position(end);
             let used = used_bytes_after(&segment, end.0)?;
             recovery.truncated_bytes += used;
-            // After an unclean stop bytes may lie anywhere, even where a look at what comes next shows nothing.
+            // After an unclean stop there may be bytes further on than `used_bytes_after` looks.
             if used > 0 || !recovery.was_clean {
                 segment.file().clear(position, segment.end() - segment.base(), true)?;
                 segment.file().sync_data()?;
@@ -50,13 +48,11 @@ pub(crate) fn truncate_log(
     Ok(kept)
 }
 
-/// Bytes from `end` to the last one that is not zero, as far as can be told cheaply: a large stretch of zeroes ends the
-/// search.
+/// Bytes from `end` to the last one that is not zero. Stops at a whole window of zeroes, since writes are sequential.
 pub(crate) fn used_bytes_after(segment: &Segment, end: u64) -> Result<u64, StorageError> {
     let mut window = Window::new(segment);
     let mut offset = end;
     let mut used = 0;
-    // Writes come in order: a whole window of zeroes means that nothing follows, as far as can be told cheaply.
     while offset < segment.end() {
         let bytes = window.at(offset, WINDOW_SIZE)?;
         match bytes.iter().rposition(|&byte| byte != 0) {

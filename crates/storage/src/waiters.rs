@@ -1,4 +1,4 @@
-//! Who is to be woken when a watermark passes a log offset.
+//! Wakers that wait for a watermark to reach a log offset.
 
 use std::task::Waker;
 
@@ -6,8 +6,7 @@ use base::LogOffset;
 use base::offset::{Watermark, Watermarks};
 use parking_lot::Mutex;
 
-/// Wakers by watermark. A waker is called at most once per registration, and never lost: registering looks at the
-/// watermark again while holding the list that advancing takes.
+/// Wakers by watermark. None is lost: `register` checks the watermark under the lock that `wake` takes after advancing it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     written: Mutex<Vec<(LogOffset, Waker)>>,
@@ -22,7 +21,7 @@ impl Waiters {
         }
     }
 
-    /// Calls `waker` once `watermark` is at `offset` or beyond; at once if it already is. Returns how many wait then.
+    /// Wakes `waker` once, when `watermark` reaches `offset`; at once if it has. Returns how many wait then.
     pub(crate) fn register(
         &self,
         watermarks: &Watermarks,
@@ -41,7 +40,7 @@ impl Waiters {
         waiting.len()
     }
 
-    /// Wakes those whose log offset `reached` has passed.
+    /// Wakes those that wait for `reached` or less.
     pub(crate) fn wake(&self, watermark: Watermark, reached: LogOffset) {
         let due: Vec<_> = self.list(watermark).lock().extract_if(.., |(offset, _)| *offset <= reached).collect();
         for (_, waker) in due {
@@ -49,12 +48,12 @@ impl Waiters {
         }
     }
 
-    /// How many wait for `watermark`.
+    /// Number of waiters for `watermark`.
     pub(crate) fn count(&self, watermark: Watermark) -> usize {
         self.list(watermark).lock().len()
     }
 
-    /// Wakes everyone: the log is poisoned and nothing will be reached any more.
+    /// Wakes all, since a poisoned log reaches nothing any more.
     pub(crate) fn wake_all(&self) {
         for watermark in [Watermark::Written, Watermark::Durable] {
             let all = std::mem::take(&mut *self.list(watermark).lock());

@@ -1,28 +1,28 @@
-//! Reading a segment from front to back in large pieces.
+//! Reads a segment sequentially, in large pieces.
 
 use base::LogOffset;
 
 use crate::error::StorageError;
 use crate::segment::Segment;
 
-/// Bytes of the log read at once.
+/// Bytes of one read.
 pub const WINDOW_SIZE: usize = 4 * 1024 * 1024;
 
-/// A sliding view of one segment, so that it is read in large pieces.
+/// A sliding view of one segment.
 pub struct Window<'a> {
-    /// What is read.
+    /// The segment.
     pub segment: &'a Segment,
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
-    /// Nothing is read yet.
+    /// A view that has not read anything yet.
     pub const fn new(segment: &'a Segment) -> Self {
         Self { segment, start: 0, bytes: Vec::new() }
     }
 
-    /// Lets the next read go to the file again.
+    /// Drops the buffer, so that the next call reads the file again.
     pub fn forget(&mut self) {
         self.bytes.clear();
     }
@@ -39,7 +39,7 @@ impl<'a> Window<'a> {
                 return Err(error);
             }
             self.start = offset;
-            // The disk reads on while this piece is looked at.
+            // Readahead: the disk works while this piece is examined.
             self.segment.file().will_need(position + wanted as u64, 2 * WINDOW_SIZE as u64);
         }
         let from = (offset - self.start) as usize;

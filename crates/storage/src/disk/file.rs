@@ -1,4 +1,4 @@
-//! An open file as the store uses it: whole reads and writes, errors that name the file, names synced with the bytes.
+//! An open file: whole reads and writes, errors that name the file, and syncs that include the file's name.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use super::{Disk, FileHandle};
 use crate::error::{StorageError, is_unreadable};
 
-/// Slices a system takes in one vectored write.
+/// Slices that Linux takes in one vectored write (`IOV_MAX`).
 const VECTOR_SLICES_MAX: usize = 1024;
 
-/// Directories whose names changed when a file was made, and the disk they are on.
+/// Directories that got a new name when a file was created, and their disk.
 type NewNames = (Disk, Vec<PathBuf>);
 
 /// An open file with its path, for error texts.
@@ -22,12 +22,12 @@ pub struct DiskFile {
     syncing: Mutex<Syncing>,
 }
 
-/// Held through a sync.
+/// Locked during a sync.
 #[derive(Debug, Default)]
 struct Syncing {
-    /// What the next sync must put on the disk besides the bytes, for them to be found again.
+    /// Directories that the next sync has to sync too, so that the file is found again.
     new_names: Option<Box<NewNames>>,
-    /// The system tells of lost bytes once: a later sync of this handle would go well.
+    /// The kernel reports lost bytes only once: a later sync would succeed.
     has_failed: bool,
 }
 
@@ -42,15 +42,15 @@ impl DiskFile {
         if found == size {
             return Ok(());
         }
-        // Also one that a power cut left short: its room has to be its own like that of any other.
+        // Includes files that a power cut left short: they need all of their disk space allocated, too.
         if found < size && reserve {
             return self.handle.reserve(size).map_err(StorageError::io("reserve space for", &self.path));
         }
         self.handle.set_size(size).map_err(StorageError::io("set the size of", &self.path))
     }
 
-    /// Has the next sync put the names on the disk that lead here, the lowest `levels` of them: whoever made the file may
-    /// have been killed before they were synced.
+    /// Makes the next sync include the lowest `levels` directories of the path: a process that created the file may have been killed
+    /// before it synced them.
     pub(crate) fn doubt_names(&self, disk: &Disk, levels: usize) {
         let above = self.path.ancestors().skip(1).take(levels).filter(|at| !at.as_os_str().is_empty());
         let mut syncing = self.syncing.lock();
@@ -62,7 +62,7 @@ impl DiskFile {
         }
     }
 
-    /// Path it was opened under.
+    /// The path it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -72,11 +72,11 @@ impl DiskFile {
         self.handle.size().map_err(StorageError::io("examine", &self.path))
     }
 
-    /// Writes `slices` one after the other from `position` on.
+    /// Writes all `slices` from `position` on.
     pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], mut position: u64) -> Result<(), StorageError> {
         let mut owned: Vec<IoSlice<'_>> = slices.to_vec();
         let mut rest: &mut [IoSlice<'_>] = &mut owned;
-        // An empty slice in front would read as a disk that takes nothing.
+        // Drops empty slices at the front: writing 0 bytes of them would look like a disk that takes nothing.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let window = rest.get(..VECTOR_SLICES_MAX).unwrap_or(rest);
@@ -97,7 +97,7 @@ impl DiskFile {
         self.write_vectored_at(&[IoSlice::new(bytes)], position)
     }
 
-    /// Fills `buffer` from `position`, waiting for the disk if need be.
+    /// Fills `buffer` from `position`, from the disk if necessary.
     pub fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<(), StorageError> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -121,8 +121,8 @@ impl DiskFile {
         }
     }
 
-    /// Adds `count` bytes from `position` on to `buffer`, whose memory need not be cleared for it: for large reads. If they
-    /// may not wait for the disk and are not in the page cache, `WouldBlock`.
+    /// Appends `count` bytes from `position` on to `buffer` without clearing its memory first, which saves time in large reads. If it
+    /// may not wait, bytes that are not in the page cache give `WouldBlock`.
     pub fn read_into(
         &self,
         buffer: &mut Vec<u8>,
@@ -145,8 +145,8 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Puts what was written on the disk, and for a new file the names that lead to it. One at a time; after one that failed
-    /// none goes well any more.
+    /// Makes what was written durable, and the name of a new file. One at a time: the kernel reports lost bytes to one caller only.
+    /// After a failure all later calls fail.
     pub fn sync_data(&self) -> Result<(), StorageError> {
         let mut syncing = self.syncing.lock();
         let synced =
@@ -161,35 +161,35 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Tells the kernel that a range will be read soon, so that the disk works meanwhile. Promises nothing.
+    /// Hint: a range will be read soon.
     pub fn will_need(&self, position: u64, size: u64) {
         self.handle.will_need(position, size);
     }
 
-    /// Tells the kernel that a range need not be in memory any more. What is not on the disk yet stays.
+    /// Hint: a range need not stay in memory. What is not on the disk yet stays.
     pub fn wont_need(&self, position: u64, size: u64) {
         self.handle.wont_need(position, size);
     }
 
-    /// The first position from `position` on that may hold something: what was never written is passed over, where the file
-    /// system can tell. `None` if nothing follows.
+    /// The first position from `position` on that may hold data, passing over holes if the file system can tell. `None` if there is
+    /// none.
     pub fn next_data(&self, position: u64) -> Option<u64> {
         self.handle.next_data(position)
     }
 
-    /// Where the first stretch begins that was never written, where the file system can tell; else its size.
+    /// Where the first hole begins; the size if there is none or the file system cannot tell.
     pub fn written_size(&self) -> Result<u64, StorageError> {
         self.handle.written_size().map_err(StorageError::io("examine", &self.path))
     }
 
-    /// Has the kernel begin to write a range to the disk, without waiting for it and without promising anything: a later
-    /// `sync_data` then finds little left to do, and the kernel never has so much unwritten that it stops a writer.
+    /// Starts write-back of a range without waiting for it. A later `sync_data` has less to do, and the kernel never collects so many
+    /// dirty pages that it throttles writers.
     pub fn start_write_back(&self, position: u64, size: u64) -> Result<(), StorageError> {
         self.handle.start_write_back(position, size).map_err(StorageError::io("write back", &self.path))
     }
 
-    /// Makes everything from `position` to `end` read as zeroes, without changing the size; with `keep_allocated`, without
-    /// giving back reserved room where the file system can do that.
+    /// Makes a range read as zeroes, without changing the size. With `keep_allocated` its disk space stays allocated, if the file
+    /// system can do that.
     pub fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> Result<(), StorageError> {
         if position >= end {
             return Ok(());
@@ -211,8 +211,8 @@ impl DiskFile {
     }
 }
 
-/// Whether a read that may not wait is left to a thread that may: not in memory, a file system without such reads, or bytes that
-/// cannot be read, which is for that thread to find.
+/// Whether a read that may not wait has to be repeated by a thread that may: the bytes are not in memory or unreadable, or the file
+/// system does not support such reads.
 fn is_not_now(error: &io::Error) -> bool {
     is_unreadable(error)
         || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::Unsupported)

@@ -1,13 +1,12 @@
-//! The disk: every file of a store goes through here, and every dangerous move stands here once.
+//! The disk: all access of a store to its files.
 //!
-//! **Owns** the way to the file system. [`FileSystem`] and [`FileHandle`] are what a disk can do, each step by itself;
-//! [`Disk`] and [`DiskFile`] are what the store asks for, made of those steps: error texts, whole writes out of short
-//! ones, replaced files, names that are put on the disk with what they name. **Always holds**: a file is replaced whole or not at
-//! all; `DiskFile::sync_data` returns once the bytes are on the disk and can be found there by name. **On a crash** what
-//! was not synced may be there, in part, or not at all.
+//! [`FileSystem`] and [`FileHandle`] are the system's single operations; [`Disk`] and [`DiskFile`] are what the store calls, built
+//! from those: whole reads and writes, atomic replacement, directory syncs, error texts. **Always holds**: a file is replaced whole
+//! or not at all; after `DiskFile::sync_data` the bytes are durable, and so is the file's name. **On a crash** anything not synced
+//! may be there in whole, in part, or not at all.
 //!
-//! Versions: [`RealDisk`] (`real.rs` alone names the file system), [`MemoryDisk`] for tests and simulations, and
-//! [`FaultyDisk`], which is memory that fails when told to and can lose what was not synced.
+//! Implementations: [`RealDisk`], [`MemoryDisk`] for tests and simulations, and [`FaultyDisk`], which fails on demand and can lose
+//! what was not synced.
 
 mod failure;
 mod faulty;
@@ -29,111 +28,110 @@ pub use real::RealDisk;
 
 use crate::error::StorageError;
 
-/// Whether a file is made by opening it.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// It must be there, and is only read.
+    /// An existing file, for reading only.
     ReadOnly,
-    /// It must be there.
+    /// An existing file.
     Existing,
-    /// It is made, without a byte, if it is not there.
+    /// An existing file, or a new empty one.
     MadeIfMissing,
-    /// It must not be there, and is made, without a byte.
+    /// A new empty file; an error if it exists.
     New,
 }
 
-/// What can be told of a file without opening it.
+/// What is known of a file without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// Bytes.
     pub size: u64,
-    /// When it was last written, ms since 1970.
+    /// Time of the last write, ms since 1970.
     pub modified_ms: u64,
 }
 
-/// Work that mostly waits for a disk.
+/// Work that mostly waits for the disk.
 pub type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// What a disk can do. Every method is one step: a crash falls between two of them, or leaves one half done.
+/// The operations of a file system. A crash falls between two of them, or leaves one half done.
 pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Opens a file, for reading and writing unless told otherwise.
     fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn FileHandle>>;
-    /// Looks at a file or directory.
+    /// Size and time of a file or directory.
     fn examine(&self, path: &Path) -> io::Result<FileState>;
-    /// Names in a directory, in any order. Names that are no text are left out.
+    /// Names in a directory, in any order, without those that are not UTF-8.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Makes one directory; `AlreadyExists` if there is something of that name.
+    /// Creates one directory; `AlreadyExists` if the name is taken.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory with everything in it.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, in place of the file that may have it.
+    /// Renames a file, replacing any file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name.
+    /// Gives a file a second name (a hard link).
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Puts the names in a directory on the disk.
+    /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
-    /// Puts everything on the disk that was written to the disk of `path`, names too.
+    /// Makes everything on the file system of `path` durable, names too.
     fn sync_everything(&self, path: &Path) -> io::Result<()>;
-    /// Bytes used on the disk of `path`, and bytes there are for this user (used and free).
+    /// Bytes used on the disk of `path`, and bytes in total that this user can have (used and free).
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)>;
-    /// Names the machine's run: for as long as it lasts, what was written can be read, synced or not.
+    /// The boot ID: until it changes, everything written can be read, synced or not.
     fn boot(&self) -> io::Result<String>;
-    /// Runs `jobs` to their ends: one after the other, or as many at a time as the disk does well.
+    /// Runs all `jobs`, possibly in parallel.
     fn run_all(&self, jobs: Vec<Job<'_>>) {
         jobs.into_iter().for_each(|job| job());
     }
 }
 
-/// What an open file can do.
+/// The operations of an open file.
 pub trait FileHandle: fmt::Debug + Send + Sync {
     /// Size in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// Writes from the front of `slices`, as much as it likes. Gives how many bytes.
+    /// Writes a part of `slices`, from the front. Returns the number of bytes.
     fn write(&self, slices: &[io::IoSlice<'_>], position: u64) -> io::Result<usize>;
-    /// Reads as much as it likes into the front of `buffer`. Gives how many bytes; 0 at the end of the file. What may not
-    /// wait and is not in memory gives `WouldBlock`, or fewer bytes.
+    /// Fills a part of `buffer`, from the front. Returns the number of bytes, 0 at the end of the file. If it may not wait, bytes
+    /// that are not in memory give `WouldBlock` or a short read.
     fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize>;
-    /// As `read`, but adds up to `count` bytes to `buffer`, which has the room for them.
+    /// As `read`, but appends up to `count` bytes to `buffer`, which must have the capacity.
     fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize>;
-    /// Cuts the file, or lengthens it with zeroes that take no room yet.
+    /// Truncates the file, or extends it with zeroes that take no disk space.
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// Lengthens a file with zeroes that take their room at once, as all of it does from then on.
+    /// Extends the file with zeroes, and allocates disk space for all of it.
     fn reserve(&self, size: u64) -> io::Result<()>;
-    /// Makes a range read as zeroes, without changing the size. With `keep_allocated`, later writes there cannot run out of
-    /// room if they could not before; else the room may be given back.
+    /// Makes a range read as zeroes, without changing the size. With `keep_allocated` its disk space stays allocated.
     fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()>;
-    /// Puts bytes and size on the disk.
+    /// Makes bytes and size durable.
     fn sync(&self) -> io::Result<()>;
-    /// Tells the system that a range will be read soon; promises nothing.
+    /// Hint: a range will be read soon.
     fn will_need(&self, _position: u64, _size: u64) {}
-    /// Tells the system that a range need not be in memory any more; loses nothing.
+    /// Hint: a range need not stay in memory. Loses nothing.
     fn wont_need(&self, _position: u64, _size: u64) {}
-    /// The first position from `position` on that may hold something. `None` if nothing follows.
+    /// The first position from `position` on that may hold data, passing over holes. `None` if there is none.
     fn next_data(&self, position: u64) -> Option<u64> {
         self.size().ok().filter(|size| position < *size).map(|_| position)
     }
-    /// Where the first stretch begins that was never written; the size if there is none or that cannot be told.
+    /// Where the first hole begins; the size if there is none or the file system cannot tell.
     fn written_size(&self) -> io::Result<u64> {
         self.size()
     }
-    /// The process that holds the file's lock, if one does; 0 if it cannot be told which.
+    /// ID of the process that holds the file's lock, if any; 0 if the ID is unknown.
     fn lock_holder(&self) -> io::Result<Option<u32>> {
         Ok(None)
     }
-    /// Has the system begin to write a range to the disk; promises nothing.
+    /// Starts write-back of a range without waiting for it.
     fn start_write_back(&self, position: u64, size: u64) -> io::Result<()>;
-    /// Holds the file for this store, against other stores and processes, until it is closed. `false` if another does.
+    /// Locks the file against other stores and processes until it is closed. `false` if it is locked already.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// A disk, shared by everything that has files on it.
+/// A disk; clones share it.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<dyn FileSystem>);
 
 impl Disk {
-    /// A disk of any version.
+    /// A disk of any implementation.
     pub fn new(system: impl FileSystem + 'static) -> Self {
         Self(Arc::new(system))
     }
@@ -155,11 +153,10 @@ impl Disk {
         Ok(DiskFile::new(handle, path, None))
     }
 
-    /// Opens a file, making it and its directories if they are missing, and gives it exactly `size` bytes (zeroes).
-    /// With `reserve`, the disk space is taken at once so that later writes cannot run out of it. The first
-    /// `DiskFile::sync_data` puts the new names on the disk too.
+    /// Opens a file, creating it and its directories if missing, and sets its size, filled with zeroes. With `reserve` its disk space
+    /// is allocated, so that later writes cannot run out of it. The first `DiskFile::sync_data` makes new names durable too.
     ///
-    /// What cannot be made is removed again: of each file there is one maker at a time, and nobody has it before it is whole.
+    /// A file that cannot be completed is removed again. So no two threads may create the same file.
     pub fn open_sized(&self, path: &Path, size: u64, reserve: bool) -> Result<DiskFile, StorageError> {
         let (handle, new_names) = match self.0.open(path, Opening::Existing) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -174,20 +171,20 @@ impl Disk {
         let file = DiskFile::new(handle.map_err(StorageError::io(action, path))?, path, new_names);
         let prepared = file.prepare(size, reserve);
         if prepared.is_err() && is_new {
-            // Half-made files would be taken for damaged ones later.
+            // A later start would take an incomplete file for a damaged one.
             let _ = self.0.remove_file(path);
         }
         prepared.map(|()| file)
     }
 
-    /// Makes the directories that are missing, and names those whose names in them changed.
+    /// Creates missing directories. Returns the directories that got a new name, which need a sync.
     fn make_directories(&self, path: &Path) -> Result<Vec<PathBuf>, StorageError> {
         let missing: Vec<_> =
             path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !self.exists(at)).collect();
         let mut changed = Vec::new();
         for directory in missing.into_iter().rev() {
             match self.0.make_directory(directory) {
-                // Another thread may have been first.
+                // Another thread may have created it meanwhile.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(StorageError::io("create the directory", directory)(error));
                 }
@@ -197,12 +194,12 @@ impl Disk {
         Ok(changed)
     }
 
-    /// Makes a directory and those above it; all of their names are on the disk afterwards.
+    /// Creates a directory and its parents durably.
     pub fn create_directory(&self, path: &Path) -> Result<(), StorageError> {
         self.make_directories(path)?.iter().try_for_each(|changed| self.sync_directory(changed))
     }
 
-    /// Names in a directory, sorted; none if it does not exist or is something else.
+    /// Names in a directory, sorted; none if it does not exist or is no directory.
     pub fn list(&self, path: &Path) -> Result<Vec<String>, StorageError> {
         match self.0.list(path) {
             Ok(mut names) => {
@@ -221,12 +218,12 @@ impl Disk {
         self.0.examine(path).is_ok()
     }
 
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub fn size(&self, path: &Path) -> Result<u64, StorageError> {
         self.0.examine(path).map(|state| state.size).map_err(StorageError::io("examine", path))
     }
 
-    /// When a file was last written, ms since 1970; `None` if it cannot be told.
+    /// When a file was last written, ms since 1970; `None` if that is unknown.
     pub fn modified_ms(&self, path: &Path) -> Option<u64> {
         self.0.examine(path).ok().map(|state| state.modified_ms)
     }
@@ -245,7 +242,7 @@ impl Disk {
         Ok(Some(bytes))
     }
 
-    /// Replaces a small file so that a crash leaves either the old or the new one whole; the old one stays as `.bak`.
+    /// Replaces a small file atomically and durably. The old one stays as `.bak`.
     pub fn replace_file(&self, path: &Path, bytes: &[u8]) -> Result<(), StorageError> {
         let sibling = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -260,7 +257,7 @@ impl Disk {
         file.write_at(bytes, 0)?;
         file.sync_data()?;
         if self.exists(path) {
-            // A link, not a rename: at no moment is there no file under the name.
+            // A link and not a rename, so that the name always exists.
             self.remove_file(&backup)?;
             self.0.link(path, &backup).map_err(StorageError::io("keep a backup as", &backup))?;
         }
@@ -268,7 +265,7 @@ impl Disk {
         self.sync_directory(parent_of(path))
     }
 
-    /// Removes a file if it is there. After a crash it may be there again, until its directory was synced.
+    /// Removes a file if it exists. Not durable before `sync_directory`.
     pub fn remove_file(&self, path: &Path) -> Result<(), StorageError> {
         match self.0.remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StorageError::io("remove", path)(error)),
@@ -276,7 +273,7 @@ impl Disk {
         }
     }
 
-    /// Removes a directory with everything in it, if it is there; as `remove_file`.
+    /// Removes a directory with everything in it, if it exists. Not durable before `sync_directory`.
     pub fn remove_directory(&self, path: &Path) -> Result<(), StorageError> {
         match self.0.remove_directory(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StorageError::io("remove", path)(error)),
@@ -284,9 +281,8 @@ impl Disk {
         }
     }
 
-    /// Moves a file out of the way so that its bytes are kept for people to look at: into the folder `set-aside` of `root`,
-    /// under its way from there with dashes. Only if that is another disk, beside its kin, where a Java broker would trip
-    /// over it.
+    /// Keeps an unusable file for examination: moves it to the folder `set-aside` of `root`, named by its path with dashes. If that is
+    /// on another disk, the file stays in its directory with the extension `set-aside`; a Java broker must not find it there.
     pub fn set_aside(&self, root: &Path, path: &Path) -> Result<PathBuf, StorageError> {
         let folder = root.join("set-aside");
         self.create_directory(&folder)?;
@@ -309,28 +305,27 @@ impl Disk {
         }
     }
 
-    /// Puts the names in a directory on the disk.
+    /// Makes the names in a directory durable.
     pub fn sync_directory(&self, path: &Path) -> Result<(), StorageError> {
         self.0.sync_directory(path).map_err(StorageError::io("sync", path))
     }
 
-    /// Puts everything on the disk that was written to the disk of `path`, whoever wrote it.
+    /// Makes everything on the file system of `path` durable, whoever wrote it.
     pub fn sync_everything(&self, path: &Path) -> Result<(), StorageError> {
         self.0.sync_everything(path).map_err(StorageError::io("sync the disk of", path))
     }
 
-    /// Names the machine's run: for as long as it lasts, what was written can be read, synced or not. `None` if that cannot be
-    /// told.
+    /// The boot ID: until it changes, everything written can be read, synced or not. `None` if unknown.
     pub fn boot(&self) -> Option<String> {
         self.0.boot().ok().filter(|boot| !boot.is_empty())
     }
 
-    /// Runs `jobs`, which read this disk, to their ends, in any order.
+    /// Runs all `jobs`, in any order, possibly in parallel.
     pub fn run_all(&self, jobs: Vec<Job<'_>>) {
         self.0.run_all(jobs);
     }
 
-    /// Takes the data directory for one store. The lock is the one a Java broker takes on the same file.
+    /// Locks the data directory for one store, in a way that excludes Java brokers too.
     pub fn lock_directory(&self, directory: &Path) -> Result<DirectoryLock, StorageError> {
         self.create_directory(directory)?;
         let path = directory.join("lock");
@@ -341,8 +336,8 @@ impl Disk {
         }
     }
 
-    /// The process that holds the data directory, if one does; 0 if it cannot be told which. Takes no lock itself. Must not
-    /// be called by the process that holds it: closing the file would give up its lock.
+    /// ID of the process that has locked the data directory, if any; 0 if the ID is unknown. The process with the lock must not call
+    /// this: closing the file would release it (POSIX locks).
     pub fn lock_holder(&self, directory: &Path) -> Result<Option<u32>, StorageError> {
         let path = directory.join("lock");
         match self.0.open(&path, Opening::ReadOnly) {
@@ -352,20 +347,19 @@ impl Disk {
         }
     }
 
-    /// How full the disk of `path` is: bytes used, and bytes there are for this user (used and free). As `df` counts: what
-    /// is reserved for others is neither.
+    /// Bytes used on the disk of `path`, and bytes in total that this user can have. As `df` counts, without those reserved for root.
     pub fn usage(&self, path: &Path) -> Result<(u64, u64), StorageError> {
         self.0.usage(path).map_err(StorageError::io("examine the disk of", path))
     }
 }
 
-/// Holds the data directory until it is dropped.
+/// Keeps the data directory locked until dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: Box<dyn FileHandle>,
 }
 
-/// The directory of `path`; of a bare name, the one the process works in.
+/// The directory of `path`; of a bare name, the working directory.
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

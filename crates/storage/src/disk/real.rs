@@ -1,4 +1,4 @@
-//! The machine's file system: this module alone opens, renames, truncates and syncs files.
+//! The machine's file system.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the one place that asks the file system")]
 
@@ -15,13 +15,13 @@ use rustix::io::ReadWriteFlags;
 
 use super::{FileHandle, FileState, FileSystem, Job, Opening};
 
-/// Where Linux names its run: other after every start of the machine.
+/// Linux's boot ID, another after every start of the machine.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Reads a disk does well at once.
+/// Most jobs that run at the same time: enough parallel reads for usual disks.
 const READS_AT_ONCE: usize = 16;
 
-/// Files as Linux has them.
+/// The file system of Linux.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
@@ -149,7 +149,7 @@ impl FileHandle for RealFile {
 
     fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()> {
         let clear = |how| rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, position, end - position);
-        // Not every file system can do the first.
+        // Not all file systems support this; the next way frees the space.
         if keep_allocated && clear(FallocateFlags::ZERO_RANGE).is_ok() {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl FileHandle for RealFile {
         match rustix::fs::seek(&self.0, SeekFrom::Data(position)) {
             Ok(found) => Some(found.max(position)),
             Err(rustix::io::Errno::NXIO) => None,
-            // A file system that cannot tell.
+            // The file system cannot tell.
             Err(_) => self.size().ok().filter(|size| position < *size).map(|_| position),
         }
     }
@@ -203,7 +203,7 @@ impl FileHandle for RealFile {
     }
 }
 
-/// Gives the one error that asks for another way its kind: a file system that lacks the operation.
+/// Gives an unsupported operation its error kind, so that callers can fall back to another one.
 fn sorted(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(libc::EOPNOTSUPP) { io::ErrorKind::Unsupported.into() } else { error }
 }

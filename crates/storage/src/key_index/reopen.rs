@@ -1,8 +1,7 @@
-//! Opens key-index files again after a stop: what was synced with the checkpoint is kept, what came later is dropped and made
-//! again from the log.
+//! Opens key-index files after a stop: keys below the checkpoint are kept, later ones are dropped and rebuilt from the log.
 //!
-//! A header may speak of entries that a power cut took, since nothing orders the two on the disk but a sync. So a file is believed
-//! only as far as its entries lie below the checkpoint.
+//! After a power cut a header may count entries that are not on the disk, since only a sync orders the two. So a file is trusted only
+//! as far as its entries are below the checkpoint.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,26 +13,26 @@ use super::{Growing, Sealed, State, read_header};
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
-/// The least that any disk writes whole.
+/// Disks write a sector whole or not at all.
 const SECTOR_SIZE: u64 = 512;
 
-/// Which keys are sure to be on the disk.
+/// Which keys are certainly durable.
 #[derive(Clone, Copy)]
 pub(crate) struct Sure<'a> {
     /// Those of records below this.
     pub(crate) below: LogOffset,
-    /// Tells whether the log has a record at that offset with a key of that hash.
+    /// Whether the log has a record at that offset with a key of that hash.
     pub(crate) has_key: &'a dyn Fn(LogOffset, u32) -> Result<bool, StorageError>,
 }
 
-/// Whether an entry does not lie within one sector, which a disk writes whole.
+/// Whether an entry crosses a sector boundary, so that a power cut may leave half of it.
 pub(super) const fn is_across_sectors(shape: Shape, number: u32) -> bool {
     let begin = shape.entry_at(number);
     begin / SECTOR_SIZE != (begin + ENTRY_SIZE as u64 - 1) / SECTOR_SIZE
 }
 
 impl State {
-    /// The keys in `files` that are sure.
+    /// Loads the keys in `files` that are certainly durable.
     pub(super) fn open(
         files: &[Arc<DiskFile>],
         disk: &Disk,
@@ -47,7 +46,7 @@ impl State {
             let header = if file.size()? == 0 { Header::default() } else { read_header(file)? };
             state.sealed.push(Sealed { file: file.clone(), header });
         }
-        // By what is in them: RocketMQ names files by local time, Sluice by UTC. Those without a key come last.
+        // By contents, not by name: RocketMQ names files by local time, Sluice by UTC. Files without a key come last.
         state
             .sealed
             .sort_by_key(|Sealed { header, .. }| (header.next_entry <= 1, header.first_offset, header.first_time));
@@ -55,8 +54,7 @@ impl State {
         Ok(state)
     }
 
-    /// Drops keys of records from `sure` on, which may be there in part or not at all, and opens the last file to grow
-    /// further.
+    /// Drops keys that are not certainly durable, and opens the last file for new ones.
     fn truncate(&mut self, disk: &Disk, directory: &Path, shape: Shape, sure: Sure<'_>) -> Result<(), StorageError> {
         while let Some(newest) = self.sealed.pop() {
             if newest.header.next_entry > 1 && newest.header.first_offset < sure.below.0 {
@@ -68,7 +66,7 @@ impl State {
                 }
                 break;
             }
-            // Nothing in it is sure. It must not come back when what it points at has long been written over.
+            // No key in it is durable. Synced, since a file that came back later would point at other records.
             disk.remove_file(newest.file.path())?;
             disk.sync_directory(directory)?;
         }
@@ -77,8 +75,8 @@ impl State {
 }
 
 impl Growing {
-    /// Makes the slots again from the entries: on the disk they may be older or newer than the header. Entries from the
-    /// first on that is not sure are dropped.
+    /// Rebuilds the slots from the entries, since those on the disk may be older or newer than the header. Entries are dropped from
+    /// the first one on that is not certainly durable.
     pub(super) fn reopen(
         file: Arc<DiskFile>,
         mut header: Header,
@@ -111,7 +109,7 @@ impl Growing {
                 number += 1;
             }
         }
-        // An entry across two sectors may be half of what it was, and say anything. Only the last can be such a one.
+        // The last entry may be half old and half new if it crosses a sector boundary: the log decides.
         if let Some((entry, before, last_offset)) = last.filter(|_| is_doubtful && is_across_sectors(shape, number - 1))
             && !(sure.has_key)(LogOffset(entry.log_offset), entry.hash)?
             && let Some(slot) = slots.get_mut((entry.hash % shape.slot_count) as usize)
@@ -122,7 +120,7 @@ impl Growing {
             number -= 1;
         }
         header.next_entry = number;
-        // What lies beyond must not be taken for entries once there are as many again.
+        // So that old bytes are not taken for entries once the header counts that far again.
         file.clear(shape.entry_at(number), shape.file_size(), false)?;
         Ok(Self { file, header, slots, pending: Vec::new(), pending_from: number, slots_changed: true })
     }
