@@ -20,154 +20,154 @@ const FETCH_SIZE_MAX: u64 = limits::OUTPUT_BACKLOG_SIZE_MAX as u64;
 /// A message larger than a frame could never arrive.
 const MESSAGE_SIZE_MAX: u64 = limits::FRAME_SIZE_MAX as u64;
 
-section!(Broker, "broker", "Who the broker is, and to whom it says so" {
+section!(Broker, "broker", "Identity of the broker, and its registration at name servers" {
     cluster: String = "DefaultCluster", Kind::Text,
-        "Cluster that the broker belongs to",
-        "the name that RocketMQ gives",
+        "Name of the cluster",
+        "the default name in RocketMQ",
         same("brokerClusterName");
     name: String = "broker-a", Kind::Text,
-        "Broker group that the broker belongs to",
-        "one name that does not change with the machine",
+        "Name of the broker group: a master and its replicas share it",
+        "a fixed name survives a move to another machine; each master of a cluster needs its own",
         same("brokerName");
     id: u64 = "0", Kind::Integer { min: 0, max: 1_000_000 },
         "Number within the broker group; 0 is the master",
-        "a broker alone is its group's master",
+        "a single broker is the master of its group",
         same("brokerId");
     host: Option<String> = "", Kind::Host,
-        "Address that clients are told; when not set, listen.host, or found at start if that is 0.0.0.0",
-        "what clients can reach is usually what is listened on",
+        "Address that clients are told to connect to; when not set, listen.host, or with 0.0.0.0 an address of this machine",
+        "usually the address it listens on; set it behind NAT or in a container",
         same("brokerIP1");
     name_servers: Vec<String> = "", Kind::Addresses,
-        "Name servers that the broker registers with",
-        "a process that serves everything registers with its own name server",
+        "Addresses (host:port) of the name servers to register with",
+        "not needed when the process runs its own name server",
         same("namesrvAddr");
     permission: u32 = "6", Kind::Integer { min: 0, max: 7 },
-        "What clients may do: 4 read, 2 write, 6 both",
-        "a broker is there to be read from and written to",
+        "What clients may do, as a sum: 4 read, 2 write",
+        "6 allows both; set 4 to drain a broker before maintenance",
         same("brokerPermission");
     region: String = "DefaultRegion", Kind::Text,
-        "Region written into replies and traces",
-        "the name that RocketMQ gives",
+        "Region name in replies and message traces",
+        "the default name in RocketMQ",
         same("regionId");
     registration_interval: Duration = "30s", times_ms(1_000, 60_000),
         "How often the broker registers with the name servers",
-        "four tries before a name server drops the broker",
+        "a name server misses four before it drops the broker",
         converted("registerNameServerPeriod",
             Conversion::Clamped { min: 10_000, max: 60_000, unit: "ms" });
     registration_timeout: Duration = "24s", times_ms(100, 600_000),
-        "How long one registration may take",
-        "ends before the next one is due",
+        "Time limit for one registration",
+        "shorter than the interval, so that registrations do not overlap",
         milliseconds("registerBrokerTimeoutMills");
     role: BrokerRole = "async_master", Kind::Choice {
             known: &["async_master"],
             later: &[("sync_master", REPLICATION), ("slave", REPLICATION)],
         },
-        "Part that the broker plays in its group",
-        "a master that answers without waiting for replicas",
+        "Role of the broker in its group",
+        "a master that does not wait for replicas",
         converted("brokerRole", Conversion::Words(ROLES));
     trace_on: bool = "true", Kind::Boolean,
-        "Whether replies tell producers that their messages may be traced",
-        "as in RocketMQ; producers decide whether to trace",
+        "Whether producers are told that they may send message traces",
+        "as in RocketMQ; producers decide for themselves whether to trace",
         same("traceOn");
 });
 
-section!(Topic, "topic", "Topics and how they come to be" {
+section!(Topic, "topic", "Creation of topics, and system topics" {
     auto_create: bool = "true", Kind::Boolean,
         "Whether the first message to an unknown topic creates it",
-        "works at once; clusters with many teams turn it off",
+        "convenient for a start; turn off where topics are managed by administrators",
         same("autoCreateTopicEnable");
     default_queues: u32 = "8",
         Kind::Integer { min: 1, max: limits::QUEUES_PER_TOPIC_MAX as u64 },
-        "Most queues that a topic created by a first message gets",
-        "as in RocketMQ; a producer asks for 4 unless told otherwise",
+        "Most queues of an automatically created topic",
+        "as in RocketMQ; producers ask for 4 by default",
         same("defaultTopicQueueNums");
     cluster_topic: bool = "true", Kind::Boolean,
-        "Whether there is a system topic with the cluster's name",
-        "the admin tools find the brokers of a cluster by it",
+        "Whether the system topic named like the cluster exists",
+        "admin tools use it to find the brokers of a cluster",
         same("clusterTopicEnable");
     broker_topic: bool = "true", Kind::Boolean,
-        "Whether there is a system topic with the broker's name",
-        "the admin tools test a single broker with it",
+        "Whether the system topic named like the broker exists",
+        "admin tools use it to test a single broker",
         same("brokerTopicEnable");
     trace: bool = "false", Kind::Boolean,
-        "Whether the trace topic is there from the start",
-        "traces cost a message for every message",
+        "Whether the topic for message traces is created at start",
+        "tracing costs one more message per message; turn on if clients trace",
         same("traceTopicEnable");
     trace_name: String = "RMQ_SYS_TRACE_TOPIC", Kind::Text,
-        "Name of the trace topic",
-        "the name that RocketMQ clients send traces to",
+        "Name of the topic for message traces",
+        "the name that RocketMQ clients use by default",
         same("msgTraceTopicName");
 });
 
-section!(Group, "group", "Groups of consumers and their clients" {
+section!(Group, "group", "Consumer groups and their members" {
     auto_create: bool = "true", Kind::Boolean,
-        "Whether a first consumer creates its group",
-        "works at once; clusters with many teams turn it off",
+        "Whether the first consumer of an unknown group creates it",
+        "convenient for a start; turn off where groups are managed by administrators",
         same("autoCreateSubscriptionGroup");
     notify_changes: bool = "true", Kind::Boolean,
-        "Whether members are told at once when one comes or goes",
-        "they share the queues anew at once instead of within 20 s",
+        "Whether members are notified when another joins or leaves",
+        "they rebalance queues at once instead of within 20 s",
         same("notifyConsumerIdsChangedEnable");
     client_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
-        "How long a client may be silent before it leaves its groups",
-        "four missed heartbeats, as in RocketMQ",
+        "Time without a heartbeat after which a client is removed from its groups",
+        "four heartbeat intervals, as in RocketMQ; lower it for faster failover",
         milliseconds("channelExpiredTimeout");
 });
 
-section!(Message, "message", "What a message may be" {
+section!(Message, "message", "Limits of a message" {
     size_max: u64 = "4MiB", Kind::Bytes { min: 1, max: MESSAGE_SIZE_MAX },
-        "Largest body of a message",
-        "the limit that RocketMQ clients keep as well",
+        "Largest message body",
+        "the default limit of RocketMQ clients; raise it there as well",
         converted("maxMessageSize",
             Conversion::Clamped { min: 1, max: MESSAGE_SIZE_MAX, unit: "" });
 });
 
-section!(Fetch, "fetch", "What a consumer gets for one request" {
+section!(Fetch, "fetch", "Limits of one fetch (pull) by a consumer" {
     messages_max: u32 = "1024", Kind::Integer { min: 1, max: 1_000_000 },
         "Most messages in one reply",
-        "more than a client asks for by default, so that asking for more helps",
+        "more than clients ask for by default, so that their own setting decides",
         same("maxTransferCountOnMessageInMemory");
     size_max: u64 = "1MiB", Kind::Bytes { min: 1, max: FETCH_SIZE_MAX },
-        "Most bytes in one reply; one message is always returned",
-        "large enough for full batches, small enough to share a connection",
+        "Most bytes in one reply; a single larger message is still returned",
+        "large enough for full batches, small enough to keep memory per connection low",
         converted("maxTransferBytesOnMessageInMemory",
             Conversion::Clamped { min: 1, max: FETCH_SIZE_MAX, unit: "" });
     long_polling: bool = "true", Kind::Boolean,
-        "Whether a fetch that finds nothing waits for as long as the client allows",
-        "messages arrive at once without busy asking",
+        "Whether a fetch that finds nothing waits for a message, as long as the client allows",
+        "messages arrive at once, without repeated polling",
         same("longPollingEnable");
     short_polling: Duration = "1s", times_ms(0, 3_600_000),
-        "How long such a fetch waits when long_polling is off",
+        "How long a fetch that finds nothing waits with long_polling = false",
         "as in RocketMQ",
         milliseconds("shortPollingTimeMills");
 });
 
-section!(Offset, "offset", "Committed offsets of the groups" {
+section!(Offset, "offset", "Committed offsets of consumer groups" {
     flush_interval: Duration = "1s", times_ms(10, 3_600_000),
         "How often committed offsets are written to disk",
-        "what a killed process repeats to its consumers stays small",
+        "bounds how many messages consumers get again after a crash",
         milliseconds("flushConsumerOffsetInterval");
 });
 
-section!(Delay, "delay", "Messages that are delivered later" {
+section!(Delay, "delay", "Delayed messages" {
     levels: Vec<Duration> = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         Kind::Delays,
-        "Delay of each level, level 1 first",
-        "the eighteen levels that RocketMQ clients count on, retries among them",
+        "Delays of the delay levels, level 1 first",
+        "the levels of RocketMQ, on which clients rely, for retries too",
         same("messageDelayLevel");
     flush_interval: Duration = "1s", times_ms(10, 3_600_000),
         "How often the progress of delayed delivery is written to disk",
-        "what a killed process delivers twice stays small",
+        "bounds how many delayed messages are delivered twice after a crash",
         milliseconds("flushDelayOffsetInterval");
 });
 
-section!(Query, "query", "Queries by key or time" {
+section!(Query, "query", "Message queries by key or unique id" {
     messages_max: u32 = "32", Kind::Integer { min: 1, max: 100_000 },
-        "Messages that a query by unique id returns at most, whatever number it names",
-        "copies of one message are few",
+        "Most messages that a query by unique id returns, whatever the client asks for",
+        "a message rarely has more copies than that",
         same("defaultQueryMaxNum");
     key_messages_max: u32 = "64", Kind::Integer { min: 1, max: 100_000 },
-        "Messages that a query by key or unique id returns at most",
-        "a page that a person reads",
+        "Most messages that a query by key or unique id returns",
+        "enough to look through; raise it if many messages share a key",
         same("maxMsgsNumBatch");
 });

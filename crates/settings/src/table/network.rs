@@ -7,94 +7,94 @@ use super::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, 
 use crate::choice::LogFormat;
 use crate::kind::Kind;
 
-section!(Listen, "listen", "Where the process listens" {
+section!(Listen, "listen", "Address the process listens on" {
     host: String = "127.0.0.1", Kind::Host,
-        "Address that every port listens on",
-        "nothing is reachable from outside until asked for; 0.0.0.0 opens up",
+        "IP address or host name that all ports listen on",
+        "only this machine can connect, since nothing is authenticated; use 0.0.0.0 for all interfaces",
         same("bindAddress");
 });
 
-section!(Nameserver, "nameserver", "The name server: which broker has which topic" {
+section!(Nameserver, "nameserver", "The name server, which tells clients which brokers have a topic" {
     port: u16 = "9876", PORT,
-        "Port of the name server; 0 lets the system choose",
-        "the port that RocketMQ clients know",
+        "TCP port of the name server; 0 lets the system choose",
+        "the port that RocketMQ clients expect",
         within(Scope::NameServer, "listenPort");
     broker_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
-        "How long a broker may be silent before its routes are dropped",
-        "four missed registrations, as in RocketMQ";
+        "Time without a registration after which a broker is removed from all routes",
+        "four registration intervals, as in RocketMQ; lower it to detect dead brokers sooner";
     idle_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
-        "How long a connection to the name server may be silent before it is closed; with a broker's go its routes",
-        "as broker_timeout",
+        "Time without traffic after which a connection is closed; a broker on it is removed from all routes",
+        "the same as broker_timeout",
         Alias { scope: Scope::NameServer, ..seconds("serverChannelMaxIdleTimeSeconds") };
     scan_interval: Duration = "5s", times_ms(100, 3_600_000),
-        "How often silent brokers are looked for",
-        "short against broker_timeout",
+        "How often brokers are checked against broker_timeout",
+        "short compared with broker_timeout, so that removal is not late",
         milliseconds("scanNotActiveBrokerInterval");
     kv_path: Option<PathBuf> = "", Kind::Path,
         "File of the key-value table; when not set, nameserver/kvConfig.json in the (first) data directory",
-        "beside the other data",
+        "kept with the other data",
         same("kvConfigPath");
     order_messages: bool = "false", Kind::Boolean,
-        "Whether routes carry the fixed queue order of ordered topics",
-        "few clusters fix it, as in RocketMQ",
+        "Whether routes include the fixed queue order of ordered topics",
+        "as in RocketMQ; turn on if you set ORDER_TOPIC_CONFIG in the key-value table",
         same("orderMessageEnable");
     return_order_topics: bool = "true", Kind::Boolean,
-        "Whether a registering broker is told which topics are ordered",
+        "Whether a registering broker is sent the list of ordered topics",
         "as in RocketMQ",
         same("returnOrderTopicConfigToBroker");
     list_all_topics: bool = "true", Kind::Boolean,
-        "Whether the names of all topics may be listed",
-        "the admin tools need it",
+        "Whether clients may list the names of all topics",
+        "admin tools need it; turn off to hide topic names",
         same("enableAllTopicList");
     list_topics: bool = "true", Kind::Boolean,
-        "Whether the topics of a cluster, a unit or the system may be listed",
-        "the admin tools need it",
+        "Whether clients may list the topics of a cluster, of a unit, or of the system",
+        "admin tools need it; turn off to hide topic names",
         same("enableTopicList");
     delete_topics_on_registration: bool = "false", Kind::Boolean,
-        "Whether a topic missing from a broker's registration is dropped from its routes",
-        "a broker that starts empty must not take routes away, as in RocketMQ",
+        "Whether a topic that a broker no longer registers is removed from its routes",
+        "as in RocketMQ; off, a broker that starts with an empty disk does not remove routes",
         same("deleteTopicWithBrokerRegistration");
 });
 
-section!(Rocketmq, "rocketmq", "The port that RocketMQ clients use" {
+section!(Rocketmq, "rocketmq", "The broker port for RocketMQ clients" {
     port: u16 = "10911", PORT,
-        "Port of the broker for RocketMQ clients; 0 lets the system choose",
-        "the port that a RocketMQ broker has by default",
+        "TCP port of the broker for RocketMQ clients; 0 lets the system choose",
+        "the default port of a RocketMQ broker",
         within(Scope::Broker, "listenPort");
     idle_timeout: Duration = "2m", times_ms(1_000, 86_400_000),
-        "How long a connection may be silent before it is closed",
-        "four missed heartbeats, as in RocketMQ",
+        "Time without traffic after which a client connection is closed",
+        "four heartbeat intervals, as in RocketMQ",
         Alias { scope: Scope::Broker, ..seconds("serverChannelMaxIdleTimeSeconds") };
 });
 
-section!(Console, "console", "Web pages, admin interface, metrics and health" {
+section!(Console, "console", "HTTP console: metrics and health" {
     port: u16 = "8080", PORT,
-        "Port of the console; 0 lets the system choose",
-        "the usual port of a web console";
+        "TCP port of the HTTP console; 0 lets the system choose",
+        "a usual port for HTTP; change it if another program uses 8080";
 });
 
-section!(Log, "log", "What the process says about itself" {
+section!(Log, "log", "Log output of the process, on standard error" {
     format: LogFormat = "text", Kind::Choice { known: &["text", "json"], later: &[] },
-        "Form of the log lines",
-        "read by people first";
+        "Format of log lines",
+        "text is for people; choose json for log collectors";
     level: String = "info", Kind::Text,
-        "Least severity that is logged: error, warn, info, debug or trace, also per crate (info,storage=debug)",
-        "one line for each event that an operator acts on";
+        "Lowest level that is logged: error, warn, info, debug or trace; also per crate, as in info,storage=debug",
+        "info logs one line for each event that matters to an operator";
 });
 
 section!(Server, "server", "Threads and connections of the process" {
     threads: usize = "0", Kind::Integer { min: 0, max: 1_024 },
-        "Network threads; 0 means one for each core",
-        "every core is used, and none is shared by two threads";
+        "Network threads; 0 means one per core",
+        "uses all cores; lower it to leave some for other programs";
     connections_max: usize = "65536", Kind::Integer { min: 1, max: 1_000_000 },
-        "Connections of clients and brokers held at once; more are closed at once",
-        "bounds memory and file descriptors, above what one broker usually serves";
+        "Most connections of clients and brokers; further ones are closed at once",
+        "bounds memory and file descriptors; the limit of open files (ulimit -n) may lower it";
     backlog: u32 = "1024", Kind::Integer { min: 1, max: 65_535 },
-        "Connections that may wait to be accepted",
-        "enough for all clients of a large group coming back at once",
+        "Connections that the kernel holds until they are accepted, per port",
+        "enough for the clients of a large group that reconnect at once",
         same("serverSocketBacklog");
     drain_timeout: Duration = "30s", times_ms(0, 3_600_000),
         "How long a stopping process waits for open requests",
-        "longer than the long polling of a usual client",
+        "longer than the long polling of usual clients",
         seconds("shutdownWaitTimeSeconds");
 });
