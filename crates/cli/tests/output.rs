@@ -94,7 +94,7 @@ fn a_log_that_is_read_late_is_whole() {
     serve.signal(Signal::TERM);
     assert!(serve.wait().success());
     let text = reading.join().expect("reads");
-    assert_eq!(text.matches("what it sent is not this protocol").count(), 500);
+    assert_eq!(text.matches("the client sent bytes that are not of this protocol").count(), 500);
     assert!(text.contains("stopped"), "{text}");
 }
 

@@ -1,17 +1,17 @@
-//! Which name servers have been told of which topics: for whoever made a topic and is answered once clients can find it.
+//! Tracks which changes of topics each name server knows, so that creating a topic is answered only once clients can find it.
 //!
-//! A name server counts from its first answer until its connection fails. Each change of topics has a number; a name server
-//! that answered a registration knows of every change up to the number read before the table was.
+//! Changes are numbered. A name server that answered a registration knows all changes up to the number read before the topic table
+//! was. Only reachable name servers are waited for: from their first answer until their connection fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// How many may wait at once: each keeps a thread from jobs that others wait for. Whoever comes then is answered before.
+/// Most callers that wait at the same time, since each blocks a thread of the blocking pool. Further ones do not wait.
 const WAITING_MAX: usize = 32;
 
-/// Changes of topics, and how far each name server that can be reached has come.
+/// The number of the last change, and the last one that each name server knows.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
     state: Mutex<State>,
@@ -20,21 +20,19 @@ pub(crate) struct Announcements {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Changes so far.
     changes: u64,
-    /// The last change each name server knows of; `None` while it cannot be reached.
+    /// By name server; `None` while it cannot be reached.
     known: Vec<Option<u64>>,
-    /// Those who wait.
     waiting: usize,
 }
 
 impl Announcements {
-    /// Topics were made or changed.
+    /// Topics were created or changed.
     pub(crate) fn note_change(&self) {
         self.state.lock().changes += 1;
     }
 
-    /// Number of the last change. To be read before the table that is sent.
+    /// Number of the last change; must be read before the topic table that is sent.
     pub(crate) fn last_change(&self) -> u64 {
         self.state.lock().changes
     }
@@ -46,7 +44,7 @@ impl Announcements {
         Slot { announcements: self.clone(), index: state.known.len() - 1 }
     }
 
-    /// Waits until every name server that can be reached knows of every change made so far, for `limit` at most.
+    /// Waits until all reachable name servers know all changes so far, at most for `limit`.
     pub(crate) fn wait(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();
@@ -58,7 +56,7 @@ impl Announcements {
         state.waiting += 1;
         while waits(&state) {
             if self.told.wait_until(&mut state, deadline).timed_out() {
-                tracing::debug!("a name server takes long to hear of a topic: whoever made it is answered before");
+                tracing::debug!("a name server takes long to learn of a new topic: its creation is answered before");
                 break;
             }
         }
@@ -74,12 +72,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// It knows of every change up to this one.
+    /// It knows all changes up to this one.
     pub(crate) fn knows(&self, change: u64) {
         self.note(Some(change));
     }
 
-    /// It cannot be reached: nobody waits for it.
+    /// It cannot be reached, and is not waited for.
     pub(crate) fn is_lost(&self) {
         self.note(None);
     }

@@ -1,6 +1,7 @@
-//! Threads that serve the broker beside its connections: writing the log, syncing it, keys, delayed messages, housekeeping.
+//! The background threads of a broker: write and sync the log, index keys, deliver delayed messages, housekeeping.
 //!
-//! Each calls one function of the crates below over and over; none of them holds state.
+//! Each calls functions of the other crates in a loop; their state is the broker's. On an error that cannot be retried a thread of the
+//! log ends: the log is poisoned then.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -21,43 +22,42 @@ use crate::clock;
 use crate::group_commit::GroupCommit;
 use crate::supervision::Supervisor;
 
-/// How long written bytes gather before the kernel is asked to write them, and to make pages for as many more.
+/// Pause of `log-pages` when there is nothing to write back or prefault.
 const PAGES_INTERVAL: Duration = Duration::from_millis(10);
-/// How long a sync waits for what is on its way to the writer.
+/// Pause of `log-sync` when the records waited for are staged but not written yet.
 const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
-/// How long keys gather before they are indexed.
+/// How long keys are collected before they are indexed.
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
-/// How often the next segment is looked after.
+/// Pause of `housekeeping`; an append must not have to wait for the next segment.
 const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
-/// How often members, locks and rates are looked after.
+/// How often members, locks and rates are checked.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the removal of a topic's files is tried again.
+/// How often a failed removal of a topic's files is tried again.
 const REMOVALS_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of log after which a checkpoint is due, whatever the time.
 const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
 
-/// What the thread that appended it writes itself, bytes. A lone sender's time is mostly the way to the writer and back; more
-/// than this is better written by another thread while this one decodes what comes next.
+/// Most bytes that the appending thread writes itself. For little data, handing over to `log-writer` takes longer than the write; for
+/// more, this thread had better decode the next frames meanwhile.
 const WRITE_HERE_MAX: usize = 16 * 1024;
-/// A write that takes this long has waited for something: from then on the writer does the waiting.
+/// A write that takes this long was blocked: for `SLOW_PERIOD` only `log-writer` writes, so that no network thread blocks.
 const SLOW_WRITE: Duration = Duration::from_millis(10);
-/// Until this long after a slow write.
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long whoever made a topic waits until name servers know of it: less than clients wait for an answer, three seconds.
+/// How long creating a topic waits for the name servers: less than the three seconds that clients wait for a reply.
 const ANNOUNCED_LIMIT: Duration = Duration::from_secs(2);
 
-/// Threads that someone's answer waits for; the others give way to them and to the network threads.
+/// Threads that replies wait for. All others run at a lower priority.
 const URGENT: [&str; 2] = ["log-writer", "log-sync"];
 
-/// Politeness of threads nobody waits for, as `nice` counts it.
+/// The `nice` value of the others.
 const NICENESS: i32 = 10;
 
 thread_local! {
     static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lowers the priority of the calling thread. On Linux a thread has a priority of its own, and may always lower it.
+/// Lowers the priority of the calling thread. On Linux each thread has its own, and may always lower it.
 fn give_way() {
     GIVES_WAY.set(true);
     let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
@@ -66,7 +66,7 @@ fn give_way() {
     }
 }
 
-/// How often things are done.
+/// How often the background threads do their work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intervals {
     pub(crate) flush: Duration,
@@ -77,17 +77,17 @@ pub(crate) struct Intervals {
     pub(crate) retention: Duration,
 }
 
-/// The broker's way to its threads.
+/// What the broker's `Host` calls and its threads share.
 #[derive(Debug, Default)]
 pub(crate) struct BrokerHost {
     broker: OnceLock<Weak<Broker>>,
     slow_until: Mutex<Option<Instant>>,
     writer: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
-    /// The syncer is woken for no fewer waiting senders than this.
+    /// Number of waiting producers from which on the syncer is woken.
     syncer_expects: AtomicUsize,
     housekeeper: OnceLock<Thread>,
-    /// Woken: whoever registers at name servers.
+    /// Notifies the tasks that register at name servers.
     pub(crate) topics: Notify,
     pub(crate) announcements: Arc<Announcements>,
     topics_unsaved: AtomicBool,
@@ -129,12 +129,12 @@ fn unpark(thread: &OnceLock<Thread>) {
 pub(crate) struct Background {
     host: Arc<BrokerHost>,
     supervisor: Supervisor,
-    /// Each gives whether it ended without a panic.
+    /// Each returns whether it ended without a panic.
     threads: Vec<JoinHandle<bool>>,
 }
 
 impl Background {
-    /// Starts all threads. Their log lines are marked with the span that is entered.
+    /// Starts all threads, with the current tracing span.
     pub(crate) fn start(
         broker: &Arc<Broker>,
         host: &Arc<BrokerHost>,
@@ -178,7 +178,7 @@ impl Background {
         Ok(thread)
     }
 
-    /// Lets every thread finish what it does, and waits for them. Gives whether all of them did.
+    /// Stops all threads and waits for them. Returns whether none panicked.
     pub(crate) fn stop(self) -> bool {
         self.host.stopping.store(true, Ordering::Release);
         let mut all_well = true;
@@ -191,9 +191,9 @@ impl Background {
 }
 
 impl BrokerHost {
-    /// Writes what is staged if it is little and writes have not been slow lately. A failure is left to the writer to tell.
+    /// Writes what is staged, if it is little and writes were not slow lately. Errors are left to the writer thread, which logs them.
     fn is_written_here(&self) -> bool {
-        // Whoever writes holds up all others who want to, and must not be held up by them.
+        // A thread of low priority must not hold the write lock that network threads need.
         if GIVES_WAY.get() {
             return false;
         }
@@ -209,7 +209,7 @@ impl BrokerHost {
         is_written
     }
 
-    /// Parks the syncer until `count` senders wait for a sync, for `limit` at most.
+    /// Parks the syncer until `count` producers wait for a sync, at most for `limit`.
     fn wait_for_senders(&self, store: &Store, count: usize, limit: Duration) {
         let began = Instant::now();
         self.syncer_expects.store(count, Ordering::Release);
@@ -234,14 +234,14 @@ fn write_log(broker: &Broker, host: &BrokerHost) {
             Ok(false) if host.is_stopping() => return,
             Ok(false) => thread::park(),
             Err(error) => {
-                tracing::error!(%error, "the log cannot be written; nothing more is accepted");
+                tracing::error!(%error, "the log cannot be written; no messages are accepted any more");
                 return;
             }
         }
     }
 }
 
-/// Syncs when someone waits for it, and every so often if nobody does. While one sync runs, more gather for the next.
+/// Syncs when a producer waits for it, else once per `interval`. Producers that come during a sync share the next one.
 fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
     let store = broker.store();
     let mut group_commit = GroupCommit::default();
@@ -262,7 +262,7 @@ fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
         let durable = store.watermarks().durable();
         match store.sync() {
             Ok(reached) if reached == durable && waiting > 0 => {
-                // What they wait for is not written yet: the writer will be here in a moment.
+                // The records waited for are staged, and the writer thread is about to write them.
                 thread::park_timeout(UNWRITTEN_PAUSE);
             }
             Ok(_) => {
@@ -273,15 +273,15 @@ fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
                 group_commit.note(waiting, store.waiting_for_sync(), took);
             }
             Err(error) => {
-                tracing::error!(%error, "the log cannot be synced; nothing more is accepted");
+                tracing::error!(%error, "the log cannot be synced; no messages are accepted any more");
                 return;
             }
         }
     }
 }
 
-/// Keeps the kernel writing all the time instead of much at once: a sync finds little left, and no append is held up. Has pages
-/// ready for what comes next, and where they are dear those of long ago given back.
+/// Starts write-back early, so that a sync finds little left and the kernel does not throttle writers. Prefaults pages ahead of the
+/// writes, and evicts old pages where new ones are slow.
 fn keep_pages(broker: &Broker, host: &BrokerHost) {
     let store = broker.store();
     while !host.is_stopping() {
@@ -295,8 +295,8 @@ fn keep_pages(broker: &Broker, host: &BrokerHost) {
                 }
             }
             Err(error) => {
-                // Nothing was promised; the sync will tell whether the disk has failed.
-                tracing::warn!(%error, "write-back cannot be begun early");
+                // Only an optimisation: if the disk has failed, the sync reports it.
+                tracing::warn!(%error, "early write-back failed and is not tried again");
                 return;
             }
         }
@@ -320,7 +320,7 @@ fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
     }
 }
 
-/// When something is next done.
+/// A task of `housekeeping` that is repeated.
 struct Due {
     interval: Duration,
     at: Monotonic,
@@ -350,7 +350,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     let mut retention = Due::every(intervals.retention);
     let mut disk_state = DiskState::default();
     let mut problems = Problems::default();
-    // What was recovered is not on the disk for sure yet.
+    // Recovered records may not be durable yet, so the first checkpoint includes them.
     let mut checkpointed = broker.store().watermarks().durable().0;
     while !host.is_stopping() {
         let now = clock::now();
@@ -377,7 +377,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
             problems.report("the progress of delayed messages cannot be written", saved);
         }
         if expiry.is_due(now) {
-            // Read again: what came before may have waited for the disk.
+            // Not `now`: the work above may have waited for the disk.
             broker.expire(clock::now());
         }
         if retention.is_due(now) {
@@ -391,7 +391,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     }
 }
 
-/// Logs what was removed, and every change of the disk's state, once. Gives the state it is in now.
+/// Logs removed segments and changes of the disk's state. Returns the new state.
 fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
     let RetentionOutcome { removed, disk, disk_used_percent } = outcome;
     if removed > 0 {
@@ -402,11 +402,11 @@ fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
         DiskState::Roomy => tracing::info!(disk_used_percent, "the disk has room again"),
         DiskState::Tight => tracing::warn!(
             disk_used_percent,
-            "the disk is above retention.disk_used_percent: expired log segments go at any hour"
+            "the disk is above retention.disk_used_percent: expired log segments are removed at any hour"
         ),
         DiskState::Short => tracing::warn!(
             disk_used_percent,
-            "the disk is above retention.disk_force_percent: the oldest log segments go before their age, if retention.force_enabled lets them"
+            "the disk is above retention.disk_force_percent: with retention.force_enabled the oldest log segments are removed before they expire"
         ),
         DiskState::Full => tracing::error!(
             disk_used_percent,
@@ -416,7 +416,7 @@ fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
     disk
 }
 
-/// Logs a problem once, and once more when it is over.
+/// Logs a problem when it appears and when it is over, not each time it is met.
 #[derive(Default)]
 struct Problems {
     known: HashSet<&'static str>,

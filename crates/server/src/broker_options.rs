@@ -1,4 +1,4 @@
-//! What a broker's settings mean to the crates: options of store, broker and sessions, and who it is to name servers.
+//! Turns settings into the options of store, broker, sessions and registration.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::background::Intervals;
 use crate::error::StartError;
 use crate::net;
 
-/// A checkpoint is due this often while messages come in.
+/// How often a checkpoint is written while messages arrive.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where clients are told to find the broker.
+/// The address that clients are told to connect to, as text and resolved.
 pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(String, SocketAddr), StartError> {
     let bad = |problem| StartError::Setting { name: "broker.host", problem };
     let host = match settings.advertised_host() {
@@ -32,7 +32,6 @@ pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(Stri
     Ok((resolved.to_string(), resolved))
 }
 
-/// Its store.
 pub(crate) fn store_options(settings: &Settings) -> storage::Options {
     let retention = &settings.retention;
     let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
@@ -58,7 +57,6 @@ pub(crate) fn store_options(settings: &Settings) -> storage::Options {
     }
 }
 
-/// The broker over that store.
 pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> broker::Options {
     broker::Options {
         cluster_name: settings.broker.cluster.clone(),
@@ -80,11 +78,11 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
     }
 }
 
-/// A new group reads a queue from its start if the start is this close to the log's end: what a Java broker with 24 GiB of
-/// memory would still hold in it.
+/// A new group reads a queue from its start if the start is this close to the log's end. A Java broker decides by what is still in
+/// memory; this is what one with 24 GiB would hold.
 const YOUNG_QUEUE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
 
-/// Settings of every session.
+/// The options that all sessions share.
 pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {
     Arc::new(SessionOptions {
         fetch_count_max: settings.fetch.messages_max as usize,
@@ -99,7 +97,7 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
     })
 }
 
-/// Every setting by its own name and by RocketMQ's, which administrators' tools look for.
+/// All settings by their own names and by those of RocketMQ, which admin tools look for.
 fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, String)> {
     let mut shown = Vec::new();
     for one in effective {
@@ -113,7 +111,6 @@ fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, 
     shown
 }
 
-/// How often the background does what.
 pub(crate) fn intervals(settings: &Settings) -> Intervals {
     Intervals {
         flush: settings.storage.flush_interval,
@@ -125,7 +122,7 @@ pub(crate) fn intervals(settings: &Settings) -> Intervals {
     }
 }
 
-/// Who the broker is to name servers.
+/// The identity that the broker registers with.
 pub(crate) fn identity(settings: &Settings, address: &str) -> Identity {
     Identity {
         cluster_name: settings.broker.cluster.clone(),

@@ -1,7 +1,7 @@
 //! One broker of the process: its store, its threads, its port, its registration at the name servers.
 //!
-//! **Owns** a broker from the opening of its directory to its last sync. Brokers of one process share the network threads,
-//! the console and the name server, and nothing else: what fails in one is not felt in another.
+//! **Owns** a broker from the opening of its directory to its last sync. The brokers of a process share only the network threads, the
+//! console and the name server, so that a failed disk affects one broker alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,33 +28,31 @@ use crate::registration::Registrar;
 use crate::supervision::Supervisor;
 use crate::wakeup::Wakeup;
 
-/// Recovery is silent unless it takes longer than this.
+/// Recovery logs its progress if it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether refused requests are to be told.
+/// How often refused requests are logged.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An open broker.
 pub(crate) struct BrokerProcess {
     settings: Settings,
     pub(crate) broker: Arc<Broker>,
-    /// Until it is served.
+    /// Taken by `serve`.
     listener: Option<TcpListener>,
-    /// Where clients are told to find it.
+    /// The address that clients are told to connect to.
     address: String,
     session_options: Arc<SessionOptions>,
     host: Arc<BrokerHost>,
     background: Background,
     supervisor: Supervisor,
-    /// What its sessions have done away from the network threads.
     jobs: Jobs,
-    /// What log lines about it are marked with.
+    /// Names the broker in log lines, if there are several.
     span: Span,
 }
 
 impl BrokerProcess {
-    /// Opens the store, recovering it if need be, and starts the threads. Waits for the disk. Log lines are marked with the
-    /// span that is entered.
+    /// Opens the store, with recovery if necessary, and starts the threads, in the current tracing span. Blocks.
     pub(crate) fn open(
         one: OneBroker,
         session_options: Arc<SessionOptions>,
@@ -89,17 +87,15 @@ impl BrokerProcess {
         })
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.settings.broker.name
     }
 
-    /// Its data directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.settings.storage.directory
     }
 
-    /// Accepts clients and registers; gives the ports in words. Once it returns, clients of `own_name_server` find the broker.
+    /// Accepts clients and registers. Returns text about its ports, once clients of `own_name_server` can find the broker.
     pub(crate) async fn serve(&mut self, own_name_server: Option<&str>, drive: &Drive) -> String {
         let Some(listener) = self.listener.take() else { return String::new() };
         let mut ports = net::local(&listener).to_string();
@@ -154,10 +150,10 @@ impl BrokerProcess {
         }
     }
 
-    /// Brings everything to the disk. Waits for it.
+    /// Stops the threads and makes everything durable. Blocks.
     ///
-    /// If one of its threads panicked the directory is left as by a killed process, offsets saved: what was acknowledged is in the
-    /// log, and the next start reads it again instead of trusting what such a thread left in memory.
+    /// If a thread panicked, only offsets are saved and the directory is left as by a killed process: acknowledged messages are in the
+    /// log, and the next start recovers them instead of trusting what that thread left in memory.
     pub(crate) fn stop(self) -> Result<(), StorageError> {
         let _marked = self.span.enter();
         if self.background.stop() {
@@ -187,7 +183,7 @@ fn open_store(options: storage::Options, metrics: &Arc<Metrics>) -> Result<Store
     Ok(store)
 }
 
-/// Logs what recovery found and did.
+/// Logs the result of recovery.
 fn report(recovery: &Recovery, took: Duration) {
     if !recovery.was_clean {
         tracing::info!(
@@ -214,7 +210,7 @@ fn report(recovery: &Recovery, took: Duration) {
     }
 }
 
-/// Puts refused requests into the log: each kind once a minute.
+/// Logs refused requests, each kind at most once a minute.
 async fn tell_refused(broker: Arc<Broker>, mut stop: Stop) {
     loop {
         for told in broker.refused().take_due() {

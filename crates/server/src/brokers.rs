@@ -1,7 +1,7 @@
-//! The brokers of the process, one for each data directory: listened for, opened, served and stopped together.
+//! The brokers of the process, one per data directory.
 //!
-//! Each is opened and stopped on a thread of its own, since each waits for its own disk. A process starts with all of its
-//! brokers or with none: if one cannot be opened, those that were are closed in good order.
+//! Each is opened and stopped on its own thread, since each waits for its own disk. A process starts with all brokers or none: if one
+//! cannot be opened, the others are stopped in an orderly way.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::error::StartError;
 use crate::net;
 use crate::supervision::Supervisor;
 
-/// Brokers whose ports are taken and whose directories are not touched yet.
+/// Brokers that listen, and whose directories are not opened yet.
 #[derive(Default)]
 pub(crate) struct Listening(Vec<(OneBroker, TcpListener)>);
 
@@ -28,7 +28,7 @@ pub(crate) struct Listening(Vec<(OneBroker, TcpListener)>);
 pub(crate) struct Brokers(Vec<BrokerProcess>);
 
 impl Listening {
-    /// Takes the port of every broker.
+    /// Listens on the port of each broker.
     pub(crate) fn start(settings: &Settings) -> Result<Self, StartError> {
         let brokers = settings.brokers();
         directories::check(&brokers)?;
@@ -44,7 +44,7 @@ impl Listening {
         brokers.into_iter().map(listen).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Opens every broker, each with at most `queue_files_max` files of queues open.
+    /// Opens all brokers, each with at most `queue_files_max` open queue files.
     pub(crate) async fn open(
         self,
         effective: &[Effective],
@@ -83,7 +83,7 @@ impl Listening {
 }
 
 impl Brokers {
-    /// Serves and registers each; gives what there is to tell of each.
+    /// Serves and registers all brokers. Returns text about each for the ready line.
     pub(crate) async fn serve(&mut self, own_name_server: Option<&str>, drive: &Drive) -> Vec<String> {
         let several = self.0.len() > 1;
         let mut parts = Vec::new();
@@ -99,17 +99,17 @@ impl Brokers {
         parts
     }
 
-    /// The directory of a broker alone.
+    /// The directory, if there is only one broker.
     pub(crate) fn only_directory(&self) -> Option<&Path> {
         if let [one] = &*self.0 { Some(one.directory()) } else { None }
     }
 
-    /// What the console shows.
+    /// The brokers, for console and dump.
     pub(crate) fn shared(&self) -> Vec<Arc<Broker>> {
         self.0.iter().map(|one| one.broker.clone()).collect()
     }
 
-    /// Brings everything to the disks. One that fails does not keep the others from it.
+    /// Stops all brokers. An error of one does not keep the others from stopping.
     pub(crate) async fn stop(self) -> Result<(), StartError> {
         let stopping: Vec<_> = self.0.into_iter().map(|one| spawn_blocking(|| one.stop())).collect();
         let mut end = Ok(());
@@ -124,7 +124,7 @@ impl Brokers {
     }
 }
 
-/// What came of work on a thread of its own.
+/// The result of a blocking task; a panic becomes an error.
 async fn outcome<T, E>(work: JoinHandle<Result<T, E>>) -> Result<T, StartError>
 where
     StartError: From<E>,

@@ -1,21 +1,20 @@
-//! The clocks: read here, passed in everywhere else. The kernel answers without a system call.
+//! Reads the clocks, which are passed in everywhere else. Cheap: the kernel answers without a system call (vDSO).
 
 use std::time::Duration;
 
 use base::{Monotonic, Now, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Both clocks now.
+/// Reads both clocks.
 pub(crate) fn now() -> Now {
     Now { wall: Timestamp(milliseconds(clock_gettime(ClockId::Realtime))), monotonic: monotonic() }
 }
 
-/// The clock that nobody sets, for who needs no other.
+/// Reads only the clock that cannot be set.
 pub(crate) fn monotonic() -> Monotonic {
     Monotonic(milliseconds(clock_gettime(ClockId::Boottime)))
 }
 
-/// The moment `wait` after `from`.
 pub(crate) fn after(from: Monotonic, wait: Duration) -> Monotonic {
     from.plus_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
@@ -31,7 +30,7 @@ pub(crate) fn hour_of_day(now: Timestamp) -> u8 {
     u8::try_from(now.0 / 3_600_000 % 24).unwrap_or_default()
 }
 
-/// 0 for a time before the clock's beginning.
+/// 0 for times before 1970.
 fn milliseconds(time: Timespec) -> u64 {
     Duration::try_from(time).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,10 +1,9 @@
-//! Moves bytes between one socket and one session until either ends.
+//! Drives one connection: moves bytes between a socket and a session until either ends.
 //!
-//! Reads until the socket would block or the session wants no more, writes what the session gives, runs its jobs away from
-//! the network threads, and wakes it when it is woken or its deadline has come.
+//! Reads until the socket would block or the session wants no more, writes the session's output, runs its jobs on the blocking pool,
+//! and wakes it at its deadline or when its waker is called.
 //!
-//! A connection is closed after the idle time if no byte went either way and either nobody waits for anything, or the peer
-//! does not take what waits for it. What was answered is written first.
+//! A connection is closed once no byte was transferred for the idle timeout, unless a reply is still being prepared.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -26,53 +25,51 @@ use crate::clock;
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
-/// Bytes read at once: some hundred messages of 1 KiB make a batch.
+/// Bytes of one read: a batch of a few hundred messages of 1 KiB.
 const READ_SIZE: usize = 256 * 1024;
 
-/// Slices given to one vectored write.
+/// Slices of one vectored write.
 const WRITE_SLICES: usize = 256;
 
-/// A connection that holds what others wait for, and for which no byte goes either way for this long, is closed.
+/// While the memory budget is used up, a connection that holds some of it is closed after this long without a byte transferred.
 const STUCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether others wait for what a silent connection holds.
+/// How often such a connection checks the budget.
 const STUCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether there is room to read a large frame.
+/// How often a connection with a large frame to read checks whether the budget allows it.
 const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Answers that wait this long for the peer to take them are copied.
+/// Replies that the peer does not take for this long are copied, so that they no longer keep blocks of the log in memory.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How often the log says that connections are refused.
+/// Refused connections are logged at most once in this time.
 const REFUSALS_TOLD_EVERY_MS: u64 = 60_000;
 
-/// Read buffers a network thread keeps for whichever connection reads next.
+/// Read buffers that a network thread keeps for reuse.
 const POOLED_BUFFERS: usize = 4;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How the process is told to stop.
+/// Turns true when the process stops.
 pub(crate) type Stop = watch::Receiver<bool>;
 
-/// What every connection is driven with.
+/// What all connections share.
 #[derive(Clone)]
 pub(crate) struct Drive {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) stop: Stop,
-    /// A connection without a byte either way for this long is closed, unless an answer is still to come.
     pub(crate) idle_timeout: Duration,
     /// Connections beyond this are closed at once.
     pub(crate) connections_max: u64,
-    /// Until when that is not told again, in ms: one line a minute is enough.
+    /// No refused connection is logged before this time, ms.
     pub(crate) refusals_quiet_until: Arc<AtomicU64>,
-    /// What runs away from the network threads.
     pub(crate) jobs: Jobs,
-    /// What all connections hold.
+    /// Memory that all connections share.
     pub(crate) budget: Arc<Budget>,
-    /// Dropped with the last connection: how the process knows that all have ended.
+    /// Dropped with the last connection, so that the process knows when all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
 }
 
@@ -88,21 +85,22 @@ impl Drop for Permit {
 /// Why a connection ended.
 #[derive(Debug)]
 enum End {
-    /// The peer closed it, or the process stops.
+    /// Closed by the peer, or the process stops.
     Quiet,
     Io(io::Error),
     Protocol(String),
     Idle,
-    /// The peer takes nothing of what waits for it.
+    /// Stalled: the peer does not take its replies, or the connection holds memory that others wait for.
     Stuck,
 }
 
-/// What there is to do when a socket has nothing.
+/// What to do once there is nothing to write.
 enum Pause {
-    /// To wait for the socket or a wake-up, no longer than this.
+    /// Wait for the socket or a wake-up, at most until then.
     Until(Option<Monotonic>),
-    /// The session's deadline has come.
+    /// Wake the session: its deadline has passed.
     Due,
+    /// Close the connection.
     Over(End),
 }
 
@@ -129,7 +127,7 @@ impl Drive {
         None
     }
 
-    /// Drives `session` over `socket` until one of them ends.
+    /// Drives the connection until it ends.
     pub(crate) async fn run(
         mut self,
         mut socket: TcpStream,
@@ -149,11 +147,14 @@ impl Drive {
         match end {
             End::Quiet => tracing::debug!(peer, "connection closed"),
             End::Idle => tracing::info!(peer, "connection closed: idle"),
-            End::Stuck => tracing::warn!(peer, "connection closed: idle, and what waits for it is not taken"),
+            End::Stuck => tracing::warn!(
+                peer,
+                "connection closed: stalled, its replies are not taken or its memory is needed by others"
+            ),
             End::Io(error) => tracing::debug!(peer, %error, "connection lost"),
             End::Protocol(reason) => {
                 self.traffic.protocol_errors.add(1);
-                tracing::warn!(peer, reason, "connection closed: what it sent is not this protocol");
+                tracing::warn!(peer, reason, "connection closed: the client sent bytes that are not of this protocol");
             }
         }
     }
@@ -161,10 +162,10 @@ impl Drive {
     async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, wakeup: &Wakeup) -> End {
         let mut input = BytesMut::new();
         let mut holding = Holding::of(self.budget.clone());
-        // Whether `input` has frames that the session had no room to answer.
+        // Whether `input` has frames left that the session did not want yet.
         let mut is_held = false;
         let mut stopping = *self.stop.borrow();
-        // Whether a byte went either way since `moved_at`.
+        // Whether a byte was transferred since `moved_at`.
         let mut has_moved = false;
         let mut moved_at = clock::monotonic();
         let mut unwritten = Unwritten::default();
@@ -189,7 +190,7 @@ impl Drive {
             }
             let had_room = holding.may_read;
             holding.update(session, &mut input, self.budget.room());
-            // Until now nothing could move: the time it has begins when it may.
+            // The idle time starts anew once reading is allowed again.
             has_moved |= holding.may_read && !had_room;
             let interest = interest(session, stopping || !holding.may_read);
             let now = clock::monotonic();
@@ -225,7 +226,7 @@ impl Drive {
         }
     }
 
-    /// How long there is nothing to do if nothing comes.
+    /// Decides how long to wait if nothing happens.
     fn pause(&self, session: &mut impl Session, holding: &Holding, moved_at: Monotonic, now: Monotonic) -> Pause {
         let deadline = session.deadline();
         if deadline.is_some_and(|deadline| deadline <= now) {
@@ -235,7 +236,7 @@ impl Drive {
         let waits = deadline.is_some() || session.is_busy() || !holding.may_read;
         let mut timer = deadline;
         if !waits || !is_flushed {
-            // Whatever is to come next comes from the peer.
+            // Only the peer can move this connection on.
             let idle_at = clock::after(moved_at, self.idle_timeout);
             let stuck_at = clock::after(moved_at, STUCK_TIMEOUT);
             let is_in_the_way = holding.held.size() > 0 && self.budget.room() == Room::None;
@@ -251,7 +252,7 @@ impl Drive {
         Pause::Until(timer)
     }
 
-    /// Reads once and hands what came to the session. `false`: the peer closed.
+    /// Reads once and passes the bytes to the session. `false`: the peer closed the connection.
     async fn read(
         &self,
         socket: &mut TcpStream,
@@ -262,12 +263,12 @@ impl Drive {
             *input = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         let spare = input.capacity() - input.len();
-        // A large frame has its room already.
+        // For a large frame `Holding::update` has reserved the capacity already.
         if spare == 0 || spare < READ_SIZE / 4 && input.len() < READ_SIZE {
             input.reserve(READ_SIZE);
         }
-        // Polled once. Unlike `try_read_buf` it takes a read that does not fill the buffer as the end of what is there: the next
-        // batch waits, and does not first ask the system once more.
+        // Polled once, and not `try_read_buf`: after a short read this one knows that the socket is empty, without a second system
+        // call that returns nothing.
         let read = tokio::select! {
             biased;
             read = socket.read_buf(input) => Some(read),
@@ -289,12 +290,11 @@ impl Drive {
         outcome
     }
 
-    /// Hands what was read to the session.
     fn receive(&self, session: &mut impl Session, input: &mut BytesMut) -> Result<(), End> {
         session.receive(input, clock::now()).map_err(|reason| End::Protocol(reason.0))
     }
 
-    /// Writes what the session has until the socket would block; whether anything was written.
+    /// Writes the session's output until the socket would block. Returns whether anything was written.
     fn write(&self, socket: &TcpStream, session: &mut impl Session) -> io::Result<bool> {
         let output = session.output();
         let mut has_written = false;
@@ -315,14 +315,14 @@ impl Drive {
     }
 }
 
-/// Since when there have been answers that the peer does not take.
+/// Since when there has been output that the peer does not take.
 #[derive(Default)]
 struct Unwritten {
     since: Option<Monotonic>,
 }
 
 impl Unwritten {
-    /// Copies what has waited long, so that a slow peer keeps no blocks of the log in memory. Gives when to look again.
+    /// Copies output that has waited long, so that a slow peer keeps no blocks of the log in memory. Returns when to check again.
     fn look(&mut self, output: &mut Output, now: Monotonic) -> Option<Monotonic> {
         if output.is_empty() {
             self.since = None;
@@ -339,7 +339,7 @@ impl Unwritten {
     }
 }
 
-/// What a connection holds of the memory that all share.
+/// The share of the memory budget that a connection holds.
 struct Holding {
     held: Held,
     /// Whether the budget has granted the memory of the large frame being read; it is not read without.
@@ -352,7 +352,7 @@ impl Holding {
         Self { held: Held::of(budget), is_admitted: false, may_read: true }
     }
 
-    /// Counts what is held now, and finds out whether the frame that `input` begins with may be read on.
+    /// Updates the share, and decides whether the frame at the front of `input` may be read further.
     fn update(&mut self, session: &mut impl Session, input: &mut BytesMut, room: Room) {
         let announced = if input.is_empty() { 0 } else { session.frame_size(input) };
         let answers = session.held_size();
@@ -376,12 +376,11 @@ impl Holding {
     }
 }
 
-/// Waits until it is `at`, from `now` on.
 async fn rest(at: Monotonic, now: Monotonic) {
     tokio::time::sleep(Duration::from_millis(at.ms_since(now))).await;
 }
 
-/// A little of a frame needs no large buffer.
+/// Copies a few bytes out of a large buffer, so that it can be reused.
 fn shrink(input: &mut BytesMut) {
     if input.len() < budget::STEP && input.capacity() > 2 * budget::STEP {
         let little = BytesMut::from(&**input);
@@ -389,7 +388,7 @@ fn shrink(input: &mut BytesMut) {
     }
 }
 
-/// What the socket is asked for.
+/// The socket events to wait for.
 fn interest(session: &mut impl Session, reads_nothing: bool) -> Option<Interest> {
     let reads = (session.wants_input() && !reads_nothing).then_some(Interest::READABLE);
     let writes = (!session.output().is_empty()).then_some(Interest::WRITABLE);
@@ -399,7 +398,7 @@ fn interest(session: &mut impl Session, reads_nothing: bool) -> Option<Interest>
     }
 }
 
-/// Keeps a buffer for whichever connection reads next.
+/// Keeps a read buffer for reuse.
 fn give_back(mut buffer: BytesMut) {
     buffer.clear();
     BUFFERS.with_borrow_mut(|buffers| {

@@ -1,4 +1,4 @@
-//! What the process tells of itself when it is asked by a signal: its threads, and every figure.
+//! On a signal, logs the state of the process: its threads and all metrics.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use base::metric::{Row, Traffic};
 use broker::Broker;
 
-/// What the kernel counts processor time in, ticks a second (`USER_HZ`, the same on every machine that Linux runs on today).
+/// Ticks per second of processor time in `/proc` (`USER_HZ`, 100 on all common architectures).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What is told.
 #[derive(Clone)]
 pub(crate) struct Dump {
     pub(crate) started: Instant,
@@ -19,7 +18,7 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Logs it, on a thread that may wait: it reads files of the kernel.
+    /// Logs on a blocking thread, since it reads `/proc`.
     pub(crate) fn start(&self) {
         let dump = self.clone();
         tokio::task::spawn_blocking(move || dump.log());
@@ -52,7 +51,7 @@ fn text(rows: &[Row]) -> String {
 struct Thread {
     id: u64,
     name: String,
-    /// As `ps` shows it: R runs, S sleeps, D waits for a disk.
+    /// As in `ps`: R runs, S sleeps, D waits for a disk.
     state: char,
     /// Processor time.
     used: Duration,
@@ -66,7 +65,7 @@ fn threads() -> Vec<Thread> {
     threads
 }
 
-/// Reads `/proc/self/task/ID/stat`: id, name in brackets, state, and as the 14th and 15th the time in and for the program.
+/// Parses `/proc/self/task/ID/stat`: id, name in brackets, state; fields 14 and 15 are user and system time.
 fn thread(stat: &str) -> Option<Thread> {
     let (id, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;

@@ -1,10 +1,10 @@
-//! Why the process did not start, or did not end well.
+//! Errors that end the process. Each text names the setting, file or address and what to do.
 
 use std::io;
 
 use storage::StorageError;
 
-/// A failed start; the text names the setting, file or address and the remedy.
+/// Why the process did not start, or stopped with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port could not be listened on.
@@ -20,7 +20,7 @@ pub enum StartError {
     /// The data directory could not be opened.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A setting that only the start can judge.
+    /// A setting whose value turns out wrong only at the start.
     #[error("{name}: {problem}")]
     Setting {
         /// The setting.
@@ -28,7 +28,7 @@ pub enum StartError {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// A thread or runtime could not be made.
+    /// A thread or runtime could not be started.
     #[error("cannot start threads: {0}")]
     Threads(io::Error),
     /// Signals could not be listened for.
@@ -37,7 +37,7 @@ pub enum StartError {
     /// A part of the process panicked while it ran.
     #[error("{0}: this is a fault of the program, and the log says where; start it again")]
     Panicked(String),
-    /// One of several brokers cannot work.
+    /// An error of one of several brokers.
     #[error("{name}: {source}")]
     Broker {
         /// Its name.
@@ -48,7 +48,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The same, with the broker's name if there are several.
+    /// Adds the broker's name, if there are several.
     pub(crate) fn of(self, name: &str, several: bool) -> Self {
         if several { Self::Broker { name: name.to_owned(), source: Box::new(self) } } else { self }
     }

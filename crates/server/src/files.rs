@@ -1,30 +1,29 @@
-//! Who may have how many of the files that the process may have open.
+//! Divides the limit of open files (`ulimit -n`) between connections and stores.
 //!
-//! A connection takes one, and so does each file of a store in use. Connections are kept from taking the last: a store that
-//! cannot open its next segment would refuse every message.
+//! Connections must not use it up: a store that cannot open its next segment refuses all messages.
 
 use base::limits::FILES_OF_STORE;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files of the process itself: its output, its listeners, what it registers by, what its threads are woken by.
+/// Files of the process itself: standard streams, listeners, connections to name servers, epoll and event descriptors.
 const FILES_OF_PROCESS: u64 = 32;
 
-/// Connections to the console, where there are files enough.
+/// Most connections to the console.
 const CONSOLE_CONNECTIONS_MAX: u64 = 64;
 
-/// Shares of the files.
+/// The shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileShares {
     /// Connections of clients and brokers.
     pub(crate) connections: u64,
     /// Connections to the console.
     pub(crate) console: u64,
-    /// Files of queues that each store keeps open, if those are fewer than it would like.
+    /// Most queue files that each store keeps open.
     pub(crate) queues_of_store: u64,
 }
 
 impl FileShares {
-    /// Divides `limit` files: half of a small limit is the stores'.
+    /// Divides `limit` files. Of a small limit the stores get half.
     pub(crate) fn of(limit: u64, stores: u64) -> Self {
         let kept = (FILES_OF_PROCESS + FILES_OF_STORE * stores).min(limit / 2);
         let rest = limit - kept;
@@ -34,7 +33,7 @@ impl FileShares {
     }
 }
 
-/// As many open files as the system allows without asking; returns how many that is.
+/// Raises the limit of open files as far as the system allows. Returns the limit.
 pub(crate) fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {

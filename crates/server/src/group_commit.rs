@@ -1,27 +1,26 @@
-//! When to sync: at once for whoever is alone, a moment later if those who waited last time are likely to be back by then.
+//! Group commit: decides when to sync, so that one sync serves many producers. Pure: looks at counts and durations only.
 //!
-//! A sync takes as long for one sender as for many. Senders that wait for each answer come back in a bunch after each sync; a
-//! sync begun with the first of them would make the others wait for the next one. So a sync that was shared is followed by a
-//! pause, until as many wait again as were there, and at most a part of a sync's own time. Only counts and durations are looked at.
+//! Producers that wait for each reply come back together after a sync. A sync started for the first of them would make the others
+//! wait for the next one. So after a sync that several shared, the next one waits until as many are back, but at most for a fraction
+//! of a sync's duration. A single producer never waits.
 
 use std::time::Duration;
 
-/// What the last sync was like.
+/// What is known of the last sync.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GroupCommit {
-    /// Senders it answered and senders it left.
+    /// Producers that waited when it ended, those it served included.
     expected: usize,
-    /// Time it took.
     took: Duration,
 }
 
 impl GroupCommit {
-    /// A sync ended that took `took`, answered `answered` senders, and left `left` that came too late for it.
+    /// Records a sync that served `answered` producers; `left` more came while it ran.
     pub(crate) const fn note(&mut self, answered: usize, left: usize, took: Duration) {
         *self = Self { expected: answered + left, took };
     }
 
-    /// How many senders are worth waiting for, and for how long at most, when `waiting` are there. `None`: sync now.
+    /// With `waiting` producers: how many to wait for, and for how long at most. `None`: sync now.
     pub(crate) fn pause(&self, waiting: usize) -> Option<(usize, Duration)> {
         (waiting < self.expected).then(|| (self.expected, self.took / 2))
     }

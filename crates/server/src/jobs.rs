@@ -1,7 +1,7 @@
-//! Work of sessions away from the network threads: a bounded number of threads for each broker.
+//! Runs jobs of sessions that may block, on the runtime's blocking pool.
 //!
-//! The threads come from the runtime's pool, which is large enough for all brokers at their bound. So a broker whose disk hangs
-//! has its own jobs wait, and no other's.
+//! The number of threads is bounded per broker, and the pool is large enough for all bounds together. So a broker whose disk hangs
+//! delays no other broker's jobs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::session::Job;
 use parking_lot::Mutex;
 
-/// Jobs of one broker, or of the name server, that run at once. More wait in turn.
+/// Most jobs of one broker, or of the name server, that run at the same time. Others queue.
 pub(crate) const JOBS_AT_ONCE_MAX: usize = 128;
 
 /// The jobs of one broker, or of the name server.
@@ -28,11 +28,11 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// A thread that works on jobs until none waits.
+/// A thread that runs jobs until the queue is empty.
 struct Worker(Jobs);
 
 impl Jobs {
-    /// Runs `job` as soon as a thread is free. Called on a thread of the runtime.
+    /// Runs `job` as soon as a thread is free. Must be called on a runtime thread.
     pub(crate) fn run(&self, job: Job) {
         let mut state = self.0.lock();
         if state.running == JOBS_AT_ONCE_MAX {
@@ -57,7 +57,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Whatever way it ended: a job that panicked takes no thread away from the others.
+    /// Runs after a panic too, so that the bound does not shrink.
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.running -= 1;

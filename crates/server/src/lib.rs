@@ -1,5 +1,5 @@
-//! The process: sockets, threads, settings, signals. It carries values between the crates and is the only one that reads
-//! a clock, spawns tasks or threads, and opens sockets.
+//! The process: sockets, threads, signals, log output. Reads the clock and passes values between the other crates, which do none of
+//! this themselves.
 
 #![allow(
     clippy::disallowed_methods,

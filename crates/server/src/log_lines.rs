@@ -1,7 +1,6 @@
-//! Lines on their way to standard error, by a thread of their own.
+//! Writes log lines to standard error on a thread of its own, so that logging never blocks and never fails.
 //!
-//! Whoever logs never waits and never fails: what standard error does not take (closed, on a full disk) or not soon enough (a
-//! pipe nobody reads) is dropped and counted, and nothing else comes of it.
+//! Lines that standard error does not take (closed, full disk) or not soon enough (a pipe that nobody reads) are dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,10 +12,10 @@ use std::time::{Duration, Instant};
 use base::metric::Traffic;
 use parking_lot::{Condvar, Mutex};
 
-/// Bytes that wait for standard error at most: some thousand lines, so that a burst is kept.
+/// Most bytes that wait to be written: some thousand lines, enough for a burst.
 const WAITING_SIZE_MAX: usize = 1024 * 1024;
 
-/// The lines that wait. `&Lines` is a writer: each write is one line.
+/// The queue of lines. `&Lines` is a writer: each write is one line.
 #[derive(Debug)]
 pub(crate) struct Lines {
     waiting: Mutex<Waiting>,
@@ -27,7 +26,7 @@ pub(crate) struct Lines {
 #[derive(Debug, Default)]
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
-    /// Bytes of all lines that are not written, the one being written among them.
+    /// Bytes of all lines not written yet, including the one being written.
     size: usize,
 }
 
@@ -36,15 +35,15 @@ impl Lines {
         Arc::new(Self { waiting: Mutex::default(), changed: Condvar::new(), traffic })
     }
 
-    /// Starts the thread that writes them to standard error for as long as the process runs.
+    /// Starts the thread, which runs as long as the process.
     pub(crate) fn start_writing(self: &Arc<Self>) -> io::Result<()> {
-        // Not by way of `io::stderr`, whose lock the thread would keep while it waits: a panic prints there.
+        // Not through `io::stderr`: the thread would hold its lock while it blocks, and a panic message needs it.
         let out = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let lines = self.clone();
         thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(out)).map(drop)
     }
 
-    /// Writes each line to `out`, for ever.
+    /// Writes lines to `out` forever.
     fn write_to(&self, mut out: impl Write) {
         loop {
             let line = self.next();
@@ -66,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Takes a line if there is room.
+    /// Queues a line, or drops it if the queue is full.
     fn push(&self, line: &[u8]) {
         let mut waiting = self.waiting.lock();
         if waiting.size + line.len() > WAITING_SIZE_MAX {
@@ -78,7 +77,7 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// Waits until everything is written, for `limit` at most.
+    /// Waits until everything is written, at most for `limit`.
     pub(crate) fn finish(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut waiting = self.waiting.lock();

@@ -12,10 +12,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::log_lines::Lines;
 
-/// How long the end of the process waits for standard error to take the last lines.
+/// How long the process waits at its end until the last lines are written.
 const FINISH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Logging, for as long as it is kept.
+/// Writes out the last lines when dropped.
 pub(crate) struct Log(Arc<Lines>);
 
 impl Drop for Log {
@@ -24,12 +24,12 @@ impl Drop for Log {
     }
 }
 
-/// Starts logging, panics included; later calls change nothing.
+/// Starts logging, of panics too. Later calls in the same process (in tests) have no effect.
 pub(crate) fn start(format: LogFormat, level: &str, traffic: Arc<Traffic>) -> std::io::Result<Log> {
     let lines = Lines::new(traffic);
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone()).with_target(false);
-    // What goes wrong with a line is the lines' matter. The library would print it, and panic if it cannot.
+    // `Lines` counts what it cannot write. The library would print errors, and panic if it cannot.
     let builder = builder.log_internal_errors(false);
     let started = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),
@@ -43,7 +43,7 @@ pub(crate) fn start(format: LogFormat, level: &str, traffic: Arc<Traffic>) -> st
     Ok(Log(lines))
 }
 
-/// A panic is a line of the log like any other: printed where it happens, it would wait for standard error.
+/// Logs a panic as a line. Rust's own message would block on standard error.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("unnamed");

@@ -1,4 +1,4 @@
-//! Runs a name server: connections, expiry, notices to brokers, and the file of its key-value table.
+//! Runs a name server: its connections, expiry of brokers, notices to brokers, and the file of the key-value table.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::error::StartError;
 use crate::net;
 use crate::wakeup::Wakeup;
 
-/// How often it is asked what is to be sent.
+/// How often expiry and notices are checked.
 const CHORES_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Makes the name server, with the key-value table of its last life.
+/// Creates the name server and loads its key-value table.
 pub(crate) fn open(settings: &Settings) -> Result<Arc<NameServer>, StartError> {
     let path = settings.kv_path();
     let key_values = match Disk::real().read_file(&path)? {
@@ -73,7 +73,7 @@ pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive:
     }
 }
 
-/// Away from the network threads: forgetting the topics of a large broker takes a while.
+/// Runs on a blocking thread: removing the topics of a large broker takes a while.
 async fn drop_silent_brokers(server: Arc<NameServer>, now: Now) {
     let dropping = tokio::task::spawn_blocking(move || server.expire(now));
     match dropping.await {
@@ -83,7 +83,7 @@ async fn drop_silent_brokers(server: Arc<NameServer>, now: Now) {
             }
         }
         Err(error) => {
-            // A fault of the program is one of this task.
+            // A panic there counts as one of this task, which ends the process.
             if let Ok(panic) = error.try_into_panic() {
                 std::panic::resume_unwind(panic);
             }
@@ -91,14 +91,14 @@ async fn drop_silent_brokers(server: Arc<NameServer>, now: Now) {
     }
 }
 
-/// Tells brokers what concerns them, and drops silent ones.
+/// Sends notices to brokers, and drops silent ones.
 pub(crate) async fn do_chores(server: Arc<NameServer>, settings: Settings, mut stop: crate::drive::Stop) {
     let mut last_expiry = clock::monotonic();
     loop {
         for notice in server.take_notices() {
             tokio::spawn(async move {
                 let sent = async { TcpStream::connect(&notice.address).await?.write_all(&notice.frame).await };
-                // Losing it is harmless: the broker finds out by asking.
+                // A lost notice is harmless: the broker asks from time to time.
                 let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
             });
         }

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::error::StartError;
 
-/// Listens on `host:port`; port 0 takes any. `setting` names the port in errors.
+/// Listens on `host:port`; with port 0 the system chooses. `setting` names the port in errors.
 pub(crate) fn listen(host: &str, port: u16, backlog: u32, setting: &'static str) -> Result<TcpListener, StartError> {
     let refused = |source| StartError::Listen { address: format!("{host}:{port}"), setting, source };
     let address = (host, port).to_socket_addrs().map_err(refused)?.next();
@@ -18,7 +18,7 @@ pub(crate) fn listen(host: &str, port: u16, backlog: u32, setting: &'static str)
 
 fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted broker must not wait for old connections to time out.
+    // Else a restart fails while connections of the last process are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -26,7 +26,7 @@ fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Takes the next connection; errors of single connections are passed over, lack of files waits.
+/// Accepts the next connection. Ignores errors of single connections; without free file descriptors it waits and tries again.
 pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
@@ -42,7 +42,7 @@ pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// The address of this machine that others most likely reach it by. No packet is sent.
+/// The address that this machine uses towards other networks. Sends no packet.
 pub(crate) fn own_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -54,12 +54,12 @@ pub(crate) fn local(listener: &TcpListener) -> SocketAddr {
     listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
 }
 
-/// An address to connect to, for one that was listened on.
+/// An address to connect to for a listening address: loopback for 0.0.0.0 and the like.
 pub(crate) fn reachable(listened: SocketAddr) -> SocketAddr {
     if listened.ip().is_unspecified() { SocketAddr::from(([127, 0, 0, 1], listened.port())) } else { listened }
 }
 
-/// An IPv4 peer of an IPv6 socket is an IPv4 peer.
+/// Turns an IPv4-mapped IPv6 address into the IPv4 address.
 pub(crate) fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }

@@ -1,4 +1,4 @@
-//! The story of the process: listen, open, serve, stop.
+//! The life of the process: listen, open the brokers, serve, drain, stop.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -23,11 +23,11 @@ use crate::net;
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
 
-/// Runs until a signal or `stop_when` asks to stop; returns when everything is on the disk.
+/// Runs the process until a signal or a failed part ends it. Returns once everything is durable.
 pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     let started = Instant::now();
     let traffic = Arc::new(Traffic::default());
-    // Kept to the end: what was logged last has a moment to be written.
+    // Dropped last, so that the last lines are written.
     let log = &loaded.settings.log;
     let _log = logging::start(log.format, &log.level, traffic.clone()).map_err(StartError::Threads)?;
     for notice in &loaded.notices {
@@ -42,7 +42,7 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
-    // Each broker and the name server at their bound, one for each broker that opens or stops, and one for the name server's chores.
+    // The bound on jobs of each broker and of the name server, one thread per broker for its start and stop, one for name server chores.
     builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 1);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
     let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
@@ -64,10 +64,9 @@ impl Process {
         let (stopper, stop) = watch::channel(false);
         let (alive, mut ended) = mpsc::channel::<()>(1);
         let drive = self.drive(stop.clone(), alive);
-        // What the ready line names.
         let mut parts = Vec::new();
         let mut own_name_server = None;
-        // Ports first: a port in use is the most common problem, and found before anything is touched.
+        // Ports first: a port in use is the most common error, and should be found before any directory is touched.
         let name_server = match self.role {
             Role::Broker => None,
             _ => Some(self.listen(settings.nameserver.port, "nameserver.port")?),
@@ -91,7 +90,7 @@ impl Process {
         }
         let queue_files_max = shares.queues_of_store as usize;
         let mut brokers = listening.open(&self.loaded.effective, queue_files_max, &self.supervisor).await?;
-        // Until here a signal ends the process as a kill would, which costs nothing; from here on clients are answered.
+        // Before this a signal kills the process, which is harmless as no client has been answered yet.
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
         let served = tokio::select! {
@@ -100,7 +99,7 @@ impl Process {
             why = self.reason_to_end(&mut signals, &dump) => Err(why),
         };
         let ending = Arc::new(OnceLock::new());
-        // It tells why the process ends until it has.
+        // The console keeps running while the process stops: it shows why.
         let (_console_stopper, console_stop) = watch::channel(false);
         match served {
             Ok(ports) => {
@@ -123,7 +122,6 @@ impl Process {
         self.stop(brokers).await
     }
 
-    /// What connections are driven with.
     fn drive(&self, stop: Stop, alive: mpsc::Sender<()>) -> Drive {
         let settings = &self.loaded.settings;
         Drive {
@@ -138,7 +136,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process has to end; gives why.
+    /// Waits for a reason to stop.
     async fn reason_to_end(&self, signals: &mut Signals, dump: &Dump) -> String {
         loop {
             tokio::select! {
@@ -151,7 +149,7 @@ impl Process {
         }
     }
 
-    /// Waits until all connections have `ended`, or nobody wants to wait any longer.
+    /// Waits until all connections have `ended`, the time limit, or a second signal to stop.
     async fn drain(&self, ended: &mut mpsc::Receiver<()>, signals: &mut Signals, dump: &Dump) {
         let limit = tokio::time::sleep(self.loaded.settings.server.drain_timeout);
         tokio::pin!(limit);
@@ -187,8 +185,8 @@ impl Process {
         net::listen(&settings.listen.host, port, settings.server.backlog, setting)
     }
 
-    /// One line on standard output: whoever waits for the process waits for this. If it is closed or full, or nobody reads it,
-    /// the process works all the same: hence a thread of its own, which may wait for ever.
+    /// Prints the ready line, which scripts wait for, on standard output. On its own thread, since a pipe that nobody reads blocks it
+    /// forever, and the process has to work all the same.
     fn announce(&self, parts: &[String]) {
         let settings = &self.loaded.settings;
         let took_ms = self.started.elapsed().as_millis();

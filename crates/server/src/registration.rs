@@ -1,5 +1,5 @@
-//! Keeps the broker registered at every name server: one connection each, held open since name servers drop the broker
-//! with it.
+//! Keeps the broker registered at all name servers, over one connection each. It stays open: a name server drops the broker when it
+//! closes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::announcements::Slot;
 use crate::background::BrokerHost;
 use crate::drive::Stop;
 
-/// Wait before a name server that cannot be reached is tried again.
+/// Pause before an unreachable name server is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Changes of topics are gathered this long before they are announced.
+/// How long changes of topics are collected before they are announced together.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// A broker with this permission leaves each topic its own.
+/// The broker's permission that restricts no topic.
 const READ_AND_WRITE: u32 = 0b110;
 
 /// What registering needs.
@@ -39,7 +39,7 @@ pub(crate) struct Registrar {
 }
 
 impl Registrar {
-    /// Registers at `address` until the process stops; tells `first` once it has succeeded for the first time.
+    /// Registers at `address` until the process stops; signals `first` after the first success.
     pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut has_failed = false;
@@ -75,7 +75,7 @@ impl Registrar {
         let mut opaque = 0;
         loop {
             opaque += 1;
-            // Listening begins before the table is read, so that no change falls in between.
+            // Subscribed before the table is read, so that no change is missed in between.
             let host = self.host.clone();
             let changed = host.topics.notified();
             let change = host.announcements.last_change();
@@ -103,7 +103,7 @@ impl Registrar {
         }
     }
 
-    /// What the name server is told. Of 200 000 topics that is a second's work, for which no network thread is kept.
+    /// The registration request. Built on a blocking thread: with 200 000 topics it takes a second.
     async fn request(&self, opaque: i32) -> Result<Bytes, String> {
         let registrar = self.clone();
         let request = move || {
@@ -112,18 +112,18 @@ impl Registrar {
             register_request(&registrar.identity, &topics, Form::Json, opaque).map_err(|error| error.to_string())
         };
         tokio::task::spawn_blocking(request).await.unwrap_or_else(|ended| match ended.try_into_panic() {
-            // As if it had been done here: the process ends.
+            // A panic there counts as one of this task, which ends the process.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(ended) => Err(ended.to_string()),
         })
     }
 }
 
-/// The topics as name servers are told of them: with the permissions that are left to clients here, so that a producer does not
-/// choose a broker that takes nothing (`broker.permission`).
+/// The topic table for name servers: each topic's permission restricted by `broker.permission`, so that producers do not choose a
+/// broker that takes no messages.
 ///
-/// That setting may have changed since the process before, whose registration a name server may still have: the version is
-/// one of this process, since a name server takes no table whose version it knows.
+/// Its version is unique to this process: the setting may have changed since the last one, and a name server ignores a table whose
+/// version it already has.
 fn told(mut topics: TopicTableDocument, permission: u32, started: Timestamp) -> TopicTableDocument {
     let version = &mut topics.data_version;
     version.timestamp = version.timestamp.max(i64::try_from(started.0).unwrap_or(i64::MAX));

@@ -1,34 +1,33 @@
-//! Signals, as a Java virtual machine has them: INT, TERM and HUP stop the process in order, QUIT has it tell its state and go on.
-//! USR1, which would end it, tells its state too.
+//! Signals, as in a Java virtual machine: INT, TERM and HUP stop the process in an orderly way, QUIT logs its state. So does USR1,
+//! which would kill it by default.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Number of HUP in the kernel's sets of signals.
+/// Number of SIGHUP.
 const HANG_UP: u32 = 1;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// To stop in order.
+    /// An orderly stop.
     Stop,
-    /// To tell its state.
+    /// To log its state.
     Dump,
 }
 
-/// The signals that no longer end the process by themselves.
+/// Handlers of the signals.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// None if whoever started the process has it ignored, as `nohup` does: then it outlives its terminal.
+    /// `None` if the process was started with HUP ignored, as by `nohup`, so that it outlives its terminal.
     hang_up: Option<Signal>,
     quit: Signal,
     user: Signal,
 }
 
 impl Signals {
-    /// Listens from now on.
     pub(crate) fn listen() -> io::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let hang_up = if is_ignored(&status, HANG_UP) { None } else { Some(signal(SignalKind::hangup())?) };
@@ -59,7 +58,7 @@ impl Signals {
     }
 }
 
-/// Whether `/proc/self/status` names the signal among those that are ignored.
+/// Whether `/proc/self/status` lists the signal as ignored.
 fn is_ignored(status: &str, number: u32) -> bool {
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> (number - 1) & 1 == 1)

@@ -1,14 +1,14 @@
-//! What must not end while the process runs: threads of brokers, tasks that accept clients and register.
+//! Supervises threads and tasks that must run as long as the process: those of brokers, and those that accept clients and register.
 //!
-//! One of them that panics is a fault of the program, and what it leaves in memory cannot be relied on. The process then ends in
-//! order and tells why: half a broker would look like a whole one.
+//! If one panics, its state in memory cannot be trusted. The process then stops in an orderly way and logs why, rather than run on
+//! with a part missing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-/// Learns of the first part of the process that has failed.
+/// Records the first failure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Supervisor(Arc<Watched>);
 
@@ -19,7 +19,7 @@ struct Watched {
 }
 
 impl Supervisor {
-    /// Does the work of the thread called `name`; gives whether it ended without a panic.
+    /// Runs the work of the thread `name`. Returns whether it ended without a panic.
     pub(crate) fn watch(&self, name: &str, work: impl FnOnce()) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             #[cfg(debug_assertions)]
@@ -32,7 +32,7 @@ impl Supervisor {
         outcome.is_ok()
     }
 
-    /// Runs the task called `name`.
+    /// Spawns the task `name`.
     pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let supervisor = self.clone();
         tokio::spawn(async move {
@@ -53,14 +53,14 @@ impl Supervisor {
         self.0.failure.get().map(String::as_str)
     }
 
-    /// Waits for a failure; for one caller.
+    /// Waits for a failure. Only one caller may wait.
     pub(crate) async fn failed(&self) {
         self.0.failed.notified().await;
     }
 }
 
-/// Lets tests of the binary make a thread panic: `SLUICE_PANIC=THREAD:FILE` has it wait for the file instead of working, and
-/// panic when it is there. Not in builds that are shipped.
+/// For tests of the binary, in debug builds only: with `SLUICE_PANIC=THREAD:FILE` that thread does not work, but panics once the file
+/// exists.
 #[cfg(debug_assertions)]
 #[allow(clippy::panic, reason = "it is asked for")]
 fn panic_if_told(name: &str) {

@@ -1,24 +1,24 @@
-//! Wakes a connection's task from anywhere: the one kind of waker that the crates below are given.
+//! The waker that the other crates get: it wakes a connection's task from any thread.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use tokio::sync::Notify;
 
-/// What a connection waits on beside its socket.
+/// A wake-up for a connection's task.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     notify: Notify,
 }
 
 impl Wakeup {
-    /// A wake-up to wait for, and the waker that gives it.
+    /// A wake-up and its waker.
     pub(crate) fn new() -> (Arc<Self>, Waker) {
         let wakeup = Arc::new(Self::default());
         (wakeup.clone(), Waker::from(wakeup))
     }
 
-    /// Waits until it was woken since this was last called.
+    /// Waits for the waker; returns at once if it was woken since the last call.
     pub(crate) async fn woken(&self) {
         self.notify.notified().await;
     }
