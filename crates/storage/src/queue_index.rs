@@ -4,6 +4,7 @@
 //! once the record is written; `flush` writes entries from memory to files. **On a crash** entries above the checkpoint are
 //! rebuilt from the log.
 
+mod flush;
 mod recent;
 mod truncate;
 mod watchers;
@@ -28,9 +29,6 @@ use watchers::Watchers;
 
 /// Longest run of queue offsets that recovery attributes to damaged records. A longer gap means that the queue was created again.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
-
-/// Most entries of one write: 160 KB.
-const FLUSHED_AT_ONCE: u64 = 16 * recent::PIECE_SIZE as u64;
 
 /// One queue's entries.
 #[derive(Debug)]
@@ -281,89 +279,6 @@ impl QueueIndex {
 
     fn path(&self, file_number: u64) -> PathBuf {
         self.directory.join(file_name(file_number * self.entries_per_file * ENTRY_SIZE as u64))
-    }
-
-    /// Writes entries that are only in memory to files (the page cache). The last `kept_count` stay in memory too, for consumers
-    /// that keep up. One thread at a time.
-    pub(crate) fn flush(&self, kept_count: usize) -> Result<(), StorageError> {
-        let mut entries = Vec::new();
-        loop {
-            let (from, count) = self.next_to_flush();
-            if count == 0 {
-                return Ok(());
-            }
-            // Copied piece by piece: publishing takes the same lock, which is held for neither a write nor a long copy.
-            entries.reserve_exact(count);
-            while entries.len() < count {
-                let wanted = (count - entries.len()).min(recent::PIECE_SIZE);
-                let state = self.state.lock();
-                let recent_start = self.visible.load(Ordering::Acquire) - state.recent.len() as u64;
-                let at = (from - recent_start) as usize + entries.len();
-                state.recent.copy(at, wanted, &mut entries);
-            }
-            let bytes: Vec<u8> = entries.drain(..).flat_map(|entry| entry.encode()).collect();
-            self.write_bytes(from, &bytes)?;
-            let mut state = self.state.lock();
-            state.flushed = from + count as u64;
-            let unflushed = (self.visible.load(Ordering::Acquire) - state.flushed) as usize;
-            let surplus = state.recent.len().saturating_sub(unflushed.max(kept_count));
-            let freed = state.recent.drop_oldest(surplus);
-            drop(state);
-            drop(freed);
-        }
-    }
-
-    /// The first unflushed entry, and how many to write with one call: within one file, at most `FLUSHED_AT_ONCE`.
-    fn next_to_flush(&self) -> (u64, usize) {
-        let from = self.state.lock().flushed;
-        let rest = self.visible.load(Ordering::Acquire) - from;
-        (from, rest.min(self.entries_per_file - from % self.entries_per_file).min(FLUSHED_AT_ONCE) as usize)
-    }
-
-    /// Writes encoded entries that lie in one file.
-    fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
-        let file_number = from / self.entries_per_file;
-        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
-        {
-            // Before the write: what a failed one leaves behind is synced too, the name of a new file included.
-            let mut state = self.state.lock();
-            state.unsynced.insert(file_number);
-            state.doubts_names |= is_opened;
-        }
-        file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)
-    }
-
-    /// Number of files written to since the last sync.
-    pub(crate) fn unsynced_count(&self) -> usize {
-        self.state.lock().unsynced.len()
-    }
-
-    /// Files written to since the last call, and whether their directories need a sync. The caller has to sync them.
-    pub(crate) fn take_unsynced(&self) -> (BTreeSet<u64>, bool) {
-        let mut state = self.state.lock();
-        if state.unsynced.is_empty() {
-            return (BTreeSet::new(), false);
-        }
-        (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.doubts_names))
-    }
-
-    /// Syncs the files that were written to, and the directories of new ones.
-    pub(crate) fn sync(&self) -> Result<(), StorageError> {
-        let (file_numbers, mut doubts_names) = self.take_unsynced();
-        for file_number in file_numbers {
-            let file = self.files.existing(&self.path(file_number), ReadMode::MayWait)?;
-            if std::mem::take(&mut doubts_names) {
-                file.doubt_names(self.files.disk(), 3);
-            }
-            file.sync_data()?;
-        }
-        Ok(())
-    }
-
-    /// Number of entries that are only in memory.
-    pub(crate) fn unflushed_count(&self) -> u64 {
-        let state = self.state.lock();
-        self.visible.load(Ordering::Acquire) - state.flushed
     }
 
     /// Moves `first` past entries of records below `log_first`, and removes files with only such entries. The newest of these files
