@@ -366,6 +366,7 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
         bench.publish("orders", &message(body.as_bytes(), b"")).expect("stored");
     }
     bench.broker.store().checkpoint().expect("entries are in files");
+    bench.publish("orders", &message(b"above the checkpoint", b"")).expect("stored");
     for operation in [Operation::Write, Operation::Name] {
         // No room for the checkpoint; files that cannot be unlinked.
         disk.fail(Failure::error(operation, 28));

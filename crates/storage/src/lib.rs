@@ -13,12 +13,13 @@
 //! 4. syncing (`CommitLog::syncing`)
 //! 5. append lock (`CommitLog::tail`)
 //! 6. creating a segment (`CommitLog::made_until`)
-//! 7. segment list, staged list, queue state, recent chunks, in this order
+//! 7. segment list, staged list, changed queues, queue state, recent chunks, in this order
 
 pub mod batch;
 pub mod begun;
 mod blocks;
 mod buffers;
+mod changed_queues;
 pub mod checkpoint;
 mod commit_log;
 mod damage;
@@ -30,6 +31,7 @@ mod key_index;
 mod open_files;
 mod queue_files;
 mod queue_index;
+mod queue_table;
 mod recent;
 mod records;
 mod recover;

@@ -1,4 +1,4 @@
-//! A cache of open queue files: a bounded number, however many queues there are.
+//! The files of queues: where each one is, and a cache of those that are open, a bounded number however many queues there are.
 //!
 //! **Owns** their handles; what was written to a file that is closed stays in the page cache. Files are also removed here: a removed
 //! file that stayed open would keep its disk space, and take writes meant for a new one of the same name.
@@ -6,18 +6,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::{QueueId, TopicName};
+use format::queue_entry::ENTRY_SIZE;
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
-use crate::store::ReadMode;
+use crate::segment::file_name;
+use crate::store::{Options, ReadMode};
 
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     disk: Disk,
-    /// Bytes of a file.
-    file_size: u64,
+    /// That of all queues, with a folder for each topic.
+    directory: PathBuf,
+    entries_per_file: u64,
     open: Cache<PathBuf, Arc<DiskFile>>,
     /// Read-locked while a file is opened, write-locked while one is removed, so that no removed file is in the cache.
     names: RwLock<()>,
@@ -25,9 +29,40 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// At most about `limit` files of `file_size` bytes are kept open.
-    pub(crate) fn new(disk: Disk, file_size: u64, limit: usize) -> Self {
-        Self { disk, file_size, open: Cache::new(limit), names: RwLock::default(), limit }
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            disk: options.disk.clone(),
+            directory: options.directory.join("consumequeue"),
+            entries_per_file: options.queue_file_entries,
+            open: Cache::new(options.open_queue_files),
+            names: RwLock::default(),
+            limit: options.open_queue_files,
+        }
+    }
+
+    /// Directory of all queues.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Directory of a topic's queues.
+    pub(crate) fn directory_of_topic(&self, topic: &TopicName) -> PathBuf {
+        self.directory.join(topic.as_str())
+    }
+
+    /// Directory of a queue.
+    pub(crate) fn directory_of(&self, topic: &TopicName, queue: QueueId) -> PathBuf {
+        self.directory_of_topic(topic).join(queue.0.to_string())
+    }
+
+    /// The file of a queue that begins with this entry of it.
+    pub(crate) fn path_of(&self, topic: &TopicName, queue: QueueId, first_entry: u64) -> PathBuf {
+        self.directory_of(topic, queue).join(file_name(first_entry * ENTRY_SIZE as u64))
+    }
+
+    /// Entries of a file.
+    pub(crate) const fn entries_per_file(&self) -> u64 {
+        self.entries_per_file
     }
 
     pub(crate) const fn disk(&self) -> &Disk {
@@ -59,7 +94,7 @@ impl OpenFiles {
             return Ok((file, false));
         }
         let _not_removed = self.names.read();
-        let file = Arc::new(self.disk.open_sized(path, self.file_size, false)?);
+        let file = Arc::new(self.disk.open_sized(path, self.entries_per_file * ENTRY_SIZE as u64, false)?);
         self.open.insert(path.to_owned(), file.clone());
         Ok((file, true))
     }

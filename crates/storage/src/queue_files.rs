@@ -17,7 +17,8 @@ use crate::entry_file::EntryFile;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
 use crate::queue_index::QueueIndex;
-use crate::recover::{self, Queues};
+use crate::queue_table::QueueTable;
+use crate::recover;
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
 
@@ -33,7 +34,7 @@ pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
 /// What was found of the queues.
 #[derive(Default)]
 pub(crate) struct Found {
-    pub(crate) queues: Queues,
+    pub(crate) queues: QueueTable,
     /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
     /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
@@ -57,15 +58,12 @@ pub(crate) fn open_queues(
             Some(seen) => seen,
             None => look.after_tidying(&folder, &mut found.unusable)?,
         };
-        let key = (folder.topic.clone(), folder.queue);
         if let Some(written_end) = seen.written_end {
-            found.written_ends.insert(key.clone(), QueueOffset(written_end));
+            let key = (folder.topic.clone(), folder.queue);
+            found.written_ends.insert(key, QueueOffset(written_end));
         }
         let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
-        let QueueFolder { topic, queue, directory } = folder;
-        let entries = options.queue_file_entries;
-        let index = QueueIndex::new(files.clone(), topic, queue, directory, entries, bounds);
-        found.queues.insert(key, Arc::new(index));
+        found.queues.insert(Arc::new(QueueIndex::new(files.clone(), folder.topic, folder.queue, bounds)));
     }
     Ok(found)
 }

@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
-use crate::segment::file_name;
 use crate::store::ReadMode;
 
 use recent::RecentEntries;
@@ -36,8 +35,6 @@ pub struct QueueIndex {
     files: Arc<OpenFiles>,
     topic: TopicName,
     queue: QueueId,
-    directory: PathBuf,
-    entries_per_file: u64,
     /// Next offset to assign; changed under the append lock only.
     next: AtomicU64,
     /// Entries below this can be read.
@@ -47,6 +44,10 @@ pub struct QueueIndex {
     state: Mutex<State>,
     /// No record may be appended any more. Set and read under the append lock only.
     is_removed: AtomicBool,
+    /// It is not among the store's queues any more. Set and read under the flushing lock only.
+    is_gone: AtomicBool,
+    /// It is among the queues whose entries are to be written into files.
+    is_changed: AtomicBool,
     has_watchers: AtomicBool,
     watchers: Mutex<Watchers>,
 }
@@ -69,21 +70,19 @@ impl QueueIndex {
         files: Arc<OpenFiles>,
         topic: TopicName,
         queue: QueueId,
-        directory: PathBuf,
-        entries_per_file: u64,
         (first, next): (QueueOffset, QueueOffset),
     ) -> Self {
         Self {
             files,
             topic,
             queue,
-            directory,
-            entries_per_file,
             next: AtomicU64::new(next.0),
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
             state: Mutex::new(State { flushed: next.0, ..State::default() }),
             is_removed: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+            is_changed: AtomicBool::new(false),
             has_watchers: AtomicBool::new(false),
             watchers: Mutex::default(),
         }
@@ -122,6 +121,27 @@ impl QueueIndex {
     /// Closes the queue to appends; called under the append lock.
     pub(crate) fn note_removed(&self) {
         self.is_removed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is among the store's queues no more; called under the flushing lock.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// Called under the flushing lock.
+    pub(crate) fn note_gone(&self, is_gone: bool) {
+        self.is_gone.store(is_gone, Ordering::Relaxed);
+    }
+
+    /// Notes that there are entries to flush; `false` if that was noted already.
+    pub(crate) fn note_changed(&self) -> bool {
+        // A swap even if it is set: `flush`, which clears it first, then sees the entries.
+        !self.is_changed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Called before its entries are flushed.
+    pub(crate) fn forget_changed(&self) {
+        self.is_changed.swap(false, Ordering::AcqRel);
     }
 
     /// Adds the next entries, makes them visible and wakes watchers.
@@ -169,7 +189,8 @@ impl QueueIndex {
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
         self.flush(0)?;
         let keeps_front = offset >= self.first() && offset <= self.end();
-        let file_start = offset.0 - offset.0 % self.entries_per_file;
+        let entries_per_file = self.files.entries_per_file();
+        let file_start = offset.0 - offset.0 % entries_per_file;
         let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
         if !keeps_front && gap_start < offset.0 {
             self.write_bytes(gap_start, &GAP.encode().repeat((offset.0 - gap_start) as usize))?;
@@ -183,7 +204,7 @@ impl QueueIndex {
         self.visible.store(offset.0, Ordering::Release);
         if !keeps_front {
             self.first.store(offset.0, Ordering::Release);
-            self.remove_files_before(file_start / self.entries_per_file)?;
+            self.remove_files_before(file_start / entries_per_file)?;
         }
         self.truncate()
     }
@@ -235,9 +256,10 @@ impl QueueIndex {
             return Ok(());
         }
         drop(state);
-        let file = self.files.existing(&self.path(from.0 / self.entries_per_file), mode)?;
-        let slot = from.0 % self.entries_per_file;
-        let in_file = (self.entries_per_file - slot).min(recent_start - from.0).min(count as u64);
+        let entries_per_file = self.files.entries_per_file();
+        let file = self.files.existing(&self.path(from.0 / entries_per_file), mode)?;
+        let slot = from.0 % entries_per_file;
+        let in_file = (entries_per_file - slot).min(recent_start - from.0).min(count as u64);
         let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
         let outcome = match mode {
             ReadMode::IfCached => file.read_at_if_cached(&mut bytes, slot * ENTRY_SIZE as u64),
@@ -261,7 +283,7 @@ impl QueueIndex {
     /// An error, unlike for damaged records: the messages are intact, and an operator can rebuild the entries.
     fn unreadable(&self, offset: QueueOffset, error: &StorageError) -> StorageError {
         StorageError::Damaged {
-            path: self.path(offset.0 / self.entries_per_file),
+            path: self.path(offset.0 / self.files.entries_per_file()),
             problem: format!(
                 "the entry at offset {offset} cannot be read ({error}); stop, remove all of consumequeue and start again: entries are made again from the log"
             ),
@@ -277,20 +299,33 @@ impl QueueIndex {
         Ok(entries.pop().filter(|entry| entry.size > 0))
     }
 
+    fn directory(&self) -> PathBuf {
+        self.files.directory_of(&self.topic, self.queue)
+    }
+
     fn path(&self, file_number: u64) -> PathBuf {
-        self.directory.join(file_name(file_number * self.entries_per_file * ENTRY_SIZE as u64))
+        self.files.path_of(&self.topic, self.queue, file_number * self.files.entries_per_file())
+    }
+
+    /// Whether it may have an entry of a record from `log_offset` on.
+    pub(crate) fn may_go_beyond(&self, log_offset: LogOffset) -> bool {
+        let (first, end) = (self.first(), self.end());
+        first < end
+            && self
+                .entry(QueueOffset(end.0 - 1))
+                .map_or(true, |entry| entry.is_none_or(|entry| entry.log_offset >= log_offset))
     }
 
     /// Moves `first` past entries of records below `log_first`, and removes files with only such entries. The newest of these files
     /// stays: it records the queue's next offset. Unreadable entries count as kept, so that `first` is never too high.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
         let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first);
-        let first = self.first();
-        if self.entry(first).is_ok_and(stays) {
+        let (first, end) = (self.first(), self.end());
+        if end == QueueOffset(0) || self.entry(first).is_ok_and(stays) {
             return Ok(());
         }
         let mut failure = None;
-        let first = partition_point(first.0, self.end().0, |offset| match self.entry(QueueOffset(offset)) {
+        let first = partition_point(first.0, end.0, |offset| match self.entry(QueueOffset(offset)) {
             Ok(entry) => stays(entry),
             Err(StorageError::Damaged { .. }) => true,
             Err(error) => {
@@ -300,15 +335,16 @@ impl QueueIndex {
         });
         failure.map_or(Ok(()), Err)?;
         self.first.fetch_max(first, Ordering::AcqRel);
-        self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
+        self.remove_files_before(first.saturating_sub(1) / self.files.entries_per_file())
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {
-        for name in self.files.disk().list(&self.directory)? {
+        let directory = self.directory();
+        for name in self.files.disk().list(&directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
-            let file_number = start / ENTRY_SIZE as u64 / self.entries_per_file;
+            let file_number = start / ENTRY_SIZE as u64 / self.files.entries_per_file();
             if file_number < first_file {
-                self.remove_file(&self.directory.join(name), file_number)?;
+                self.remove_file(&directory.join(name), file_number)?;
             }
         }
         Ok(())
@@ -318,7 +354,7 @@ impl QueueIndex {
     fn remove_file(&self, path: &Path, file_number: u64) -> Result<(), StorageError> {
         self.state.lock().unsynced.remove(&file_number);
         self.files.remove_file(path)?;
-        self.files.disk().sync_directory(&self.directory)
+        self.files.disk().sync_directory(&self.directory())
     }
 
     /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.
@@ -337,9 +373,9 @@ impl QueueIndex {
 
     /// Removes the queue's files, oldest first, so that a power cut leaves no hole. The queue must not be used afterwards.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
-        let newest = (self.end().0.saturating_sub(1)) / self.entries_per_file;
+        let newest = (self.end().0.saturating_sub(1)) / self.files.entries_per_file();
         self.remove_files_before(newest)?;
-        self.files.remove_directory(&self.directory)
+        self.files.remove_directory(&self.directory())
     }
 }
 

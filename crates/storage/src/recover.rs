@@ -23,7 +23,6 @@
 
 mod segments;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,6 +38,7 @@ use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::queue_files::Ends;
 use crate::queue_index::QueueIndex;
+use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
@@ -80,8 +80,6 @@ pub struct Recovery {
     /// Whether the boot ID is still that of the last process: all it wrote is there, synced or not.
     pub runs_on: bool,
 }
-
-pub(crate) type Queues = HashMap<(TopicName, QueueId), Arc<QueueIndex>>;
 
 /// Puts queues in the order of their names.
 pub(crate) fn sort(queues: &mut [Arc<QueueIndex>]) {
@@ -150,7 +148,7 @@ pub(crate) struct Replay<'a> {
     /// Entries of all queues that may gather in memory before they are written to their files.
     pub(crate) gathered_entries: u64,
     pub(crate) key_index: Option<&'a KeyIndex>,
-    pub(crate) queues: &'a mut Queues,
+    pub(crate) queues: &'a mut QueueTable,
     pub(crate) written_ends: &'a mut Ends,
     pub(crate) state: &'a mut dyn StateReplay,
     pub(crate) new_queue: &'a dyn Fn(&TopicName, QueueId) -> Arc<QueueIndex>,
@@ -187,7 +185,7 @@ impl Replay<'_> {
 
     /// Writes entries into files if more have gathered than may stay in memory.
     fn flush_if_many(&self) -> Result<(), StorageError> {
-        let mut queues: Vec<_> = self.queues.values().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
+        let mut queues: Vec<_> = self.queues.iter().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
         if queues.iter().map(|queue| queue.unflushed_count()).sum::<u64>() <= self.gathered_entries {
             return Ok(());
         }
@@ -301,9 +299,11 @@ impl Replay<'_> {
             let tag_code = indexed.code.at(record.store_timestamp);
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
             for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
-                let key = (TopicName::trusted(queue_ref.topic), queue_ref.queue);
-                let queue = self.queues.entry(key).or_insert_with_key(|(topic, queue)| (self.new_queue)(topic, *queue));
-                queue.restore(queue_ref.offset, entry)?;
+                if self.queues.get(queue_ref.topic, queue_ref.queue).is_none() {
+                    self.queues.insert((self.new_queue)(&TopicName::trusted(queue_ref.topic), queue_ref.queue));
+                }
+                let queue = self.queues.get(queue_ref.topic, queue_ref.queue);
+                queue.map_or(Ok(()), |queue| queue.restore(queue_ref.offset, entry))?;
             }
         }
         if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from) {
@@ -342,9 +342,7 @@ impl Replay<'_> {
 
     fn remove_topic(&mut self, topic: &TopicName) -> Result<(), StorageError> {
         self.written_ends.retain(|(name, _), _| name != topic);
-        let mut gone: Vec<_> = self.queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect();
-        sort(&mut gone);
-        gone.iter().try_for_each(|queue| queue.remove())
+        self.queues.remove_topic(topic.as_str()).iter().try_for_each(|queue| queue.remove())
     }
 }
 

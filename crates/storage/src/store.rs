@@ -28,6 +28,7 @@ use serde_json::Value;
 
 use crate::batch::{AppendBatch, AppendInfo};
 use crate::begun::Begun;
+use crate::changed_queues::ChangedQueues;
 use crate::commit_log::CommitLog;
 use crate::damage::problem_of_record;
 use crate::disk::{DirectoryLock, Disk};
@@ -36,8 +37,9 @@ use crate::error::StorageError;
 use crate::key_index::{Key, KeyIndex};
 use crate::open_files::OpenFiles;
 use crate::queue_index::QueueIndex;
+use crate::queue_table::QueueTable;
 use crate::records::Records;
-use crate::recover::{self, Queues};
+use crate::recover;
 use crate::reserve::Reserve;
 use crate::retention::{DiskState, RetentionPolicy};
 
@@ -126,7 +128,8 @@ pub enum ReadMode {
 pub struct Store {
     options: Options,
     log: CommitLog,
-    queues: RwLock<Queues>,
+    queues: RwLock<QueueTable>,
+    changed_queues: ChangedQueues,
     files: Arc<OpenFiles>,
     /// A killed process may have left unsynced data in any file, so the next checkpoint has to sync the whole file system.
     doubts_disk: AtomicBool,
@@ -165,34 +168,31 @@ impl Store {
 
     /// The queue of that name, created if it is new.
     pub fn queue(&self, topic: &TopicName, queue: QueueId) -> Arc<QueueIndex> {
-        let key = (topic.clone(), queue);
-        if let Some(known) = self.queues.read().get(&key) {
+        if let Some(known) = self.queues.read().get(topic.as_str(), queue) {
             return known.clone();
         }
         let mut queues = self.queues.write();
-        let made =
-            queues.entry(key).or_insert_with(|| Arc::new(new_queue_at(&self.options, &self.files, topic, queue)));
-        made.clone()
+        if let Some(known) = queues.get(topic.as_str(), queue) {
+            return known.clone();
+        }
+        let made = Arc::new(new_queue(&self.files, topic, queue));
+        queues.insert(made.clone());
+        made
     }
 
     /// The queues of a topic that are known, whether it has them still or not.
     pub fn queues_of(&self, topic: &TopicName) -> Vec<Arc<QueueIndex>> {
-        let queues = self.queues.read();
-        queues.iter().filter(|((name, _), _)| name == topic).map(|(_, queue)| queue.clone()).collect()
+        self.queues.read().of_topic(topic.as_str()).to_vec()
     }
 
     fn all_queues(&self) -> Vec<Arc<QueueIndex>> {
-        self.queues.read().values().cloned().collect()
+        self.queues.read().iter().cloned().collect()
     }
 
     /// Topics that have queues on the disk or in memory, each with its highest queue number plus one.
     pub fn topics(&self) -> BTreeMap<TopicName, u32> {
-        let mut topics = BTreeMap::new();
-        for (topic, queue) in self.queues.read().keys() {
-            let count = topics.entry(topic.clone()).or_insert(0);
-            *count = queue.0.saturating_add(1).max(*count);
-        }
-        topics
+        let queues = self.queues.read();
+        queues.topics().map(|(topic, last)| (topic.clone(), last.0.saturating_add(1))).collect()
     }
 
     /// The log's watermarks.
@@ -261,7 +261,7 @@ impl Store {
                 drop(self.index_staged());
             }
         };
-        self.log.write_staged(|batch| self.remember_keys(batch), index_if_many)
+        self.log.write_staged(|batch| self.note_written(batch), index_if_many)
     }
 
     /// The same if at most `limit` bytes are staged, without waiting for another thread that writes. `false`: more are staged, and
@@ -270,10 +270,12 @@ impl Store {
         if self.unindexed_size() > UNINDEXED_SIZE_MAX {
             return Ok(false);
         }
-        self.log.write_if_little(limit, |batch| self.remember_keys(batch))
+        self.log.write_if_little(limit, |batch| self.note_written(batch))
     }
 
-    fn remember_keys(&self, batch: &AppendInfo) {
+    /// Called before `written` passes the batch, whose entries are in their queues.
+    fn note_written(&self, batch: &AppendInfo) {
+        self.changed_queues.note_entries(&batch.queues);
         if self.key_index.is_some() && !batch.keys.is_empty() {
             self.unindexed_count.fetch_add(batch.keys.len(), Ordering::Relaxed);
             self.unindexed.lock().extend(batch.keys());
@@ -359,8 +361,8 @@ impl Store {
         if self.options.index_rules.apply_to(&record).is_state {
             return Ok(None);
         }
-        let key = (TopicName::trusted(record.topic), record.queue);
-        let Some(queue) = self.queues.read().get(&key).cloned() else { return Ok(Some(bytes)) };
+        let queue = self.queues.read().get(record.topic, record.queue).cloned();
+        let Some(queue) = queue else { return Ok(Some(bytes)) };
         let problem = match queue.entry(record.queue_offset)? {
             Some(entry) if entry.log_offset == offset => {
                 problem_of_record(&bytes, &queue, &(record.queue_offset, entry), false)
@@ -424,8 +426,7 @@ impl Store {
     }
 }
 
-fn new_queue_at(options: &Options, files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
-    let directory = options.directory.join("consumequeue").join(topic.as_str()).join(queue.0.to_string());
+fn new_queue(files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
     let zero = QueueOffset(0);
-    QueueIndex::new(files.clone(), topic.clone(), queue, directory, options.queue_file_entries, (zero, zero))
+    QueueIndex::new(files.clone(), topic.clone(), queue, (zero, zero))
 }

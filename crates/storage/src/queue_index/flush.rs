@@ -47,12 +47,14 @@ impl QueueIndex {
     fn next_to_flush(&self) -> (u64, usize) {
         let from = self.state.lock().flushed;
         let rest = self.visible.load(Ordering::Acquire) - from;
-        (from, rest.min(self.entries_per_file - from % self.entries_per_file).min(FLUSHED_AT_ONCE) as usize)
+        let entries_per_file = self.files.entries_per_file();
+        (from, rest.min(entries_per_file - from % entries_per_file).min(FLUSHED_AT_ONCE) as usize)
     }
 
     /// Writes encoded entries that lie in one file.
     pub(super) fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
-        let file_number = from / self.entries_per_file;
+        let entries_per_file = self.files.entries_per_file();
+        let file_number = from / entries_per_file;
         let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
         {
             // Before the write: what a failed one leaves behind is synced too, the name of a new file included.
@@ -60,7 +62,7 @@ impl QueueIndex {
             state.unsynced.insert(file_number);
             state.doubts_names |= is_opened;
         }
-        file.write_at(bytes, from % self.entries_per_file * ENTRY_SIZE as u64)
+        file.write_at(bytes, from % entries_per_file * ENTRY_SIZE as u64)
     }
 
     /// Number of files written to since the last sync.

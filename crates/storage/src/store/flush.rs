@@ -28,15 +28,11 @@ impl Store {
     pub fn flush_entries(&self) -> Result<(), StorageError> {
         let _one_at_a_time = self.flushing.lock();
         let limit = self.options.gathered_entries;
-        let at_least = if self.gathered_entries() > limit { 0 } else { limit / GATHERED_SHARE };
+        let at_least = if self.changed_queues.unflushed_count() > limit { 0 } else { limit / GATHERED_SHARE };
         let flushed = self.with_reserve(|| self.flush_queues(at_least));
-        let are_too_many = flushed.is_err() && self.gathered_entries() > limit;
+        let are_too_many = flushed.is_err() && self.changed_queues.unflushed_count() > limit;
         self.entries_are_stuck.store(are_too_many, Ordering::Relaxed);
         flushed
-    }
-
-    fn gathered_entries(&self) -> u64 {
-        self.all_queues().iter().map(|queue| queue.unflushed_count()).sum()
     }
 
     /// Makes log, entries and keys durable and records up to which log offset they are, so that recovery starts there.
@@ -68,13 +64,8 @@ impl Store {
     /// Syncs the files of queues one by one; or the whole file system, if more were written to than are kept open, or if a killed
     /// process may have written to others.
     fn sync_queues(&self) -> Result<(), StorageError> {
-        let mut queues = self.all_queues();
-        let mut unsynced_count = 0;
-        queues.retain(|queue| {
-            let count = queue.unsynced_count();
-            unsynced_count += count;
-            count > 0
-        });
+        let mut queues = self.changed_queues.take_unsynced();
+        let unsynced_count: usize = queues.iter().map(|queue| queue.unsynced_count()).sum();
         if unsynced_count > self.files.limit() || self.doubts_disk.load(Ordering::Relaxed) {
             queues.iter().for_each(|queue| drop(queue.take_unsynced()));
             self.options.disk.sync_everything(&self.options.directory)?;
@@ -97,10 +88,8 @@ impl Store {
 
     /// Flushes queues with at least `at_least` unflushed entries, in the order of their names, so that tests are reproducible.
     fn flush_queues(&self, at_least: u64) -> Result<(), StorageError> {
-        let mut queues = self.all_queues();
-        let kept_count = (RECENT_ENTRIES_MAX / queues.len().max(1)).min(RECENT_PER_QUEUE_MAX);
-        queues.retain(|queue| queue.unflushed_count() >= at_least.max(1));
-        recover::sort(&mut queues);
-        queues.iter().try_for_each(|queue| queue.flush(kept_count))
+        let queue_count = self.queues.read().len();
+        let kept_count = (RECENT_ENTRIES_MAX / queue_count.max(1)).min(RECENT_PER_QUEUE_MAX);
+        self.changed_queues.flush(at_least, kept_count)
     }
 }

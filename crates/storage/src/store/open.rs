@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use base::metric::Metrics;
 use base::{LogOffset, QueueId, TopicName};
 use format::key_index::Shape;
-use format::queue_entry::ENTRY_SIZE;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Options, Store, new_queue_at};
+use super::{Options, Store, new_queue};
 use crate::begun::Begun;
+use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
-use crate::recover::{self, Queues, Recovery, RecoveryProgress, Replay};
+use crate::queue_table::QueueTable;
+use crate::recover::{self, Recovery, RecoveryProgress, Replay};
 use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::state::{NoState, StateReplay};
@@ -60,8 +61,7 @@ impl Store {
             check_disk_size(&options, &log_directory)?;
         }
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
-        let file_size = options.queue_file_entries * ENTRY_SIZE as u64;
-        let files = Arc::new(OpenFiles::new(disk.clone(), file_size, options.open_queue_files));
+        let files = Arc::new(OpenFiles::new(&options));
         let Recovered { queues, written_ends, key_index, end } =
             recover_indexes(&options, &files, &segments, sure, &mut recovery, state, progress)?;
         let segments =
@@ -73,6 +73,7 @@ impl Store {
         let store = Self {
             log,
             queues: RwLock::new(queues),
+            changed_queues: ChangedQueues::default(),
             files,
             doubts_disk: AtomicBool::new(!recovery.was_clean),
             key_index,
@@ -135,6 +136,7 @@ impl Store {
             queue.truncate()?;
             queue.drop_before(first)?;
         }
+        self.changed_queues.look_over(&self.all_queues());
         Ok(())
     }
 }
@@ -155,7 +157,7 @@ fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), Storag
 
 /// What was rebuilt from the log.
 struct Recovered {
-    queues: Queues,
+    queues: QueueTable,
     written_ends: Ends,
     key_index: Option<KeyIndex>,
     /// End of the log.
@@ -184,7 +186,7 @@ fn recover_indexes(
     recovery.entries_made_again = !queues_usable && !segments.is_empty();
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
-    let new_queue = |topic: &TopicName, queue: QueueId| Arc::new(new_queue_at(options, files, topic, queue));
+    let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(files, topic, queue));
     let replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
@@ -201,7 +203,7 @@ fn recover_indexes(
         queues: &mut queues,
         written_ends: &mut written_ends,
         state,
-        new_queue: &new_queue,
+        new_queue: &new_queue_of,
         recovery,
         progress,
     };

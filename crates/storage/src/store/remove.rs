@@ -2,8 +2,9 @@
 //! removes the segment.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use base::{QueueId, TopicName};
+use base::{LogOffset, QueueId, TopicName};
 
 use super::Store;
 use crate::error::StorageError;
@@ -16,14 +17,17 @@ impl Store {
     pub fn remove_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
         // Until the end: entries of a topic created again must not be flushed into files that are about to be removed.
         let _no_flush = self.flushing.lock();
-        let mut gone: Vec<_> = {
-            let mut queues = self.queues.write();
-            queues.extract_if(|(name, _), _| name == topic).map(|(_, queue)| queue).collect()
-        };
-        recover::sort(&mut gone);
-        self.remove_queues(topic, &gone).inspect_err(|_| {
-            self.queues.write().extend(gone.into_iter().map(|queue| ((topic.clone(), queue.queue()), queue)));
-        })
+        let gone = self.queues.write().remove_topic(topic.as_str());
+        gone.iter().for_each(|queue| queue.note_gone(true));
+        self.remove_queues(topic, &gone).inspect_err(|_| self.take_back(gone))
+    }
+
+    /// Knows queues again that could not be removed.
+    fn take_back(&self, queues: Vec<Arc<QueueIndex>>) {
+        queues.iter().for_each(|queue| queue.note_gone(false));
+        self.changed_queues.look_over(&queues);
+        let mut known = self.queues.write();
+        queues.into_iter().for_each(|queue| known.insert(queue));
     }
 
     /// Removes queues without messages that are not in use. Returns how many. One that is in use keeps its last file, which records
@@ -31,48 +35,53 @@ impl Store {
     pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {
         let _no_flush = self.flushing.lock();
         let has_none = |queue: &QueueIndex| queue.first() == queue.end();
-        let mut gone: Vec<_> = {
-            let mut queues = self.queues.write();
-            let expired = queues.extract_if(|(name, number), queue| has_none(queue) && !is_used(name, *number));
-            expired.map(|(_, queue)| queue).collect()
-        };
+        let is_expired = |queue: &QueueIndex| has_none(queue) && !is_used(queue.topic(), queue.queue());
+        let mut gone = self.queues.write().extract_if(is_expired);
         if gone.is_empty() {
             return Ok(0);
         }
         recover::sort(&mut gone);
+        gone.iter().for_each(|queue| queue.note_gone(true));
         let count = gone.len();
-        self.remove_empty_queues(&gone).inspect_err(|_| {
-            let known = gone.into_iter().map(|queue| ((queue.topic().clone(), queue.queue()), queue));
-            self.queues.write().extend(known);
-        })?;
+        self.remove_empty_queues(&gone).inspect_err(|_| self.take_back(gone))?;
         Ok(count)
     }
 
-    fn remove_empty_queues(&self, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
+    /// Recovery restores the queue of every record above the checkpoint. So a queue that has any needs another, and no record may be
+    /// appended after that, not by a caller that still holds a reference to the queue either.
+    fn end_queues(&self, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
         self.log.close_queues(gone);
         self.write_staged()?;
-        self.checkpoint_while_flushing()?;
-        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
+        let checkpointed = LogOffset(self.checkpointed.load(Ordering::Acquire));
+        if gone.iter().any(|queue| queue.may_go_beyond(checkpointed)) {
+            self.checkpoint_while_flushing()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn remove_empty_queues(&self, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
+        self.end_queues(gone)?;
         for queue in gone {
             queue.remove()?;
-            let topic = queues.join(queue.topic().as_str());
-            if disk.exists(&topic) {
-                disk.sync_directory(&topic)?;
+            let topic = self.files.directory_of_topic(queue.topic());
+            if self.options.disk.exists(&topic) {
+                self.options.disk.sync_directory(&topic)?;
             }
         }
         Ok(())
     }
 
     fn remove_queues(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
-        // Recovery restores the queue of every record above the checkpoint. So no record of these queues may be appended after it,
-        // not by a caller that still holds a reference to them either.
-        self.log.close_queues(gone);
-        self.write_staged()?;
-        self.checkpoint_while_flushing()?;
+        self.end_queues(gone)?;
+        let (disk, directory) = (&self.options.disk, self.files.directory_of_topic(topic));
+        // A queue has files once it was flushed.
+        if !disk.exists(&directory) {
+            return Ok(());
+        }
         gone.iter().try_for_each(|queue| queue.remove())?;
-        let (disk, queues) = (&self.options.disk, self.options.directory.join("consumequeue"));
-        disk.remove_directory(&queues.join(topic.as_str()))?;
+        disk.remove_directory(&directory)?;
         // A power cut must not bring them back either.
-        disk.sync_directory(&queues)
+        disk.sync_directory(self.files.directory())
     }
 }
