@@ -23,6 +23,7 @@ use crate::delay::Delay;
 use crate::fetched::FetchedTable;
 use crate::flow::Flow;
 use crate::group::Groups;
+use crate::grouped_save::GroupedSave;
 use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
@@ -100,6 +101,7 @@ pub struct Broker {
     timings: Timings,
     pub(crate) flow: Mutex<Flow>,
     pub(crate) fetched: FetchedTable,
+    saves: GroupedSave,
 }
 
 impl Broker {
@@ -129,6 +131,7 @@ impl Broker {
             timings: Timings::default(),
             flow: Mutex::default(),
             fetched: FetchedTable::default(),
+            saves: GroupedSave::default(),
             options,
             store,
             metrics,
@@ -384,10 +387,12 @@ impl Broker {
         self.save(now).map_err(internal)
     }
 
-    /// Writes every document that changed. Waits for the disk.
+    /// Writes every document that changed, once for all who wait for it. Waits for the disk.
     pub fn save(&self, now: Now) -> Result<(), StorageError> {
-        self.catalog.save(&self.store)?;
-        self.offsets.save(&self.store, now)
+        self.saves.save(|| {
+            self.catalog.save(&self.store)?;
+            self.offsets.save(&self.store, now)
+        })
     }
 
     /// Writes how far delayed messages were delivered and their copies are on the disk, if that changed. Waits for the disk.

@@ -15,6 +15,7 @@ mod fetched;
 mod filter;
 mod flow;
 mod group;
+mod grouped_save;
 mod lock;
 mod lookup;
 mod mailbox;
