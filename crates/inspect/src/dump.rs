@@ -52,7 +52,7 @@ pub enum Dumped<'a> {
 /// One record.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DumpedRecord<'a> {
-    /// Place in the log.
+    /// Byte position in the log.
     pub log_offset: u64,
     /// When it was stored, ms since 1970.
     pub store_time_ms: u64,
@@ -60,7 +60,7 @@ pub struct DumpedRecord<'a> {
     pub topic: &'a str,
     /// Queue.
     pub queue: u32,
-    /// Place in the queue.
+    /// Offset in the queue.
     pub queue_offset: u64,
     /// Bytes of the record.
     pub size: usize,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::LogOffset;
 use format::index_rules::is_in_place;
-use format::record::{self, Kind as PlaceKind, Parts, Record};
+use format::record::{self, Kind as RecordKind, Parts, Record};
 use storage::StorageError;
 use storage::disk::Disk;
 use storage::segment::Segment;
@@ -125,7 +125,7 @@ impl LogFiles {
         let (position, left) = (segment.position(LogOffset(offset)), segment.end() - offset);
         let mut bytes = vec![0; left.min(512) as usize];
         segment.file().read_at(&mut bytes, position).ok()?;
-        let Ok(PlaceKind::Record(size)) = record::kind_at(&bytes) else { return None };
+        let Ok(RecordKind::Record(size)) = record::kind_at(&bytes) else { return None };
         if size as u64 > left {
             return None;
         }

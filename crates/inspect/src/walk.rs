@@ -1,7 +1,7 @@
 //! Reads the log from front to back, past whatever is damaged, to its end.
 
 use format::index_rules::is_in_place;
-use format::record::{self, Kind as PlaceKind, Parts, RECORD_SIZE_MIN, Record};
+use format::record::{self, Kind as RecordKind, Parts, RECORD_SIZE_MIN, Record};
 use storage::segment::Segment;
 use storage::window::{WINDOW_SIZE, Window};
 
@@ -16,7 +16,7 @@ const PAGE_SIZE: u64 = 4096;
 /// What the walk comes by.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
-    /// A record in its place.
+    /// A record at the log offset that it names.
     Record {
         /// The record.
         record: &'a Record<'a>,
@@ -48,8 +48,8 @@ pub(crate) struct End {
     pub(crate) used_until: Option<u64>,
 }
 
-/// What one place holds.
-enum Place {
+/// What the log holds at one offset.
+enum Content {
     Record(usize),
     Filler(u64),
     Nothing { is_zero: bool, why: String },
@@ -90,8 +90,8 @@ impl Walk<'_> {
     }
 
     fn step(&self, window: &mut Window<'_>, offset: u64, visit: &mut dyn FnMut(Event<'_>) -> bool) -> Step {
-        match place(window, offset) {
-            Place::Record(size) => {
+        match content_at(window, offset) {
+            Content::Record(size) => {
                 let next = offset + size as u64;
                 if offset >= self.unsure_from && !is_intact(window, offset, size) {
                     // The broker may be writing it just now, or was when it was killed.
@@ -109,20 +109,20 @@ impl Walk<'_> {
                     Step::End(End { offset: next, ..End::default() })
                 }
             }
-            Place::Filler(says) => {
+            Content::Filler(says) => {
                 let takes = window.segment.end() - offset;
                 if says != takes {
                     visit(Event::Filler { at: offset, says, takes });
                 }
                 Step::To(window.segment.end())
             }
-            Place::Nothing { is_zero, why } => {
+            Content::Nothing { is_zero, why } => {
                 let Some(to) = self.next_whole(window, offset + 1) else {
                     return Step::End(self.end(offset, (!is_zero).then_some(why)));
                 };
                 // Written since it was looked at?
                 window.forget();
-                if matches!(place(window, offset), Place::Nothing { .. }) {
+                if matches!(content_at(window, offset), Content::Nothing { .. }) {
                     visit(Event::Broken { from: offset, to, is_zero, why });
                     return Step::To(to);
                 }
@@ -131,7 +131,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The next place from `from` on that holds a record, in this segment or a later one.
+    /// The next log offset from `from` on with a record, in this segment or a later one.
     fn next_whole(&self, window: &mut Window<'_>, from: u64) -> Option<u64> {
         if let Some(found) = search(window, from) {
             return Some(found);
@@ -153,23 +153,23 @@ enum Step {
     End(End),
 }
 
-fn place(window: &mut Window<'_>, offset: u64) -> Place {
+fn content_at(window: &mut Window<'_>, offset: u64) -> Content {
     let left = window.segment.end() - offset;
     if left < record::FILLER_SIZE as u64 {
-        return Place::Filler(left);
+        return Content::Filler(left);
     }
     let head = match window.at(offset, record::FILLER_SIZE) {
         Ok(head) => head,
-        Err(error) => return Place::Nothing { is_zero: false, why: error.to_string() },
+        Err(error) => return Content::Nothing { is_zero: false, why: error.to_string() },
     };
     let why = match record::kind_at(head) {
-        Ok(PlaceKind::End) => return Place::Nothing { is_zero: true, why: "zeroes".to_owned() },
-        Ok(PlaceKind::Filler(says)) => return Place::Filler(says as u64),
-        Ok(PlaceKind::Record(size)) if size as u64 > left => {
+        Ok(RecordKind::End) => return Content::Nothing { is_zero: true, why: "zeroes".to_owned() },
+        Ok(RecordKind::Filler(says)) => return Content::Filler(says as u64),
+        Ok(RecordKind::Record(size)) if size as u64 > left => {
             format!("a record of {size} bytes where {left} are left")
         }
-        Ok(PlaceKind::Record(size)) => match window.at(offset, size).map(Parts::split) {
-            Ok(Ok(parts)) if is_in_place(&parts, offset) => return Place::Record(size),
+        Ok(RecordKind::Record(size)) => match window.at(offset, size).map(Parts::split) {
+            Ok(Ok(parts)) if is_in_place(&parts, offset) => return Content::Record(size),
             Ok(Ok(parts)) if parts.log_offset().0 != offset => {
                 format!("a record that says it is at log offset {}", parts.log_offset())
             }
@@ -179,14 +179,14 @@ fn place(window: &mut Window<'_>, offset: u64) -> Place {
         },
         Err(error) => error.to_string(),
     };
-    Place::Nothing { is_zero: false, why }
+    Content::Nothing { is_zero: false, why }
 }
 
 fn is_intact(window: &mut Window<'_>, offset: u64, size: usize) -> bool {
     window.at(offset, size).is_ok_and(|bytes| Parts::split(bytes).is_ok_and(|parts| parts.body_is_intact()))
 }
 
-/// The next record in its place from `from` on in one segment.
+/// The same in one segment.
 fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
     let segment = window.segment;
     let mut at = from;
@@ -202,7 +202,7 @@ fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
         };
         let count = bytes.len();
         match candidate(bytes, at) {
-            Some(found) if matches!(place(window, found), Place::Record(_)) => return Some(found),
+            Some(found) if matches!(content_at(window, found), Content::Record(_)) => return Some(found),
             Some(found) => at = found + 1,
             None => at += count.saturating_sub(RECORD_SIZE_MIN - 1).max(1) as u64,
         }
@@ -210,7 +210,7 @@ fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
     None
 }
 
-/// The first place in `bytes`, which lie at `at`, that has a record's magic and says that it is where it is.
+/// The first log offset in `bytes`, which lie at `at`, with the magic of a record and with this very log offset in it.
 fn candidate(bytes: &[u8], at: u64) -> Option<u64> {
     let (first, second) = (record::MAGIC_V1.to_be_bytes(), record::MAGIC_V2.to_be_bytes());
     let mut from = 4;
@@ -219,8 +219,8 @@ fn candidate(bytes: &[u8], at: u64) -> Option<u64> {
         let magic = bytes.get(found..found + 4)?;
         let start = found - 4;
         let is_here = || {
-            let place = at + start as u64;
-            bytes.get(start..).and_then(record::log_offset_of).is_some_and(|offset| offset.0 == place)
+            let here = at + start as u64;
+            bytes.get(start..).and_then(record::log_offset_of).is_some_and(|offset| offset.0 == here)
         };
         if (magic == first || magic == second) && is_here() {
             return Some(at + start as u64);
