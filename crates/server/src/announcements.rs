@@ -27,7 +27,6 @@ struct State {
 }
 
 impl Announcements {
-    /// Topics were created or changed.
     pub(crate) fn note_change(&self) {
         self.state.lock().changes += 1;
     }

@@ -34,7 +34,6 @@ const SILENT_RECOVERY: Duration = Duration::from_secs(1);
 /// How often refused requests are logged.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An open broker.
 pub(crate) struct BrokerProcess {
     settings: Settings,
     pub(crate) broker: Arc<Broker>,
@@ -183,7 +182,6 @@ fn open_store(options: storage::Options, metrics: &Arc<Metrics>) -> Result<Store
     Ok(store)
 }
 
-/// Logs the result of recovery.
 fn report(recovery: &Recovery, took: Duration) {
     if !recovery.was_clean {
         tracing::info!(

@@ -24,7 +24,6 @@ use crate::supervision::Supervisor;
 #[derive(Default)]
 pub(crate) struct Listening(Vec<(OneBroker, TcpListener)>);
 
-/// Open brokers.
 pub(crate) struct Brokers(Vec<BrokerProcess>);
 
 impl Listening {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use base::{Monotonic, Now, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Reads both clocks.
 pub(crate) fn now() -> Now {
     Now { wall: Timestamp(milliseconds(clock_gettime(ClockId::Realtime))), monotonic: monotonic() }
 }

@@ -28,7 +28,6 @@ use crate::wakeup::Wakeup;
 /// Bytes of one read: a batch of a few hundred messages of 1 KiB.
 const READ_SIZE: usize = 256 * 1024;
 
-/// Slices of one vectored write.
 const WRITE_SLICES: usize = 256;
 
 /// While the memory budget is used up, a connection that holds some of it is closed after this long without a byte transferred.
@@ -67,7 +66,6 @@ pub(crate) struct Drive {
     /// No refused connection is logged before this time, ms.
     pub(crate) refusals_quiet_until: Arc<AtomicU64>,
     pub(crate) jobs: Jobs,
-    /// Memory that all connections share.
     pub(crate) budget: Arc<Budget>,
     /// Dropped with the last connection, so that the process knows when all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
@@ -82,7 +80,6 @@ impl Drop for Permit {
     }
 }
 
-/// Why a connection ended.
 #[derive(Debug)]
 enum End {
     /// Closed by the peer, or the process stops.
@@ -100,7 +97,6 @@ enum Pause {
     Until(Option<Monotonic>),
     /// Wake the session: its deadline has passed.
     Due,
-    /// Close the connection.
     Over(End),
 }
 

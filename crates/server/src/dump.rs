@@ -46,7 +46,6 @@ fn text(rows: &[Row]) -> String {
     figures.join(" ")
 }
 
-/// A thread of the process.
 #[derive(Debug, PartialEq, Eq)]
 struct Thread {
     id: u64,

@@ -8,15 +8,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files of the process itself: standard streams, listeners, connections to name servers, epoll and event descriptors.
 const FILES_OF_PROCESS: u64 = 32;
 
-/// Most connections to the console.
 const CONSOLE_CONNECTIONS_MAX: u64 = 64;
 
-/// The shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileShares {
-    /// Connections of clients and brokers.
     pub(crate) connections: u64,
-    /// Connections to the console.
     pub(crate) console: u64,
     /// Most queue files that each store keeps open.
     pub(crate) queues_of_store: u64,

@@ -43,7 +43,6 @@ impl Lines {
         thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(out)).map(drop)
     }
 
-    /// Writes lines to `out` forever.
     fn write_to(&self, mut out: impl Write) {
         loop {
             let line = self.next();

@@ -27,7 +27,6 @@ const GATHER: Duration = Duration::from_millis(5);
 /// The broker's permission that restricts no topic.
 const READ_AND_WRITE: u32 = 0b110;
 
-/// What registering needs.
 #[derive(Clone)]
 pub(crate) struct Registrar {
     pub(crate) broker: Arc<Broker>,

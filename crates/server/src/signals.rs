@@ -5,19 +5,14 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Number of SIGHUP.
 const HANG_UP: u32 = 1;
 
-/// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// An orderly stop.
     Stop,
-    /// To log its state.
     Dump,
 }
 
-/// Handlers of the signals.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -40,7 +35,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Asked {
         let hang_up = async {
             match &mut self.hang_up {

@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-/// Records the first failure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Supervisor(Arc<Watched>);
 
@@ -32,7 +31,6 @@ impl Supervisor {
         outcome.is_ok()
     }
 
-    /// Spawns the task `name`.
     pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let supervisor = self.clone();
         tokio::spawn(async move {
@@ -48,7 +46,6 @@ impl Supervisor {
         self.0.failed.notify_one();
     }
 
-    /// The first failure.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.0.failure.get().map(String::as_str)
     }

@@ -12,7 +12,6 @@ pub(crate) struct Wakeup {
 }
 
 impl Wakeup {
-    /// A wake-up and its waker.
     pub(crate) fn new() -> (Arc<Self>, Waker) {
         let wakeup = Arc::new(Self::default());
         (wakeup.clone(), Waker::from(wakeup))

@@ -33,7 +33,6 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
-    /// Its entry in a queue.
     pub(crate) const fn entry(&self) -> Entry {
         Entry { log_offset: self.log_offset, size: self.size, tag_code: self.tag_code }
     }
@@ -49,7 +48,6 @@ pub(crate) struct BatchKey {
 /// Records to append, usually those of one read from one connection.
 #[derive(Debug, Default)]
 pub struct AppendBatch {
-    /// Whether keys are indexed.
     has_key_index: bool,
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
@@ -84,7 +82,6 @@ pub struct AppendInfo {
 }
 
 impl AppendInfo {
-    /// The keys of its records.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.keys.iter().filter_map(|key| {
             let record = self.records.get(key.record as usize)?;

@@ -30,7 +30,6 @@ pub(crate) struct Blocks {
     /// Blocks inserted lately, evicted since or not.
     ghosts: Cache<u64, ()>,
     capacity: AtomicUsize,
-    /// Insertions so far.
     inserted: AtomicUsize,
     /// Insertions when the present capacity last proved necessary.
     needed_at: AtomicUsize,

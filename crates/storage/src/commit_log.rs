@@ -152,7 +152,6 @@ impl CommitLog {
         &self.watermarks
     }
 
-    /// How many wait for `watermark`.
     pub(crate) fn waiting(&self, watermark: Watermark) -> usize {
         self.waiters.count(watermark)
     }

@@ -71,7 +71,6 @@ const SAMPLE_SHARE: u64 = 16;
 const SLOW_FOR: u64 = 8 * 1024 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
 
-/// Decides what is evicted.
 #[derive(Debug)]
 pub(super) struct PagesKept {
     /// Everything written before this was evicted, or is from before the log was opened.

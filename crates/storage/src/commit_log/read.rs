@@ -115,7 +115,6 @@ impl CommitLog {
         Ok(buffer.into())
     }
 
-    /// Adds such bytes to `buffer`.
     fn read_bytes_into(
         &self,
         buffer: &mut Vec<u8>,

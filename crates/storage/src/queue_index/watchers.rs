@@ -1,9 +1,9 @@
-//! Who is to be woken by a queue's next entry.
+//! The wakers that wait for a queue's next entry.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// Wakers by what tells them apart (`Waker::will_wake`): found at once though thousands wait. Each has its turn.
+/// Wakers by identity (as `Waker::will_wake` compares them), so that one of thousands is removed fast; each with its turn.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     waiting: BTreeMap<(usize, usize), (u64, Waker)>,
@@ -20,7 +20,7 @@ impl Watchers {
         self.waiting.remove(&key(waker));
     }
 
-    /// Takes all, those first that wait for longest: in no order of addresses, which differs from run to run.
+    /// Takes all, those first that have waited longest. Not in the map's order, which differs from run to run.
     pub(super) fn take(&mut self) -> Vec<Waker> {
         let mut taken: Vec<_> = std::mem::take(&mut self.waiting).into_values().collect();
         taken.sort_unstable_by_key(|(turn, _)| *turn);
