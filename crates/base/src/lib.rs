@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod cursor;
 pub mod durations;
+pub mod escaped_name;
 pub mod limits;
 pub mod metric;
 pub mod name;

@@ -150,7 +150,7 @@ fn shown(name: &str) -> String {
     name.chars().take(INTERNAL_TOPIC_NAME_SIZE_MAX).collect()
 }
 
-fn is_name_character(c: char) -> bool {
+pub(crate) fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '%' | '|' | '-' | '_')
 }
 
