@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`.
+//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`, `mutations`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,6 +11,7 @@
 mod fuzz;
 mod instructions;
 mod mutants;
+mod mutations;
 mod repository;
 mod source;
 mod steps;
@@ -32,6 +33,8 @@ usage: cargo xtask COMMAND
   mutants [CRATE...] [--sample K] [--one-in N] [--jobs N]
                                make small mistakes in storage, inspect, broker, dialect, cluster and wire, and fail where tests catch under
                                90 % of those in sample K (0 unless told); about an hour on two cores, --one-in 1 makes them all
+  mutations [NAME...]          put back the defects of crates/sim/mutations, and fail where sim does not catch one within 1000 seeds
+                               (half an hour on two cores)
 ";
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         ["ci"] => test::print_versions().and_then(|()| test::run(test::Extent::Full)),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
+        ["mutations", names @ ..] => mutations::run(names),
         ["instructions"] => instructions::run(instructions::Mode::Compare),
         ["instructions", "--update"] => instructions::run(instructions::Mode::Update),
         _ => Err(USAGE.to_owned()),
