@@ -112,7 +112,10 @@ impl FaultyDisk {
     /// The disk after the power was cut once `point` changes were made. `survives` is asked about everything that was not
     /// sure by then, in order.
     pub fn after_power_cut(&self, point: usize, mut survives: impl FnMut() -> bool) -> MemoryDisk {
-        self.0.state.lock().history.image(point, &mut survives)
+        let image = self.0.state.lock().history.image(point, &mut survives);
+        // The history has no times: a file that is there still was written when it was.
+        image.take_times_of(&self.0.memory);
+        image
     }
 
     /// Does `act` if nothing keeps `operation` from it, and notes what it says was changed.

@@ -108,6 +108,7 @@ impl Sure {
 struct Stored {
     bytes: Vec<u8>,
     size: u64,
+    modified_ms: u64,
     /// Sizes after the one on the disk, which only the page cache knows.
     is_size_behind: bool,
     /// For each sector, what only the page cache has: it gets to the disk in this order, or not at all.
@@ -171,8 +172,8 @@ impl Image {
                 Node::Directory => None,
                 Node::File(contents) => {
                     let bytes = contents.bytes.lock().clone();
-                    let size = bytes.len() as u64;
-                    image.files.insert(contents.number, Stored { bytes, size, ..Stored::default() });
+                    let (size, modified_ms) = (bytes.len() as u64, contents.modified_ms());
+                    image.files.insert(contents.number, Stored { bytes, size, modified_ms, ..Stored::default() });
                     Some(contents.number)
                 }
             };
@@ -217,7 +218,7 @@ impl Image {
         let mut made = BTreeMap::new();
         for (number, mut stored) in std::mem::take(&mut self.files) {
             stored.bytes.resize(stored.size as usize, 0);
-            made.insert(number, Contents::new(number, stored.bytes, 0));
+            made.insert(number, Contents::new(number, stored.bytes, stored.modified_ms));
         }
         let mut names: BTreeMap<PathBuf, Node> = BTreeMap::new();
         // In order of their paths, so that a directory comes before what is in it.

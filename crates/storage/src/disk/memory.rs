@@ -69,6 +69,10 @@ impl Contents {
         Arc::new(Self { number, bytes, modified_ms, is_locked: AtomicBool::new(false) })
     }
 
+    pub(super) fn modified_ms(&self) -> u64 {
+        *self.modified_ms.lock()
+    }
+
     fn copy(&self) -> Arc<Self> {
         Self::new(self.number, self.bytes.lock().clone(), *self.modified_ms.lock())
     }
@@ -122,6 +126,20 @@ impl MemoryDisk {
         };
         let names = tree.names.iter().map(|(path, node)| (path.clone(), copy(node))).collect();
         Self(Arc::new(Mutex::new(Tree { names, removed: Vec::new(), ..*tree })))
+    }
+
+    /// Gives each file the time that the file of its number has on `other`.
+    pub(super) fn take_times_of(&self, other: &Self) {
+        let of = |disk: &Self| -> Vec<_> {
+            let nodes = disk.names().into_values();
+            nodes.filter_map(|node| if let Node::File(contents) = node { Some(contents) } else { None }).collect()
+        };
+        let times: BTreeMap<u64, u64> = of(other).iter().map(|file| (file.number, file.modified_ms())).collect();
+        for file in of(self) {
+            if let Some(time) = times.get(&file.number) {
+                *file.modified_ms.lock() = *time;
+            }
+        }
     }
 
     pub(super) fn names(&self) -> BTreeMap<PathBuf, Node> {
