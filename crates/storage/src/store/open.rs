@@ -93,12 +93,13 @@ impl Store {
             _lock: lock,
             options,
         };
-        store.begin(&written_ends, &checkpoint)?;
+        let is_made_again = recovery.entries_made_again || !recovery.unusable.is_empty();
+        store.begin(&written_ends, checkpoint.durable.is_none() || is_made_again)?;
         Ok((store, recovery))
     }
 
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
-    fn begin(&self, written_ends: &Ends, checkpoint: &Checkpoint) -> Result<(), StorageError> {
+    fn begin(&self, written_ends: &Ends, needs_checkpoint: bool) -> Result<(), StorageError> {
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.
@@ -113,11 +114,12 @@ impl Store {
             disk.sync_directory(&documents)?;
         }
         Begun::write(disk, root)?;
-        if checkpoint.durable.is_none() {
-            // A crash from here on needs a checkpoint to compare with.
+        if needs_checkpoint {
+            // A crash from here on needs a checkpoint to compare with; and what was made again below an earlier one is made no third
+            // time, so it must be on the disk.
             self.checkpoint()?;
         }
-        // An existing checkpoint is still valid, and writing a new one would delay the start. Without space for a segment the store opens
+        // Any other checkpoint is still valid, and writing a new one would delay the start. Without space for a segment the store opens
         // all the same, to serve what it has.
         self.prepare_next_segment().or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
     }
