@@ -8,6 +8,7 @@
 mod chance;
 mod client;
 mod connection;
+mod fault;
 mod host;
 mod node;
 mod oracle;
@@ -18,6 +19,7 @@ mod story;
 mod trace;
 mod world;
 
+pub use fault::Contents;
 pub use node::Work;
 pub use oracle::{Rule, Violation, promise};
 pub use run::{check_seed, outcome, tell};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::chance::Chance;
+use crate::fault::Contents;
 use crate::node::Work;
 
 /// Topics that clients send to. The last is removed and made again.
@@ -220,6 +221,19 @@ pub enum Action {
     },
     /// There is room on the disk.
     FreeDisk,
+    /// A sector of the disk cannot be read any more.
+    LoseSector {
+        /// Of which.
+        contents: Contents,
+        /// Which.
+        pick: u64,
+    },
+    /// All sectors can be read again.
+    MendDisk,
+    /// The next write to the log fails.
+    FailWrite,
+    /// The next sync of the log fails.
+    FailSync,
     /// The node stops in good order, and starts again.
     Restart,
     /// The process is killed, and the node starts again.
@@ -319,13 +333,26 @@ impl Action {
             return Self::SetClock { by_ms: chance.pick(&[-3_600_000, 3_600_000, -2000, 1500]) };
         }
         if chance.percent(mood.disks) {
-            let left = chance.pick(&[0, 100, 5000, 40_000]);
-            return if chance.percent(60) { Self::FillDisk { left } } else { Self::FreeDisk };
+            return Self::trouble(chance);
         }
         if chance.percent(mood.admin) {
             return Self::administer(chance);
         }
         Self::everyday(chance)
+    }
+
+    fn trouble(chance: &mut Chance) -> Self {
+        match chance.below(20) {
+            0..6 => Self::FillDisk { left: chance.pick(&[0, 100, 5000, 40_000]) },
+            6..11 => Self::FreeDisk,
+            11..16 => {
+                let contents = chance.pick(&[Contents::Records, Contents::Entries, Contents::Keys]);
+                Self::LoseSector { contents, pick: chance.below(100_000) }
+            }
+            16..18 => Self::MendDisk,
+            18..19 => Self::FailWrite,
+            _ => Self::FailSync,
+        }
     }
 
     fn everyday(chance: &mut Chance) -> Self {

@@ -6,16 +6,19 @@ mod crash;
 mod finish;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use base::Now;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::Job;
-use storage::disk::{FaultyDisk, MemoryDisk};
+use storage::disk::{Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::{at, clock_set};
 
 use crate::client::{Member, Reader};
 use crate::connection::{Connection, Reply};
+use crate::fault::{Contents, Sector};
 use crate::node::{DIRECTORY, Node, Work};
+use crate::oracle::promise::REMOVALS_OUTLIVE_A_REBUILD;
 use crate::oracle::{Checked, Oracle, Rule, Scene, Taken, Violation, check};
 use crate::request::{Asked, Pulling, Sending};
 use crate::story::{
@@ -33,11 +36,20 @@ const ROUNDS_MAX: usize = 1000;
 /// Bytes a session holds for a client that takes nothing: as many as it may, and one answer.
 const HELD_SIZE_MAX: usize = OUTPUT_BACKLOG_SIZE_MAX + FRAME_SIZE_MAX;
 
+/// What a program gets whose write or sync fails.
+const EIO: i32 = 5;
+
 /// Everything there is.
 pub(crate) struct World {
     setup: Setup,
     now: Now,
     disk: FaultyDisk,
+    /// What of it cannot be read.
+    sectors: Vec<Sector>,
+    /// What of the log could not be read at some time.
+    once_unreadable: Vec<Range<u64>>,
+    /// A sync was told to fail. What it was to put on the disk may not be there whatever is synced later.
+    is_sync_to_fail: bool,
     node: Option<Node>,
     connections: Vec<Connection>,
     /// Which of its connections each client has now.
@@ -73,6 +85,9 @@ impl World {
             setup: setup.clone(),
             now: BEGIN,
             disk: FaultyDisk::over(&disk),
+            sectors: Vec::new(),
+            once_unreadable: Vec::new(),
+            is_sync_to_fail: false,
             node: None,
             connections: Vec::new(),
             lives: vec![0; CONNECTIONS],
@@ -118,7 +133,9 @@ impl World {
 
     fn scene(&self) -> Scene {
         let (log_first, log_end) = self.node.as_ref().map_or((0, 0), |node| (node.log_first(), node.log_end()));
-        Scene { now: self.now.into(), log_first, log_end, unreadable: Vec::new() }
+        let unreadable = self.sectors.iter().filter_map(|sector| sector.in_log.clone()).collect();
+        let once_unreadable = self.once_unreadable.clone();
+        Scene { now: self.now.into(), log_first, log_end, unreadable, once_unreadable }
     }
 
     fn look(&mut self) -> Checked {
@@ -163,6 +180,7 @@ impl World {
             Action::PutTopic { perm } => {
                 self.ask(ADMIN, Asked::PutTopic { topic: ADMIN_TOPIC, perm: *perm, queues: 1 });
             }
+            Action::RemoveTopic { .. } if !REMOVALS_OUTLIVE_A_REBUILD && self.will_make_again() => {}
             Action::RemoveTopic { topic } => self.ask(ADMIN, Asked::RemoveTopic(topic)),
             Action::PutGroup { tries } => self.ask(ADMIN, Asked::PutGroup { group: ADMIN_GROUP, tries: *tries }),
             Action::RemoveGroup => self.ask(ADMIN, Asked::RemoveGroup(ADMIN_GROUP)),
@@ -182,6 +200,25 @@ impl World {
             }
             Action::FillDisk { left } => self.set_room(Some(*left))?,
             Action::FreeDisk => self.set_room(None)?,
+            Action::LoseSector { contents, pick } => {
+                let Scene { log_first, log_end, .. } = self.scene();
+                let log = log_first..log_end;
+                if *contents == Contents::Entries && self.oracle.has_removed() && !REMOVALS_OUTLIVE_A_REBUILD {
+                    return Ok(());
+                }
+                if let Some(sector) = Sector::pick(&self.disk, *contents, *pick, log, self.setup.segment_size) {
+                    self.trace.say(|| format!("  {sector:?}"));
+                    self.once_unreadable.extend(sector.in_log.clone());
+                    sector.lose(&self.disk);
+                    self.sectors.push(sector);
+                }
+            }
+            Action::MendDisk => self.mend(|_| false),
+            Action::FailWrite => self.disk.fail(Failure::error(Operation::Write, EIO).at("commitlog").times(1)),
+            Action::FailSync => {
+                self.is_sync_to_fail = true;
+                self.disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
+            }
             Action::Restart => self.restart()?,
             Action::Kill { during, changes } => self.kill(during.as_deref(), *changes)?,
             Action::CutPower { during, dice, percent } => self.cut_power(during.as_deref(), *dice, *percent)?,
@@ -224,6 +261,18 @@ impl World {
         Ok(())
     }
 
+    /// Nothing fails any more but reading those sectors.
+    fn mend(&mut self, keeps: impl Fn(&Sector) -> bool) {
+        self.disk.heal();
+        self.sectors.retain(keeps);
+        self.sectors.iter().for_each(|sector| sector.lose(&self.disk));
+    }
+
+    /// Whether the next start makes all entries again.
+    fn will_make_again(&self) -> bool {
+        self.sectors.iter().any(|sector| sector.contents == Contents::Entries)
+    }
+
     fn has_room(&self) -> bool {
         let usage = storage::disk::Disk::new(self.disk.memory().clone()).usage(std::path::Path::new(DIRECTORY));
         usage.is_ok_and(|(_, total)| total >= self.setup.capacity)
@@ -234,7 +283,10 @@ impl World {
         let done = self.node()?.work(work, self.now);
         if let Err(error) = &done {
             self.trace.say(|| format!("  {work:?} fails: {error}"));
-            let is_excused = self.is_muted || !self.has_room() || self.node()?.broker.poisoned().is_some();
+            let is_excused = self.is_muted
+                || !self.has_room()
+                || !self.sectors.is_empty()
+                || self.node()?.broker.poisoned().is_some();
             check(is_excused, Rule::WorkSucceeds, || format!("{work:?}: {error}"))?;
         }
         let scene = self.scene();

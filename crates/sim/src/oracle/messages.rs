@@ -171,7 +171,7 @@ impl Messages {
     pub(super) fn all_has_arrived(&self, places: &Places, scene: &Scene) -> Checked {
         for ((topic, identity), expected) in &self.expected {
             let is_certain = expected.stored > 0 && (expected.due.is_some() || identity.1 > 0);
-            let is_excused = !scene.unreadable.is_empty()
+            let is_excused = !scene.once_unreadable.is_empty()
                 || expected.log_floor < scene.log_first
                 || expected.parked_at.is_some_and(|at| at < scene.log_first)
                 || self.removed.contains_key(topic)

@@ -125,6 +125,8 @@ pub(crate) struct Scene {
     pub(crate) log_end: u64,
     /// Bytes of the log that the disk cannot read.
     pub(crate) unreadable: Vec<Range<u64>>,
+    /// And those it could not read at some time.
+    pub(crate) once_unreadable: Vec<Range<u64>>,
 }
 
 /// A request that the node has taken.
@@ -301,6 +303,11 @@ impl Oracle {
     /// What was promised for later must be there by now.
     pub(crate) fn all_has_arrived(&self, scene: &Scene) -> Checked {
         self.messages.all_has_arrived(&self.places, scene)
+    }
+
+    /// Whether a topic was removed, or may have been.
+    pub(crate) fn has_removed(&self) -> bool {
+        self.places.has_removed()
     }
 
     /// Whether a pull from `offset` on has something to be given.

@@ -9,6 +9,10 @@ pub enum Kept {
     WhenSaved,
 }
 
+/// Whether a topic that was removed stays so when all entries are made again from the log, which has its records still. `false` until
+/// removals are records of the log.
+pub const REMOVALS_OUTLIVE_A_REBUILD: bool = false;
+
 /// Offsets that consumers commit.
 pub const COMMITS: Kept = Kept::WhenSaved;
 

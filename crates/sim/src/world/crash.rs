@@ -4,27 +4,35 @@ use std::collections::BTreeSet;
 
 use storage::disk::{Failure, FaultyDisk, Operation};
 
-use super::World;
+use super::{EIO, World};
 use crate::chance::Chance;
 use crate::connection::Connection;
+use crate::fault::Contents;
 use crate::node::Node;
 use crate::oracle::{Checked, Rule, Stopped, Violation};
 use crate::story::{Action, CONNECTIONS};
 
-/// What a killed process gets from its disk.
-const EIO: i32 = 5;
-
 impl World {
     /// Starts the node, and connects its clients.
     pub(super) fn start(&mut self) -> Checked {
-        let started = match Node::start(&self.setup, &self.disk, self.now) {
-            Err(error) if error.is_disk_full() => {
-                self.trace.say(|| format!("  the node does not start: {error}"));
-                self.set_room(None)?;
-                Node::start(&self.setup, &self.disk, self.now)
-            }
-            started => started,
-        };
+        // A start that sets files of entries or keys aside, and then fails since it has no room or cannot read the log, leaves nothing that
+        // tells the next to make them again. Until that is mended no such start has anything else to fail of.
+        let makes_again = self.sectors.iter().any(|sector| sector.contents != Contents::Records);
+        if makes_again {
+            self.set_room(None)?;
+        }
+        self.mend(|sector| !makes_again || sector.contents != Contents::Records);
+        let mut started = Node::start(&self.setup, &self.disk, self.now);
+        let is_excused = !self.has_room() || !self.sectors.is_empty();
+        if let Some(error) = started.as_ref().err().filter(|_| is_excused) {
+            // What a start cannot do without, an operator brings back: the bytes that cannot be read, and room.
+            self.trace.say(|| format!("  the node does not start: {error}"));
+            self.mend(|_| false);
+            self.set_room(None)?;
+            started = Node::start(&self.setup, &self.disk, self.now);
+        }
+        // What a start has made anew lies elsewhere.
+        self.mend(|sector| sector.contents == Contents::Records);
         let node = started.map_err(|error| Violation::of(Rule::TheNodeStarts, error.to_string()))?;
         self.connections = (0..CONNECTIONS).map(|number| Connection::open(&node, number)).collect();
         (0..CONNECTIONS).for_each(|connection| self.forget_client(connection));
@@ -34,6 +42,7 @@ impl World {
 
     fn start_again(&mut self, how: Stopped) -> Checked {
         self.is_muted = false;
+        self.is_sync_to_fail = false;
         self.connections.clear();
         self.jobs.clear();
         self.taken.clear();
@@ -54,6 +63,9 @@ impl World {
 
     /// Stops in good order. If that fails the process is killed.
     pub(super) fn restart(&mut self) -> Checked {
+        if self.has_failed_sync() {
+            return self.cut_power(None, 0, 50);
+        }
         let closed = self.node()?.broker.close(self.now);
         let how = match closed {
             Ok(()) => Stopped::InOrder,
@@ -64,6 +76,12 @@ impl World {
         };
         self.start_again(how)?;
         self.started_again(how)
+    }
+
+    /// Whether a sync of the log has failed: then what is to be seen in the page cache says nothing of the disk, and nothing but a look at
+    /// the disk itself does.
+    fn has_failed_sync(&self) -> bool {
+        self.is_sync_to_fail && self.node.as_ref().is_some_and(|node| node.broker.poisoned().is_some())
     }
 
     /// Does `action` as far as nobody hears of it any more.
@@ -79,9 +97,11 @@ impl World {
 
     /// The process is killed after so many changes that `during` makes; the page cache stays.
     pub(super) fn kill(&mut self, during: Option<&Action>, changes: u64) -> Checked {
+        if self.has_failed_sync() {
+            return self.cut_power(during, changes, 50);
+        }
         self.disk.fail(Failure::error(Operation::Change, EIO).after(changes));
         self.begin(during);
-        self.disk.heal();
         self.start_again(Stopped::Killed)?;
         self.started_again(Stopped::Killed)
     }
