@@ -26,8 +26,14 @@ pub fn run(names: &[&str]) -> Result<(), String> {
         let name = name_of(patch);
         eprintln!("\n==> {name}");
         match caught(patch)? {
-            Some(how) => told.push(format!("{name:45}  {how}")),
-            None => missed.push(name),
+            Some(how) => {
+                eprintln!("caught: {how}");
+                told.push(format!("{name:45}  {how}"));
+            }
+            None => {
+                eprintln!("not caught");
+                missed.push(name);
+            }
         }
     }
     println!("\n{}", told.join("\n"));
