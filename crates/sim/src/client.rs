@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::connection::Reply;
 use crate::request::{Asked, Place, Pulling, number_in};
-use crate::story::{GROUP, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
+use crate::roster::{GROUP, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
 
 /// Topics the group wants, and their queues.
 const WANTED: [&str; 3] = [TOPICS[0], TOPICS[1], RETRY_TOPIC];

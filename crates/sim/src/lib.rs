@@ -13,6 +13,7 @@ mod host;
 mod node;
 mod oracle;
 mod request;
+mod roster;
 mod run;
 mod shrink;
 mod story;

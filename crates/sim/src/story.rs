@@ -5,40 +5,7 @@ use std::fmt;
 use crate::chance::Chance;
 use crate::fault::Contents;
 use crate::node::Work;
-
-/// Topics that clients send to. The last is removed and made again.
-pub const TOPICS: [&str; 3] = ["orders", "payments", "brief"];
-/// Topic that is removed and made again.
-pub const BRIEF_TOPIC: &str = TOPICS[2];
-/// Queues of each.
-pub const QUEUES: u32 = 2;
-/// A topic without messages, which administrators change.
-pub const ADMIN_TOPIC: &str = "accounts";
-/// A group without members, which administrators change.
-pub const ADMIN_GROUP: &str = "auditing";
-/// The group whose members share queues among themselves.
-pub const GROUP: &str = "billing";
-/// What it could not consume, and what it gave up.
-pub const RETRY_TOPIC: &str = "%RETRY%billing";
-/// See `RETRY_TOPIC`.
-pub const DEAD_TOPIC: &str = "%DLQ%billing";
-/// The group of who reads by itself.
-pub const READERS: &str = "readers";
-/// Members of the group.
-pub const MEMBERS: [&str; 3] = ["member-1", "member-2", "member-3"];
-
-/// Connections: two producers, a reader, the members, an administrator, and who looks at everything in the end.
-pub const PRODUCERS: usize = 2;
-/// See `PRODUCERS`.
-pub const READER: usize = 2;
-/// The first member's.
-pub const FIRST_MEMBER: usize = 3;
-/// The administrator's.
-pub const ADMIN: usize = 6;
-/// Who looks at everything.
-pub const AUDITOR: usize = 7;
-/// All of them.
-pub const CONNECTIONS: usize = 8;
+use crate::roster::{ADMIN_TOPIC, AUDITOR, BRIEF_TOPIC, CONNECTIONS, MEMBERS, PRODUCERS, QUEUES, TOPICS};
 
 /// How a node is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,10 +21,8 @@ use crate::node::{DIRECTORY, Node, Work};
 use crate::oracle::promise::REMOVALS_OUTLIVE_A_REBUILD;
 use crate::oracle::{Checked, Oracle, Rule, Scene, Taken, Violation, check};
 use crate::request::{Asked, Pulling, Sending};
-use crate::story::{
-    ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, Action, After, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS,
-    Setup, Step, Story,
-};
+use crate::roster::{ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS};
+use crate::story::{Action, After, Setup, Step, Story};
 use crate::trace::Trace;
 
 /// When every story begins, by the wall clock.
@@ -188,6 +186,14 @@ impl World {
                 self.ask(ADMIN, Asked::ReadTopic(ADMIN_TOPIC));
                 self.ask(ADMIN, Asked::ReadGroup(ADMIN_GROUP));
             }
+            other => self.befall(other)?,
+        }
+        Ok(())
+    }
+
+    /// What no client asks for.
+    fn befall(&mut self, action: &Action) -> Checked {
+        match action {
             Action::Arrive { connection, size } => self.arrive(*connection, *size),
             Action::Disconnect { connection } => self.disconnect(*connection)?,
             Action::Stall { connection } => self.connections[*connection].is_stalled ^= true,
@@ -222,6 +228,7 @@ impl World {
             Action::Restart => self.restart()?,
             Action::Kill { during, changes } => self.kill(during.as_deref(), *changes)?,
             Action::CutPower { during, dice, percent } => self.cut_power(during.as_deref(), *dice, *percent)?,
+            _ => {}
         }
         Ok(())
     }

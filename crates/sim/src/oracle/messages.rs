@@ -6,7 +6,7 @@ use super::places::{Identity, Places};
 use super::{Checked, Moment, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
 use crate::connection::Reply;
 use crate::request::{Asked, Place, Sending};
-use crate::story::{DEAD_TOPIC, RETRY_TOPIC, TOPICS};
+use crate::roster::{DEAD_TOPIC, RETRY_TOPIC, TOPICS};
 
 /// Answers that say that nothing was stored.
 const NOT_STORED: [i32; 8] = [1, 2, 3, 13, 16, 17, 26, 29];

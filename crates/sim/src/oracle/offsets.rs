@@ -53,7 +53,7 @@ impl Offsets {
     }
 
     pub(super) fn reset(&mut self, group: &'static str, topic: &'static str, number: u64) {
-        for queue in 0..crate::story::QUEUES {
+        for queue in 0..crate::roster::QUEUES {
             self.of(group, (topic, queue)).try_out(number, Committed::Unknown);
             self.unheard.insert((group, (topic, queue)), number);
         }

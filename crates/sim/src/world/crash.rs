@@ -10,7 +10,8 @@ use crate::connection::Connection;
 use crate::fault::Contents;
 use crate::node::Node;
 use crate::oracle::{Checked, Rule, Stopped, Violation};
-use crate::story::{Action, CONNECTIONS};
+use crate::roster::CONNECTIONS;
+use crate::story::Action;
 
 impl World {
     /// Starts the node, and connects its clients.

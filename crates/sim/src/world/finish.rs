@@ -7,7 +7,7 @@ use crate::fault::Contents;
 use crate::node::Work;
 use crate::oracle::{Checked, Rule, Scene, check};
 use crate::request::{Asked, Place, Pulling};
-use crate::story::{AUDITOR, BRIEF_TOPIC, DEAD_TOPIC, FIRST_MEMBER, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
+use crate::roster::{AUDITOR, BRIEF_TOPIC, DEAD_TOPIC, FIRST_MEMBER, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
 
 /// How often time passes in the end, and how much: all delays come to pass, and whatever waits a while.
 const LAST_ROUNDS: usize = 14;
