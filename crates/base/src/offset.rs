@@ -1,7 +1,4 @@
 //! Positions: in the log, in a queue, and the watermarks that say how far a log has come.
-//!
-//! Watermarks always keep this order: `durable <= written <= appended`, the last being the end of what has a log offset. What
-//! is below `written` is visible to consumers.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,26 +47,76 @@ impl fmt::Display for QueueId {
     }
 }
 
-/// Which promise a reply waits for.
+/// Names one of the positions up to which something holds for all of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Watermark {
     /// In the page cache: survives a killed process.
     Written,
     /// Synced to the disk: survives power loss.
     Durable,
+    /// At as many replicas as were asked for: survives the loss of this machine.
+    Replicated,
 }
 
-/// How far the log has come. Written by the log's own threads, read by everyone.
+impl Watermark {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Written, Self::Durable, Self::Replicated];
+}
+
+/// Which watermarks have to pass a message before its producer is answered: `written` always, and those named here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AckPolicy {
+    /// Whether `durable` has to.
+    pub durable: bool,
+    /// Whether `replicated` has to.
+    pub replicated: bool,
+}
+
+impl AckPolicy {
+    /// `written` is enough.
+    pub const WRITTEN: Self = Self { durable: false, replicated: false };
+    /// Waits for the sync.
+    pub const DURABLE: Self = Self { durable: true, replicated: false };
+    /// Waits for the replicas.
+    pub const REPLICATED: Self = Self { durable: false, replicated: true };
+
+    /// What keeps both: for messages that are answered together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { durable: self.durable | other.durable, replicated: self.replicated | other.replicated }
+    }
+
+    /// The watermarks that have to pass. `written` is not looked at where a later one is, which never runs ahead of it.
+    pub fn watermarks(self) -> impl Iterator<Item = Watermark> {
+        let is_named = move |watermark: &Watermark| match watermark {
+            Watermark::Written => self == Self::WRITTEN,
+            Watermark::Durable => self.durable,
+            Watermark::Replicated => self.replicated,
+        };
+        Watermark::ALL.into_iter().filter(is_named)
+    }
+}
+
+/// How far the log has come. Written by who writes, syncs and replicates it, read by everyone.
+///
+/// **Always holds**: `durable` and `replicated` are at or below `written`, and that is at or below the end of what was appended (has a
+/// log offset). The first two know nothing of each other. None goes back.
 #[derive(Debug, Default)]
 pub struct Watermarks {
     written: AtomicU64,
     durable: AtomicU64,
+    replicated: AtomicU64,
 }
 
 impl Watermarks {
-    /// Both watermarks at `offset`, as after recovery.
-    pub fn starting_at(offset: LogOffset) -> Self {
-        Self { written: AtomicU64::new(offset.0), durable: AtomicU64::new(offset.0) }
+    /// As recovery finds them; what replicas have is not known then.
+    pub fn new(durable: LogOffset, written: LogOffset) -> Self {
+        debug_assert!(durable <= written);
+        Self {
+            written: AtomicU64::new(written.0),
+            durable: AtomicU64::new(durable.0),
+            replicated: AtomicU64::default(),
+        }
     }
 
     /// Everything below this is in the page cache.
@@ -82,12 +129,23 @@ impl Watermarks {
         LogOffset(self.durable.load(Ordering::Acquire))
     }
 
+    /// Everything below this is at the replicas.
+    pub fn replicated(&self) -> LogOffset {
+        LogOffset(self.replicated.load(Ordering::Acquire))
+    }
+
     /// The watermark `which` names.
     pub fn get(&self, which: Watermark) -> LogOffset {
         match which {
             Watermark::Written => self.written(),
             Watermark::Durable => self.durable(),
+            Watermark::Replicated => self.replicated(),
         }
+    }
+
+    /// Everything below this may be answered to who waits as `policy` says.
+    pub fn reached(&self, policy: AckPolicy) -> LogOffset {
+        policy.watermarks().map(|watermark| self.get(watermark)).min().unwrap_or_default()
     }
 
     /// Moves `written` forward to `offset`.
@@ -100,5 +158,29 @@ impl Watermarks {
     pub fn advance_durable(&self, offset: LogOffset) {
         debug_assert!(offset <= self.written());
         self.durable.fetch_max(offset.0, Ordering::AcqRel);
+    }
+
+    /// Moves `replicated` forward to `offset`, which must have been written.
+    pub fn advance_replicated(&self, offset: LogOffset) {
+        debug_assert!(offset <= self.written());
+        self.replicated.fetch_max(offset.0, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_waits_for_every_watermark_its_policy_names() {
+        let watermarks = Watermarks::new(LogOffset(100), LogOffset(400));
+        watermarks.advance_replicated(LogOffset(300));
+        let both = AckPolicy::DURABLE.and(AckPolicy::REPLICATED);
+        let policies = [AckPolicy::WRITTEN, AckPolicy::DURABLE, AckPolicy::REPLICATED, both];
+        let reached = || policies.map(|policy| watermarks.reached(policy).0);
+        assert_eq!(reached(), [400, 100, 300, 100]);
+        watermarks.advance_durable(LogOffset(350));
+        assert_eq!(reached(), [400, 350, 300, 300]);
+        assert_eq!(AckPolicy::WRITTEN.and(AckPolicy::DURABLE), AckPolicy::DURABLE);
     }
 }

@@ -83,6 +83,9 @@ pub enum Refusal {
     /// The sync did not finish in time; the message is stored and will be synced.
     #[error("the message is stored, but was not synced to disk in time")]
     FlushTimedOut,
+    /// The replicas did not have it in time; the message is stored and will be replicated.
+    #[error("the message is stored, but was not replicated in time")]
+    ReplicationTimedOut,
     /// Sluice does not have this feature.
     #[error("{0}")]
     NotSupported(String),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::limits::STAGED_SIZE_MAX;
 use base::metric::{Metrics, Timings};
-use base::offset::Watermark;
+use base::offset::{AckPolicy, Watermark};
 use base::refused::RefusedRequests;
 use base::{LogOffset, Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
@@ -45,8 +45,8 @@ pub struct Options {
     pub permission: u32,
     /// Largest body, bytes.
     pub message_size_max: usize,
-    /// Whether acknowledgements wait for the sync.
-    pub sync_flush: bool,
+    /// What has to happen before a message is answered, unless its producer does not wait.
+    pub ack_policy: AckPolicy,
     /// Whether topics are made on the first send.
     pub auto_create_topics: bool,
     /// Queues the template for such topics has.
@@ -258,15 +258,22 @@ impl Broker {
         self.store.watermarks().get(watermark)
     }
 
-    /// Calls `waker` once `watermark` passes `offset`, or when the log accepts no more writes.
-    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) {
-        let waiting = self.store.when(watermark, offset, waker);
-        if watermark == Watermark::Durable {
-            self.host.sync_wanted(waiting);
+    /// Whether all below `offset` may be answered to who waits as `policy` says.
+    pub fn is_kept(&self, policy: AckPolicy, offset: LogOffset) -> bool {
+        self.store.watermarks().reached(policy) >= offset
+    }
+
+    /// Calls `waker` whenever a watermark that `policy` names passes `offset`, or when the log accepts no more writes.
+    pub fn when(&self, policy: AckPolicy, offset: LogOffset, waker: &Waker) {
+        for watermark in policy.watermarks() {
+            let waiting = self.store.when(watermark, offset, waker.clone());
+            if watermark == Watermark::Durable {
+                self.host.sync_wanted(waiting);
+            }
         }
     }
 
-    /// Waits until records are in the log and survive a killed process. Not for a network thread.
+    /// Waits until records are in the log as safe as messages are to be. Not for a network thread.
     pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
@@ -274,12 +281,12 @@ impl Broker {
                 self.0.unpark();
             }
         }
-        let watermark = if self.options.sync_flush { Watermark::Durable } else { Watermark::Written };
-        while self.reached(watermark) < published.end() {
+        let policy = self.options.ack_policy;
+        while !self.is_kept(policy, published.end()) {
             if let Some(refusal) = self.poisoned() {
                 return Err(refusal);
             }
-            self.when(watermark, published.end(), Waker::from(Arc::new(Unpark(std::thread::current()))));
+            self.when(policy, published.end(), &Waker::from(Arc::new(Unpark(std::thread::current()))));
             std::thread::park();
         }
         Ok(())

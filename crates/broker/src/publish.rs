@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::limits::PROPERTIES_SIZE_MAX;
+use base::offset::AckPolicy;
 use base::{Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
@@ -55,7 +56,7 @@ pub struct Added<'a> {
 pub struct PublishBatch {
     records: AppendBatch,
     now: Now,
-    needs_durable: bool,
+    ack_policy: AckPolicy,
     /// Those that were parked: their numbers and levels.
     parked: Vec<(usize, usize)>,
 }
@@ -82,16 +83,21 @@ impl PublishBatch {
         self.parked.retain(|(number, _)| *number < count);
     }
 
-    /// Whether any of its messages waits for the sync.
-    pub const fn needs_durable(&self) -> bool {
-        self.needs_durable
+    /// What has to happen before any of its messages is answered.
+    pub const fn ack_policy(&self) -> AckPolicy {
+        self.ack_policy
     }
 }
 
 impl Broker {
     /// Begins a batch of messages of about `size` bytes in all.
     pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
-        PublishBatch { records: self.store().begin_batch(size), now, needs_durable: false, parked: Vec::new() }
+        PublishBatch {
+            records: self.store().begin_batch(size),
+            now,
+            ack_policy: AckPolicy::WRITTEN,
+            parked: Vec::new(),
+        }
     }
 
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
@@ -193,7 +199,9 @@ impl Broker {
         let cleaned = noted.cleaned(message.properties);
         let block = &*cleaned;
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
-        batch.needs_durable |= noted.waits && self.options().sync_flush;
+        if noted.waits {
+            batch.ack_policy = batch.ack_policy.and(self.options().ack_policy);
+        }
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
             self.park(batch, topic, queue, message, (block, separator), noted)?;
         } else {

@@ -7,6 +7,7 @@ mod support;
 
 use std::path::Path;
 
+use base::offset::AckPolicy;
 use base::{GroupName, LogOffset, Now, QueueId, TopicName};
 use broker::{Filter, Message, Options, SendBack};
 use format::document::TopicDocument;
@@ -72,7 +73,7 @@ fn small_segments(disk: &FaultyDisk) -> storage::Options {
 #[test]
 fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let mut bench = open(Disk::new(disk.clone()), START, &[1000], |options| options.sync_flush = true);
+    let mut bench = open(Disk::new(disk.clone()), START, &[1000], |options| options.ack_policy = AckPolicy::DURABLE);
     bench.publish("orders", &delayed(b"acknowledged", LEVEL_1)).expect("stored");
     bench.broker.save(START).expect("saves");
     bench.broker.store().sync().expect("syncs");

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::offset::AckPolicy;
 use cluster::registration::Identity;
 use dialect::rocketmq::SessionOptions;
 use format::index_rules::IndexRules;
@@ -65,7 +66,7 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         store_host,
         permission: settings.broker.permission,
         message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
-        sync_flush: settings.storage.flush == FlushMode::Sync,
+        ack_policy: AckPolicy { durable: settings.storage.flush == FlushMode::Sync, ..AckPolicy::WRITTEN },
         auto_create_topics: settings.topic.auto_create,
         default_queues: settings.topic.default_queues,
         auto_create_groups: settings.group.auto_create,

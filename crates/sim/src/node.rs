@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base::Now;
 use base::budget::Budget;
 use base::metric::Metrics;
+use base::offset::AckPolicy;
 use broker::Broker;
 use format::index_rules::IndexRules;
 use storage::disk::{Disk, FaultyDisk};
@@ -91,7 +92,8 @@ impl Node {
     pub(crate) fn start(setup: &Setup, disk: &FaultyDisk, now: Now) -> Result<Self, StorageError> {
         let metrics = Arc::new(Metrics::default());
         let (store, _) = Store::open(layout(setup, disk), metrics.clone(), &mut |_| ())?;
-        let options = broker::Options { sync_flush: setup.sync_flush, ..broker_options() };
+        let ack_policy = AckPolicy { durable: setup.sync_flush, ..AckPolicy::WRITTEN };
+        let options = broker::Options { ack_policy, ..broker_options() };
         let host = SimHost::new(setup.rhythm);
         let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), setup.rhythm, now)?);
         host.serve(&broker);

@@ -113,8 +113,6 @@ impl CommitLog {
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
         metrics.log_written_bytes.set(end.0);
         metrics.log_durable_bytes.set(durable.0);
-        let watermarks = Watermarks::starting_at(durable);
-        watermarks.advance_written(end);
         Self {
             disk: options.disk.clone(),
             directory,
@@ -127,7 +125,7 @@ impl CommitLog {
             writing: Mutex::default(),
             syncing: Mutex::default(),
             staged_size: AtomicUsize::new(0),
-            watermarks: Arc::new(watermarks),
+            watermarks: Arc::new(Watermarks::new(durable, end)),
             waiters: Waiters::default(),
             recent: Recent::new(options.recent_size),
             buffers: Buffers::new(options.recent_size),
@@ -356,6 +354,12 @@ impl CommitLog {
         }
         self.waiters.wake(Watermark::Durable, target);
         Ok(target)
+    }
+
+    /// Everything below `offset` is at the replicas.
+    pub(crate) fn set_replicated(&self, offset: LogOffset) {
+        self.watermarks.advance_replicated(offset);
+        self.waiters.wake(Watermark::Replicated, offset);
     }
 
     /// Starts write-back of what was written since the last call, if that is enough to be worth it. Returns whether it was.

@@ -313,6 +313,11 @@ impl Store {
         self.log.sync()
     }
 
+    /// Everything below `offset`, which must have been written, is at as many replicas as were asked for.
+    pub fn set_replicated(&self, offset: LogOffset) {
+        self.log.set_replicated(offset);
+    }
+
     /// See `CommitLog::start_write_back`.
     pub fn start_write_back(&self) -> Result<bool, StorageError> {
         self.log.start_write_back()

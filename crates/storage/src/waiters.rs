@@ -9,15 +9,16 @@ use parking_lot::Mutex;
 /// Wakers by watermark. None is lost: `register` checks the watermark under the lock that `wake` takes after advancing it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    written: Mutex<Vec<(LogOffset, Waker)>>,
-    durable: Mutex<Vec<(LogOffset, Waker)>>,
+    lists: [Mutex<Vec<(LogOffset, Waker)>>; Watermark::ALL.len()],
 }
 
 impl Waiters {
     const fn list(&self, watermark: Watermark) -> &Mutex<Vec<(LogOffset, Waker)>> {
+        let [written, durable, replicated] = &self.lists;
         match watermark {
-            Watermark::Written => &self.written,
-            Watermark::Durable => &self.durable,
+            Watermark::Written => written,
+            Watermark::Durable => durable,
+            Watermark::Replicated => replicated,
         }
     }
 
@@ -55,8 +56,8 @@ impl Waiters {
 
     /// Wakes all, since a poisoned log reaches nothing any more.
     pub(crate) fn wake_all(&self) {
-        for watermark in [Watermark::Written, Watermark::Durable] {
-            let all = std::mem::take(&mut *self.list(watermark).lock());
+        for list in &self.lists {
+            let all = std::mem::take(&mut *list.lock());
             for (_, waker) in all {
                 waker.wake();
             }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use base::offset::AckPolicy;
 use dialect::rocketmq::SessionOptions;
 use format::index_rules::IndexRules;
 
@@ -32,7 +33,7 @@ pub fn broker_options() -> broker::Options {
         store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
         permission: 6,
         message_size_max: 4 << 20,
-        sync_flush: false,
+        ack_policy: AckPolicy::WRITTEN,
         auto_create_topics: true,
         default_queues: 8,
         auto_create_groups: true,

@@ -191,7 +191,7 @@ impl World {
     /// `at_least` may be missing.
     pub fn open(setup: &Setup, disk: &FaultyDisk, model: &Model, at_least: LogOffset) -> Self {
         let options = setup.options(Disk::new(disk.clone()));
-        let bench = open_on(options, model.clock, |options| options.sync_flush = setup.sync_flush);
+        let bench = open_on(options, model.clock, |options| options.ack_policy.durable = setup.sync_flush);
         let end = bench.broker.store().watermarks().written();
         assert!(end >= at_least, "the log ends at {end}, promised up to {at_least}");
         let mut model = model.clone();

@@ -22,6 +22,7 @@ pub(super) const fn code_of(refusal: &Refusal) -> i32 {
         Refusal::Unavailable(_) => response::SERVICE_NOT_AVAILABLE,
         Refusal::Busy(_) => response::SYSTEM_BUSY,
         Refusal::FlushTimedOut => response::FLUSH_DISK_TIMEOUT,
+        Refusal::ReplicationTimedOut => response::FLUSH_SLAVE_TIMEOUT,
         Refusal::NotSupported(_) => response::REQUEST_CODE_NOT_SUPPORTED,
     }
 }

@@ -1,10 +1,10 @@
-//! Sends: single and batch, of every kind of header; their replies leave when the watermark they wait for has passed.
+//! Sends: single and batch, of every kind of header; their replies leave when the watermarks they wait for have passed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
-use base::offset::Watermark;
+use base::offset::AckPolicy;
 use base::session::CloseReason;
 use base::{GroupName, Monotonic, Now, QueueId, Refusal, Timestamp};
 use broker::{Added, Message, Position, PublishBatch, Published, Topic};
@@ -18,6 +18,7 @@ use wire::rocketmq::frame::{self, Command};
 use wire::rocketmq::header::{SendRequest, SendRequestV1};
 
 use super::answer::{Asked, bad_body, header, response_header};
+use super::error::code_of;
 use super::session::RocketSession;
 
 /// Bytes a connection keeps for the ids of its next pass's messages: several hundred of the usual ones.
@@ -56,15 +57,15 @@ pub(super) struct StagedSend {
     unique_key: Range<usize>,
 }
 
-/// Sends that wait for a watermark.
+/// Sends that wait for watermarks.
 pub(super) struct WaitingSends {
     published: Published,
-    watermark: Watermark,
+    ack_policy: AckPolicy,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
     /// When they came.
     received: Monotonic,
-    /// When they are answered though the watermark has not passed.
+    /// When they are answered though not all watermarks have passed.
     pub(super) deadline: Monotonic,
 }
 
@@ -162,43 +163,45 @@ impl RocketSession {
         self.broker.dead_letter_topic(group, now).map(Some)
     }
 
-    /// Appends what the pass has gathered; the replies wait for their watermark.
+    /// Appends what the pass has gathered; the replies wait for their watermarks.
     pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Now) {
         let sends = std::mem::take(&mut pass.sends);
         let unique_keys = std::mem::take(&mut pass.unique_keys);
         let Some(gathered) = pass.batch.take().filter(|gathered| !gathered.is_empty()) else {
             return;
         };
-        let watermark = if gathered.needs_durable() { Watermark::Durable } else { Watermark::Written };
+        let ack_policy = gathered.ack_policy();
         match self.broker.append(gathered, now) {
             Ok(published) => {
                 let deadline = now.monotonic.plus_ms(self.options.flush_timeout_ms);
                 let end = published.end();
                 let waiting =
-                    WaitingSends { published, watermark, sends, unique_keys, received: now.monotonic, deadline };
+                    WaitingSends { published, ack_policy, sends, unique_keys, received: now.monotonic, deadline };
                 self.waiting_sends.push_back(waiting);
                 self.release_sends(now);
-                // Most are answered here and now: whoever waits for no sync, with nobody before it.
+                // Most are answered here and now: whoever waits for a write only, with nobody before it.
                 if self.waiting_sends.back().is_some_and(|last| last.published.end() == end) {
-                    self.broker.when(watermark, end, self.mailbox.waker());
+                    self.broker.when(ack_policy, end, &self.mailbox.waker());
                 }
             }
             Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
         }
     }
 
-    /// Answers sends whose watermark has passed, whose time is up, or which will never be kept.
+    /// Answers sends whose watermarks have passed, whose time is up, or which will never be kept.
     pub(super) fn release_sends(&mut self, now: Now) {
         let mut at = 0;
         while let Some(waiting) = self.waiting_sends.get(at) {
-            let reached = self.broker.reached(waiting.watermark) >= waiting.published.end();
-            let is_stored = self.broker.reached(Watermark::Written) >= waiting.published.end();
-            if !reached && let Some(refusal) = self.broker.poisoned() {
+            let is_kept = |policy: AckPolicy| self.broker.is_kept(policy, waiting.published.end());
+            let ack_policy = waiting.ack_policy;
+            if is_kept(ack_policy) {
+                self.answer_sent(at, None, now);
+            } else if let Some(refusal) = self.broker.poisoned() {
                 self.answer_refused(at, &refusal);
-            } else if reached {
-                self.answer_sent(at, response::SUCCESS, now);
-            } else if is_stored && waiting.deadline <= now.monotonic {
-                self.answer_sent(at, response::FLUSH_DISK_TIMEOUT, now);
+            } else if waiting.deadline <= now.monotonic && is_kept(AckPolicy::WRITTEN) {
+                let is_synced = ack_policy.replicated && (!ack_policy.durable || is_kept(AckPolicy::DURABLE));
+                let lack = if is_synced { Refusal::ReplicationTimedOut } else { Refusal::FlushTimedOut };
+                self.answer_sent(at, Some(&lack), now);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
                 if let Some(waiting) =
@@ -219,7 +222,8 @@ impl RocketSession {
         }
     }
 
-    fn answer_sent(&mut self, at: usize, code: i32, now: Now) {
+    /// Tells producers where their messages are, and what these still lack.
+    fn answer_sent(&mut self, at: usize, lack: Option<&Refusal>, now: Now) {
         let Some(mut waiting) = self.waiting_sends.remove(at) else { return };
         self.broker.note_put_time(now.monotonic.ms_since(waiting.received), waiting.published.count() as u64);
         let mut out = std::mem::take(&mut self.scratch);
@@ -227,7 +231,7 @@ impl RocketSession {
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
             let positions = waiting.published.positions(send.first..send.first + send.count);
             let unique_key = waiting.unique_keys.get(send.unique_key.clone()).unwrap_or_default();
-            encode_sent(&mut out, send, positions, unique_key, code, options);
+            encode_sent(&mut out, send, positions, unique_key, lack, options);
         }
         // The next pass's go into the same bytes.
         if waiting.unique_keys.capacity() <= SPARE_SIZE_MAX {
@@ -310,11 +314,12 @@ fn encode_sent(
     send: &StagedSend,
     positions: impl ExactSizeIterator<Item = Position> + Clone,
     unique_key: &[u8],
-    code: i32,
+    lack: Option<&Refusal>,
     options: &broker::Options,
 ) {
     let Some(first) = positions.clone().next() else { return };
-    let remark = (code == response::FLUSH_DISK_TIMEOUT).then(|| Refusal::FlushTimedOut.to_string());
+    let remark = lack.map(Refusal::to_string);
+    let code = lack.map_or(response::SUCCESS, code_of);
     let header = response_header(send.asked.opaque, code, remark.as_deref());
     let id = |position: Position| offset_message_id(options.store_host, position.log_offset);
     let fields = |sink: &mut FieldSink<'_>| {

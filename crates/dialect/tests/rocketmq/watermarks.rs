@@ -1,5 +1,6 @@
 //! Promises about when a send is answered: not before its message is as safe as was promised.
 
+use base::offset::{AckPolicy, Watermark};
 use base::session::Session;
 use testkit::{CLOCK_STEPS_MS, clock_set};
 use wire::rocketmq::code::response;
@@ -28,7 +29,7 @@ fn a_send_is_answered_once_its_message_is_written() {
 
 #[test]
 fn with_sync_a_send_is_answered_once_its_message_is_on_the_disk() {
-    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE);
     bench.stop_writing();
     let mut client = bench.client();
     assert_eq!(client.give(&[send("orders", "one")]), []);
@@ -43,7 +44,7 @@ fn with_sync_a_send_is_answered_once_its_message_is_on_the_disk() {
 
 #[test]
 fn a_send_that_does_not_wait_for_the_sync_overtakes_one_that_does() {
-    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE);
     bench.stop_writing();
     let mut client = bench.client();
     client.give(&[send("orders", "waits")]);
@@ -58,7 +59,7 @@ fn a_send_that_does_not_wait_for_the_sync_overtakes_one_that_does() {
 
 #[test]
 fn a_batch_waits_for_the_sync_if_one_of_its_sends_does() {
-    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE);
     bench.stop_writing();
     let mut client = bench.client();
     let (waits, does_not) = (send("orders", "waits"), send("orders", "does not").with("i", NO_WAIT));
@@ -73,7 +74,7 @@ fn a_batch_waits_for_the_sync_if_one_of_its_sends_does() {
 
 #[test]
 fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
-    let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE);
     bench.stop_writing();
     let mut client = bench.client();
     client.give(&[send("orders", "one")]);
@@ -92,7 +93,7 @@ fn a_sync_that_takes_too_long_is_told_with_the_place_of_the_message() {
 #[test]
 fn setting_the_clock_by_an_hour_moves_no_end_of_the_wait_for_a_sync() {
     for by_ms in CLOCK_STEPS_MS {
-        let bench = Bench::with(|setup| setup.broker.sync_flush = true);
+        let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE);
         bench.stop_writing();
         let mut client = bench.client();
         client.give(&[send("orders", "one")]);
@@ -115,4 +116,36 @@ fn a_log_that_cannot_grow_takes_nothing_and_reading_goes_on() {
     let replies = client.give(&[send("orders", &"y".repeat(40_000)), send("orders", "z")]);
     assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SERVICE_NOT_AVAILABLE; 2]);
     assert_eq!(client.ask_well(pull("billing", "orders", 0)).number("maxOffset"), 1);
+}
+
+#[test]
+fn a_send_that_waits_for_sync_and_replicas_is_answered_once_both_have_it() {
+    for synced_first in [true, false] {
+        let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
+        bench.stop_writing();
+        let mut client = bench.client();
+        assert_eq!(client.give(&[send("orders", "one")]), []);
+        bench.write();
+        let replicate = || bench.broker.store().set_replicated(bench.broker.reached(Watermark::Written));
+        let steps: [&dyn Fn(); 2] = [&|| bench.sync(), &replicate];
+        steps[usize::from(!synced_first)]();
+        assert_eq!(client.hear(), []);
+        steps[usize::from(synced_first)]();
+        assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [0]);
+    }
+}
+
+#[test]
+fn replicas_that_take_too_long_are_told_apart_from_a_sync_that_does() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
+    bench.stop_writing();
+    let mut client = bench.client();
+    for (is_synced, code) in [(false, response::FLUSH_DISK_TIMEOUT), (true, response::FLUSH_SLAVE_TIMEOUT)] {
+        client.give(&[send("orders", "one")]);
+        bench.write();
+        if is_synced {
+            bench.sync();
+        }
+        assert_eq!(client.wait(5000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [code]);
+    }
 }
