@@ -11,7 +11,7 @@ use base::{Now, Refusal};
 use bytes::Bytes;
 use wire::rocketmq::body::kv_table::encode_table;
 use wire::rocketmq::body::route::{TopicRouteData, route_dialect};
-use wire::rocketmq::body::topic_list::encode_list;
+use wire::rocketmq::body::topic_list::TopicList;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
 use wire::rocketmq::frame::Command;
@@ -378,8 +378,8 @@ impl Asked<'_> {
 
     fn system_topics(&self) -> Outcome {
         let state = self.server.state.read();
-        let (topics, address) = state.registry.system_topics();
-        Ok(encode_list(address, topics).into())
+        let (topic_list, broker_addr) = state.registry.system_topics();
+        Ok(TopicList { broker_addr, topic_list }.encode().into())
     }
 
     fn unit_topics(&self, filter: UnitFilter) -> Outcome {
@@ -404,7 +404,7 @@ impl Asked<'_> {
 fn sorted_list(mut names: Vec<Arc<str>>) -> Answer {
     names.sort_unstable();
     names.dedup();
-    encode_list(None, names).into()
+    TopicList { broker_addr: None, topic_list: names.iter().map(AsRef::as_ref).collect::<Vec<&str>>() }.encode().into()
 }
 
 fn number(count: usize) -> i32 {

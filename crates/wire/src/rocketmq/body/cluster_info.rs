@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::cursor::DecodeError;
-use bytes::{Bytes, BytesMut};
-use serde::Deserialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-use super::json::{JsonDialect, ObjectWriter, decode, null_as_default, put_texts};
-use super::route::{BrokerData, write_addresses};
+use super::json::{JsonDialect, decode, encode, null_as_default};
+use super::route::BrokerData;
 
 /// Every cluster and every broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterInfo {
     /// Brokers by name.
@@ -30,25 +30,12 @@ impl ClusterInfo {
 
     /// Writes the body.
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        let mut object = ObjectWriter::new(&mut out);
-        let mut brokers = ObjectWriter::new(object.member("brokerAddrTable"));
-        for (name, broker) in &self.broker_addr_table {
-            broker.write(brokers.member(name), JsonDialect::Loose);
-        }
-        brokers.end();
-        let mut clusters = ObjectWriter::new(object.member("clusterAddrTable"));
-        for (cluster, names) in &self.cluster_addr_table {
-            put_texts(clusters.member(cluster), names);
-        }
-        clusters.end();
-        object.end();
-        out.freeze()
+        encode(self, JsonDialect::Loose)
     }
 }
 
 /// The master and the replicas that share one broker name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BrokerMemberGroup {
     /// Address by broker id.
@@ -76,15 +63,7 @@ impl BrokerMemberGroup {
 
     /// Writes the body.
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        let mut object = ObjectWriter::new(&mut out);
-        let mut group = ObjectWriter::new(object.member("brokerMemberGroup"));
-        write_addresses(group.member("brokerAddrs"), &self.broker_addrs, JsonDialect::Loose);
-        group.text("brokerName", &self.broker_name);
-        group.text("cluster", &self.cluster);
-        group.end();
-        object.end();
-        out.freeze()
+        encode(&BTreeMap::from([("brokerMemberGroup", self)]), JsonDialect::Loose)
     }
 }
 

@@ -1,15 +1,14 @@
-//! How bodies are written and read as JSON: straight into the output, and leniently from the input.
+//! How bodies are written and read as JSON, the reading lenient.
 
-use std::collections::BTreeMap;
+use std::io;
 
 use base::cursor::{DecodeError, preview};
-use bytes::{BufMut, BytesMut};
+use bytes::Bytes;
 use format::loose_json;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-
-use crate::rocketmq::json_header::put_json_text;
+use serde::{Deserialize, Serialize};
+use serde_json::Serializer;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 /// Which JSON the peer reads. They differ in the keys of maps from a number to something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,112 +19,58 @@ pub enum JsonDialect {
     Strict,
 }
 
-/// Writes one object, member by member.
-pub(crate) struct ObjectWriter<'a> {
-    out: &'a mut BytesMut,
-    is_first: bool,
+/// Writes `value` as a peer of `dialect` reads it.
+pub(crate) fn encode(value: &impl Serialize, dialect: JsonDialect) -> Bytes {
+    let mut out = Vec::new();
+    // Texts, numbers, lists and maps of these always have a JSON form, and memory grows.
+    let _ = match dialect {
+        JsonDialect::Loose => value.serialize(&mut Serializer::with_formatter(&mut out, BareNumberKeys::default())),
+        JsonDialect::Strict => value.serialize(&mut Serializer::new(&mut out)),
+    };
+    out.into()
 }
 
-impl<'a> ObjectWriter<'a> {
-    pub(crate) fn new(out: &'a mut BytesMut) -> Self {
-        out.put_u8(b'{');
-        Self { out, is_first: true }
+/// Leaves the quotes off keys that are numbers: an opening quote waits until it is known what it would open.
+#[derive(Default)]
+struct BareNumberKeys {
+    waits: bool,
+    is_bare: bool,
+}
+
+impl BareNumberKeys {
+    fn put_waiting_quote<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        if std::mem::take(&mut self.waits) { out.write_all(b"\"") } else { Ok(()) }
+    }
+}
+
+impl Formatter for BareNumberKeys {
+    fn begin_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        *self = Self { waits: true, is_bare: false };
+        Ok(())
     }
 
-    /// Starts a member; its value is to be written to what this returns.
-    pub(crate) fn member(&mut self, name: &str) -> &mut BytesMut {
-        self.separate();
-        put_json_text(self.out, name);
-        self.out.put_u8(b':');
-        self.out
+    fn write_i64<W: ?Sized + io::Write>(&mut self, out: &mut W, number: i64) -> io::Result<()> {
+        self.is_bare = std::mem::take(&mut self.waits);
+        CompactFormatter.write_i64(out, number)
     }
 
-    /// Starts a member whose key is a number.
-    pub(crate) fn numbered_member(&mut self, key: i64, dialect: JsonDialect) -> &mut BytesMut {
-        self.separate();
-        match dialect {
-            JsonDialect::Loose => put_number(self.out, key),
-            JsonDialect::Strict => {
-                self.out.put_u8(b'"');
-                put_number(self.out, key);
-                self.out.put_u8(b'"');
-            }
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        self.put_waiting_quote(out)?;
+        out.write_all(fragment.as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(&mut self, out: &mut W, escape: CharEscape) -> io::Result<()> {
+        self.put_waiting_quote(out)?;
+        CompactFormatter.write_char_escape(out, escape)
+    }
+
+    fn end_string<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        if self.is_bare {
+            return Ok(());
         }
-        self.out.put_u8(b':');
-        self.out
+        self.put_waiting_quote(out)?;
+        out.write_all(b"\"")
     }
-
-    pub(crate) fn text(&mut self, name: &str, value: &str) {
-        put_json_text(self.member(name), value);
-    }
-
-    pub(crate) fn optional_text(&mut self, name: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.text(name, value);
-        }
-    }
-
-    pub(crate) fn number(&mut self, name: &str, value: impl Into<i64>) {
-        put_number(self.member(name), value.into());
-    }
-
-    pub(crate) fn boolean(&mut self, name: &str, value: bool) {
-        self.member(name).put_slice(if value { b"true" } else { b"false" });
-    }
-
-    pub(crate) fn end(self) {
-        self.out.put_u8(b'}');
-    }
-
-    fn separate(&mut self) {
-        if !self.is_first {
-            self.out.put_u8(b',');
-        }
-        self.is_first = false;
-    }
-}
-
-/// Writes an array, each item by `write`.
-pub(crate) fn put_array<T>(
-    out: &mut BytesMut,
-    items: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(&mut BytesMut, T),
-) {
-    out.put_u8(b'[');
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
-        write(out, item);
-    }
-    out.put_u8(b']');
-}
-
-/// Writes an array of texts.
-pub(crate) fn put_texts<T: AsRef<str>>(out: &mut BytesMut, texts: impl IntoIterator<Item = T>) {
-    put_array(out, texts, |out, text| put_json_text(out, text.as_ref()));
-}
-
-/// Writes a map from text to text.
-pub(crate) fn put_text_map(out: &mut BytesMut, map: &BTreeMap<String, String>) {
-    let mut object = ObjectWriter::new(out);
-    for (key, value) in map {
-        object.text(key, value);
-    }
-    object.end();
-}
-
-/// Writes what is kept as it came. Numeric keys come out quoted, which both dialects' readers take.
-pub(crate) fn put_value(out: &mut BytesMut, value: &Value) {
-    use std::fmt::Write as _;
-    // `BytesMut` grows: writing to it cannot fail.
-    let _ = write!(out, "{value}");
-}
-
-fn put_number(out: &mut BytesMut, value: i64) {
-    use std::fmt::Write as _;
-    // `BytesMut` grows: writing to it cannot fail.
-    let _ = write!(out, "{value}");
 }
 
 /// Reads an object in either dialect.

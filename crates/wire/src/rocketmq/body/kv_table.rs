@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use base::cursor::DecodeError;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 
-use super::json::{ObjectWriter, decode, null_as_default, put_text_map};
+use super::json::{JsonDialect, decode, encode, null_as_default};
 
 /// Keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -31,11 +31,7 @@ impl KvTable {
 
 /// Writes `table` as such a body.
 pub fn encode_table(table: &BTreeMap<String, String>) -> Bytes {
-    let mut out = BytesMut::new();
-    let mut object = ObjectWriter::new(&mut out);
-    put_text_map(object.member("table"), table);
-    object.end();
-    out.freeze()
+    encode(&BTreeMap::from([("table", table)]), JsonDialect::Strict)
 }
 
 #[cfg(test)]

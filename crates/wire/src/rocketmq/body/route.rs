@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 
 use base::cursor::DecodeError;
-use bytes::{Bytes, BytesMut};
-use serde::Deserialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use super::json::JsonDialect;
-use super::json::{ObjectWriter, decode, null_as_default, put_array, put_texts, put_value};
-use crate::rocketmq::json_header::put_json_text;
+use super::json::{decode, encode, null_as_default};
 
 /// First version whose peers are answered in strict JSON (`V4_9_4`).
 pub const STRICT_JSON_VERSION: i32 = 401;
@@ -20,7 +19,7 @@ pub const STRICT_JSON_VERSION: i32 = 401;
 pub const MASTER_ID: i64 = 0;
 
 /// Queues of a topic on one broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueueData {
     /// Name of the broker.
@@ -38,7 +37,7 @@ pub struct QueueData {
 }
 
 /// Where one broker and its replicas listen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BrokerData {
     /// Address by broker id; the master has 0.
@@ -53,11 +52,12 @@ pub struct BrokerData {
     /// Whether a replica stands in for a lost master (5.x).
     pub enable_acting_master: bool,
     /// Zone (5.x).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zone_name: Option<String>,
 }
 
 /// Route of one topic.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicRouteData {
     /// Brokers named by `queue_datas`.
@@ -67,49 +67,19 @@ pub struct TopicRouteData {
     #[serde(deserialize_with = "null_as_default")]
     pub filter_server_table: BTreeMap<String, Option<Vec<String>>>,
     /// Queues kept in order, as text `broker:count;broker:count`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub order_topic_conf: Option<String>,
     /// Queues per broker.
     #[serde(deserialize_with = "null_as_default")]
     pub queue_datas: Vec<QueueData>,
     /// Static queues by broker (5.x), kept as they came.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_queue_mapping_by_broker: Option<BTreeMap<String, Value>>,
 }
 
 /// The dialect for a peer of `version`, which may ask for strict JSON whatever its version.
 pub const fn route_dialect(version: i32, accepts_standard_json_only: bool) -> JsonDialect {
     if version >= STRICT_JSON_VERSION || accepts_standard_json_only { JsonDialect::Strict } else { JsonDialect::Loose }
-}
-
-impl QueueData {
-    fn write(&self, out: &mut BytesMut) {
-        let mut object = ObjectWriter::new(out);
-        object.text("brokerName", &self.broker_name);
-        object.number("perm", self.perm);
-        object.number("readQueueNums", self.read_queue_nums);
-        object.number("topicSysFlag", self.topic_sys_flag);
-        object.number("writeQueueNums", self.write_queue_nums);
-        object.end();
-    }
-}
-
-impl BrokerData {
-    pub(super) fn write(&self, out: &mut BytesMut, dialect: JsonDialect) {
-        let mut object = ObjectWriter::new(out);
-        write_addresses(object.member("brokerAddrs"), &self.broker_addrs, dialect);
-        object.text("brokerName", &self.broker_name);
-        object.text("cluster", &self.cluster);
-        object.boolean("enableActingMaster", self.enable_acting_master);
-        object.optional_text("zoneName", self.zone_name.as_deref());
-        object.end();
-    }
-}
-
-pub(super) fn write_addresses(out: &mut BytesMut, addresses: &BTreeMap<i64, String>, dialect: JsonDialect) {
-    let mut object = ObjectWriter::new(out);
-    for (&id, address) in addresses {
-        put_json_text(object.numbered_member(id, dialect), address);
-    }
-    object.end();
 }
 
 impl TopicRouteData {
@@ -120,32 +90,8 @@ impl TopicRouteData {
 
     /// Writes the route.
     pub fn encode(&self, dialect: JsonDialect) -> Bytes {
-        let mut out = BytesMut::with_capacity(64 + 160 * (self.broker_datas.len() + self.queue_datas.len()));
-        let mut object = ObjectWriter::new(&mut out);
-        put_array(object.member("brokerDatas"), &self.broker_datas, |out, broker| broker.write(out, dialect));
-        write_filter_servers(object.member("filterServerTable"), &self.filter_server_table);
-        object.optional_text("orderTopicConf", self.order_topic_conf.as_deref());
-        put_array(object.member("queueDatas"), &self.queue_datas, |out, queues| queues.write(out));
-        if let Some(mappings) = &self.topic_queue_mapping_by_broker {
-            let mut by_broker = ObjectWriter::new(object.member("topicQueueMappingByBroker"));
-            for (broker, mapping) in mappings {
-                put_value(by_broker.member(broker), mapping);
-            }
-            by_broker.end();
-        }
-        object.end();
-        out.freeze()
+        encode(self, dialect)
     }
-}
-
-fn write_filter_servers(out: &mut BytesMut, table: &BTreeMap<String, Option<Vec<String>>>) {
-    let mut object = ObjectWriter::new(out);
-    for (address, servers) in table {
-        if let Some(servers) = servers {
-            put_texts(object.member(address), servers);
-        }
-    }
-    object.end();
 }
 
 #[cfg(test)]
@@ -188,6 +134,7 @@ mod tests {
         full.order_topic_conf = Some("b-é:4;\"quoted\"\n".to_owned());
         full.broker_datas[0].zone_name = Some("zone-1".to_owned());
         full.broker_datas[0].enable_acting_master = true;
+        full.broker_datas[0].cluster = String::new();
         full.filter_server_table.insert("127.0.0.1:10911".to_owned(), Some(vec!["f:1".to_owned()]));
         full.topic_queue_mapping_by_broker =
             Some(BTreeMap::from([("b-a".to_owned(), serde_json::json!({"currIdMap": {"0": 1}, "epoch": 3}))]));

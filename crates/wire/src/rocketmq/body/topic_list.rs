@@ -1,20 +1,21 @@
 //! A list of topics (206, 224, 304, 305, 311, 312, 313, 343).
 
 use base::cursor::DecodeError;
-use bytes::{Bytes, BytesMut};
-use serde::Deserialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-use super::json::{ObjectWriter, decode, null_as_default, put_texts};
+use super::json::{JsonDialect, decode, encode, null_as_default};
 
 /// Names of topics, and perhaps the broker to ask for more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TopicList {
+pub struct TopicList<T: Default = String> {
     /// Address of a broker (304).
-    pub broker_addr: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker_addr: Option<T>,
     /// Names.
     #[serde(deserialize_with = "null_as_default")]
-    pub topic_list: Vec<String>,
+    pub topic_list: Vec<T>,
 }
 
 impl TopicList {
@@ -22,21 +23,13 @@ impl TopicList {
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         decode("list of topics", body)
     }
-
-    /// Writes the body.
-    pub fn encode(&self) -> Bytes {
-        encode_list(self.broker_addr.as_deref(), &self.topic_list)
-    }
 }
 
-/// Writes `topics` as such a body, without collecting them first.
-pub fn encode_list<T: AsRef<str>>(broker_address: Option<&str>, topics: impl IntoIterator<Item = T>) -> Bytes {
-    let mut out = BytesMut::new();
-    let mut object = ObjectWriter::new(&mut out);
-    object.optional_text("brokerAddr", broker_address);
-    put_texts(object.member("topicList"), topics);
-    object.end();
-    out.freeze()
+impl<T: Default + Serialize> TopicList<T> {
+    /// Writes the body.
+    pub fn encode(&self) -> Bytes {
+        encode(self, JsonDialect::Strict)
+    }
 }
 
 #[cfg(test)]
