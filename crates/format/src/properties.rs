@@ -52,8 +52,6 @@ pub mod names {
     pub const TIMER_DELAY_MS: &str = "TIMER_DELAY_MS";
     /// Relative delivery time of a timed message, s.
     pub const TIMER_DELAY_SECONDS: &str = "TIMER_DELAY_SEC";
-    /// Kind of a request-reply message.
-    pub const MESSAGE_TYPE: &str = "MSG_TYPE";
     /// Client that waits for a reply.
     pub const REPLY_TO_CLIENT: &str = "REPLY_TO_CLIENT";
     /// Checksum of the record, made by the broker; never accepted from a producer.

@@ -90,12 +90,6 @@ headers! {
         last_key ? text "lastKey",
     }
 
-    /// Response to 12.
-    QueryMessageResponse {
-        index_last_update_timestamp ! i64 "indexLastUpdateTimestamp",
-        index_last_update_log_offset ! i64 "indexLastUpdatePhyoffset",
-    }
-
     /// 14 QUERY_CONSUMER_OFFSET.
     QueryConsumerOffsetRequest {
         consumer_group ! text "consumerGroup",
@@ -103,11 +97,6 @@ headers! {
         queue_id ! i32 "queueId",
         set_zero_if_not_found ? bool "setZeroIfNotFound",
         broker_name ? text "bname",
-    }
-
-    /// Response that is one offset (14, 29, 30, 31).
-    OffsetResponse {
-        offset ! i64 "offset",
     }
 
     /// 15 UPDATE_CONSUMER_OFFSET.
@@ -148,11 +137,6 @@ headers! {
         queue_id ! i32 "queueId",
         committed ? bool "committed",
         broker_name ? text "bname",
-    }
-
-    /// Response to 32.
-    TimestampResponse {
-        timestamp ! i64 "timestamp",
     }
 
     /// 33 VIEW_MESSAGE_BY_ID.
@@ -327,29 +311,6 @@ headers! {
         group ! text "group",
     }
 
-    /// 307 GET_CONSUMER_RUNNING_INFO.
-    ConsumerRunningInfoRequest {
-        consumer_group ! text "consumerGroup",
-        client_id ! text "clientId",
-        stack_enabled ? bool "jstackEnable",
-    }
-
-    /// 309 CONSUME_MESSAGE_DIRECTLY.
-    ConsumeDirectlyRequest {
-        consumer_group ! text "consumerGroup",
-        client_id ? text "clientId",
-        message_id ? text "msgId",
-        broker_name ? text "brokerName",
-        topic ? text "topic",
-    }
-
-    /// 223 INVOKE_BROKER_TO_GET_CONSUMER_STATUS and 221.
-    ConsumerStatusRequest {
-        topic ! text "topic",
-        group ! text "group",
-        client_address ? text "clientAddr",
-    }
-
     /// 314 CLONE_GROUP_OFFSET.
     CloneGroupOffsetRequest {
         source_group ! text "srcGroup",
@@ -364,11 +325,6 @@ headers! {
         stats_key ! text "statsKey",
     }
 
-    /// 317 GET_BROKER_CONSUME_STATS.
-    BrokerConsumeStatsRequest {
-        is_order ! bool "isOrder",
-    }
-
     /// 321 QUERY_CONSUME_QUEUE.
     QueryConsumeQueueRequest {
         topic ! text "topic",
@@ -376,18 +332,6 @@ headers! {
         index ! i64 "index",
         count ! i32 "count",
         consumer_group ? text "consumerGroup",
-    }
-
-    /// Response to 26 GET_BROKER_CONFIG.
-    VersionResponse {
-        version ! text "version",
-    }
-
-    /// 21 GET_ALL_TOPIC_CONFIG since 5.3.4.
-    AllTopicConfigRequest {
-        topic_sequence ? i32 "topicSeq",
-        data_version ? text "dataVersion",
-        max_topic_count ? i32 "maxTopicNum",
     }
 }
 
@@ -423,6 +367,4 @@ pub mod pull_flag {
     pub const SUBSCRIPTION: i32 = 0x4;
     /// Filter by uploaded class (never supported).
     pub const CLASS_FILTER: i32 = 0x8;
-    /// The client is a lite pull consumer.
-    pub const LITE_PULL: i32 = 0x10;
 }
