@@ -14,9 +14,16 @@ pub mod limits;
 pub mod name_server;
 pub mod registration;
 
+use wire::rocketmq::frame::{Header, Language};
+
 /// The version Sluice speaks as, an ordinal of `MQVersion`: `V5_4_0`.
 pub const SPOKEN_VERSION: i32 = 493;
 
 /// The language Sluice names in its headers. Every peer of every age knows this one; an unknown name is an error to
 /// official clients before 4.9. No peer acts on it.
-pub const SPOKEN_LANGUAGE: wire::rocketmq::frame::Language = wire::rocketmq::frame::Language::JAVA;
+pub const SPOKEN_LANGUAGE: Language = Language::JAVA;
+
+/// A header without a remark, as Sluice sends it.
+const fn spoken_header(code: i32, opaque: i32, flag: i32) -> Header<'static> {
+    Header { code, language: SPOKEN_LANGUAGE, version: SPOKEN_VERSION, opaque, flag, remark: None }
+}

@@ -14,15 +14,12 @@ use format::document::TopicTableDocument;
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
-use wire::rocketmq::frame::{self, Command, Form, Header};
+use wire::rocketmq::frame::{self, Command, Form};
 use wire::rocketmq::header::{BrokerIdentityRequest, RegisterBrokerRequest, RegisterBrokerResponse};
 use wire::rocketmq::registration::{Registration, body_checksum};
 
 use crate::limits::ANSWER_HEADER_SIZE_MAX;
-use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
-
-/// How often a broker registers, in ms: a name server forgets it after 120 seconds of silence.
-pub const REGISTER_INTERVAL_MS: u64 = 30_000;
+use crate::{SPOKEN_VERSION, spoken_header};
 
 /// Largest plain body. A longer one is packed, since it would not fit a frame with its header.
 const PLAIN_BODY_SIZE_MAX: usize = FRAME_SIZE_MAX - ANSWER_HEADER_SIZE_MAX;
@@ -107,7 +104,7 @@ pub fn register_request(
         }
     };
     let mut out = BytesMut::with_capacity(body.len() + 512);
-    frame::encode(&mut out, form, &header(request::REGISTER_BROKER, opaque), write_fields, &body);
+    frame::encode(&mut out, form, &spoken_header(request::REGISTER_BROKER, opaque, 0), write_fields, &body);
     Ok(out.freeze())
 }
 
@@ -121,7 +118,13 @@ pub fn unregister_request(identity: &Identity, form: Form, opaque: i32) -> Bytes
         ..BrokerIdentityRequest::default()
     };
     let mut out = BytesMut::new();
-    frame::encode(&mut out, form, &header(request::UNREGISTER_BROKER, opaque), |sink| fields.encode(sink), b"");
+    frame::encode(
+        &mut out,
+        form,
+        &spoken_header(request::UNREGISTER_BROKER, opaque, 0),
+        |sink| fields.encode(sink),
+        b"",
+    );
     out.freeze()
 }
 
@@ -142,11 +145,6 @@ pub fn read_register_answer(answer: &Command<'_>) -> Result<RegisterAnswer, Refu
     })
 }
 
-/// Reads the answer to [`unregister_request`].
-pub fn read_unregister_answer(answer: &Command<'_>) -> Result<(), Refusal> {
-    check_success(answer)
-}
-
 fn check_success(answer: &Command<'_>) -> Result<(), Refusal> {
     if answer.header.code == response::SUCCESS {
         return Ok(());
@@ -155,8 +153,4 @@ fn check_success(answer: &Command<'_>) -> Result<(), Refusal> {
         answer.header.remark.as_deref().unwrap_or("no reason given").chars().take(REMARK_SHOWN).collect();
     let (code, name) = (answer.header.code, response::name(answer.header.code));
     Err(Refusal::Unavailable(format!("the name server refused with code {code} ({name}): {remark}")))
-}
-
-const fn header(code: i32, opaque: i32) -> Header<'static> {
-    Header { code, language: SPOKEN_LANGUAGE, version: SPOKEN_VERSION, opaque, flag: 0, remark: None }
 }

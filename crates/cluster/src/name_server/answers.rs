@@ -35,43 +35,18 @@ const ZONE_NAME: &str = "__ZONE_NAME";
 const ZONE_MODE: &str = "__ZONE_MODE";
 
 /// A request that was carried out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Answer {
-    pub(super) header: AnswerHeader,
+    /// Writes the extension fields.
+    pub(super) fields: Option<Box<dyn FnOnce(&mut FieldSink<'_>)>>,
     pub(super) body: Bytes,
     /// Given only when the key-value table is on the disk as it is now.
     pub(super) once_kept: bool,
 }
 
 impl Answer {
-    /// Success, once the key-value table is on the disk.
-    fn once_kept() -> Self {
-        Self { once_kept: true, ..Self::default() }
-    }
-}
-
-/// Extension fields of an answer.
-#[derive(Debug, Default)]
-pub(super) enum AnswerHeader {
-    #[default]
-    None,
-    KvValue(KvValueResponse<'static>),
-    Registered(RegisterBrokerResponse<'static>),
-    DataVersion(QueryDataVersionResponse<'static>),
-    Wiped(WipeWritePermissionResponse<'static>),
-    Added(AddWritePermissionResponse<'static>),
-}
-
-impl AnswerHeader {
-    pub(super) fn encode(&self, sink: &mut FieldSink<'_>) {
-        match self {
-            Self::None => {}
-            Self::KvValue(header) => header.encode(sink),
-            Self::Registered(header) => header.encode(sink),
-            Self::DataVersion(header) => header.encode(sink),
-            Self::Wiped(header) => header.encode(sink),
-            Self::Added(header) => header.encode(sink),
-        }
+    fn of(header: impl TypedHeader<'static> + 'static, body: Bytes) -> Self {
+        Self { fields: Some(Box::new(move |sink| header.encode(sink))), body, once_kept: false }
     }
 }
 
@@ -118,12 +93,6 @@ type Outcome = Result<Answer, Rejection>;
 impl From<Bytes> for Answer {
     fn from(body: Bytes) -> Self {
         Self { body, ..Self::default() }
-    }
-}
-
-impl From<AnswerHeader> for Answer {
-    fn from(header: AnswerHeader) -> Self {
-        Self { header, ..Self::default() }
     }
 }
 
@@ -182,7 +151,7 @@ impl Asked<'_> {
     fn put_key_value(&self) -> Outcome {
         let asked = PutKvRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.put(&asked.namespace, &asked.key, &asked.value)?;
-        Ok(Answer::once_kept())
+        Ok(Answer { once_kept: true, ..Answer::default() })
     }
 
     fn get_key_value(&self) -> Outcome {
@@ -193,13 +162,13 @@ impl Asked<'_> {
             return Err(Refusal::NotFound(format!("No config item, Namespace: {namespace} Key: {key}")).into());
         };
         let header = KvValueResponse { value: Some(value.to_owned().into()), ..KvValueResponse::default() };
-        Ok(AnswerHeader::KvValue(header).into())
+        Ok(Answer::of(header, Bytes::new()))
     }
 
     fn delete_key_value(&self) -> Outcome {
         let asked = KvKeyRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.delete(&asked.namespace, &asked.key);
-        Ok(Answer::once_kept())
+        Ok(Answer { once_kept: true, ..Answer::default() })
     }
 
     fn list_key_values(&self) -> Outcome {
@@ -251,7 +220,7 @@ impl Asked<'_> {
             ..RegisterBrokerResponse::default()
         };
         let body = orders.map(encode_table).unwrap_or_default();
-        Ok(Answer { header: AnswerHeader::Registered(header), body, ..Answer::default() })
+        Ok(Answer::of(header, body))
     }
 
     fn unregister_broker(self) -> Outcome {
@@ -279,7 +248,7 @@ impl Asked<'_> {
         }
         let header = QueryDataVersionResponse { changed, ..QueryDataVersionResponse::default() };
         let body = ours.map(|version| encode_data_version(&version)).unwrap_or_default();
-        Ok(Answer { header: AnswerHeader::DataVersion(header), body, ..Answer::default() })
+        Ok(Answer::of(header, body))
     }
 
     fn broker_heartbeat(&self) -> Outcome {
@@ -332,7 +301,7 @@ impl Asked<'_> {
         let changing = self.changing.unwrap_or_else(|| self.server.change());
         let count = self.server.wipe_write_permission(&changing, &asked.broker_name);
         let header = WipeWritePermissionResponse { wiped_topic_count: number(count), ..Default::default() };
-        Ok(AnswerHeader::Wiped(header).into())
+        Ok(Answer::of(header, Bytes::new()))
     }
 
     fn add_write_permission(self) -> Outcome {
@@ -340,7 +309,7 @@ impl Asked<'_> {
         let changing = self.changing.unwrap_or_else(|| self.server.change());
         let count = self.server.add_write_permission(&changing, &asked.broker_name);
         let header = AddWritePermissionResponse { added_topic_count: number(count), ..Default::default() };
-        Ok(AnswerHeader::Added(header).into())
+        Ok(Answer::of(header, Bytes::new()))
     }
 
     fn register_topic(self) -> Outcome {

@@ -241,13 +241,13 @@ mod tests {
     use bytes::BytesMut;
     use wire::rocketmq::code::request;
     use wire::rocketmq::field::FieldSink;
-    use wire::rocketmq::frame::{self, Form, Header};
+    use wire::rocketmq::frame::{self, Form};
 
     use super::super::key_values::KeyValues;
     use super::super::options::Options;
     use super::super::{KeyValueFile, NameServer};
     use super::*;
-    use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
+    use crate::spoken_header;
 
     const START: Now = Now { wall: Timestamp(1_700_000_000_000), monotonic: Monotonic(1_000_000) };
 
@@ -260,11 +260,9 @@ mod tests {
     }
 
     fn ask(code: i32, fields: &[(&str, &str)]) -> BytesMut {
-        let (language, version) = (SPOKEN_LANGUAGE, SPOKEN_VERSION);
-        let header = Header { code, language, version, opaque: 1, flag: 0, remark: None };
         let write = |sink: &mut FieldSink<'_>| fields.iter().for_each(|(name, value)| sink.text(name, value));
         let mut out = BytesMut::new();
-        frame::encode(&mut out, Form::Json, &header, write, b"");
+        frame::encode(&mut out, Form::Json, &spoken_header(code, 1, 0), write, b"");
         out
     }
 

@@ -31,10 +31,10 @@ use base::{Monotonic, Now, Refusal};
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
 use wire::rocketmq::code::request;
-use wire::rocketmq::frame::{self, FLAG_ONE_WAY, Form, Header};
+use wire::rocketmq::frame::{self, FLAG_ONE_WAY, Form};
 
 use crate::limits::NOTICES_MAX;
-use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
+use crate::spoken_header;
 use broker::{ConnectionId, Expired, LowestIdChange};
 use key_values::KeyValues;
 use odd_registrations::{OddRegistration, OddRegistrations};
@@ -175,14 +175,7 @@ impl State {
 }
 
 fn notice_frame(change: &LowestIdChange) -> Bytes {
-    let header = Header {
-        code: request::NOTIFY_MIN_BROKER_ID_CHANGE,
-        language: SPOKEN_LANGUAGE,
-        version: SPOKEN_VERSION,
-        opaque: 0,
-        flag: FLAG_ONE_WAY,
-        remark: None,
-    };
+    let header = spoken_header(request::NOTIFY_MIN_BROKER_ID_CHANGE, 0, FLAG_ONE_WAY);
     let mut frame = BytesMut::new();
     let write_fields = |sink: &mut wire::rocketmq::field::FieldSink<'_>| {
         sink.number("minBrokerId", change.lowest_id);

@@ -24,13 +24,14 @@ use base::{Monotonic, Now};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use wire::rocketmq::code::{request, response};
+use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, announced_len, frame_len};
 
 use super::NameServer;
 use super::answers::{Answer, Rejection, answer};
 use super::broker::ConnectionId;
 use crate::limits::{ANSWER_HEADER_SIZE_MAX, BODY_HERE_SIZE_MAX, TOPICS_HERE_MAX};
-use crate::{SPOKEN_LANGUAGE, SPOKEN_VERSION};
+use crate::spoken_header;
 
 /// Changes of one connection on their way to the disk; more wait to be read.
 const JOBS_MAX: usize = 64;
@@ -184,16 +185,10 @@ impl Asked {
             Ok(answer) => (response::SUCCESS, None, answer),
             Err(Rejection { code, remark }) => (code, Some(remark.into()), Answer::default()),
         };
-        let header = Header {
-            code,
-            language: SPOKEN_LANGUAGE,
-            version: SPOKEN_VERSION,
-            opaque: self.opaque,
-            flag: FLAG_RESPONSE,
-            remark,
-        };
+        let header = Header { remark, ..spoken_header(code, self.opaque, FLAG_RESPONSE) };
         let mut head = BytesMut::new();
-        frame::encode_head(&mut head, self.form, &header, |sink| answer.header.encode(sink), answer.body.len());
+        let write_fields = |sink: &mut FieldSink<'_>| answer.fields.into_iter().for_each(|write| write(sink));
+        frame::encode_head(&mut head, self.form, &header, write_fields, answer.body.len());
         [head.freeze(), answer.body]
     }
 }

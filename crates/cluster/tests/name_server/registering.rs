@@ -10,9 +10,7 @@ use wire::rocketmq::frame::{Command, Form};
 use wire::rocketmq::registration::{Registration, body_checksum};
 
 use cluster::name_server::options::Options;
-use cluster::registration::{
-    Identity, read_register_answer, read_unregister_answer, register_request, unregister_request,
-};
+use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
 
 use crate::client::{Client, START, ask, broker, name_server, topic, topics};
 
@@ -290,7 +288,7 @@ fn a_broker_reads_back_what_a_name_server_answers() {
         assert_eq!(answer.master_address.as_deref(), Some("127.0.0.1:10911"));
         assert_eq!(answer.topic_orders.expect("orders")["t1"], "b-a:4");
         let mut input = bytes::BytesMut::from(&*unregister_request(&replica, form, 9));
-        exchange(&mut client, &mut input, read_unregister_answer).expect("unregistered");
+        exchange(&mut client, &mut input, read_register_answer).expect("unregistered");
         assert_eq!(client.route("t1").route().broker_datas[0].broker_addrs.len(), 1);
     }
 }
