@@ -28,35 +28,22 @@ pub enum LogFormat {
     Json,
 }
 
-fn word(value: &Value) -> Option<&str> {
-    match value {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-impl Field for FlushMode {
-    fn from_value(value: &Value) -> Option<Self> {
-        match word(value)? {
-            "async" => Some(FlushMode::Async),
-            "sync" => Some(FlushMode::Sync),
-            _ => None,
+/// What the words of a setting mean.
+macro_rules! words {
+    ($($type:ident: $($word:literal = $meaning:ident),*;)*) => {$(
+        impl Field for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    $(Value::Text(word) if word == $word => Some(Self::$meaning),)*
+                    _ => None,
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl Field for BrokerRole {
-    fn from_value(value: &Value) -> Option<Self> {
-        (word(value)? == "async_master").then_some(BrokerRole::AsyncMaster)
-    }
-}
-
-impl Field for LogFormat {
-    fn from_value(value: &Value) -> Option<Self> {
-        match word(value)? {
-            "text" => Some(LogFormat::Text),
-            "json" => Some(LogFormat::Json),
-            _ => None,
-        }
-    }
+words! {
+    FlushMode: "async" = Async, "sync" = Sync;
+    BrokerRole: "async_master" = AsyncMaster;
+    LogFormat: "text" = Text, "json" = Json;
 }

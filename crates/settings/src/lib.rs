@@ -38,7 +38,7 @@ pub use file::{File, Format, Role, load_file};
 pub use kind::{Kind, Problem, Value, duration};
 pub use load::{Effective, Loaded, load};
 pub use notice::{Level, Notice};
-pub use reference::{help, reference_markdown, sample_toml};
+pub use reference::{reference_markdown, sample_toml};
 pub use table::{
     Broker, Console, Delay, Fetch, Group, Listen, Log, Message, Nameserver, Offset, Query, Retention, Rocketmq, Server,
     Settings, Storage, Topic,

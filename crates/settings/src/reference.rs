@@ -1,4 +1,4 @@
-//! What is written about the settings, made from the table: sample file, reference, help.
+//! What is written about the settings, made from the table: sample file, reference, help for a name.
 
 use super::kind::Value;
 use super::nearest::nearest;
@@ -22,17 +22,6 @@ pub fn sample_toml() -> String {
             }
             text += &format!("#{} = {}\n", noun(row), toml_default(row));
         }
-    }
-    text
-}
-
-/// One line for each setting: name, default, meaning.
-pub fn help() -> String {
-    let width = table::rows().map(|row| row.name.len()).max().unwrap_or_default();
-    let mut text = String::new();
-    for row in table::rows() {
-        let default = if row.default.is_empty() { String::new() } else { format!(" [{}]", row.default) };
-        text += &format!("{:width$}  {}{default}\n", row.name, row.meaning);
     }
     text
 }

@@ -32,13 +32,26 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl Field for bool {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Boolean(on) => Some(*on),
-            _ => None,
+/// Types that are what a value of one kind holds.
+macro_rules! fields {
+    ($($type:ty = $kind:ident;)*) => {$(
+        impl Field for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                if let Value::$kind(held) = value { Some(held.to_owned()) } else { None }
+            }
         }
-    }
+    )*};
+}
+
+fields! {
+    bool = Boolean;
+    Duration = Duration;
+    String = Text;
+    PathBuf = Path;
+    Vec<PathBuf> = Paths;
+    Vec<String> = List;
+    Vec<u8> = Hours;
+    Vec<Duration> = Delays;
 }
 
 impl Field for u64 {
@@ -50,83 +63,15 @@ impl Field for u64 {
     }
 }
 
-impl Field for u32 {
-    fn from_value(value: &Value) -> Option<Self> {
-        u64::from_value(value)?.try_into().ok()
-    }
-}
-
-impl Field for u16 {
-    fn from_value(value: &Value) -> Option<Self> {
-        u64::from_value(value)?.try_into().ok()
-    }
-}
-
-impl Field for usize {
-    fn from_value(value: &Value) -> Option<Self> {
-        u64::from_value(value)?.try_into().ok()
-    }
-}
-
-impl Field for Duration {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Duration(time) => Some(*time),
-            _ => None,
+/// Types that hold numbers up to some size.
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl Field for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                u64::from_value(value)?.try_into().ok()
+            }
         }
-    }
+    )*};
 }
 
-impl Field for String {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Field for PathBuf {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Path(path) => Some(path.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Field for Vec<PathBuf> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Paths(paths) => Some(paths.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Field for Vec<String> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::List(items) => Some(items.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Field for Vec<u8> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Hours(hours) => Some(hours.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Field for Vec<Duration> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Delays(times) => Some(times.clone()),
-            _ => None,
-        }
-    }
-}
+numbers!(u32, u16, usize);
