@@ -5,6 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 /// How long the last words may take.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -27,6 +29,16 @@ pub fn ended(printed: io::Result<()>) -> Result<(), String> {
 /// Says `text` on standard error, if it takes it.
 pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A bar on standard error, which nobody sees where that is no terminal.
+pub fn bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
 }
 
 /// The last that is said, on standard error. A broker's log may be a pipe that is full and that nobody reads: its end must not

@@ -6,27 +6,16 @@ use std::time::Duration;
 
 use crate::compare::comparison::{CompareOptions, Comparison, PeerRounds, ScenarioResult, StepResult};
 use crate::compare::measured::Measured;
-use crate::compare::peer::process::PeerSetup;
 use crate::compare::peer::{Cluster, Peer};
 use crate::compare::scenario::step::{BrokerNeeds, Scenario, Step};
 use crate::compare::stage::Stage;
 use crate::compare::start_up::WarmUp;
 use crate::error::BenchError;
 use crate::limit;
-use crate::limit::report::{LimitOptions, LimitReport};
+use crate::limit::report::LimitOptions;
 use crate::load::progress::ProgressSink;
 use crate::machine::Machine;
 use crate::machine::disk_space::DiskSpace;
-
-/// What is told while it goes on.
-pub trait CompareSink: ProgressSink {
-    /// Brokers are being started.
-    fn starting(&self, peer: &Peer);
-    /// A broker is given the load of a step until it gets no faster with it.
-    fn warming_up(&self, what: &str);
-    /// One round of one step begins: the `done`th of `all`.
-    fn round(&self, what: &str, done: usize, all: usize);
-}
 
 /// After a round, before the next: the disk has time to take what was written.
 const REST: Duration = Duration::from_millis(500);
@@ -39,10 +28,11 @@ const WRITTEN_MIN: u64 = 8 << 30;
 const LIMIT_SECONDS: f64 = 1.0;
 
 /// Compares; what was asked to stop gives what it has.
-pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Comparison, BenchError> {
+pub fn compare(options: &CompareOptions, sink: &dyn ProgressSink) -> Result<Comparison, BenchError> {
     options.peers.iter().try_for_each(Peer::check)?;
     let machine = Machine::describe();
-    let limit = measure_limit(&options.setup, sink)?;
+    let data = options.setup.work_folder().to_owned();
+    let limit = limit::limit(LimitOptions { data, seconds: LIMIT_SECONDS }, sink)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
     let mut run = Run {
@@ -59,10 +49,6 @@ pub fn compare(options: &CompareOptions, sink: &dyn CompareSink) -> Result<Compa
     let results = run.scenarios()?;
     let Run { commands, .. } = run;
     Ok(Comparison::new(options, machine, limit, commands, results))
-}
-
-fn measure_limit(setup: &PeerSetup, sink: &dyn CompareSink) -> Result<LimitReport, BenchError> {
-    limit::limit(LimitOptions { data: setup.work_folder().to_owned(), seconds: LIMIT_SECONDS }, sink)
 }
 
 /// A scenario, and how far it has come.
@@ -96,7 +82,7 @@ fn needs_of(plans: &[Plan]) -> Vec<BrokerNeeds> {
 /// A comparison under way.
 struct Run<'a> {
     options: &'a CompareOptions,
-    sink: &'a dyn CompareSink,
+    sink: &'a dyn ProgressSink,
     done: usize,
     all: usize,
     /// Steps that were begun.
@@ -155,7 +141,7 @@ impl Run<'_> {
         self.stages.clear();
         self.space = DiskSpace::of(self.options.setup.work_folder());
         for peer in &self.options.peers {
-            self.sink.starting(peer);
+            self.sink.preparing(&format!("starting {peer}"));
             let cluster = peer.start(needs, &self.options.setup)?;
             if self.needs != Some(needs) {
                 self.commands.extend(cluster.commands());
@@ -194,7 +180,7 @@ impl Run<'_> {
     /// The load of the step on the broker at that place, until it gets no faster.
     fn warm_up(&mut self, scenario: &Scenario, step: &Step, at: usize) -> Result<WarmUp, BenchError> {
         let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(WarmUp::default()) };
-        self.sink.warming_up(&format!("{}, {}, {}", scenario.name, step.label, cluster.peer));
+        self.sink.preparing(&format!("warming up: {}, {}, {}", scenario.name, step.label, cluster.peer));
         let warm_up = stage.warm_up(scenario.name, step, self.options.scale.start_up(), self.sink);
         cluster.check_running()?;
         warm_up

@@ -15,11 +15,13 @@ use crate::machine::Machine;
 use crate::machine::clock::ns_to_seconds;
 
 /// A measurement of the machine itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(clap::Args, Clone, Debug, PartialEq, Serialize)]
 pub struct LimitOptions {
-    /// Directory on the disk to be measured.
+    /// Directory on the disk to be measured; it takes 1 GiB there while it runs.
+    #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Seconds for each measurement.
+    /// Seconds for each of the measurements.
+    #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
 }
 

@@ -59,18 +59,22 @@ impl Second {
     }
 }
 
-/// Who watches a run. It is called from the thread that started the run, about once a second.
+/// Who watches a run or a comparison. It is called from the thread that started it, about once a second.
 pub trait ProgressSink: Sync {
     /// Before the load: `done` of `all` such things are done.
     fn prepare(&self, _what: &str, _done: u64, _all: u64) {}
     /// A measurement of several begins, which shows nothing while it goes on: the `number`th of `all`.
     fn part(&self, _what: &str, _number: usize, _all: usize) {}
+    /// A broker is being started or warmed up.
+    fn preparing(&self, _what: &str) {}
+    /// One round of one step begins: the `done`th of `all`.
+    fn round(&self, _what: &str, _done: usize, _all: usize) {}
     /// The load begins: what it is, and how much of it there will be (seconds or messages, warm-up included) if known.
-    fn begin(&self, what: &str, seconds: Option<f64>, messages: Option<u64>);
+    fn begin(&self, _what: &str, _seconds: Option<f64>, _messages: Option<u64>) {}
     /// A second is over; `messages` were done since the start.
-    fn second(&self, second: &Second, messages: u64);
+    fn second(&self, _second: &Second, _messages: u64) {}
     /// The load has ended.
-    fn end(&self);
+    fn end(&self) {}
     /// Asked every few milliseconds: whether the run shall finish early (and still drain and report).
     fn stop_requested(&self) -> bool {
         false
@@ -81,11 +85,7 @@ pub trait ProgressSink: Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 
-impl ProgressSink for Quiet {
-    fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
-    fn second(&self, _: &Second, _: u64) {}
-    fn end(&self) {}
-}
+impl ProgressSink for Quiet {}
 
 /// A bar on the terminal (stderr) with a line a second above it.
 #[derive(Debug, Default)]

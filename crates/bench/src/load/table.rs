@@ -2,6 +2,7 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use indicatif::HumanCount;
 
 use crate::load::latency::LatencySummary;
 use crate::load::report::{ConsumeReport, GeneratorUsage, Report, SendReport, VisibleReport};
@@ -186,15 +187,7 @@ fn success(percent: f64, all: bool) -> String {
 
 /// A whole number in groups of three digits.
 pub fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number.round_ties_even() as u64).to_string().replace(',', " ")
 }
 
 #[cfg(test)]

@@ -6,15 +6,30 @@ use settings::{Loaded, Role, load, load_file};
 
 use super::Outcome;
 
+/// A settings file and single settings.
+#[derive(clap::Args, Debug, Default)]
+pub struct Given {
+    /// Settings file: TOML, or a RocketMQ .properties/.conf file as it is.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, by Sluice's name or RocketMQ's; may be given often.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Given {
+    /// Loads everything, with `flags` last.
+    pub fn load(&self, role: Role, flags: &[(&str, String)]) -> Result<Loaded, String> {
+        let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
+        load(role, file.as_ref(), &self.set, flags).map_err(|errors| errors.to_string())
+    }
+}
+
 /// Where settings come from. Later ones overrule earlier ones: file, --set, flags.
 #[derive(clap::Args, Debug, Default)]
 pub struct Sources {
-    /// Settings file: TOML, or a RocketMQ .properties/.conf file as it is.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// One setting, by Sluice's name or RocketMQ's; may be given often.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
+    #[command(flatten)]
+    given: Given,
     /// Data directory.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -26,10 +41,9 @@ pub struct Sources {
 impl Sources {
     /// Loads everything, with `flags` last.
     pub fn load(&self, role: Role, mut flags: Vec<(&str, String)>) -> Result<Loaded, String> {
-        let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
         flags.extend(self.data.as_ref().map(|data| ("storage.directory", data.display().to_string())));
         flags.extend(self.listen.clone().map(|host| ("listen.host", host)));
-        load(role, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())
+        self.given.load(role, &flags)
     }
 
     /// Loads everything and runs the process.

@@ -1,20 +1,21 @@
 //! `sluice store`: looks at a data directory without changing anything in it; see docs/operating.md.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use indicatif::{ProgressBar, ProgressStyle};
-use inspect::{CheckOptions, CheckProgress, DumpOptions, Dumped, DumpedRecord, Report, Severity};
+use indicatif::HumanCount;
+use inspect::{CheckOptions, DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use serde_json::json;
-use settings::{Role, load, load_file};
+use settings::{Role, Settings};
 use storage::StorageError;
 use storage::disk::Disk;
 
+use super::settings::Given;
 use crate::say;
 
 /// Exit code when nothing could be checked.
@@ -48,18 +49,7 @@ struct Check {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    settings: SettingsOf,
-}
-
-/// Where sizes, delay levels and the log's directory are told, if they are not the usual ones.
-#[derive(clap::Args, Debug)]
-struct SettingsOf {
-    /// Settings file of the broker: TOML, or a RocketMQ .properties/.conf file as it is.
-    #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// One setting, by Sluice's name or RocketMQ's; may be given often.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    settings: Given,
 }
 
 #[derive(clap::Args, Debug)]
@@ -88,7 +78,7 @@ struct Dump {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    settings: SettingsOf,
+    settings: Given,
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
@@ -102,28 +92,25 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     })
 }
 
-impl SettingsOf {
-    fn load(&self, directory: &Path) -> Result<CheckOptions, String> {
-        let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
-        let flags = [("storage.directory", directory.display().to_string())];
-        let loaded =
-            load(Role::Broker, file.as_ref(), &self.set, &flags).map_err(|errors| errors.to_string())?.settings;
-        is_there(directory)?;
-        is_there(loaded.storage.log_directory.as_deref().unwrap_or(&directory.join("commitlog")))?;
-        let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        Ok(CheckOptions {
-            disk: Disk::real(),
-            directory: directory.to_owned(),
-            log_directory: loaded.storage.log_directory.clone(),
-            segment_size: loaded.storage.segment_size,
-            queue_file_entries: loaded.storage.queue_file_entries,
-            key_index: loaded.storage.index_enabled,
-            key_index_slots: loaded.storage.index_slots,
-            key_index_entries: loaded.storage.index_entries,
-            delay_levels_ms: loaded.delay.levels.iter().map(ms).collect(),
-            live: false,
-        })
-    }
+/// Sizes, delay levels and the log's directory may be told in settings, if they are not the usual ones.
+fn options_of(settings: &Given, directory: &Path) -> Result<CheckOptions, String> {
+    let flags = [("storage.directory", directory.display().to_string())];
+    let Settings { storage, delay, .. } = settings.load(Role::Broker, &flags)?.settings;
+    is_there(directory)?;
+    is_there(storage.log_directory.as_deref().unwrap_or(&directory.join("commitlog")))?;
+    let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    Ok(CheckOptions {
+        disk: Disk::real(),
+        directory: directory.to_owned(),
+        log_directory: storage.log_directory,
+        segment_size: storage.segment_size,
+        queue_file_entries: storage.queue_file_entries,
+        key_index: storage.index_enabled,
+        key_index_slots: storage.index_slots,
+        key_index_entries: storage.index_entries,
+        delay_levels_ms: delay.levels.iter().map(ms).collect(),
+        live: false,
+    })
 }
 
 /// Says what a path that cannot be a part of a store is instead.
@@ -141,12 +128,16 @@ fn is_there(directory: &Path) -> Result<(), String> {
 }
 
 fn run_check(arguments: &Check) -> Result<ExitCode, String> {
-    let options = CheckOptions { live: arguments.live, ..arguments.settings.load(&arguments.directory)? };
-    let bar = Bar::begin(&arguments.directory);
+    let options = CheckOptions { live: arguments.live, ..options_of(&arguments.settings, &arguments.directory)? };
+    let bar = say::bar("{msg} [{bar:40}] {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}");
+    bar.set_message(format!("check {}", arguments.directory.display()));
     let started = Instant::now();
-    let checked = inspect::check(&options, &mut |progress| bar.show(progress));
+    let checked = inspect::check(&options, &mut |progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    });
     let seconds = started.elapsed().as_secs_f64();
-    bar.end();
+    bar.finish_and_clear();
     let report = checked.map_err(|error| match error {
         StorageError::Locked(directory) => in_use(&directory),
         error => error.to_string(),
@@ -181,33 +172,6 @@ fn in_use(directory: &Path) -> String {
         "{} is in use by {holder}; stop it for a full check, or give --live to check what does not move",
         directory.display()
     )
-}
-
-/// A bar on standard error, if someone looks at it.
-struct Bar {
-    bar: ProgressBar,
-}
-
-impl Bar {
-    fn begin(directory: &Path) -> Self {
-        let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let template = "{msg} [{bar:40}] {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.set_message(format!("check {}", directory.display()));
-        bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar }
-    }
-
-    fn show(&self, progress: CheckProgress) {
-        self.bar.set_length(progress.total);
-        self.bar.set_position(progress.done);
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
 }
 
 /// Findings for people: each kind with what it means and what to do, then where.
@@ -289,7 +253,7 @@ const fn severity_name(severity: Severity) -> &'static str {
 }
 
 fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
-    let settings = arguments.settings.load(&arguments.directory)?;
+    let settings = options_of(&arguments.settings, &arguments.directory)?;
     if let Ok(Some(_)) = Disk::real().lock_holder(&arguments.directory) {
         say::note("sluice: a broker is at work on the directory; the end of the log moves");
     }
@@ -371,15 +335,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A whole number in groups of three digits.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string().replace(',', " ")
 }
 
 #[cfg(test)]

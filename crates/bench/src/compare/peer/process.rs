@@ -19,14 +19,17 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// What of its last words an error quotes.
 const LAST_WORDS: usize = 1500;
 
-/// How processes of a comparison are started.
-#[derive(Clone, Debug, Default)]
+/// How brokers of a comparison are started.
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct PeerSetup {
-    /// Folder that everything is written below; one in `/var/tmp` if none is given.
+    /// Folder everything is written below.
+    #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
-    /// Folder that downloaded programs are kept in.
+    /// Folder that downloaded brokers are kept in.
+    #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
-    /// Processors the brokers may use, as `taskset` has them.
+    /// Processors of the brokers, as in 0,2-3; the load generator has the others.
+    #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 }
 

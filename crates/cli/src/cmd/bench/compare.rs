@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::{
-    BrokerNeeds, CompareOptions, CompareSink, Comparison, Flush, Peer, PeerSetup, ProgressSink, SCENARIOS, Scale,
-    Scenario, Second, find_scenario,
+    BrokerNeeds, CompareOptions, Comparison, Flush, Peer, PeerSetup, ProgressSink, SCENARIOS, Scale, Scenario,
+    find_scenario,
 };
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::cmd::Outcome;
 use crate::say;
@@ -18,31 +18,11 @@ use crate::say;
 /// Field notes whose scenarios the protocols spoken so far can replay.
 const NOTES: [&str; 3] = ["N0", "N2", "N4"];
 
-/// How brokers are started.
-#[derive(clap::Args, Debug)]
-struct Brokers {
-    /// Folder everything is written below.
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
-    /// Folder that downloaded brokers are kept in.
-    #[arg(long, value_name = "DIR")]
-    cache: Option<PathBuf>,
-    /// Processors of the brokers, as in 0,2-3; the load generator has the others.
-    #[arg(long, value_name = "LIST")]
-    cpus: Option<String>,
-}
-
-impl Brokers {
-    fn setup(&self) -> PeerSetup {
-        PeerSetup { work: self.work.clone(), cache: self.cache.clone(), cpus: self.cpus.clone() }
-    }
-}
-
 /// What comparisons share.
 #[derive(clap::Args, Debug)]
 struct Common {
     #[command(flatten)]
-    brokers: Brokers,
+    setup: PeerSetup,
     /// Rounds of each step, taken in turn.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -122,7 +102,7 @@ enum PeersAction {
         #[arg(long, default_value_t = 1)]
         groups: u32,
         #[command(flatten)]
-        brokers: Brokers,
+        setup: PeerSetup,
     },
 }
 
@@ -164,11 +144,11 @@ fn beside_sluice(with: &[String]) -> Vec<String> {
 }
 
 pub(super) fn run_peers(peers: &Peers) -> Outcome {
-    let PeersAction::Up { peer, sync_flush, groups, brokers } = &peers.action;
+    let PeersAction::Up { peer, sync_flush, groups, setup } = &peers.action;
     let peer: Peer = peer.parse().map_err(|error: bench::BenchError| error.to_string())?;
     let needs = BrokerNeeds { flush: if *sync_flush { Flush::Sync } else { Flush::Async }, groups: *groups };
     watch_for_ctrl_c()?;
-    let mut cluster = peer.start(needs, &brokers.setup()).map_err(|error| error.to_string())?;
+    let mut cluster = peer.start(needs, setup).map_err(|error| error.to_string())?;
     let (address, processes) = (&cluster.address, cluster.broker_pids());
     say::line(format_args!("{peer} ready: {address} (broker processes: {processes:?}); Ctrl-C stops it"))?;
     while !STOP.load(Ordering::Relaxed) {
@@ -191,7 +171,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
     }
     let peers = peers.iter().map(|name| name.parse()).collect::<Result<Vec<Peer>, bench::BenchError>>();
     let peers = peers.map_err(|error| error.to_string())?;
-    if let Some(cpus) = &common.brokers.cpus {
+    if let Some(cpus) = &common.setup.cpus {
         bench::leave_processors(cpus).map_err(|error| error.to_string())?;
     }
     let scale = match (common.quick, common.duration) {
@@ -204,11 +184,11 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
         peers,
         scale,
         rounds: common.rounds,
-        setup: common.brokers.setup(),
+        setup: common.setup.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
     watch_for_ctrl_c()?;
-    let sink = Sink::new();
+    let sink = Sink { bar: say::bar("[{bar:30}] {pos}/{len} {elapsed} {msg}") };
     let comparison = bench::compare(&options, &sink);
     sink.bar.finish_and_clear();
     let comparison = comparison.map_err(|error| error.to_string())?;
@@ -301,46 +281,15 @@ struct Sink {
     bar: ProgressBar,
 }
 
-impl Sink {
-    fn new() -> Self {
-        let bar = ProgressBar::new(1);
-        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {msg}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar }
-    }
-}
-
 impl ProgressSink for Sink {
     fn part(&self, what: &str, number: usize, all: usize) {
-        let what = format!("the machine alone, {number} of {all}: {what}");
-        if self.bar.is_hidden() {
-            say::note(&what);
-        }
-        self.bar.set_message(what);
+        self.preparing(&format!("the machine alone, {number} of {all}: {what}"));
     }
 
-    fn begin(&self, _: &str, _: Option<f64>, _: Option<u64>) {}
-    fn second(&self, _: &Second, _: u64) {}
-    fn end(&self) {}
-    fn stop_requested(&self) -> bool {
-        STOP.load(Ordering::Relaxed)
-    }
-}
-
-impl CompareSink for Sink {
-    fn starting(&self, peer: &Peer) {
-        self.bar.set_message(format!("starting {peer}"));
+    fn preparing(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
         if self.bar.is_hidden() {
-            say::note(format_args!("starting {peer}"));
-        }
-    }
-
-    fn warming_up(&self, what: &str) {
-        self.bar.set_message(format!("warming up: {what}"));
-        if self.bar.is_hidden() {
-            say::note(format_args!("warming up: {what}"));
+            say::note(what);
         }
     }
 
@@ -352,5 +301,9 @@ impl CompareSink for Sink {
         if self.bar.is_hidden() {
             say::note(format_args!("[{done}/{all}] {what}"));
         }
+    }
+
+    fn stop_requested(&self) -> bool {
+        STOP.load(Ordering::Relaxed)
     }
 }

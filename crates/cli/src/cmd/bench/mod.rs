@@ -121,12 +121,8 @@ struct Visible {
 
 #[derive(clap::Args, Debug)]
 struct Limit {
-    /// Directory on the disk to be measured; it takes 1 GiB there while it runs.
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
-    /// Seconds for each of the measurements.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
+    #[command(flatten)]
+    options: LimitOptions,
     /// Writes everything as JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -181,9 +177,8 @@ fn run_visible(visible: &Visible) -> Outcome {
 }
 
 fn run_limit(limit: &Limit) -> Outcome {
-    let options = LimitOptions { data: limit.data.clone(), seconds: limit.seconds };
     // Lines of their own on the error stream, whatever becomes of the table: each part takes seconds and shows nothing meanwhile.
-    let report = bench::limit(options, &bench::Terminal::default()).map_err(|error| error.to_string())?;
+    let report = bench::limit(limit.options.clone(), &bench::Terminal::default()).map_err(|error| error.to_string())?;
     publish(limit.json.as_deref(), &report)
 }
 
