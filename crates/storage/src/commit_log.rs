@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-use std::time::Duration;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
@@ -38,11 +37,8 @@ use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
 
-use pages::{EVICTED_SIZE, PAGES_SIZE, PagesAhead, PagesKept};
+use pages::{PagesAhead, PagesKept};
 use publish::publish_entries;
-
-/// Write-back is started for this many bytes at a time: some milliseconds of a fast disk.
-const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct CommitLog {
@@ -360,59 +356,6 @@ impl CommitLog {
     pub(crate) fn set_replicated(&self, offset: LogOffset) {
         self.watermarks.advance_replicated(offset);
         self.waiters.wake(Watermark::Replicated, offset);
-    }
-
-    /// Starts write-back of what was written since the last call, if that is enough to be worth it. Returns whether it was.
-    pub(crate) fn start_write_back(&self) -> Result<bool, StorageError> {
-        let end = self.in_segments.load(Ordering::Acquire);
-        let from = self.write_back_started.load(Ordering::Relaxed);
-        if end.saturating_sub(from) < WRITE_BACK_SIZE {
-            return Ok(false);
-        }
-        for segment in self.segments().iter().filter(|s| s.end() > from && s.base() < end) {
-            let (first, last) = (from.max(segment.base()), end.min(segment.end()));
-            segment.file().start_write_back(segment.position(LogOffset(first)), last - first)?;
-        }
-        self.write_back_started.store(end, Ordering::Relaxed);
-        Ok(true)
-    }
-
-    /// Prefaults some pages ahead of the writes, so that a write only copies. Returns for how many bytes; 0 if none are due now.
-    pub(crate) fn prefault(&self) -> u64 {
-        let Some(start) = self.pages.lock().next(self.in_segments.load(Ordering::Acquire)) else { return 0 };
-        // A segment that does not exist yet has no pages.
-        let Ok(segment) = self.segment_at(start) else { return 0 };
-        segment.file().will_need(segment.position(LogOffset(start)), PAGES_SIZE);
-        PAGES_SIZE
-    }
-
-    /// Notes the processor time that prefaulting `size` bytes took. While new pages are slow, evicts old ones.
-    pub(crate) fn note_page_cost(&self, size: u64, took: Duration) {
-        let written = self.in_segments.load(Ordering::Acquire);
-        let next = {
-            let mut kept = self.pages_kept.lock();
-            kept.note_cost(size, took, written);
-            kept.next(written)
-        };
-        if let Some((start, end)) = next {
-            self.evict(start, end);
-        }
-    }
-
-    /// A reader of old data has read from `start` to `end`: evicts the pages of the piece it has completed, while new pages are slow.
-    fn evict_behind(&self, start: u64, end: u64) {
-        let piece_end = end / EVICTED_SIZE * EVICTED_SIZE;
-        let written = self.in_segments.load(Ordering::Acquire);
-        if start < piece_end && self.pages_kept.lock().evicts_behind(piece_end, written) {
-            self.evict(piece_end - EVICTED_SIZE, piece_end);
-        }
-    }
-
-    fn evict(&self, start: u64, end: u64) {
-        // A segment that was removed has no pages.
-        if let Ok(segment) = self.segment_at(start) {
-            segment.file().wont_need(segment.position(LogOffset(start)), end - start);
-        }
     }
 
     /// Wakes `waker` once `watermark` reaches `offset` or the log is poisoned; at once if that is so already. Returns how many wait

@@ -8,10 +8,19 @@
 //! are created, so that the kernel reuses them. Readers that lag further than that read from the disk, and the pages they have read
 //! are evicted too while the log grows; while nothing is written, they stay for the next reader.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::LogOffset;
+
+use super::CommitLog;
+use crate::error::StorageError;
+
+/// Write-back is started for this many bytes at a time: some milliseconds of a fast disk.
+const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
+
 /// Bytes prefaulted with one call.
-pub(super) const PAGES_SIZE: u64 = 256 * 1024;
+const PAGES_SIZE: u64 = 256 * 1024;
 /// How far ahead at most: what a fast log writes in a quarter of a second.
 const AHEAD_MAX: u64 = 64 * 1024 * 1024;
 /// How far ahead at least: nearer, a write in progress might have to wait for a page that is being prefaulted.
@@ -60,7 +69,7 @@ const KEPT_MIN: u64 = 512 * 1024 * 1024;
 /// The log has to grow by this much for a piece to be evicted behind a reader.
 const GROWTH_MIN: u64 = 256 * 1024;
 /// Bytes evicted with one call.
-pub(super) const EVICTED_SIZE: u64 = 4 * 1024 * 1024;
+const EVICTED_SIZE: u64 = 4 * 1024 * 1024;
 /// Processor time per MiB above which new pages count as slow: four times what they take on an ordinary machine.
 const SLOW_NS: u64 = 1_000_000;
 /// A sample counts as this at most.
@@ -124,6 +133,61 @@ impl PagesKept {
         // Counted from where it was due, not from where it was noticed, unless that is more than one piece ago.
         self.next_at = self.next_at.max(written.saturating_sub(EVICTED_SIZE)) + EVICTED_SIZE;
         Some((std::mem::replace(&mut self.from, end), end))
+    }
+}
+
+impl CommitLog {
+    /// Starts write-back of what was written since the last call, if that is enough to be worth it. Returns whether it was.
+    pub(crate) fn start_write_back(&self) -> Result<bool, StorageError> {
+        let end = self.in_segments.load(Ordering::Acquire);
+        let from = self.write_back_started.load(Ordering::Relaxed);
+        if end.saturating_sub(from) < WRITE_BACK_SIZE {
+            return Ok(false);
+        }
+        for segment in self.segments().iter().filter(|s| s.end() > from && s.base() < end) {
+            let (first, last) = (from.max(segment.base()), end.min(segment.end()));
+            segment.file().start_write_back(segment.position(LogOffset(first)), last - first)?;
+        }
+        self.write_back_started.store(end, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Prefaults some pages ahead of the writes, so that a write only copies. Returns for how many bytes; 0 if none are due now.
+    pub(crate) fn prefault(&self) -> u64 {
+        let Some(start) = self.pages.lock().next(self.in_segments.load(Ordering::Acquire)) else { return 0 };
+        // A segment that does not exist yet has no pages.
+        let Ok(segment) = self.segment_at(start) else { return 0 };
+        segment.file().will_need(segment.position(LogOffset(start)), PAGES_SIZE);
+        PAGES_SIZE
+    }
+
+    /// Notes the processor time that prefaulting `size` bytes took. While new pages are slow, evicts old ones.
+    pub(crate) fn note_page_cost(&self, size: u64, took: Duration) {
+        let written = self.in_segments.load(Ordering::Acquire);
+        let next = {
+            let mut kept = self.pages_kept.lock();
+            kept.note_cost(size, took, written);
+            kept.next(written)
+        };
+        if let Some((start, end)) = next {
+            self.evict(start, end);
+        }
+    }
+
+    /// A reader of old data has read from `start` to `end`: evicts the pages of the piece it has completed, while new pages are slow.
+    pub(super) fn evict_behind(&self, start: u64, end: u64) {
+        let piece_end = end / EVICTED_SIZE * EVICTED_SIZE;
+        let written = self.in_segments.load(Ordering::Acquire);
+        if start < piece_end && self.pages_kept.lock().evicts_behind(piece_end, written) {
+            self.evict(piece_end - EVICTED_SIZE, piece_end);
+        }
+    }
+
+    fn evict(&self, start: u64, end: u64) {
+        // A segment that was removed has no pages.
+        if let Ok(segment) = self.segment_at(start) {
+            segment.file().wont_need(segment.position(LogOffset(start)), end - start);
+        }
     }
 }
 
