@@ -37,7 +37,7 @@ pub(crate) fn checkpoint(
     let checkpoint = Checkpoint::read(disk, root)?;
     if size != CHECKPOINT_SIZE {
         findings.add(Kind::CheckpointDamaged, "checkpoint", None, format!("{size} bytes, not {CHECKPOINT_SIZE}"));
-    } else if checkpoint.durable.is_none() && Checkpoint::has_own_magic(disk, root)? {
+    } else if checkpoint.indexed.is_none() && Checkpoint::has_own_magic(disk, root)? {
         findings.add(Kind::CheckpointDamaged, "checkpoint", Some(2048), "its checksum is wrong");
     }
     Ok(checkpoint)

@@ -216,7 +216,7 @@ impl Keys {
     fn leave_unsure(&mut self, is_right: bool, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
         let Some(current) = self.current.as_mut().filter(|_| self.names.is_empty()) else { return false };
         // An entry of zeroes seems to point at the first record of the log.
-        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.is_unsure(place) };
+        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.may_lag(place) };
         let is_left = is_unsure && !(is_right && current.is_continued_by(entry));
         if is_left {
             current.leave_rest();
@@ -247,7 +247,7 @@ impl Keys {
         let is_after_index = self.next(scene).is_none();
         if self.is_excused || !self.is_wanted || self.files == 0 && !self.is_there {
             self.behind += u64::from(self.is_wanted);
-        } else if is_after_index && scene.is_unsure(place) {
+        } else if is_after_index && scene.may_lag(place) {
             self.behind += 1;
         } else {
             let missing = self.missing.get_or_insert(Missing { from: place, to: place, records: 0 });

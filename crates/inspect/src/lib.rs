@@ -149,14 +149,18 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings)?;
     let is_unsure = options.live || !was_clean;
     let sure = storage::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
-    let unsure_from = if is_unsure { sure.map_or(0, |sure| sure.0) } else { u64::MAX };
-    let durable = checkpoint.durable.map(|durable| durable.0);
+    let sure = sure.map_or(0, |sure| sure.0);
+    let durable = checkpoint.log_durable.map(|durable| durable.0);
+    let unsure_from = if is_unsure { durable.unwrap_or(sure).max(sure) } else { u64::MAX };
+    // What was not committed has neither entry nor key, in whatever order the process stopped.
+    let lags = is_unsure || checkpoint.log_durable > checkpoint.indexed;
+    let lag_from = if lags { sure } else { u64::MAX };
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let mut keys = Keys::open(disk, root, shape, options.key_index, &mut findings);
     let files = QueueFiles::open(disk, root, options.queue_file_entries, &mut findings);
     let mut queues = Queues::new(files);
     let rules = IndexRules::new(options.delay_levels_ms.clone());
-    let mut scene = Scene { log, rules, findings, broken: Spans::default(), unsure_from };
+    let mut scene = Scene { log, rules, findings, broken: Spans::default(), unsure_from, lag_from };
     let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
     counts.segments = scene.log.segments.len() as u64;
 

@@ -230,10 +230,10 @@ impl Queues {
         if !self.files.is_there || self.files.is_excused(queue, position) {
             return;
         }
-        if !self.files.has_files(queue) && !scene.is_unsure(place) {
+        if !self.files.has_files(queue) && !scene.may_lag(place) {
             return self.count(queue, |progress| progress.unlisted += 1);
         }
-        if scene.is_unsure(place) {
+        if scene.may_lag(place) {
             return self.count(queue, |progress| progress.behind += 1);
         }
         let is_taken = self.files.entry_far(queue, position).is_some();

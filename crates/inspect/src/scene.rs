@@ -14,9 +14,10 @@ pub(crate) struct Scene {
     pub(crate) findings: Findings,
     /// Stretches of the log without whole records, so far.
     pub(crate) broken: Spans,
-    /// From here on entries and keys may lag behind the log, and the log's end may be unfinished: the last process was
-    /// killed, or one is at work.
+    /// From here on the log's end may be unfinished: the last process was killed, or one is at work.
     pub(crate) unsure_from: u64,
+    /// From here on entries and keys may lag behind the log: for the same reasons, or since its records are not committed.
+    pub(crate) lag_from: u64,
 }
 
 impl Scene {
@@ -27,5 +28,9 @@ impl Scene {
 
     pub(crate) const fn is_unsure(&self, offset: u64) -> bool {
         offset >= self.unsure_from
+    }
+
+    pub(crate) const fn may_lag(&self, offset: u64) -> bool {
+        offset >= self.lag_from
     }
 }

@@ -8,9 +8,15 @@
 //!     24     8  master flushed offset                                    }
 //!     32     8  confirmed log offset                                     }
 //!   2048     8  magic                                                    } Sluice's own: Java brokers leave it alone
-//!   2056     8  log offset below which queue entries and log are durable }
+//!   2056     8  indexed: log, queue entries and keys below are durable   }
 //!   2064     4  CRC-32 of the two before                                 }
+//!   2068     4  0                                                        }
+//!   2072     8  log offset below which the log is durable                }
+//!   2080     4  CRC-32 of magic, indexed and this offset                 }
 //! ```
+//! All of Sluice's part lies in one sector. An older Sluice writes it only up to 2068, which voids the second checksum: then nothing is known
+//! of the log above `indexed`. It ignores what lies behind, and reads the log from `indexed` on.
+//!
 //! A Java broker that runs on the directory leaves Sluice's part as it is: outdated, but still a valid lower bound.
 
 use std::path::Path;
@@ -23,7 +29,7 @@ use crate::error::StorageError;
 const FILE_SIZE: usize = 4096;
 const OWN_AT: usize = 2048;
 const OWN_MAGIC: u64 = u64::from_be_bytes(*b"SLUICE01");
-const OWN_SIZE: usize = 20;
+const OWN_SIZE: usize = 36;
 
 /// What a checkpoint says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +40,10 @@ pub struct Checkpoint {
     pub queue_time: Timestamp,
     /// Store time of the newest record in the key index on the disk.
     pub key_time: Timestamp,
-    /// Below this, log and queue entries are durable. `None` if Sluice never wrote it.
-    pub durable: Option<LogOffset>,
+    /// Below this, log, queue entries and keys are durable. `None` if Sluice never wrote it.
+    pub indexed: Option<LogOffset>,
+    /// Below this, the log is durable; what lies above `indexed` may have neither entry nor key. Never below `indexed`.
+    pub log_durable: Option<LogOffset>,
 }
 
 impl Checkpoint {
@@ -46,15 +54,16 @@ impl Checkpoint {
             let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
             u64::from_be_bytes(field.unwrap_or_default())
         };
-        let crc = bytes.get(OWN_AT + 16..OWN_AT + OWN_SIZE).and_then(|field| field.try_into().ok());
-        let crc = u32::from_be_bytes(crc.unwrap_or_default());
-        let checked = bytes.get(OWN_AT..OWN_AT + 16).unwrap_or_default();
-        let is_own = number(OWN_AT) == OWN_MAGIC && crc32fast::hash(checked) == crc;
+        let has_crc = |at: usize, crc: u32| bytes.get(at..at + 4) == Some(&crc.to_be_bytes());
+        let (indexed, log_durable) = (LogOffset(number(OWN_AT + 8)), LogOffset(number(OWN_AT + 24)));
+        let is_own = number(OWN_AT) == OWN_MAGIC && has_crc(OWN_AT + 16, checksum(&[indexed]));
+        let knows_log = log_durable > indexed && has_crc(OWN_AT + 32, checksum(&[indexed, log_durable]));
         Ok(Self {
             log_time: Timestamp(number(0)),
             queue_time: Timestamp(number(8)),
             key_time: Timestamp(number(16)),
-            durable: is_own.then(|| LogOffset(number(OWN_AT + 8))),
+            indexed: is_own.then_some(indexed),
+            log_durable: is_own.then_some(if knows_log { log_durable } else { indexed }),
         })
     }
 
@@ -71,11 +80,25 @@ impl Checkpoint {
         file.doubt_names(disk, 1);
         let times = [self.log_time.0, self.queue_time.0, self.key_time.0].map(u64::to_be_bytes).concat();
         file.write_at(&times, 0)?;
-        let mut own = [OWN_MAGIC, self.durable.unwrap_or_default().0].map(u64::to_be_bytes).concat();
-        own.extend(crc32fast::hash(&own).to_be_bytes());
+        let indexed = self.indexed.unwrap_or_default();
+        let log_durable = self.log_durable.unwrap_or_default().max(indexed);
+        let mut own = Vec::with_capacity(OWN_SIZE);
+        own.extend(OWN_MAGIC.to_be_bytes());
+        own.extend(indexed.0.to_be_bytes());
+        own.extend(checksum(&[indexed]).to_be_bytes());
+        own.extend([0; 4]);
+        own.extend(log_durable.0.to_be_bytes());
+        own.extend(checksum(&[indexed, log_durable]).to_be_bytes());
         file.write_at(&own, OWN_AT as u64)?;
         file.sync_data()
     }
+}
+
+fn checksum(offsets: &[LogOffset]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&OWN_MAGIC.to_be_bytes());
+    offsets.iter().for_each(|offset| hasher.update(&offset.0.to_be_bytes()));
+    hasher.finalize()
 }
 
 #[cfg(test)]
@@ -91,12 +114,46 @@ mod tests {
             log_time: Timestamp(3),
             queue_time: Timestamp(2),
             key_time: Timestamp(1),
-            durable: Some(LogOffset(77)),
+            indexed: Some(LogOffset(77)),
+            log_durable: Some(LogOffset(99)),
         };
         written.write(&disk, directory).expect("writes");
         assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), written);
         let file = disk.open(&directory.join("checkpoint")).expect("opens");
+        file.write_at(&[9], OWN_AT as u64 + 25).expect("writes");
+        let log_unknown = Checkpoint { log_durable: written.indexed, ..written };
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), log_unknown);
         file.write_at(&[9], OWN_AT as u64 + 9).expect("writes");
-        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), Checkpoint { durable: None, ..written });
+        let none = Checkpoint { indexed: None, log_durable: None, ..written };
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), none);
+    }
+
+    /// As Sluice wrote it before it knew the second offset: magic, offset, checksum, and whatever was behind.
+    fn write_as_before(disk: &Disk, directory: &Path, indexed: u64) {
+        let mut own = [OWN_MAGIC, indexed].map(u64::to_be_bytes).concat();
+        own.extend(crc32fast::hash(&own).to_be_bytes());
+        let file = disk.open_sized(&directory.join("checkpoint"), FILE_SIZE as u64, false).expect("opens");
+        file.write_at(&own, OWN_AT as u64).expect("writes");
+    }
+
+    #[test]
+    fn a_checkpoint_of_before_says_the_same_of_log_and_indexes_whatever_was_there() {
+        let (disk, directory) = (Disk::new(MemoryDisk::new()), Path::new("/data"));
+        let offsets = || {
+            let read = Checkpoint::read(&disk, directory).expect("reads");
+            (read.indexed.map(|offset| offset.0), read.log_durable.map(|offset| offset.0))
+        };
+        write_as_before(&disk, directory, 50);
+        assert_eq!(offsets(), (Some(50), Some(50)));
+        let (indexed, log_durable) = (Some(LogOffset(60)), Some(LogOffset(90)));
+        let newer = Checkpoint { indexed, log_durable, ..Checkpoint::default() };
+        newer.write(&disk, directory).expect("writes");
+        // That Sluice reads the first offset alone, behind its magic and with its checksum.
+        let bytes = disk.read_file(&directory.join("checkpoint")).expect("reads").expect("a file");
+        let (said, crc) = bytes[OWN_AT..OWN_AT + 20].split_at(16);
+        assert_eq!(said, [OWN_MAGIC, 60].map(u64::to_be_bytes).concat());
+        assert_eq!(crc, crc32fast::hash(said).to_be_bytes());
+        write_as_before(&disk, directory, 70);
+        assert_eq!(offsets(), (Some(70), Some(70)), "what it left behind is of no use");
     }
 }

@@ -94,8 +94,8 @@ pub fn replay_start(
 ) -> Result<LogOffset, StorageError> {
     let first = segments.first().map_or(0, |segment| segment.base());
     let last = segments.last().map_or(0, |segment| segment.end());
-    if let Some(durable) = checkpoint.durable {
-        return Ok(LogOffset(durable.0.clamp(first, last)));
+    if let Some(indexed) = checkpoint.indexed {
+        return Ok(LogOffset(indexed.0.clamp(first, last)));
     }
     if was_clean {
         // A Java broker that stopped in good order has written all entries; only the end must be found.

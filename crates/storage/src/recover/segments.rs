@@ -23,7 +23,7 @@ pub(crate) fn open_segments(
     recovery: &mut Recovery,
 ) -> Result<Vec<Arc<Segment>>, StorageError> {
     let disk = &options.disk;
-    let promised = checkpoint.durable.filter(|_| !recovery.was_clean);
+    let promised = checkpoint.log_durable.filter(|_| !recovery.was_clean);
     let is_promised = |offset: u64| promised.is_none_or(|promised| promised.0 > offset);
     let mut segments: Vec<Arc<Segment>> = Vec::new();
     let mut segment_size = options.segment_size;

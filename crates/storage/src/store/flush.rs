@@ -45,19 +45,25 @@ impl Store {
     /// `checkpoint` for a caller that holds `flushing`.
     pub(super) fn checkpoint_while_flushing(&self) -> Result<(), StorageError> {
         // Queues have the entries of all records below `written` before it advances.
-        let durable = self.watermarks().written();
+        let indexed = self.watermarks().written();
         self.index_staged()?;
         self.with_reserve(|| self.flush_queues(0))?;
         let keys = self.with_reserve(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;
         // After a failed sync the kernel drops the error: a later sync would succeed though the data is lost.
         let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
-        self.log.sync()?;
+        let log_durable = self.log.sync()?;
         let last_time = self.last_store_time()?;
         let (key_time, _) = self.key_index_last();
-        let checkpoint = Checkpoint { log_time: last_time, queue_time: last_time, key_time, durable: Some(durable) };
+        let checkpoint = Checkpoint {
+            log_time: last_time,
+            queue_time: last_time,
+            key_time,
+            indexed: Some(indexed),
+            log_durable: Some(log_durable),
+        };
         self.with_reserve(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
-        self.checkpointed.store(durable.0, Ordering::Release);
+        self.checkpointed.store(indexed.0, Ordering::Release);
         Ok(())
     }
 

@@ -62,12 +62,20 @@ impl Store {
         }
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
         let files = Arc::new(OpenFiles::new(&options));
+        let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
+        let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
         let Recovered { queues, written_ends, key_index, end } =
-            recover_indexes(&options, &files, &segments, sure, &mut recovery, state, progress)?;
+            recover_indexes(&options, &files, &segments, (sure, durable), &mut recovery, state, progress)?;
         let segments =
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
-        let log =
-            CommitLog::new(&options, log_directory, segments, (sure.min(end), end), reserve.clone(), metrics.clone());
+        let log = CommitLog::new(
+            &options,
+            log_directory,
+            segments,
+            (durable.min(end), end),
+            reserve.clone(),
+            metrics.clone(),
+        );
         recovery.damaged.iter().for_each(|offset| log.tell_damage(*offset, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
@@ -85,7 +93,7 @@ impl Store {
             indexing: Mutex::default(),
             index_has_failed: AtomicBool::new(false),
             entries_are_stuck: AtomicBool::new(false),
-            checkpointed: AtomicU64::new(checkpoint.durable.map_or(0, |durable| durable.min(end).0)),
+            checkpointed: AtomicU64::new(checkpoint.indexed.map_or(0, |indexed| indexed.min(end).0)),
             disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
             lacks_segment_space: AtomicBool::new(false),
@@ -94,7 +102,7 @@ impl Store {
             options,
         };
         let is_made_again = recovery.entries_made_again || !recovery.unusable.is_empty();
-        store.begin(&written_ends, checkpoint.durable.is_none() || is_made_again)?;
+        store.begin(&written_ends, checkpoint.indexed.is_none() || is_made_again)?;
         Ok((store, recovery))
     }
 
@@ -171,7 +179,7 @@ fn recover_indexes(
     options: &Options,
     files: &Arc<OpenFiles>,
     segments: &[Arc<Segment>],
-    sure: LogOffset,
+    (sure, log_sure): (LogOffset, LogOffset),
     recovery: &mut Recovery,
     state: &mut dyn StateReplay,
     progress: &mut dyn FnMut(RecoveryProgress),
@@ -187,13 +195,13 @@ fn recover_indexes(
     let entries_from = if queues_usable { sure } else { start_of(segments) };
     recovery.entries_made_again = !queues_usable && !segments.is_empty();
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
-    let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { sure };
+    let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
     let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(files, topic, queue));
     let replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
         durable,
-        end_from: sure,
+        end_from: log_sure,
         entries_from,
         keys_from,
         rules: &options.index_rules,
