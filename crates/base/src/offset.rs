@@ -56,11 +56,13 @@ pub enum Watermark {
     Durable,
     /// At as many replicas as were asked for: survives the loss of this machine.
     Replicated,
+    /// Never taken back: what consumers see, and keys and exports are made of.
+    Committed,
 }
 
 impl Watermark {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::Written, Self::Durable, Self::Replicated];
+    pub const ALL: [Self; 4] = [Self::Written, Self::Durable, Self::Replicated, Self::Committed];
 }
 
 /// Which watermarks have to pass a message before its producer is answered: `written` always, and those named here.
@@ -92,6 +94,7 @@ impl AckPolicy {
             Watermark::Written => self == Self::WRITTEN,
             Watermark::Durable => self.durable,
             Watermark::Replicated => self.replicated,
+            Watermark::Committed => false,
         };
         Watermark::ALL.into_iter().filter(is_named)
     }
@@ -99,13 +102,15 @@ impl AckPolicy {
 
 /// How far the log has come. Written by who writes, syncs and replicates it, read by everyone.
 ///
-/// **Always holds**: `durable` and `replicated` are at or below `written`, and that is at or below the end of what was appended (has a
-/// log offset). The first two know nothing of each other. None goes back.
+/// **Always holds**: `durable`, `replicated` and `committed` are at or below `written`, and that is at or below the end of what was
+/// appended (has a log offset). The first three know nothing of each other. None goes back.
 #[derive(Debug, Default)]
 pub struct Watermarks {
     written: AtomicU64,
     durable: AtomicU64,
     replicated: AtomicU64,
+    /// `None` where all that is written is committed.
+    committed: Option<AtomicU64>,
 }
 
 impl Watermarks {
@@ -116,7 +121,20 @@ impl Watermarks {
             written: AtomicU64::new(written.0),
             durable: AtomicU64::new(durable.0),
             replicated: AtomicU64::default(),
+            committed: None,
         }
+    }
+
+    /// The same for a governed group: `committed` goes on where it is said to, from here.
+    #[must_use]
+    pub fn governed(self, committed: LogOffset) -> Self {
+        debug_assert!(committed <= self.written());
+        Self { committed: Some(AtomicU64::new(committed.0)), ..self }
+    }
+
+    /// Whether something that is written may not be committed.
+    pub const fn is_governed(&self) -> bool {
+        self.committed.is_some()
     }
 
     /// Everything below this is in the page cache.
@@ -134,12 +152,18 @@ impl Watermarks {
         LogOffset(self.replicated.load(Ordering::Acquire))
     }
 
+    /// Everything below this is committed.
+    pub fn committed(&self) -> LogOffset {
+        self.committed.as_ref().map_or_else(|| self.written(), |committed| LogOffset(committed.load(Ordering::Acquire)))
+    }
+
     /// The watermark `which` names.
     pub fn get(&self, which: Watermark) -> LogOffset {
         match which {
             Watermark::Written => self.written(),
             Watermark::Durable => self.durable(),
             Watermark::Replicated => self.replicated(),
+            Watermark::Committed => self.committed(),
         }
     }
 
@@ -165,6 +189,14 @@ impl Watermarks {
         debug_assert!(offset <= self.written());
         self.replicated.fetch_max(offset.0, Ordering::AcqRel);
     }
+
+    /// Moves `committed` forward to `offset`, which must have been written, where it does not move with `written`.
+    pub fn advance_committed(&self, offset: LogOffset) {
+        debug_assert!(offset <= self.written());
+        if let Some(committed) = &self.committed {
+            committed.fetch_max(offset.0, Ordering::AcqRel);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,5 +214,19 @@ mod tests {
         watermarks.advance_durable(LogOffset(350));
         assert_eq!(reached(), [400, 350, 300, 300]);
         assert_eq!(AckPolicy::WRITTEN.and(AckPolicy::DURABLE), AckPolicy::DURABLE);
+    }
+
+    #[test]
+    fn what_is_written_is_committed_unless_somebody_else_decides_that() {
+        let alone = Watermarks::new(LogOffset(0), LogOffset(100));
+        alone.advance_written(LogOffset(200));
+        alone.advance_committed(LogOffset(150));
+        assert_eq!((alone.committed(), alone.is_governed()), (LogOffset(200), false));
+        let governed = Watermarks::new(LogOffset(0), LogOffset(100)).governed(LogOffset(50));
+        governed.advance_written(LogOffset(200));
+        assert_eq!((governed.committed(), governed.is_governed()), (LogOffset(50), true));
+        governed.advance_committed(LogOffset(150));
+        governed.advance_committed(LogOffset(120));
+        assert_eq!(governed.committed(), LogOffset(150));
     }
 }

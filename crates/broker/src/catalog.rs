@@ -183,7 +183,7 @@ impl Catalog {
 
     /// One past the last message of a queue; `None` if there is no such queue.
     pub(crate) fn end_of(&self, topic: &str, queue: QueueId) -> Option<QueueOffset> {
-        self.topic(topic)?.queue(queue).ok().map(|queue| queue.end())
+        self.topic(topic)?.queue(queue).ok().map(|queue| queue.index.appended_end())
     }
 
     /// Every topic, sorted by name.

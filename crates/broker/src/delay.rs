@@ -209,7 +209,8 @@ impl Delay {
 
     /// How far each level may be remembered, by level.
     fn remembered(&self, store: &Store) -> BTreeMap<usize, u64> {
-        let durable = store.watermarks().durable();
+        // A copy that is not committed may yet be taken back.
+        let durable = store.watermarks().durable().min(store.watermarks().committed());
         self.progress.lock().iter_mut().map(|(level, progress)| (*level, progress.remembered(durable))).collect()
     }
 

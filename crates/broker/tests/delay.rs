@@ -14,6 +14,7 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::record::{Draft, Record};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use storage::{CommitRule, NoState};
 use support::{Bench, layout, message, open_on};
 use testkit::{CLOCK_STEPS_MS, at, clock_set};
 
@@ -93,6 +94,47 @@ fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
     let mut again = open(Disk::new(cut), bench.now, &[1000], |_| ());
     again.advance(0);
     assert_eq!(again.bodies("orders", 0), ["acknowledged"]);
+}
+
+#[test]
+fn progress_is_not_remembered_before_the_copies_are_committed_and_nothing_else_is_delivered() {
+    let disk = MemoryDisk::new();
+    let open = |disk: &MemoryDisk, now| {
+        let commit_rule = CommitRule::Told { known: LogOffset(0) };
+        let disk = Disk::new(disk.clone());
+        open_on(storage::Options { disk, commit_rule, ..layout(Path::new("/data"), vec![1000]) }, now, |_| ())
+    };
+    let commit = |bench: &Bench| {
+        let written = bench.broker.store().watermarks().written();
+        bench.broker.store().set_committed(written, &mut NoState).expect("commits");
+    };
+    let mut bench = open(&disk, START);
+    bench.publish("orders", &delayed(b"parked", LEVEL_1)).expect("stored");
+    bench.broker.save(START).expect("saves");
+    bench.advance(1000);
+    commit(&bench);
+    assert_eq!(bench.bodies("orders", 0), [""; 0], "it may yet be taken back");
+    bench.advance(0);
+    let end = bench.broker.store().watermarks().written();
+    assert!(bench.broker.store().watermarks().committed() < end, "the copy is in the log");
+    bench.broker.store().sync().expect("syncs");
+    bench.broker.save_delay_progress(bench.now).expect("saves");
+
+    // The copy is taken back: the message is delivered again.
+    let mut again = open(&disk.copy(), bench.now);
+    commit(&again);
+    again.advance(0);
+    commit(&again);
+    assert_eq!(again.bodies("orders", 0), ["parked"; 2]);
+    drop(again);
+
+    commit(&bench);
+    bench.broker.save_delay_progress(bench.now).expect("saves");
+    let mut again = open(&disk.copy(), bench.now);
+    commit(&again);
+    again.advance(0);
+    commit(&again);
+    assert_eq!(again.bodies("orders", 0), ["parked"]);
 }
 
 #[test]

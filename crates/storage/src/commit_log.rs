@@ -1,9 +1,10 @@
 //! The commit log: ordered segments, append, write, sync, read.
 //!
 //! A record takes three steps. `append` gives it log offset and queue offset under the append lock (memory only). `write_staged`
-//! puts what was appended into the page cache, in order, and advances `written`: from then on it is visible. `sync` puts it on the
-//! disk and advances `durable`. After a failed write or sync the log is poisoned and every later call fails.
+//! puts what was appended into the page cache, in order, and advances `written`: from then on it is visible, or in a governed group
+//! once it is committed. `sync` puts it on the disk and advances `durable`. After a failed write or sync the log is poisoned and every later call fails.
 
+mod commit;
 mod pages;
 mod publish;
 mod read;
@@ -37,6 +38,7 @@ use crate::segment::Segment;
 use crate::store::Options;
 use crate::waiters::Waiters;
 
+use commit::Uncommitted;
 use pages::{PagesAhead, PagesKept};
 use publish::publish_entries;
 
@@ -58,6 +60,7 @@ pub(crate) struct CommitLog {
     /// Held through a sync: the kernel reports lost bytes to one `fdatasync` only, and a second one beside it would succeed.
     syncing: Mutex<()>,
     staged_size: AtomicUsize,
+    uncommitted: Uncommitted,
     watermarks: Arc<Watermarks>,
     waiters: Waiters,
     recent: Recent,
@@ -97,15 +100,16 @@ struct Staged {
 }
 
 impl CommitLog {
-    /// A log over recovered segments whose last record ends at `end`, on the disk up to `durable`.
+    /// A log over recovered segments that has come as far as `watermarks` say.
     pub(crate) fn new(
         options: &Options,
         directory: PathBuf,
         segments: Vec<Arc<Segment>>,
-        (durable, end): (LogOffset, LogOffset),
+        watermarks: Watermarks,
         reserve: Arc<Reserve>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let (durable, end) = (watermarks.durable(), watermarks.written());
         let prepared_until = segments.last().map_or(end.0, |last| last.end());
         metrics.log_written_bytes.set(end.0);
         metrics.log_durable_bytes.set(durable.0);
@@ -121,7 +125,8 @@ impl CommitLog {
             writing: Mutex::default(),
             syncing: Mutex::default(),
             staged_size: AtomicUsize::new(0),
-            watermarks: Arc::new(Watermarks::new(durable, end)),
+            uncommitted: Uncommitted::default(),
+            watermarks: Arc::new(watermarks),
             waiters: Waiters::default(),
             recent: Recent::new(options.recent_size),
             buffers: Buffers::new(options.recent_size),
@@ -160,6 +165,7 @@ impl CommitLog {
         AppendBatch::with_buffer(self.buffers.take(size), self.has_key_index)
     }
 
+    /// Bytes appended and not yet written.
     pub(crate) fn staged_size(&self) -> usize {
         self.staged_size.load(Ordering::Relaxed)
     }
@@ -240,17 +246,17 @@ impl CommitLog {
         usize::try_from(self.segment_size).unwrap_or(usize::MAX).saturating_sub(FILLER_SIZE).min(RECORD_SIZE_MAX)
     }
 
-    /// Writes what was staged, makes it visible, and passes each batch to `written` for the key index. Waits for another thread
-    /// that writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
+    /// Writes what was staged, and unless it has to be committed first, makes it visible and passes each batch to `published`. Waits
+    /// for another thread that writes. Calls `between` after each write, with no lock held. Returns whether there was anything.
     pub(crate) fn write_staged(
         &self,
-        mut written: impl FnMut(&AppendInfo),
+        mut published: impl FnMut(&AppendInfo),
         mut between: impl FnMut(),
     ) -> Result<bool, StorageError> {
         let mut any = false;
         loop {
             let guard = self.writing.lock();
-            any |= self.write_taken(&mut written)?;
+            any |= self.write_taken(&mut published)?;
             drop(guard);
             between();
             if self.nothing_is_staged() {
@@ -264,12 +270,12 @@ impl CommitLog {
     pub(crate) fn write_if_little(
         &self,
         limit: usize,
-        mut written: impl FnMut(&AppendInfo),
+        mut published: impl FnMut(&AppendInfo),
     ) -> Result<bool, StorageError> {
         while self.staged_size() <= limit {
             // The thread that holds the lock looks for staged batches again after releasing it, so this one's are not lost.
             let Some(guard) = self.writing.try_lock() else { return Ok(true) };
-            self.write_taken(&mut written)?;
+            self.write_taken(&mut published)?;
             drop(guard);
             if self.nothing_is_staged() {
                 return Ok(true);
@@ -283,7 +289,7 @@ impl CommitLog {
     }
 
     /// Takes what is staged and writes it. The caller holds `writing`.
-    fn write_taken(&self, written: &mut impl FnMut(&AppendInfo)) -> Result<bool, StorageError> {
+    fn write_taken(&self, published: &mut impl FnMut(&AppendInfo)) -> Result<bool, StorageError> {
         self.check_poison()?;
         let staged = std::mem::take(&mut *self.staged.lock());
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
@@ -303,8 +309,12 @@ impl CommitLog {
         for one in staged {
             self.metrics.messages_in.add(one.batch.message_count as u64);
             self.staged_size.fetch_sub(one.batch.size, Ordering::Relaxed);
-            publish_entries(&one.batch);
-            written(&one.batch);
+            if self.watermarks.is_governed() {
+                self.uncommitted.push(one.batch);
+            } else {
+                publish_entries(&one.batch);
+                published(&one.batch);
+            }
         }
         self.watermarks.advance_written(end);
         self.waiters.wake(Watermark::Written, end);
@@ -361,6 +371,9 @@ impl CommitLog {
     /// Wakes `waker` once `watermark` reaches `offset` or the log is poisoned; at once if that is so already. Returns how many wait
     /// for that watermark.
     pub(crate) fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
+        // Alone, nobody moves `committed` but who moves `written`.
+        let moves_with_written = watermark == Watermark::Committed && !self.watermarks.is_governed();
+        let watermark = if moves_with_written { Watermark::Written } else { watermark };
         let waiting = self.waiters.register(&self.watermarks, watermark, offset, waker);
         // No lost wake-up: this looks after registering, and `poison` wakes after setting the reason.
         if self.poisoned().is_some() {

@@ -52,6 +52,9 @@ pub enum StorageError {
         "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
     )]
     TopicRemoved(TopicName),
+    /// What is to be done takes in records that are not committed yet.
+    #[error("records that were written are not committed yet; it is tried again once the replicas have them")]
+    Uncommitted,
     /// A record or snapshot of the broker's state cannot be taken in.
     #[error("{path}: {problem}")]
     State {

@@ -7,13 +7,15 @@
 //!
 //! Lock order:
 //!
-//! 1. flushing (`Store::flushing`): held while entries are written to files, synced or removed
-//! 2. indexing (`Store::indexing`)
-//! 3. writing (`CommitLog::writing`)
-//! 4. syncing (`CommitLog::syncing`)
-//! 5. append lock (`CommitLog::tail`)
-//! 6. creating a segment (`CommitLog::made_until`)
-//! 7. segment list, staged list, changed queues, queue state, recent chunks, in this order
+//! 1. what recovery left unpublished (`Store::unpublished`)
+//! 2. flushing (`Store::flushing`): held while entries are written to files, synced or removed
+//! 3. indexing (`Store::indexing`)
+//! 4. writing (`CommitLog::writing`)
+//! 5. syncing (`CommitLog::syncing`)
+//! 6. batches not committed (`CommitLog::uncommitted`)
+//! 7. append lock (`CommitLog::tail`)
+//! 8. creating a segment (`CommitLog::made_until`)
+//! 9. segment list, staged list, changed queues, queue state, recent chunks, in this order
 
 pub mod batch;
 pub mod begun;
@@ -52,4 +54,4 @@ pub use records::Records;
 pub use recover::{Recovery, RecoveryProgress, replay_start};
 pub use retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 pub use state::{NoState, Snapshot, SnapshotContent, StateReplay};
-pub use store::{Options, ReadMode, Store};
+pub use store::{CommitRule, Options, ReadMode, Store};

@@ -108,6 +108,11 @@ impl QueueIndex {
         QueueOffset(self.visible.load(Ordering::Acquire))
     }
 
+    /// One past the last offset assigned: of records that are not visible, too.
+    pub fn appended_end(&self) -> QueueOffset {
+        QueueOffset(self.next.load(Ordering::Acquire))
+    }
+
     /// Assigns the next offset; called under the append lock.
     pub(crate) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
@@ -159,7 +164,25 @@ impl QueueIndex {
         self.wake_watchers();
     }
 
-    /// Adds one entry during recovery. The offset comes from the record; the entry may be in the files already.
+    /// Continues behind the last visible entry; called while nothing is appended.
+    pub(crate) fn go_on_at_end(&self) {
+        self.next.store(self.visible.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// Notes that a record in the log which is not committed has `offset`; called while nothing is appended. Returns whether the queue
+    /// begins with it: it is the first, or the topic was removed and created again.
+    pub(crate) fn note_uncommitted(&self, offset: QueueOffset) -> bool {
+        let expected = self.next.swap(offset.0 + 1, Ordering::AcqRel);
+        expected == 0 || offset.0 < expected
+    }
+
+    /// Whether none of its records was ever committed.
+    pub(crate) fn is_uncommitted(&self) -> bool {
+        self.visible.load(Ordering::Acquire) == 0 && self.next.load(Ordering::Acquire) > 0
+    }
+
+    /// Adds one entry that was read from the log. The offset comes from the record; the entry may be in the files already. Does not
+    /// change the next offset to be assigned.
     pub(crate) fn restore(&self, offset: QueueOffset, entry: Entry) -> Result<(), StorageError> {
         if offset < self.end() && offset >= self.first() {
             if self.entry(offset)? == Some(entry) {
@@ -172,12 +195,10 @@ impl QueueIndex {
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
             // Damaged records in between keep their queue offsets, with entries that no record matches.
             let lost = Entry { log_offset: entry.log_offset, size: 1, tag_code: 0 };
-            self.next.store(offset.0, Ordering::Release);
             self.publish(std::iter::repeat_n(lost, gap as usize));
         } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;
         }
-        self.take_next();
         self.publish(std::iter::once(entry));
         Ok(())
     }
@@ -200,13 +221,23 @@ impl QueueIndex {
             state.recent = RecentEntries::default();
             state.flushed = offset.0;
         }
-        self.next.store(offset.0, Ordering::Release);
         self.visible.store(offset.0, Ordering::Release);
         if !keeps_front {
             self.first.store(offset.0, Ordering::Release);
             self.remove_files_before(file_start / entries_per_file)?;
         }
         self.truncate()
+    }
+
+    /// Removes all entries with their files: the topic was removed, and created again later. Does not change the next offset to be
+    /// assigned.
+    pub(crate) fn begin_anew(&self) -> Result<(), StorageError> {
+        self.remove()?;
+        let mut state = self.state.lock();
+        *state = State::default();
+        self.first.store(0, Ordering::Release);
+        self.visible.store(0, Ordering::Release);
+        Ok(())
     }
 
     /// Wakes `waker` once when the next entry is added. The caller must check `end` again after this call: entries added before it

@@ -21,6 +21,7 @@
 //! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. Everything after the end is
 //! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
 
+mod restore;
 mod segments;
 
 use std::path::PathBuf;
@@ -30,7 +31,6 @@ use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::index_rules::{IndexRules, is_in_place};
 use format::record::{self, Kind, Parts, Record};
-use format::state::StateError;
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
@@ -42,7 +42,7 @@ use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
-use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
+pub(crate) use restore::Unpublished;
 pub(crate) use segments::open_segments;
 
 /// Java brokers may lag this much behind their checkpoint's times.
@@ -132,17 +132,22 @@ pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, S
     })
 }
 
-/// Reads the log from `start` on, restoring entries and keys, and returns its end.
+/// Reads the log from `start` on, restoring entries and keys of what is committed, and returns its end.
 pub(crate) struct Replay<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
     /// Where to begin.
     pub(crate) start: LogOffset,
+    /// Where to stop at the latest: before the record that goes beyond.
+    pub(crate) end_at: LogOffset,
     pub(crate) durable: LogOffset,
     /// The log had records up to here, so zeroes below are damage and not its end.
     pub(crate) end_from: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
     pub(crate) keys_from: LogOffset,
+    /// What goes beyond this is noted in `unpublished` instead of being restored.
+    pub(crate) committed: LogOffset,
+    pub(crate) unpublished: &'a mut Unpublished,
     pub(crate) rules: &'a IndexRules,
     pub(crate) record_checksums: bool,
     /// Entries of all queues that may gather in memory before they are written to their files.
@@ -154,6 +159,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) new_queue: &'a dyn Fn(&TopicName, QueueId) -> Arc<QueueIndex>,
     pub(crate) recovery: &'a mut Recovery,
     pub(crate) progress: &'a mut dyn FnMut(RecoveryProgress),
+    /// Nothing is appended meanwhile: queues go on where the log ends.
+    pub(crate) is_opening: bool,
 }
 
 /// What the log holds at one offset.
@@ -203,14 +210,15 @@ impl Replay<'_> {
     fn run_segment(&mut self, segment: &Segment, from: u64) -> Result<(u64, bool), StorageError> {
         let mut window = Window::new(segment);
         let (mut offset, mut told) = (from, from);
-        while offset < segment.end() {
+        while offset < segment.end().min(self.end_at.0) {
             if offset - told >= PROGRESS_SIZE {
                 told = offset;
                 self.tell(offset);
             }
             match self.examine(&mut window, offset)? {
+                Content::Record(size) if offset + size as u64 > self.end_at.0 => return Ok((offset, false)),
                 Content::Record(size) => {
-                    self.restore(window.at(offset, size)?)?;
+                    self.take_in(window.at(offset, size)?)?;
                     offset += size as u64;
                 }
                 Content::NextSegment => return Ok((segment.end(), true)),
@@ -219,7 +227,7 @@ impl Replay<'_> {
                 Content::End | Content::Damaged => offset = self.pass_damage(&mut window, offset)?,
             }
         }
-        Ok((offset, true))
+        Ok((offset, offset == segment.end()))
     }
 
     fn examine(&self, window: &mut Window<'_>, offset: u64) -> Result<Content, StorageError> {
@@ -251,7 +259,7 @@ impl Replay<'_> {
             let bytes = window.at(offset, (next - offset) as usize)?;
             if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
                 // Only its body is damaged: it keeps its entry, and is never served.
-                self.restore(bytes)?;
+                self.take_in(bytes)?;
             }
             return Ok(next);
         }
@@ -286,63 +294,6 @@ impl Replay<'_> {
             }
         }
         Ok(end)
-    }
-
-    fn restore(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        let Ok(record) = Record::decode(bytes) else { return Ok(()) };
-        self.recovery.records += 1;
-        let indexed = self.rules.apply_to(&record);
-        if indexed.is_state {
-            return self.apply_state(&record);
-        }
-        if indexed.is_listed && record.log_offset >= self.entries_from {
-            let tag_code = indexed.code.at(record.store_timestamp);
-            let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
-            for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
-                if self.queues.get(queue_ref.topic, queue_ref.queue).is_none() {
-                    self.queues.insert((self.new_queue)(&TopicName::trusted(queue_ref.topic), queue_ref.queue));
-                }
-                let queue = self.queues.get(queue_ref.topic, queue_ref.queue);
-                queue.map_or(Ok(()), |queue| queue.restore(queue_ref.offset, entry))?;
-            }
-        }
-        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from) {
-            for hash in indexed.key_hashes() {
-                index.restore(hash, record.log_offset, record.store_timestamp)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Replay<'_> {
-    /// Takes in a state record. One that says nothing readable counts as damaged; one of a newer version stops the start.
-    fn apply_state(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
-        if record.log_offset < self.state.known_until() {
-            return Ok(());
-        }
-        let removed = match self.state.apply(record.log_offset, record.body) {
-            Ok(removed) => removed,
-            Err(StateError::Damaged(_)) => {
-                self.recovery.damaged.push(record.log_offset);
-                return Ok(());
-            }
-            Err(problem @ StateError::Newer(_)) => {
-                let segment = self.segments.iter().find(|segment| segment.contains(record.log_offset.0));
-                let path = segment.map(|segment| segment.file().path().to_owned()).unwrap_or_default();
-                return Err(StorageError::State { path, problem });
-            }
-        };
-        // Below, queues have what they are to have: entries of a topic that was made again among them.
-        if record.log_offset >= self.entries_from {
-            removed.iter().try_for_each(|topic| self.remove_topic(topic))?;
-        }
-        Ok(())
-    }
-
-    fn remove_topic(&mut self, topic: &TopicName) -> Result<(), StorageError> {
-        self.written_ends.retain(|(name, _), _| name != topic);
-        self.queues.remove_topic(topic.as_str()).iter().try_for_each(|queue| queue.remove())
     }
 }
 

@@ -3,6 +3,7 @@
 //! **Owns** all files of the directory, locked against other processes. **Always holds**: a queue's entries and the keys follow the
 //! log; neither is visible before its record is written. **On a crash** `open` rebuilds them from the last checkpoint on.
 
+mod commit;
 mod disk_use;
 mod flush;
 mod open;
@@ -40,6 +41,7 @@ use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::records::Records;
 use crate::recover;
+use crate::recover::Unpublished;
 use crate::reserve::Reserve;
 use crate::retention::{DiskState, RetentionPolicy};
 
@@ -82,6 +84,8 @@ pub struct Options {
     pub index_rules: IndexRules,
     /// When old segments are removed.
     pub retention: RetentionPolicy,
+    /// When a record is committed.
+    pub commit_rule: CommitRule,
 }
 
 impl Options {
@@ -103,6 +107,7 @@ impl Options {
             record_checksums: false,
             index_rules: IndexRules::default(),
             retention: RetentionPolicy::default(),
+            commit_rule: CommitRule::default(),
         }
     }
 
@@ -112,6 +117,19 @@ impl Options {
         let entries = self.gathered_entries.saturating_mul(ENTRY_SIZE as u64);
         self.checkpoint_reserve.unwrap_or_else(|| slots.saturating_add(entries).saturating_add(CHECKPOINT_RESERVE_MIN))
     }
+}
+
+/// What makes a record committed. Before that no consumer sees it, and no key finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitRule {
+    /// That it is written: the broker is alone, or has slaves that follow whatever it writes.
+    #[default]
+    Written,
+    /// That `Store::set_committed` says so: in a governed group, for what the whole in-sync set has.
+    Told {
+        /// Everything below this is known to be committed. What is below the last checkpoint is too.
+        known: LogOffset,
+    },
 }
 
 /// Whether a read may wait for the disk.
@@ -138,6 +156,8 @@ pub struct Store {
     unindexed: Mutex<VecDeque<Key>>,
     /// Their number, including those being indexed now.
     unindexed_count: AtomicUsize,
+    /// Records that recovery left unpublished. Held while records become committed.
+    unpublished: Mutex<Unpublished>,
     /// Held while a document is written: replacing it twice at a time would use one temporary file twice.
     documents: Mutex<()>,
     reserve: Arc<Reserve>,
@@ -192,7 +212,12 @@ impl Store {
     /// Topics that have queues on the disk or in memory, each with its highest queue number plus one.
     pub fn topics(&self) -> BTreeMap<TopicName, u32> {
         let queues = self.queues.read();
-        queues.topics().map(|(topic, last)| (topic.clone(), last.0.saturating_add(1))).collect()
+        let is_seen = |topic: &TopicName| {
+            let mut of_topic = queues.of_topic(topic.as_str()).iter();
+            !self.watermarks().is_governed() || of_topic.any(|queue| !queue.is_uncommitted())
+        };
+        let seen = queues.topics().filter(|(topic, _)| is_seen(topic));
+        seen.map(|(topic, last)| (topic.clone(), last.0.saturating_add(1))).collect()
     }
 
     /// The log's watermarks.
@@ -205,9 +230,9 @@ impl Store {
         self.log.first()
     }
 
-    /// Bytes appended and not yet written, plus keys not yet indexed. Back-pressure depends on it.
+    /// Bytes appended and not yet committed, plus keys not yet indexed. Back-pressure depends on it.
     pub fn staged_size(&self) -> usize {
-        self.log.staged_size() + self.unindexed_size()
+        self.log.staged_size() + self.log.uncommitted_size() + self.unindexed_size()
     }
 
     /// Bytes of the largest record a segment takes.
@@ -253,7 +278,7 @@ impl Store {
         self.log.append(batch, now)
     }
 
-    /// Writes what is staged and makes it visible. Returns whether there was anything.
+    /// Writes what is staged and, unless it has to be committed first, makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         let index_if_many = || {
             if self.unindexed_size() > UNINDEXED_SIZE_MAX {
@@ -261,7 +286,7 @@ impl Store {
                 drop(self.index_staged());
             }
         };
-        self.log.write_staged(|batch| self.note_written(batch), index_if_many)
+        self.log.write_staged(|batch| self.note_published(batch), index_if_many)
     }
 
     /// The same if at most `limit` bytes are staged, without waiting for another thread that writes. `false`: more are staged, and
@@ -270,11 +295,11 @@ impl Store {
         if self.unindexed_size() > UNINDEXED_SIZE_MAX {
             return Ok(false);
         }
-        self.log.write_if_little(limit, |batch| self.note_written(batch))
+        self.log.write_if_little(limit, |batch| self.note_published(batch))
     }
 
-    /// Called before `written` passes the batch, whose entries are in their queues.
-    fn note_written(&self, batch: &AppendInfo) {
+    /// Called before `committed` passes the batch, whose entries are in their queues.
+    fn note_published(&self, batch: &AppendInfo) {
         self.changed_queues.note_entries(&batch.queues);
         if self.key_index.is_some() && !batch.keys.is_empty() {
             self.unindexed_count.fetch_add(batch.keys.len(), Ordering::Relaxed);
@@ -286,7 +311,7 @@ impl Store {
         self.unindexed_count.load(Ordering::Relaxed) * size_of::<Key>()
     }
 
-    /// Indexes the keys of what was written. Keys that fail stay for the next call; until it succeeds no checkpoint is written, so
+    /// Indexes the keys of what is committed. Keys that fail stay for the next call; until it succeeds no checkpoint is written, so
     /// recovery would index them too.
     pub fn index_staged(&self) -> Result<(), StorageError> {
         self.with_reserve(|| self.index_unindexed())

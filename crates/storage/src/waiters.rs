@@ -14,11 +14,12 @@ pub(crate) struct Waiters {
 
 impl Waiters {
     const fn list(&self, watermark: Watermark) -> &Mutex<Vec<(LogOffset, Waker)>> {
-        let [written, durable, replicated] = &self.lists;
+        let [written, durable, replicated, committed] = &self.lists;
         match watermark {
             Watermark::Written => written,
             Watermark::Durable => durable,
             Watermark::Replicated => replicated,
+            Watermark::Committed => committed,
         }
     }
 

@@ -107,7 +107,8 @@ impl Life<'_> {
                 self.mark(&world.model);
                 world.apply_retention()
             }
-            58..66 => world.store.flush_entries(),
+            58..62 => world.store.flush_entries(),
+            62..66 => world.commit(self.chance),
             66..70 => world.store.index_staged(),
             70..78 => world.checkpoint(),
             78..85 => world.store.prepare_next_segment(),

@@ -1,12 +1,14 @@
 //! Promises about when a send is answered: not before its message is as safe as was promised.
 
+use base::LogOffset;
 use base::offset::{AckPolicy, Watermark};
 use base::session::Session;
+use storage::{CommitRule, NoState};
 use testkit::{CLOCK_STEPS_MS, clock_set};
 use wire::rocketmq::code::response;
 
 use crate::bench::{Bench, START};
-use crate::client::{pull, send};
+use crate::client::{held_pull, pull, send};
 
 /// The property of a message whose producer does not wait for the sync.
 const NO_WAIT: &str = "WAIT\u{1}false\u{2}";
@@ -148,4 +150,17 @@ fn replicas_that_take_too_long_are_told_apart_from_a_sync_that_does() {
         }
         assert_eq!(client.wait(5000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [code]);
     }
+}
+
+#[test]
+fn in_a_governed_group_a_message_is_pulled_once_it_is_committed() {
+    let bench = Bench::with(|setup| setup.store.commit_rule = CommitRule::Told { known: LogOffset(0) });
+    let (mut producer, mut consumer) = (bench.client(), bench.client());
+    producer.ask_well(send("orders", "one"));
+    assert_eq!(consumer.give(&[held_pull("billing", "orders", 0)]), []);
+    producer.ask_well(send("orders", "two"));
+    assert_eq!(consumer.hear(), [], "nobody is told of what may be taken back");
+    assert_eq!(consumer.ask(pull("audit", "orders", 0)).code, response::PULL_NOT_FOUND);
+    bench.broker.store().set_committed(LogOffset(u64::MAX), &mut NoState).expect("commits");
+    assert_eq!(consumer.hear().iter().map(|reply| reply.bodies()).collect::<Vec<_>>(), [["one", "two"]]);
 }

@@ -54,7 +54,7 @@ impl CommitLog {
 
     /// The record that begins at `offset`, waiting for the disk if need be; `None` if none does or it is damaged.
     pub(crate) fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
-        let end = self.watermarks.written();
+        let end = self.watermarks.committed();
         if offset < self.first() || offset.after(RECORD_SIZE_MIN as u64) > end {
             return Ok(None);
         }

@@ -44,8 +44,8 @@ impl Store {
 
     /// `checkpoint` for a caller that holds `flushing`.
     pub(super) fn checkpoint_while_flushing(&self) -> Result<(), StorageError> {
-        // Queues have the entries of all records below `written` before it advances.
-        let indexed = self.watermarks().written();
+        // Queues have the entries of all records below `committed` before it advances.
+        let indexed = self.watermarks().committed();
         self.index_staged()?;
         self.with_reserve(|| self.flush_queues(0))?;
         let keys = self.with_reserve(|| self.key_index.as_ref().map_or(Ok(Vec::new()), KeyIndex::flush))?;

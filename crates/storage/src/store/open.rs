@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::metric::Metrics;
+use base::offset::Watermarks;
 use base::{LogOffset, QueueId, TopicName};
 use format::key_index::Shape;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Options, Store, new_queue};
+use super::{CommitRule, Options, Store, new_queue};
 use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
@@ -19,7 +20,7 @@ use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
 use crate::queue_table::QueueTable;
-use crate::recover::{self, Recovery, RecoveryProgress, Replay};
+use crate::recover::{self, Recovery, RecoveryProgress, Replay, Unpublished};
 use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::state::{NoState, StateReplay};
@@ -64,18 +65,15 @@ impl Store {
         let files = Arc::new(OpenFiles::new(&options));
         let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
         let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
-        let Recovered { queues, written_ends, key_index, end } =
+        let Recovered { queues, written_ends, key_index, unpublished, end } =
             recover_indexes(&options, &files, &segments, (sure, durable), &mut recovery, state, progress)?;
         let segments =
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
-        let log = CommitLog::new(
-            &options,
-            log_directory,
-            segments,
-            (durable.min(end), end),
-            reserve.clone(),
-            metrics.clone(),
-        );
+        let mut watermarks = Watermarks::new(durable.min(end), end);
+        if matches!(options.commit_rule, CommitRule::Told { .. }) {
+            watermarks = watermarks.governed(unpublished.from.unwrap_or(end));
+        }
+        let log = CommitLog::new(&options, log_directory, segments, watermarks, reserve.clone(), metrics.clone());
         recovery.damaged.iter().for_each(|offset| log.tell_damage(*offset, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
@@ -87,6 +85,7 @@ impl Store {
             key_index,
             unindexed: Mutex::default(),
             unindexed_count: AtomicUsize::new(0),
+            unpublished: Mutex::new(unpublished),
             documents: Mutex::default(),
             reserve,
             flushing: Mutex::default(),
@@ -170,6 +169,7 @@ struct Recovered {
     queues: QueueTable,
     written_ends: Ends,
     key_index: Option<KeyIndex>,
+    unpublished: Unpublished,
     /// End of the log.
     end: LogOffset,
 }
@@ -186,7 +186,12 @@ fn recover_indexes(
 ) -> Result<Recovered, StorageError> {
     // After an orderly stop every entry has its record, unless somebody removed the segment since.
     let log_end = LogOffset(segments.last().map_or(0, |segment| segment.end()));
-    let (entries_sure, to_check) = if recovery.was_clean { (log_end, &[][..]) } else { (sure, segments) };
+    let committed = match options.commit_rule {
+        CommitRule::Written => LogOffset(u64::MAX),
+        CommitRule::Told { known } => known.max(sure),
+    };
+    let (entries_sure, to_check) =
+        if recovery.was_clean { (log_end.min(committed), &[][..]) } else { (sure, segments) };
     let Found { mut queues, mut written_ends, mut unusable } =
         queue_files::open_queues(options, files, entries_sure, start_of(segments), to_check)?;
     let queues_usable = unusable.is_empty() && options.disk.exists(&options.directory.join("consumequeue"));
@@ -197,13 +202,17 @@ fn recover_indexes(
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
     let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(files, topic, queue));
+    let mut unpublished = Unpublished::default();
     let replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
+        end_at: LogOffset(u64::MAX),
         durable,
         end_from: log_sure,
         entries_from,
         keys_from,
+        committed,
+        unpublished: &mut unpublished,
         rules: &options.index_rules,
         record_checksums: options.record_checksums,
         // After a power cut the files may hold garbage above the checkpoint, or a later file but not the one before it: restored
@@ -216,9 +225,11 @@ fn recover_indexes(
         new_queue: &new_queue_of,
         recovery,
         progress,
+        is_opening: true,
     };
     let end = replay.run()?;
-    Ok(Recovered { queues, written_ends, key_index, end })
+    unpublished.end = end;
+    Ok(Recovered { queues, written_ends, key_index, unpublished, end })
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {

@@ -34,6 +34,9 @@ impl Store {
     /// its next offset.
     pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {
         let _no_flush = self.flushing.lock();
+        if self.has_uncommitted() {
+            return Ok(0);
+        }
         let has_none = |queue: &QueueIndex| queue.first() == queue.end();
         let is_expired = |queue: &QueueIndex| has_none(queue) && !is_used(queue.topic(), queue.queue());
         let mut gone = self.queues.write().extract_if(is_expired);
@@ -52,6 +55,9 @@ impl Store {
     fn end_queues(&self, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
         self.log.close_queues(gone);
         self.write_staged()?;
+        if self.has_uncommitted() {
+            return Err(StorageError::Uncommitted);
+        }
         let checkpointed = LogOffset(self.checkpointed.load(Ordering::Acquire));
         if gone.iter().any(|queue| queue.may_go_beyond(checkpointed)) {
             self.checkpoint_while_flushing()

@@ -12,7 +12,7 @@ use format::record::{Draft, Record, fan_out_properties};
 use inspect::{CheckOptions, Finding, Kind, check};
 use serde_json::json;
 use storage::disk::Disk;
-use storage::{AppendBatch, Options, ReadMode, RetentionPolicy, StorageError, Store};
+use storage::{AppendBatch, CommitRule, NoState, Options, ReadMode, RetentionPolicy, StorageError, Store};
 
 /// Numbers that look random and follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ pub struct Model {
     pub written: u64,
     /// Acknowledged: survives a power cut.
     pub durable: u64,
+    /// What a governed store was told to be committed.
+    pub committed: u64,
     /// The last version acknowledged, and those tried since.
     documents: BTreeMap<&'static str, (Option<u64>, Vec<u64>)>,
 }
@@ -135,6 +137,7 @@ pub fn options(chance: &mut Chance, disk: Disk) -> Options {
         recent_size: chance.pick(&[1, 1024]),
         index_rules: IndexRules::new(vec![1000]),
         record_checksums: chance.percent(25),
+        commit_rule: if chance.percent(40) { CommitRule::Told { known: LogOffset(0) } } else { CommitRule::Written },
         retention: RetentionPolicy {
             size: (segments_kept > 0).then_some(segments_kept * segment_size),
             ..RetentionPolicy::default()
@@ -156,6 +159,11 @@ impl World {
     /// Opens the store and checks it against the model, which then knows how much of it is left. Nothing below
     /// `at_least` may be missing.
     pub fn open(options: &Options, model: &Model, at_least: u64) -> Result<Self, StorageError> {
+        let mut options = options.clone();
+        if let CommitRule::Told { known } = &mut options.commit_rule {
+            // Who governs it remembers that, or not.
+            known.0 = if model.numbers.is_multiple_of(3) { 0 } else { model.committed };
+        }
         let (store, recovery) = Store::open(options.clone(), Arc::new(Metrics::default()), &mut |_| ())?;
         assert!(recovery.damaged.is_empty(), "damaged: {:?}", recovery.damaged);
         assert!(recovery.unusable.is_empty(), "unusable: {:?}", recovery.unusable);
@@ -171,7 +179,8 @@ impl World {
             model.first
         );
         model.first = first;
-        let mut world = Self { store: Arc::new(store), model, options: options.clone(), last_stored: Timestamp(0) };
+        let mut world = Self { store: Arc::new(store), model, options, last_stored: Timestamp(0) };
+        world.verify_known();
         world.settle()?;
         world.verify();
         world.check();
@@ -194,10 +203,41 @@ impl World {
             for queue in 0..QUEUES {
                 self.verify_remains(topic, queue);
             }
+            self.commit_all()?;
             self.store.remove_topic(&Self::name(topic))?;
             self.model.lives[topic] += 1;
             self.model.going.remove(&topic);
         }
+        Ok(())
+    }
+
+    /// Everything that was known to be committed when the store was opened is.
+    fn verify_known(&self) {
+        let CommitRule::Told { known } = self.options.commit_rule else { return };
+        let committed = self.store.watermarks().committed().0;
+        let is_kept = |end: u64| end <= known.0 && end <= self.store.watermarks().written().0;
+        let last = self.model.records.iter().map(|record| record.end).filter(|end| is_kept(*end)).max();
+        assert!(committed >= last.unwrap_or_default(), "{committed} of {known} is committed");
+    }
+
+    /// The in-sync set has some more of what is written.
+    pub fn commit(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
+        let (committed, written) = (self.store.watermarks().committed().0, self.store.watermarks().written().0);
+        let told = if chance.percent(30) { written } else { committed + chance.below(written - committed + 1) };
+        self.commit_until(told)
+    }
+
+    fn commit_all(&mut self) -> Result<(), StorageError> {
+        self.store.write_staged()?;
+        self.commit_until(self.store.watermarks().written().0)
+    }
+
+    fn commit_until(&mut self, told: u64) -> Result<(), StorageError> {
+        self.model.committed = self.model.committed.max(told);
+        self.store.set_committed(LogOffset(told), &mut NoState)?;
+        let committed = self.store.watermarks().committed().0;
+        let (before, written) = (self.model.committed.max(told), self.store.watermarks().written().0);
+        assert!(committed <= before.max(written) && (told < written || committed == written), "{committed} of {told}");
         Ok(())
     }
 
@@ -279,6 +319,7 @@ impl World {
     }
 
     pub fn remove_topic(&mut self, topic: usize) -> Result<(), StorageError> {
+        self.commit_all()?;
         self.store.remove_topic(&Self::name(topic))?;
         self.model.lives[topic] += 1;
         self.model.going.remove(&topic);
@@ -315,6 +356,7 @@ impl World {
             self.append(chance).expect("appends");
         }
         self.write().expect("writes");
+        self.commit(chance).expect("commits");
         self.verify();
         self.close().expect("closes");
         let Self { store, model, options, .. } = self;
@@ -324,9 +366,9 @@ impl World {
         assert_eq!(again.model.written, end, "an orderly stop loses nothing and adds nothing");
     }
 
-    /// Everything that is there is right, and everything that should be there is.
+    /// Everything that is there is right, and everything that should be there is: what is committed, and nothing else.
     pub fn verify(&self) {
-        let end = self.store.watermarks().written().0;
+        let end = self.store.watermarks().committed().0;
         for (number, topic) in TOPICS.iter().enumerate() {
             for queue in 0..QUEUES {
                 self.verify_queue(number, queue, end);
@@ -335,8 +377,9 @@ impl World {
             assert!(count <= QUEUES, "{count} queues of {topic}");
         }
         self.verify_keys(end);
-        for known in self.model.records.iter().filter(|known| known.end <= end) {
+        for known in &self.model.records {
             match self.store.record_at(LogOffset(known.place)).expect("reads") {
+                found if known.end > end => assert!(found.is_none(), "a record at {} of {end}", known.place),
                 Some(bytes) => assert_is(&bytes, known),
                 None => assert!(self.is_gone(known), "no record at {}", known.place),
             }

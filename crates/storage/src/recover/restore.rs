@@ -1,0 +1,127 @@
+//! What one record of the log means when it is read again: entries, keys, state, and queue offsets that are taken.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base::{LogOffset, QueueId, TopicName};
+use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
+use format::record::{QueueRef, Record};
+use format::state::StateError;
+
+use super::Replay;
+use crate::error::StorageError;
+use crate::queue_index::QueueIndex;
+
+/// Records that recovery found in the log and that are not committed: they are in no queue and under no key.
+#[derive(Debug, Default)]
+pub(crate) struct Unpublished {
+    /// The first of them.
+    pub(crate) from: Option<LogOffset>,
+    /// Where the last of them ends.
+    pub(crate) end: LogOffset,
+    /// Queues that begin among them, some after their topic was removed, and where.
+    begun: HashMap<(TopicName, QueueId), LogOffset>,
+}
+
+impl Replay<'_> {
+    /// Takes in the next record of the log.
+    pub(super) fn take_in(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let Ok(record) = Record::decode(bytes) else { return Ok(()) };
+        self.recovery.records += 1;
+        if record.log_offset.after(record.size as u64) <= self.committed {
+            self.restore(&record)
+        } else {
+            self.note_uncommitted(&record);
+            Ok(())
+        }
+    }
+
+    fn restore(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
+        let indexed = self.rules.apply_to(record);
+        if indexed.is_state {
+            return self.apply_state(record);
+        }
+        if indexed.is_listed && record.log_offset >= self.entries_from {
+            let tag_code = indexed.code.at(record.store_timestamp);
+            let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
+            for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
+                let is_opening = self.is_opening;
+                let Some(queue) = self.queue(queue_ref) else { continue };
+                queue.restore(queue_ref.offset, entry)?;
+                if is_opening {
+                    queue.go_on_at_end();
+                }
+            }
+        }
+        if let Some(index) = self.key_index.filter(|_| record.log_offset >= self.keys_from) {
+            for hash in indexed.key_hashes() {
+                index.restore(hash, record.log_offset, record.store_timestamp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue of that name, made if it is new.
+    fn queue(&mut self, at: QueueRef<'_>) -> Option<&Arc<QueueIndex>> {
+        if self.queues.get(at.topic, at.queue).is_none() {
+            self.queues.insert((self.new_queue)(&TopicName::trusted(at.topic), at.queue));
+        }
+        self.queues.get(at.topic, at.queue)
+    }
+
+    /// Notes which queue offsets a record takes that is not committed yet.
+    fn note_uncommitted(&mut self, record: &Record<'_>) {
+        let offset = record.log_offset;
+        self.unpublished.from.get_or_insert(offset);
+        if !self.rules.apply_to(record).is_listed {
+            return;
+        }
+        for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
+            let begins = self.queue(queue_ref).is_some_and(|queue| queue.note_uncommitted(queue_ref.offset));
+            if begins {
+                self.unpublished.begun.insert((TopicName::trusted(queue_ref.topic), queue_ref.queue), offset);
+            }
+        }
+    }
+
+    /// Takes in a state record. One that says nothing readable counts as damaged; one of a newer version stops the start.
+    fn apply_state(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
+        if record.log_offset < self.state.known_until() {
+            return Ok(());
+        }
+        let removed = match self.state.apply(record.log_offset, record.body) {
+            Ok(removed) => removed,
+            Err(StateError::Damaged(_)) => {
+                self.recovery.damaged.push(record.log_offset);
+                return Ok(());
+            }
+            Err(problem @ StateError::Newer(_)) => {
+                let segment = self.segments.iter().find(|segment| segment.contains(record.log_offset.0));
+                let path = segment.map(|segment| segment.file().path().to_owned()).unwrap_or_default();
+                return Err(StorageError::State { path, problem });
+            }
+        };
+        // Below, queues have what they are to have: entries of a topic that was made again among them.
+        if record.log_offset >= self.entries_from {
+            removed.iter().try_for_each(|topic| self.remove_topic(topic, record.log_offset))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the queues that a topic has at a log offset.
+    fn remove_topic(&mut self, topic: &TopicName, at: LogOffset) -> Result<(), StorageError> {
+        self.written_ends.retain(|(name, _), _| name != topic);
+        for queue in self.queues.remove_topic(topic.as_str()) {
+            let begun = self.unpublished.begun.get(&(topic.clone(), queue.queue()));
+            if begun.is_some_and(|begun| *begun > at) {
+                // The topic was made again since, and whoever appends to it knows the queue.
+                queue.begin_anew()?;
+                self.queues.insert(queue);
+            } else {
+                queue.remove()?;
+                queue.note_gone(true);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Commits what somebody else decides about: in a governed group a record is nobody's but the log's until the in-sync set has it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base::limits::RECORD_SIZE_MAX;
+use base::{LogOffset, QueueId, TopicName};
+
+use super::{Store, new_queue};
+use crate::error::StorageError;
+use crate::recover::{Recovery, Replay};
+use crate::state::StateReplay;
+
+/// Bytes of the log that are read again at once, while no other queue can be made.
+const REPLAYED_AT_ONCE: u64 = 2 * RECORD_SIZE_MAX as u64;
+
+impl Store {
+    /// Everything below `offset` is committed: what of it is written becomes visible, batch by batch, and the rest once this is called
+    /// again. `state` is told what state records say that were in the log when it was opened. Does nothing in a store that is alone.
+    ///
+    /// Such records are read again, waiting for the disk: not for a network thread until all of them are committed.
+    pub fn set_committed(&self, offset: LogOffset, state: &mut dyn StateReplay) -> Result<(), StorageError> {
+        if !self.watermarks().is_governed() {
+            return Ok(());
+        }
+        self.publish_recovered(offset, state)?;
+        self.log.commit(offset, |batch| self.note_published(batch));
+        Ok(())
+    }
+
+    /// Whether records wait to be committed.
+    pub(super) fn has_uncommitted(&self) -> bool {
+        self.watermarks().committed() < self.watermarks().written()
+    }
+
+    /// Publishes what recovery left unpublished, up to `offset`.
+    fn publish_recovered(&self, offset: LogOffset, state: &mut dyn StateReplay) -> Result<(), StorageError> {
+        let mut unpublished = self.unpublished.lock();
+        while let Some(from) = unpublished.from.filter(|from| *from < offset) {
+            let end = unpublished.end;
+            // As at a start: files may have to be cleared for a topic's next life.
+            let flushing = self.flushing.lock();
+            let mut recovery = Recovery::default();
+            let reached = Replay {
+                segments: &self.log.segments(),
+                start: from,
+                end_at: offset.min(end).min(from.after(REPLAYED_AT_ONCE)),
+                // It was read when the store was opened, to its end.
+                durable: LogOffset(u64::MAX),
+                end_from: LogOffset(u64::MAX),
+                entries_from: from,
+                // Those before were added when this was tried last.
+                keys_from: from.max(self.key_index_last().1),
+                committed: LogOffset(u64::MAX),
+                unpublished: &mut unpublished,
+                rules: &self.options.index_rules,
+                record_checksums: self.options.record_checksums,
+                gathered_entries: self.options.gathered_entries,
+                key_index: self.key_index.as_ref(),
+                queues: &mut self.queues.write(),
+                written_ends: &mut HashMap::new(),
+                state,
+                new_queue: &|topic: &TopicName, queue: QueueId| Arc::new(new_queue(&self.files, topic, queue)),
+                recovery: &mut recovery,
+                progress: &mut |_| (),
+                is_opening: false,
+            }
+            .run()?;
+            self.changed_queues.look_over(&self.all_queues());
+            drop(flushing);
+            recovery.damaged.iter().for_each(|at| self.log.tell_damage(*at, "found when the log was read again"));
+            if reached == from {
+                break;
+            }
+            unpublished.from = Some(reached).filter(|reached| *reached < end);
+            self.log.note_committed(reached);
+        }
+        Ok(())
+    }
+}
