@@ -73,6 +73,17 @@ impl Checkpoint {
         Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
     }
 
+    /// What is left of it if the log ends at `end`, and its newest segment begins at `last_time`.
+    pub(crate) fn lowered_to(self, end: LogOffset, last_time: Timestamp) -> Self {
+        Self {
+            log_time: self.log_time.min(last_time),
+            queue_time: self.queue_time.min(last_time),
+            key_time: self.key_time.min(last_time),
+            indexed: self.indexed.map(|indexed| indexed.min(end)),
+            log_durable: self.log_durable.map(|durable| durable.min(end)),
+        }
+    }
+
     /// Writes and syncs the checkpoint. What it claims must be durable already.
     pub(crate) fn write(&self, disk: &Disk, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join("checkpoint");

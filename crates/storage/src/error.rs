@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::TopicName;
+use base::{LogOffset, TopicName};
 
 /// A failed storage operation.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,16 @@ pub enum StorageError {
         "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
     )]
     TopicRemoved(TopicName),
+    /// Something committed would be taken back.
+    #[error(
+        "the log cannot end at {offset}: everything below {committed} is committed; this replica's data has to be copied anew from the leader"
+    )]
+    Committed {
+        /// Where it was to end.
+        offset: LogOffset,
+        /// What must stay.
+        committed: LogOffset,
+    },
     /// What is to be done takes in records that are not committed yet.
     #[error("records that were written are not committed yet; it is tried again once the replicas have them")]
     Uncommitted,

@@ -132,6 +132,16 @@ pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, S
     })
 }
 
+/// When the newest segment that has records below `end` began: a lower bound is all a checkpoint's time needs to be.
+pub(crate) fn last_store_time(segments: &[Arc<Segment>], end: LogOffset) -> Result<Timestamp, StorageError> {
+    for segment in segments.iter().rev().filter(|segment| segment.base() < end.0) {
+        if let Some(time) = first_store_time(segment)? {
+            return Ok(time);
+        }
+    }
+    Ok(Timestamp(0))
+}
+
 /// Reads the log from `start` on, restoring entries and keys of what is committed, and returns its end.
 pub(crate) struct Replay<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
@@ -221,10 +231,14 @@ impl Replay<'_> {
                     self.take_in(window.at(offset, size)?)?;
                     offset += size as u64;
                 }
+                Content::NextSegment if segment.end() > self.end_at.0 => return Ok((offset, false)),
                 Content::NextSegment => return Ok((segment.end(), true)),
                 Content::End if offset >= self.end_from.0 => return Ok((offset, false)),
                 Content::Damaged if offset >= self.durable.0 => return Ok((offset, false)),
-                Content::End | Content::Damaged => offset = self.pass_damage(&mut window, offset)?,
+                Content::End | Content::Damaged => match self.pass_damage(&mut window, offset)? {
+                    Some(next) => offset = next,
+                    None => return Ok((offset, false)),
+                },
             }
         }
         Ok((offset, offset == segment.end()))
@@ -251,17 +265,20 @@ impl Replay<'_> {
         })
     }
 
-    /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one.
-    fn pass_damage(&mut self, window: &mut Window<'_>, offset: u64) -> Result<u64, StorageError> {
+    /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one. `None` if it goes beyond `end_at`.
+    fn pass_damage(&mut self, window: &mut Window<'_>, offset: u64) -> Result<Option<u64>, StorageError> {
         let path = window.segment.file().path().to_owned();
         if let Some(next) = self.next_after_damaged(window, offset)? {
+            if next > self.end_at.0 {
+                return Ok(None);
+            }
             self.recovery.damaged.push(LogOffset(offset));
             let bytes = window.at(offset, (next - offset) as usize)?;
             if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
                 // Only its body is damaged: it keeps its entry, and is never served.
                 self.take_in(bytes)?;
             }
-            return Ok(next);
+            return Ok(Some(next));
         }
         let known = if self.recovery.was_clean {
             "although the last process stopped in good order".to_owned()

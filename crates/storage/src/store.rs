@@ -9,6 +9,7 @@ mod flush;
 mod keys;
 mod open;
 mod remove;
+mod reopen;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -157,6 +158,8 @@ pub struct Store {
     unindexed: Mutex<VecDeque<Key>>,
     /// Their number, including those being indexed now.
     unindexed_count: AtomicUsize,
+    /// The highest log offset that was said to be committed; what is visible may lag behind it.
+    told_committed: AtomicU64,
     /// Records that recovery left unpublished. Held while records become committed.
     unpublished: Mutex<Unpublished>,
     /// Held while a document is written: replacing it twice at a time would use one temporary file twice.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, TopicName};
@@ -23,6 +24,7 @@ impl Store {
         if !self.watermarks().is_governed() {
             return Ok(());
         }
+        self.told_committed.fetch_max(offset.0, Ordering::AcqRel);
         self.publish_recovered(offset, state)?;
         self.log.commit(offset, |batch| self.note_published(batch));
         Ok(())

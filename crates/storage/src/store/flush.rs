@@ -5,8 +5,6 @@
 
 use std::sync::atomic::Ordering;
 
-use base::Timestamp;
-
 use super::Store;
 use crate::checkpoint::Checkpoint;
 use crate::error::StorageError;
@@ -53,7 +51,7 @@ impl Store {
         let synced = keys.iter().try_for_each(|file| file.sync_data()).and_then(|()| self.sync_queues());
         synced.inspect_err(|error| self.log.poison(error))?;
         let log_durable = self.log.sync()?;
-        let last_time = self.last_store_time()?;
+        let last_time = recover::last_store_time(&self.log.segments(), log_durable)?;
         let (key_time, _) = self.key_index_last();
         let checkpoint = Checkpoint {
             log_time: last_time,
@@ -80,16 +78,6 @@ impl Store {
         }
         recover::sort(&mut queues);
         queues.iter().try_for_each(|queue| queue.sync())
-    }
-
-    /// Store time of the first record of the newest segment with records: a lower bound, which is enough for a checkpoint.
-    fn last_store_time(&self) -> Result<Timestamp, StorageError> {
-        for segment in self.log.segments().iter().rev() {
-            if let Some(time) = recover::first_store_time(segment)? {
-                return Ok(time);
-            }
-        }
-        Ok(Timestamp(0))
     }
 
     /// Flushes queues with at least `at_least` unflushed entries, in the order of their names, so that tests are reproducible.

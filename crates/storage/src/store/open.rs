@@ -15,6 +15,7 @@ use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
+use crate::disk::DirectoryLock;
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
@@ -38,14 +39,26 @@ impl Store {
 
     /// As `open`, and tells `state` what the state records say that it does not know.
     pub fn open_with_state(
+        options: Options,
+        metrics: Arc<Metrics>,
+        state: &mut dyn StateReplay,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, Recovery), StorageError> {
+        let lock = options.disk.lock_directory(&options.directory)?;
+        Self::open_locked(options, lock, LogOffset(u64::MAX), metrics, state, progress)
+    }
+
+    /// Opens a directory that is locked already, with what its log has up to `end_at`.
+    pub(super) fn open_locked(
         mut options: Options,
+        lock: DirectoryLock,
+        end_at: LogOffset,
         metrics: Arc<Metrics>,
         state: &mut dyn StateReplay,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, Recovery), StorageError> {
         let root = options.directory.clone();
         let disk = options.disk.clone();
-        let lock = disk.lock_directory(&root)?;
         let begun = Begun::read(&disk, &root)?;
         let mut recovery = Recovery {
             was_clean: begun.is_none(),
@@ -54,7 +67,7 @@ impl Store {
         };
         let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
         disk.create_directory(&log_directory)?;
-        let checkpoint = Checkpoint::read(&disk, &root)?;
+        let mut checkpoint = Checkpoint::read(&disk, &root)?;
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
         // Given up until recovery is done, which may need as much space.
         let reserve = Arc::new(Reserve::new(disk.clone(), &root, options.checkpoint_reserve())?);
@@ -66,11 +79,18 @@ impl Store {
         let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
         let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
         let Recovered { queues, written_ends, key_index, unpublished, end } =
-            recover_indexes(&options, &files, &segments, (sure, durable), &mut recovery, state, progress)?;
+            recover_indexes(&options, &files, &segments, (sure, durable, end_at), &mut recovery, state, progress)?;
+        if end_at < LogOffset(u64::MAX) {
+            // First, or a crash would leave a log that ends before what the checkpoint promises.
+            checkpoint = checkpoint.lowered_to(end, recover::last_store_time(&segments, end)?);
+            checkpoint.write(&disk, &root)?;
+        }
         let segments =
             truncate::truncate_log(&disk, log_directory.parent().unwrap_or(&root), segments, end, &mut recovery)?;
         let mut watermarks = Watermarks::new(durable.min(end), end);
-        if matches!(options.commit_rule, CommitRule::Told { .. }) {
+        let mut told_committed = LogOffset(0);
+        if let CommitRule::Told { known } = options.commit_rule {
+            told_committed = known;
             watermarks = watermarks.governed(unpublished.from.unwrap_or(end));
         }
         let log = CommitLog::new(&options, log_directory, segments, watermarks, reserve.clone(), metrics.clone());
@@ -85,6 +105,7 @@ impl Store {
             key_index,
             unindexed: Mutex::default(),
             unindexed_count: AtomicUsize::new(0),
+            told_committed: AtomicU64::new(told_committed.0),
             unpublished: Mutex::new(unpublished),
             documents: Mutex::default(),
             reserve,
@@ -179,7 +200,7 @@ fn recover_indexes(
     options: &Options,
     files: &Arc<OpenFiles>,
     segments: &[Arc<Segment>],
-    (sure, log_sure): (LogOffset, LogOffset),
+    (sure, log_sure, end_at): (LogOffset, LogOffset, LogOffset),
     recovery: &mut Recovery,
     state: &mut dyn StateReplay,
     progress: &mut dyn FnMut(RecoveryProgress),
@@ -206,7 +227,7 @@ fn recover_indexes(
     let replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
-        end_at: LogOffset(u64::MAX),
+        end_at,
         durable,
         end_from: log_sure,
         entries_from,
