@@ -6,7 +6,7 @@ use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::BytesMut;
 use format::index_rules::{EntryCode, Indexed};
 use format::queue_entry::Entry;
-use format::record::Draft;
+use format::record::{Draft, Record};
 
 use crate::key_index::Key;
 use crate::queue_index::QueueIndex;
@@ -73,6 +73,8 @@ pub struct AppendInfo {
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
+    /// Log offsets of state records that came from a leader: told once they are committed.
+    pub(crate) foreign_states: Vec<LogOffset>,
     /// The records, in the order they were added.
     pub records: Vec<BatchRecord>,
     /// When they were stored.
@@ -193,5 +195,64 @@ impl AppendBatch {
     /// Bytes so far.
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+}
+
+/// Records that have their offsets already, from a leader's log.
+#[derive(Debug)]
+pub(crate) struct ForeignBatch {
+    batch: AppendBatch,
+    states: Vec<LogOffset>,
+    store_timestamp: Timestamp,
+}
+
+impl ForeignBatch {
+    /// An empty batch of records with this store time.
+    pub(crate) fn new(has_key_index: bool, store_timestamp: Timestamp) -> Self {
+        Self { batch: AppendBatch { has_key_index, ..AppendBatch::default() }, states: Vec::new(), store_timestamp }
+    }
+
+    pub(crate) const fn store_timestamp(&self) -> Timestamp {
+        self.store_timestamp
+    }
+
+    /// Adds a record that `queues` list, its own first.
+    pub(crate) fn push(&mut self, record: &Record<'_>, indexed: &Indexed<'_>, queues: &[Arc<QueueIndex>]) {
+        let batch = &mut self.batch;
+        let number = batch.records.len() as u32;
+        let own = queues.first().map_or(NO_QUEUE, |queue| batch.slot_of(queue));
+        if batch.has_key_index {
+            batch.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record: number, hash }));
+        }
+        batch.unlisted_count += usize::from(own == NO_QUEUE);
+        batch.records.push(BatchRecord {
+            start: 0,
+            size: record.size as u32,
+            queue_slot: own,
+            fan_out_count: 0,
+            tag_code: indexed.code.at(record.store_timestamp),
+            queue_offset: record.queue_offset,
+            log_offset: record.log_offset,
+        });
+        batch.list_in(queues.get(1..).unwrap_or_default());
+        if indexed.is_state {
+            self.states.push(record.log_offset);
+        }
+    }
+
+    /// The batch, whose records and what lies behind them take `size` bytes up to `end`.
+    pub(crate) fn finish(self, size: usize, end: LogOffset) -> AppendInfo {
+        let AppendBatch { records, queues, fan_out, keys, unlisted_count, .. } = self.batch;
+        AppendInfo {
+            size,
+            message_count: records.len() - unlisted_count,
+            queues,
+            fan_out,
+            keys,
+            foreign_states: self.states,
+            records,
+            store_timestamp: self.store_timestamp,
+            end,
+        }
     }
 }

@@ -7,6 +7,7 @@
 mod commit;
 mod pages;
 mod publish;
+mod raw;
 mod read;
 mod segments;
 
@@ -41,6 +42,7 @@ use crate::waiters::Waiters;
 use commit::Uncommitted;
 use pages::{PagesAhead, PagesKept};
 use publish::publish_entries;
+pub(crate) use raw::{RawRecords, Taken};
 
 #[derive(Debug)]
 pub(crate) struct CommitLog {
@@ -223,6 +225,7 @@ impl CommitLog {
             queues,
             fan_out,
             keys,
+            foreign_states: Vec::new(),
             records,
             store_timestamp,
             end: LogOffset(offset),

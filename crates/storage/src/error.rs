@@ -52,6 +52,22 @@ pub enum StorageError {
         "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
     )]
     TopicRemoved(TopicName),
+    /// Bytes of another log do not begin where this one ends.
+    #[error("bytes of the leader's log from {start} on cannot be appended: this log ends at {end}")]
+    NotAtEnd {
+        /// Where they begin.
+        start: LogOffset,
+        /// Where they would have to.
+        end: LogOffset,
+    },
+    /// Bytes of another log are not what belongs there.
+    #[error("what the leader's log has at {offset} cannot be appended: {problem}")]
+    NotOfThisLog {
+        /// The log offset.
+        offset: LogOffset,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Something committed would be taken back.
     #[error(
         "the log cannot end at {offset}: everything below {committed} is committed; this replica's data has to be copied anew from the leader"

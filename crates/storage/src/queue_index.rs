@@ -164,6 +164,23 @@ impl QueueIndex {
         self.wake_watchers();
     }
 
+    /// Assigns `next` next; called under the append lock.
+    pub(crate) fn continue_at(&self, next: QueueOffset) {
+        self.next.store(next.0, Ordering::Release);
+    }
+
+    /// Whether it has no entry, neither a visible one nor one to come.
+    pub(crate) fn has_no_entry(&self) -> bool {
+        self.first() == self.end() && self.end() == self.appended_end()
+    }
+
+    /// Begins at `offset`. The caller holds the flushing lock, nothing is appended to the queue meanwhile, and it has no entry.
+    pub(crate) fn begin_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
+        self.restart_at(offset)?;
+        self.go_on_at_end();
+        Ok(())
+    }
+
     /// Continues behind the last visible entry; called while nothing is appended.
     pub(crate) fn go_on_at_end(&self) {
         self.next.store(self.visible.load(Ordering::Acquire), Ordering::Release);

@@ -8,6 +8,7 @@ mod disk_use;
 mod flush;
 mod keys;
 mod open;
+mod raw;
 mod remove;
 mod reopen;
 

@@ -38,7 +38,7 @@ impl CommitLog {
 
     /// The segment that begins at `base`, created if it is missing. One thread at a time: one that fails removes the file it began,
     /// which must not be another's.
-    fn make_segment(&self, base: u64) -> Result<Arc<Segment>, StorageError> {
+    pub(super) fn make_segment(&self, base: u64) -> Result<Arc<Segment>, StorageError> {
         let mut made_until = self.made_until.lock();
         if base < *made_until {
             return self.segment_at(base);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, TopicName};
+use format::record::Record;
 
 use super::{Store, new_queue};
 use crate::error::StorageError;
@@ -17,7 +18,8 @@ const REPLAYED_AT_ONCE: u64 = 2 * RECORD_SIZE_MAX as u64;
 
 impl Store {
     /// Everything below `offset` is committed: what of it is written becomes visible, batch by batch, and the rest once this is called
-    /// again. `state` is told what state records say that were in the log when it was opened. Does nothing in a store that is alone.
+    /// again. `state` is told what state records say that were in the log when it was opened, or came from a leader. Does nothing in a store
+    /// that is alone.
     ///
     /// Such records are read again, waiting for the disk: not for a network thread until all of them are committed.
     pub fn set_committed(&self, offset: LogOffset, state: &mut dyn StateReplay) -> Result<(), StorageError> {
@@ -26,8 +28,22 @@ impl Store {
         }
         self.told_committed.fetch_max(offset.0, Ordering::AcqRel);
         self.publish_recovered(offset, state)?;
-        self.log.commit(offset, |batch| self.note_published(batch));
-        Ok(())
+        let mut states = Vec::new();
+        self.log.commit(offset, |batch| {
+            self.note_published(batch);
+            states.extend_from_slice(&batch.foreign_states);
+        });
+        states.into_iter().try_for_each(|at| self.tell_state(at, state))
+    }
+
+    /// Tells what the state record of a leader says, and removes the queues of topics that it removes.
+    fn tell_state(&self, offset: LogOffset, state: &mut dyn StateReplay) -> Result<(), StorageError> {
+        let Some(bytes) = self.log.record_at(offset)? else { return Ok(()) };
+        let Ok(record) = Record::decode(&bytes) else { return Ok(()) };
+        let path = || self.log.directory().to_owned();
+        let removed =
+            state.apply(offset, record.body).map_err(|problem| StorageError::State { path: path(), problem })?;
+        removed.iter().try_for_each(|topic| self.remove_logged_topic(topic))
     }
 
     /// Whether records wait to be committed.

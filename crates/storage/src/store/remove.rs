@@ -30,6 +30,15 @@ impl Store {
         queues.into_iter().for_each(|queue| known.insert(queue));
     }
 
+    /// The same for a topic that a state record removes: a start that reads the queues' records again reads that too.
+    pub(super) fn remove_logged_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
+        let _no_flush = self.flushing.lock();
+        let gone = self.queues.write().remove_topic(topic.as_str());
+        gone.iter().for_each(|queue| queue.note_gone(true));
+        self.log.close_queues(&gone);
+        gone.iter().try_for_each(|queue| queue.remove()).inspect_err(|_| self.take_back(gone))
+    }
+
     /// Removes queues without messages that are not in use. Returns how many. One that is in use keeps its last file, which records
     /// its next offset.
     pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {

@@ -1,0 +1,83 @@
+//! Bytes of a leader's log, appended as they are: the same bytes at the same log offsets, segments and fillers included.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{LogOffset, QueueOffset};
+use bytes::Bytes;
+
+use super::{CommitLog, Staged};
+use crate::batch::AppendInfo;
+use crate::error::StorageError;
+use crate::queue_index::QueueIndex;
+
+/// Whole records and fillers that follow each other in a log.
+#[derive(Debug, Default)]
+pub(crate) struct RawRecords {
+    pub(crate) end: LogOffset,
+    /// Runs of records of one store time, as their batches were, with their bytes by log offset.
+    pub(crate) batches: Vec<(AppendInfo, Vec<(u64, Bytes)>)>,
+    /// The queue offsets that they take, in their order.
+    pub(crate) taken: Vec<Taken>,
+}
+
+/// A queue offset that a record takes.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) queue: Arc<QueueIndex>,
+    pub(crate) offset: QueueOffset,
+    pub(crate) log_offset: LogOffset,
+}
+
+impl CommitLog {
+    /// Where the next record goes.
+    pub(crate) fn appended(&self) -> LogOffset {
+        LogOffset(self.tail.lock().next)
+    }
+
+    /// Stages records from `start` on. Fails without storing anything if they do not continue the log and its queues.
+    pub(crate) fn append_raw(&self, start: LogOffset, raw: RawRecords) -> Result<(), StorageError> {
+        self.check_poison()?;
+        let mut tail = self.tail.lock();
+        if start.0 != tail.next {
+            return Err(StorageError::NotAtEnd { start, end: LogOffset(tail.next) });
+        }
+        let ends = ends_after(&raw.taken)?;
+        while tail.prepared_until < raw.end.0 {
+            tail.prepared_until = self.make_segment(tail.prepared_until)?.end();
+        }
+        ends.into_values().for_each(|(queue, end)| queue.continue_at(end));
+        let mut staged = self.staged.lock();
+        for (batch, pieces) in raw.batches {
+            tail.last_timestamp = tail.last_timestamp.max(batch.store_timestamp);
+            self.staged_size.fetch_add(batch.size, Ordering::Relaxed);
+            staged.push(Staged { batch: Arc::new(batch), pieces });
+        }
+        tail.next = raw.end.0;
+        Ok(())
+    }
+}
+
+/// Where each queue goes on after `taken`, which must continue it without gap or overlap. Called under the append lock.
+fn ends_after(taken: &[Taken]) -> Result<HashMap<*const QueueIndex, (&Arc<QueueIndex>, QueueOffset)>, StorageError> {
+    let mut ends = HashMap::new();
+    for Taken { queue, offset, log_offset } in taken {
+        if queue.is_removed() {
+            return Err(StorageError::TopicRemoved(queue.topic().clone()));
+        }
+        let (_, end) = ends.entry(Arc::as_ptr(queue)).or_insert_with(|| (queue, queue.appended_end()));
+        if offset != end {
+            let what = if *offset > *end { "a gap" } else { "an overlap" };
+            let (topic, number) = (queue.topic(), queue.queue());
+            return Err(StorageError::NotOfThisLog {
+                offset: *log_offset,
+                problem: format!(
+                    "it is message {offset} of {topic} queue {number}, which continues at {end}: {what}. If the topic was removed and created again, append what comes before, and commit it, first"
+                ),
+            });
+        }
+        *end = end.after(1);
+    }
+    Ok(ends)
+}

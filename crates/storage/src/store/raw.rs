@@ -1,0 +1,177 @@
+//! Takes in bytes of a leader's log: checked record by record, and found by the same rules as what is appended here.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base::{LogOffset, Timestamp, TopicName};
+use bytes::Bytes;
+use format::index_rules::is_in_place;
+use format::queue_entry::QUEUE_OFFSET_MAX;
+use format::record::{self, FILLER_SIZE, Kind, Parts, Record};
+
+use super::Store;
+use crate::batch::ForeignBatch;
+use crate::commit_log::{RawRecords, Taken};
+use crate::damage::problem_of;
+use crate::error::StorageError;
+
+impl Store {
+    /// Appends what a leader's log has from `start` on, where this log has to end: whole records with their offsets, and whole fillers.
+    /// If anything is not what belongs there, nothing is stored. One call at a time. The caller then has the log written. Returns where
+    /// the log ends now.
+    ///
+    /// A queue without entries begins with the first offset that a record takes in it: a replica may begin in the middle of a log.
+    pub fn append_raw(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, StorageError> {
+        let end = self.log.appended();
+        if start != end {
+            return Err(StorageError::NotAtEnd { start, end });
+        }
+        let raw = Reading {
+            store: self,
+            start,
+            bytes,
+            at: 0,
+            piece_from: 0,
+            batch: None,
+            pieces: Vec::new(),
+            raw: RawRecords::default(),
+        };
+        let raw = raw.run()?;
+        self.begin_queues(&raw.taken)?;
+        let end = raw.end;
+        self.log.append_raw(start, raw)?;
+        Ok(end)
+    }
+
+    /// Has queues without entries begin where their first records say.
+    fn begin_queues(&self, taken: &[Taken]) -> Result<(), StorageError> {
+        let mut seen = HashSet::new();
+        for Taken { queue, offset, .. } in taken {
+            let is_first = seen.insert(Arc::as_ptr(queue));
+            if !is_first || *offset == queue.appended_end() || !queue.has_no_entry() {
+                continue;
+            }
+            let _no_flush = self.flushing.lock();
+            queue.begin_at(*offset)?;
+            self.changed_queues.look_over(std::slice::from_ref(queue));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a log being taken apart.
+struct Reading<'a> {
+    store: &'a Store,
+    /// Log offset of the first of them.
+    start: LogOffset,
+    bytes: &'a Bytes,
+    /// How many were read.
+    at: usize,
+    /// Records of one store time.
+    batch: Option<ForeignBatch>,
+    /// Their bytes, and those of fillers behind them, by log offset: those that come before `piece_from`.
+    pieces: Vec<(u64, Bytes)>,
+    piece_from: usize,
+    raw: RawRecords,
+}
+
+impl Reading<'_> {
+    fn run(mut self) -> Result<RawRecords, StorageError> {
+        while self.at < self.bytes.len() {
+            let rest = &self.bytes[self.at..];
+            match record::kind_at(rest) {
+                Ok(Kind::Record(size)) if size <= rest.len() => self.take_record(size)?,
+                Ok(Kind::Filler(size)) if size <= rest.len() => self.take_filler(size)?,
+                Ok(Kind::Record(_) | Kind::Filler(_)) => return Err(self.wrong("its end is missing")),
+                Ok(Kind::End) | Err(_) => return Err(self.wrong("no record begins there")),
+            }
+        }
+        self.end_batch();
+        self.raw.end = self.offset();
+        Ok(self.raw)
+    }
+
+    fn offset(&self) -> LogOffset {
+        self.start.after(self.at as u64)
+    }
+
+    /// Bytes left in the segment.
+    fn left(&self) -> u64 {
+        let segment_size = self.store.options.segment_size;
+        segment_size - self.offset().0 % segment_size
+    }
+
+    fn wrong(&self, problem: impl Into<String>) -> StorageError {
+        StorageError::NotOfThisLog { offset: self.offset(), problem: problem.into() }
+    }
+
+    fn take_filler(&mut self, size: usize) -> Result<(), StorageError> {
+        let filler = self.bytes.slice(self.at..self.at + size);
+        if size as u64 != self.left() {
+            return Err(self.wrong(format!("a filler of {size} bytes, {} before the segment's end", self.left())));
+        }
+        if filler.iter().skip(FILLER_SIZE).any(|&byte| byte != 0) {
+            return Err(self.wrong("a filler with something in it"));
+        }
+        self.end_piece(self.at + FILLER_SIZE);
+        self.at += size;
+        // The rest is zeroes in the segment already.
+        self.piece_from = self.at;
+        Ok(())
+    }
+
+    fn take_record(&mut self, size: usize) -> Result<(), StorageError> {
+        let offset = self.offset();
+        let bytes = self.bytes.slice(self.at..self.at + size);
+        if (size + FILLER_SIZE) as u64 > self.left() {
+            return Err(self.wrong("a record beyond the segment's end: the leader's segments have another size"));
+        }
+        let parts = Parts::split(&bytes).map_err(|problem| self.wrong(problem.to_string()))?;
+        if !is_in_place(&parts, offset.0) {
+            return Err(self.wrong("a record that cannot be there"));
+        }
+        if let Some(problem) = problem_of(&bytes, &parts, offset, self.store.options.record_checksums) {
+            return Err(self.wrong(problem));
+        }
+        let record = Record::decode(&bytes).map_err(|problem| self.wrong(problem.to_string()))?;
+        let store_timestamp = record.store_timestamp;
+        if self.batch.as_ref().is_some_and(|batch| batch.store_timestamp() != store_timestamp) {
+            self.end_batch();
+        }
+        let has_keys = self.store.options.key_index;
+        let batch = self.batch.get_or_insert_with(|| ForeignBatch::new(has_keys, store_timestamp));
+        let indexed = self.store.options.index_rules.apply_to(&record);
+        let mut queues = Vec::new();
+        let refs = record.queue_refs().filter(|at| indexed.is_listed && at.offset.0 < QUEUE_OFFSET_MAX);
+        for at in refs {
+            let queue = self.store.queue(&TopicName::trusted(at.topic), at.queue);
+            self.raw.taken.push(Taken { queue: queue.clone(), offset: at.offset, log_offset: offset });
+            queues.push(queue);
+        }
+        batch.push(&record, &indexed, &queues);
+        self.at += size;
+        Ok(())
+    }
+
+    /// The bytes up to `end` lie next to each other in the log.
+    fn end_piece(&mut self, end: usize) {
+        if end > self.piece_from {
+            let piece = self.bytes.slice(self.piece_from..end);
+            self.pieces.push((self.start.after(self.piece_from as u64).0, piece));
+            self.piece_from = end;
+        }
+    }
+
+    /// What follows was stored at another time.
+    fn end_batch(&mut self) {
+        self.end_piece(self.at);
+        let pieces = std::mem::take(&mut self.pieces);
+        if pieces.is_empty() {
+            return;
+        }
+        let size = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+        // A filler alone is a batch without records.
+        let batch = self.batch.take().unwrap_or_else(|| ForeignBatch::new(false, Timestamp(0)));
+        self.raw.batches.push((batch.finish(size, self.offset()), pieces));
+    }
+}
