@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use base::metric::Metrics;
 use base::{Monotonic, Now, Timestamp, TopicName};
 use broker::Broker;
 use format::document::TopicDocument;
-use storage::{Options, Store};
+use storage::Options;
 
 /// What is shipped uses it too.
 #[global_allocator]
@@ -39,7 +38,7 @@ fn main() {
     time("10 rounds of housekeeping", || {
         for _ in 0..10 {
             broker.store().flush_entries().expect("flushes");
-            broker.store().checkpoint().expect("checkpoint");
+            broker.checkpoint(NOW).expect("checkpoint");
             broker.expire(NOW);
         }
     });
@@ -64,11 +63,9 @@ fn name(number: usize) -> String {
 }
 
 fn open(directory: &Path) -> Arc<Broker> {
-    let metrics = Arc::new(Metrics::default());
-    let (store, _) = Store::open(Options::new(directory), metrics.clone(), &mut |_| ()).expect("opens");
     let host = Arc::new(testkit::ManualHost::default());
-    let broker = Broker::new(testkit::broker_options(), store, metrics, host.clone(), 7, NOW).expect("opens");
-    let broker = Arc::new(broker);
+    let broker = testkit::open_broker(testkit::broker_options(), Options::new(directory), host.clone(), NOW);
+    let broker = Arc::new(broker.expect("opens"));
     host.serve(&broker);
     broker
 }

@@ -112,7 +112,7 @@ impl Broker {
 
     /// Makes topics, or changes their settings.
     pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Now) -> Result<(), Refusal> {
-        self.catalog().put_topics(self.store(), topics, now)?;
+        self.catalog().put_topics(topics, now)?;
         Ok(())
     }
 

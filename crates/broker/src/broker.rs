@@ -16,7 +16,8 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{StorageError, Store};
+use serde_json::{Value, json};
+use storage::{Recovery, RecoveryProgress, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::Delay;
@@ -29,6 +30,7 @@ use crate::offset::Offsets;
 use crate::publish::TEMPLATE_TOPIC;
 use crate::published::Published;
 use crate::rate::Rates;
+use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, OpenedState, POSITION, StateLog, StateTables, TOPICS_FILE};
 
 /// What a broker is called and allows.
 #[derive(Clone, Debug)]
@@ -83,7 +85,7 @@ pub trait Host: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub struct Broker {
     options: Options,
-    store: Store,
+    store: Arc<Store>,
     catalog: Catalog,
     metrics: Arc<Metrics>,
     refused: RefusedRequests,
@@ -102,21 +104,48 @@ pub struct Broker {
     pub(crate) flow: Mutex<Flow>,
     pub(crate) fetched: FetchedTable,
     saves: GroupedSave,
+    pub(crate) state: Arc<StateLog>,
+}
+
+/// What a broker is opened among.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Its figures.
+    pub metrics: Arc<Metrics>,
+    /// Who does the work it asks for.
+    pub host: Arc<dyn Host>,
+    /// Drives what is random.
+    pub seed: u64,
 }
 
 impl Broker {
-    /// A broker over an open store. `seed` drives what is random (the queue of messages that name none).
-    pub fn new(
+    /// Opens the store and the broker over it. `seed` drives what is random (the queue of messages that name none). Waits for the disk.
+    pub fn open(
         options: Options,
-        store: Store,
-        metrics: Arc<Metrics>,
-        host: Arc<dyn Host>,
-        seed: u64,
+        store: storage::Options,
+        surroundings: Surroundings,
         now: Now,
-    ) -> Result<Self, StorageError> {
-        let catalog = Catalog::open(&store, metrics.clone())?;
-        let offsets = Offsets::open(&store, &catalog)?;
-        let delay = Delay::open(&store, &catalog)?;
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, Recovery), StorageError> {
+        let Surroundings { metrics, host, seed } = surroundings;
+        let mut opened = OpenedState::read(&store.disk, &store.directory)?;
+        let (store, recovery) = Store::open_with_state(store, metrics.clone(), &mut opened, progress)?;
+        let with_messages = store.topics();
+        let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
+        let (tables, offsets_version) = (opened.tables.clone(), opened.offsets_version);
+        let store = Arc::new(store);
+        let state = Arc::new(StateLog::new(store.clone(), host.clone(), options.store_host, opened));
+        if !foreign.is_empty() {
+            tracing::info!(
+                changes = foreign.len(),
+                "topics, groups or offsets were written by a RocketMQ broker; they are taken over"
+            );
+            tell_no_room("what they wrote", state.propose(foreign, now).map(drop))?;
+        }
+        let StateTables { offsets, delay, .. } = tables.clone();
+        let catalog = Catalog::open(tables, state.clone(), metrics.clone(), now)?;
+        let offsets = Offsets::open(offsets, offsets_version, &catalog);
+        let delay = Delay::open(&delay, &catalog);
         let broker = Self {
             stamp: stamp(&options),
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
@@ -133,6 +162,7 @@ impl Broker {
             fetched: FetchedTable::default(),
             saves: GroupedSave::default(),
             options,
+            state,
             store,
             metrics,
             refused: RefusedRequests::default(),
@@ -140,8 +170,8 @@ impl Broker {
         };
         broker.make_system_topics(now);
         // Before the first message comes: one that gets an offset which a group had passed would be skipped after the next crash.
-        broker.save(now)?;
-        Ok(broker)
+        tell_no_room("topics, groups and offsets", broker.save(now))?;
+        Ok((broker, recovery))
     }
 
     /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
@@ -167,8 +197,8 @@ impl Broker {
             }
             let settings =
                 TopicDocument { read_queue_nums: queues, write_queue_nums: queues, perm, ..TopicDocument::default() };
-            let made = TopicName::checked(name)
-                .and_then(|name| self.catalog.put_topic(&self.store, name, settings, now).map(|_| ()));
+            let made =
+                TopicName::checked(name).and_then(|name| self.catalog.put_topic(name, settings, now).map(|_| ()));
             if let Err(refusal) = made {
                 tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
             }
@@ -189,7 +219,7 @@ impl Broker {
     }
 
     /// Its store.
-    pub const fn store(&self) -> &Store {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 
@@ -315,11 +345,12 @@ impl Broker {
         }
         {
             let _one_at_a_time = self.catalog.removing.lock();
-            if !self.catalog.take_topic(name, now) {
-                return Ok(());
+            if !self.catalog.take_topic(name, now)? {
+                // Somebody else's removal may not be kept yet.
+                return self.save(now).map_err(internal);
             }
             self.topics_changed();
-            self.forget_offsets(|topic, _| topic == name);
+            self.forget_offsets(|topic, _| topic == name, now)?;
             self.remove_queues(name).map_err(|error| {
                 Refusal::Internal(format!(
                     "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
@@ -387,24 +418,68 @@ impl Broker {
 
     /// Removes a group and, if asked to, its offsets. Waits for the disk.
     pub fn remove_group(&self, name: &str, forget_offsets: bool, now: Now) -> Result<(), Refusal> {
-        self.catalog.remove_group(name, now);
+        self.catalog.remove_group(name, now)?;
         if forget_offsets {
-            self.forget_offsets(|_, group| group == name);
+            self.forget_offsets(|_, group| group == name, now)?;
         }
         self.save(now).map_err(internal)
     }
 
-    /// Writes every document that changed, once for all who wait for it. Waits for the disk.
+    /// Has every change of before kept: in the log, on the disk where acknowledgements wait for that, and in the documents that a Java
+    /// broker would read; once for all who wait for it. Waits for the disk.
     pub fn save(&self, now: Now) -> Result<(), StorageError> {
-        self.saves.save(|| {
-            self.catalog.save(&self.store)?;
-            self.offsets.save(&self.store, now)
+        self.saves.save(|| self.export(now))
+    }
+
+    /// Writes the documents of what has changed, for a Java broker that takes over: never ahead of the log on the disk. One at a time.
+    fn export(&self, now: Now) -> Result<(), StorageError> {
+        self.offsets.keep(&self.state, now)?;
+        self.store.write_staged()?;
+        if self.store.watermarks().committed() < self.state.end() {
+            // It may yet be taken back: it is written once it is committed.
+            return Ok(());
+        }
+        // What the log has below is in the documents, whatever comes into them meanwhile.
+        let position = self.state.end().max(self.store.watermarks().written());
+        let topics = self.catalog.take_topics_to_export().map(|table| (TOPICS_FILE, serde_json::to_value(table)));
+        let groups = self.catalog.take_groups_to_export().map(|table| (GROUPS_FILE, serde_json::to_value(table)));
+        let offsets = self.offsets.take_to_export(now).map(|table| (OFFSETS_FILE, Ok(table)));
+        let delay = self.delay.take_to_export(now).map(|table| (DELAY_FILE, Ok(table)));
+        let documents: Vec<_> = [topics, groups, offsets, delay].into_iter().flatten().collect();
+        if documents.is_empty() {
+            return if self.options.ack_policy.durable { self.store.sync_until(position) } else { Ok(()) };
+        }
+        let written = self.store.sync_until(position).and_then(|()| {
+            documents
+                .into_iter()
+                .try_for_each(|(name, table)| self.write_document(name, table.unwrap_or_default(), position))
+        });
+        written.inspect_err(|_| {
+            self.catalog.note_unexported();
+            self.offsets.note_unexported();
+            self.delay.note_unexported();
         })
     }
 
-    /// Writes how far delayed messages were delivered and their copies are on the disk, if that changed. Waits for the disk.
-    pub fn save_delay_progress(&self, now: Now) -> Result<(), StorageError> {
-        self.delay.save(&self.store, now)
+    fn write_document(&self, name: &str, mut table: Value, position: LogOffset) -> Result<(), StorageError> {
+        table[POSITION] = json!(position.0);
+        let text = if name == TOPICS_FILE || name == GROUPS_FILE {
+            serde_json::to_string_pretty(&table).unwrap_or_default()
+        } else {
+            table.to_string()
+        };
+        self.store.write_document(name, &text)
+    }
+
+    /// Puts the state, log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
+    pub fn checkpoint(&self, now: Now) -> Result<(), StorageError> {
+        // On a full disk it is needed more than ever, and what the log has no room for waits in memory.
+        let kept = self.offsets.keep(&self.state, now).map(drop);
+        kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
+        self.state.save_snapshot(|| {
+            [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()].concat()
+        })?;
+        self.store.checkpoint()
     }
 
     /// Housekeeping of what is only in memory; about once a second.
@@ -418,11 +493,19 @@ impl Broker {
     /// Stops in good order.
     pub fn close(&self, now: Now) -> Result<(), StorageError> {
         self.save(now)?;
-        // Delivered copies count as such once they are on the disk.
-        self.store.write_staged()?;
-        self.store.sync()?;
-        self.save_delay_progress(now)?;
+        self.checkpoint(now)?;
         self.store.close()
+    }
+}
+
+/// A start goes on without room on the disk, to serve what there is.
+fn tell_no_room(what: &str, written: Result<(), StorageError>) -> Result<(), StorageError> {
+    match written {
+        Err(error) if error.is_disk_full() => {
+            tracing::error!(%error, "{what} cannot be written for lack of room; it is tried again");
+            Ok(())
+        }
+        written => written,
     }
 }
 

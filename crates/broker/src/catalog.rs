@@ -1,7 +1,7 @@
 //! Topics and groups with their settings, read through an immutable snapshot, changed one at a time.
 //!
-//! Documents `topics.json` and `subscriptionGroup.json` follow every change: at once for changes an administrator asked
-//! for, within a moment for topics made on the fly (which are found again from the log should the process be killed).
+//! Every change is a record of the log (`state`), appended before the change is visible here: a topic is in the log before its first
+//! message. Documents `topics.json` and `subscriptionGroup.json` are exports that follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
-use format::document::{DataVersion, GroupDocument, GroupTableDocument, TopicDocument, TopicTableDocument};
+use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
+use format::document::{DataVersion, GroupDocument, TopicDocument};
+use format::state::StateChange;
 use parking_lot::Mutex;
 use rpds::HashTrieMapSync;
 use storage::{StorageError, Store};
 
+use crate::publish::refusal_of;
 use crate::queue::Queue;
+use crate::state::{StateLog, StateTables};
 
 mod documents;
-
-use documents::{GROUPS_FILE, TOPICS_FILE, read_table};
 
 /// What a topic allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +94,11 @@ pub struct Catalog {
     changes: Mutex<Versions>,
     /// Counts changes of topics: who keeps a topic looks whether it is still the one.
     generation: AtomicU64,
-    topics_unsaved: AtomicBool,
-    groups_unsaved: AtomicBool,
-    saving: Mutex<()>,
+    topics_unexported: AtomicBool,
+    groups_unexported: AtomicBool,
     /// Held while a topic's queues are removed: who comes second must not remove those of a topic made anew in between.
     pub(crate) removing: Mutex<()>,
+    state: Arc<StateLog>,
     metrics: Arc<Metrics>,
 }
 
@@ -108,6 +109,8 @@ struct Versions {
     forbidden: serde_json::Value,
     /// Topics whose queues are being removed: none of that name can be made meanwhile.
     leaving: BTreeSet<String>,
+    /// Groups that are made, and not in the log for lack of room.
+    unkept: Vec<StateChange>,
 }
 
 impl Versions {
@@ -129,20 +132,32 @@ impl Versions {
 }
 
 impl Catalog {
-    /// Reads the documents, and makes topics again that the store has queues of but the documents do not know.
-    pub(crate) fn open(store: &Store, metrics: Arc<Metrics>) -> Result<Self, StorageError> {
-        let topics: TopicTableDocument = read_table(store, TOPICS_FILE)?;
-        let groups: GroupTableDocument = read_table(store, GROUPS_FILE)?;
+    /// The topics and groups of these tables, and topics that the store has queues of but the tables do not know: a Java broker
+    /// may have been killed before it wrote its document.
+    pub(crate) fn open(
+        tables: StateTables,
+        state: Arc<StateLog>,
+        metrics: Arc<Metrics>,
+        now: Now,
+    ) -> Result<Self, StorageError> {
+        let StateTables { topics, groups, .. } = tables;
+        let mut versions = Versions {
+            topics: topics.data_version,
+            groups: groups.data_version,
+            forbidden: groups.forbidden_table,
+            leaving: BTreeSet::new(),
+            unkept: Vec::new(),
+        };
         let mut snapshot = Snapshot::default();
+        let store = state.store();
         for (name, settings) in topics.topic_config_table {
             let name = TopicName::trusted(&name);
             snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
         }
-        for (name, mut settings) in groups.subscription_group_table {
-            settings.group_name.clone_from(&name);
+        for (name, settings) in groups.subscription_group_table {
             snapshot.groups.insert_mut(GroupName::trusted(&name), Arc::new(settings));
         }
-        let mut found = false;
+        let mut found = Vec::new();
         for (name, queues) in store.topics() {
             if !snapshot.topics.contains_key(&name) && !name.is_light() {
                 let settings = TopicDocument {
@@ -151,27 +166,28 @@ impl Catalog {
                     write_queue_nums: queues,
                     ..TopicDocument::default()
                 };
-                tracing::warn!(topic = %name, queues, "topic found in the log but not in topics.json; made again");
+                tracing::warn!(topic = %name, queues, "topic found in the log that nothing tells of; made again");
+                versions.topics = bumped(versions.topics, now);
+                found.push(StateChange::Topic { settings: Box::new(settings.clone()), version: versions.topics });
                 snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
-                found = true;
             }
         }
-        let versions = Versions {
-            topics: topics.data_version,
-            groups: groups.data_version,
-            forbidden: groups.forbidden_table,
-            leaving: BTreeSet::new(),
-        };
+        if !found.is_empty() {
+            // Without room for it they are found again the next time.
+            state
+                .propose(found, now)
+                .or_else(|error| if error.is_disk_full() { Ok(LogOffset(0)) } else { Err(error) })?;
+        }
         metrics.topics.set(snapshot.topics.size() as u64);
         metrics.groups.set(snapshot.groups.size() as u64);
         Ok(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             changes: Mutex::new(versions),
             generation: AtomicU64::new(1),
-            topics_unsaved: AtomicBool::new(found),
-            groups_unsaved: AtomicBool::new(false),
-            saving: Mutex::default(),
+            topics_unexported: AtomicBool::new(true),
+            groups_unexported: AtomicBool::new(true),
             removing: Mutex::default(),
+            state,
             metrics,
         })
     }
@@ -216,53 +232,38 @@ impl Catalog {
     }
 
     /// Makes a topic or changes its settings.
-    pub fn put_topic(
-        &self,
-        store: &Store,
-        name: TopicName,
-        settings: TopicDocument,
-        now: Now,
-    ) -> Result<Arc<Topic>, Refusal> {
-        let put = self.put_topics(store, vec![(name, settings)], now)?;
+    pub fn put_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
+        let put = self.put_topics(vec![(name, settings)], now)?;
         put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
     /// Makes topics or changes their settings: all, or none if one of them is refused.
     pub(crate) fn put_topics(
         &self,
-        store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
         now: Now,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
-        self.take_in_topics(store, wanted, Known::Change, now)
+        self.take_in_topics(wanted, Known::Change, now)
     }
 
     /// As `put_topics`, for topics that nobody asked for by their settings: one that was made meanwhile stays as it is. Its queues may have
     /// messages already, or an administrator has set it up.
     pub(crate) fn make_topics(
         &self,
-        store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
         now: Now,
     ) -> Result<Vec<Arc<Topic>>, Refusal> {
-        self.take_in_topics(store, wanted, Known::Keep, now)
+        self.take_in_topics(wanted, Known::Keep, now)
     }
 
     /// As `make_topics`, one.
-    pub(crate) fn make_topic(
-        &self,
-        store: &Store,
-        name: TopicName,
-        settings: TopicDocument,
-        now: Now,
-    ) -> Result<Arc<Topic>, Refusal> {
-        let made = self.make_topics(store, vec![(name, settings)], now)?;
+    pub(crate) fn make_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
+        let made = self.make_topics(vec![(name, settings)], now)?;
         made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
     fn take_in_topics(
         &self,
-        store: &Store,
         wanted: Vec<(TopicName, TopicDocument)>,
         if_known: Known,
         now: Now,
@@ -280,8 +281,10 @@ impl Catalog {
                 current.topics.size()
             )));
         }
-        let (mut next, mut is_changed) = (Snapshot::clone(&current), false);
+        let mut next = Snapshot::clone(&current);
         let mut put = Vec::with_capacity(wanted.len());
+        let version = bumped(versions.topics, now);
+        let mut changes = Vec::new();
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.topic_name);
             let known = next.topics.get(&name);
@@ -289,13 +292,14 @@ impl Catalog {
                 put.push(same.clone());
                 continue;
             }
-            let topic = Arc::new(new_topic(store, name.clone(), settings));
+            changes.push(StateChange::Topic { settings: Box::new(settings.clone()), version });
+            let topic = Arc::new(new_topic(self.state.store(), name.clone(), settings));
             next.topics.insert_mut(name, topic.clone());
-            is_changed = true;
             put.push(topic);
         }
-        if is_changed {
-            self.publish_topics(&mut versions, next, now);
+        if !changes.is_empty() {
+            self.propose(&mut versions, changes, now).map_err(refusal_of)?;
+            self.publish_topics(&mut versions, next, version);
         }
         Ok(put)
     }
@@ -307,16 +311,19 @@ impl Catalog {
 
     /// Takes a topic out; `false` if there was none. None of its name can be made until `free_name`. One whose queues could not
     /// be removed then is taken out as well, again.
-    pub(crate) fn take_topic(&self, name: &str, now: Now) -> bool {
+    pub(crate) fn take_topic(&self, name: &str, now: Now) -> Result<bool, Refusal> {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         if !current.topics.contains_key(name) {
-            return versions.leaving.contains(name);
+            return Ok(versions.leaving.contains(name));
         }
+        let version = bumped(versions.topics, now);
+        let removed = StateChange::TopicRemoved { name: name.to_owned(), version };
+        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
         versions.leaving.insert(name.to_owned());
         let next = Snapshot { topics: current.topics.remove(name), groups: current.groups.clone() };
-        self.publish_topics(&mut versions, next, now);
-        true
+        self.publish_topics(&mut versions, next, version);
+        Ok(true)
     }
 
     /// Keeps a topic from being made or changed until `free_name`; `false` if it is kept from that already.
@@ -335,35 +342,61 @@ impl Catalog {
     }
 
     /// Makes a group or changes its settings.
-    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Now) -> Arc<GroupDocument> {
-        self.put_groups(vec![(name.clone(), settings)], now);
-        self.group(name.as_str()).unwrap_or_default()
+    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Now) -> Result<(), Refusal> {
+        self.put_groups(vec![(name.clone(), settings)], now)
     }
 
     /// Makes groups or changes their settings.
-    pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) {
-        self.take_in_groups(wanted, Known::Change, now);
+    pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) -> Result<(), Refusal> {
+        self.take_in_groups(wanted, Known::Change, now)
     }
 
     /// As `put_groups`, for groups that nobody asked for by their settings: one that was made meanwhile stays as it is.
-    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) {
-        self.take_in_groups(wanted, Known::Keep, now);
+    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) -> Result<(), Refusal> {
+        self.take_in_groups(wanted, Known::Keep, now)
     }
 
-    fn take_in_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, if_known: Known, now: Now) {
+    fn take_in_groups(
+        &self,
+        wanted: Vec<(GroupName, GroupDocument)>,
+        if_known: Known,
+        now: Now,
+    ) -> Result<(), Refusal> {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
-        let (mut next, mut is_changed) = (Snapshot::clone(&current), false);
+        let mut next = Snapshot::clone(&current);
+        let version = bumped(versions.groups, now);
+        let mut changes = Vec::new();
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.group_name);
             if next.groups.get(&name).is_none_or(|group| if_known == Known::Change && **group != settings) {
+                changes.push(StateChange::Group { settings: Box::new(settings.clone()), version });
                 next.groups.insert_mut(name, Arc::new(settings));
-                is_changed = true;
             }
         }
-        if is_changed {
-            self.publish_groups(&mut versions, next, now);
+        if !changes.is_empty() {
+            match self.propose(&mut versions, changes.clone(), now) {
+                // Who only reads is served on a full disk too: the log hears of the group when there is room.
+                Err(error) if error.is_disk_full() && if_known == Known::Keep => versions.unkept.extend(changes),
+                proposed => proposed.map_err(refusal_of)?,
+            }
+            self.publish_groups(&mut versions, next, version);
         }
+        Ok(())
+    }
+
+    /// Appends changes, behind those that the log does not know yet.
+    fn propose(&self, versions: &mut Versions, changes: Vec<StateChange>, now: Now) -> Result<(), StorageError> {
+        let all = versions.unkept.iter().cloned().chain(changes).collect();
+        self.state.propose(all, now)?;
+        versions.unkept.clear();
+        Ok(())
+    }
+
+    /// Puts groups into the log that were made while there was no room for them.
+    pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
+        let mut versions = self.changes.lock();
+        if versions.unkept.is_empty() { Ok(()) } else { self.propose(&mut versions, Vec::new(), now) }
     }
 
     /// Refuses more groups than are kept.
@@ -378,27 +411,30 @@ impl Catalog {
     }
 
     /// Removes a group; `false` if there was none.
-    pub fn remove_group(&self, name: &str, now: Now) -> bool {
+    pub fn remove_group(&self, name: &str, now: Now) -> Result<bool, Refusal> {
         let mut versions = self.changes.lock();
         let current = self.snapshot.load();
         if !current.groups.contains_key(name) {
-            return false;
+            return Ok(false);
         }
+        let version = bumped(versions.groups, now);
+        let removed = StateChange::GroupRemoved { name: name.to_owned(), version };
+        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
         let next = Snapshot { topics: current.topics.clone(), groups: current.groups.remove(name) };
-        self.publish_groups(&mut versions, next, now);
-        true
+        self.publish_groups(&mut versions, next, version);
+        Ok(true)
     }
 
-    fn publish_topics(&self, versions: &mut Versions, snapshot: Snapshot, now: Now) {
-        bump(&mut versions.topics, now);
+    fn publish_topics(&self, versions: &mut Versions, snapshot: Snapshot, version: DataVersion) {
+        versions.topics = version;
         self.publish(snapshot);
-        self.topics_unsaved.store(true, Ordering::Release);
+        self.topics_unexported.store(true, Ordering::Release);
     }
 
-    fn publish_groups(&self, versions: &mut Versions, snapshot: Snapshot, now: Now) {
-        bump(&mut versions.groups, now);
+    fn publish_groups(&self, versions: &mut Versions, snapshot: Snapshot, version: DataVersion) {
+        versions.groups = version;
         self.publish(snapshot);
-        self.groups_unsaved.store(true, Ordering::Release);
+        self.groups_unexported.store(true, Ordering::Release);
     }
 
     fn publish(&self, snapshot: Snapshot) {
@@ -409,9 +445,9 @@ impl Catalog {
     }
 }
 
-fn bump(version: &mut DataVersion, now: Now) {
-    version.counter += 1;
-    version.timestamp = now.wall.0 as i64;
+/// The version after this one.
+const fn bumped(version: DataVersion, now: Now) -> DataVersion {
+    DataVersion { counter: version.counter + 1, timestamp: now.wall.0 as i64, ..version }
 }
 
 fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Topic {
@@ -419,36 +455,4 @@ fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Top
     let count = settings.read_queue_nums.max(settings.write_queue_nums).min(QUEUES_PER_TOPIC_MAX);
     let queues = (0..count).map(|number| Queue { index: store.queue(&name, QueueId(number)) }).collect();
     Topic { name, settings, queues }
-}
-
-#[cfg(test)]
-#[allow(clippy::expect_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn store() -> Store {
-        let options = storage::Options {
-            disk: storage::disk::Disk::new(storage::disk::MemoryDisk::new()),
-            segment_size: 64 * 1024,
-            key_index: false,
-            checkpoint_reserve: Some(4096),
-            ..storage::Options::new(std::path::Path::new("/data"))
-        };
-        Store::open(options, Arc::default(), &mut |_| ()).expect("opens").0
-    }
-
-    #[test]
-    fn a_topic_cannot_be_made_again_before_its_queues_are_gone() {
-        let (store, now) = (store(), Now::default());
-        let catalog = Catalog::open(&store, Arc::default()).expect("opens");
-        let name = TopicName::trusted("orders");
-        let settings = || TopicDocument { read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
-        let first = catalog.put_topic(&store, name.clone(), settings(), now).expect("makes");
-        assert!(catalog.take_topic("orders", now));
-        assert!(matches!(catalog.put_topic(&store, name.clone(), settings(), now), Err(Refusal::Busy(_))));
-        store.remove_topic(&name).expect("removes");
-        catalog.free_name("orders");
-        let again = catalog.put_topic(&store, name, settings(), now).expect("makes again");
-        assert!(!Arc::ptr_eq(&first.queues[0].index, &again.queues[0].index), "a queue of its own");
-    }
 }

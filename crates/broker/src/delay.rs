@@ -1,26 +1,24 @@
 //! Delay levels: messages parked in one queue per level until they are due, and how far each level was delivered.
 //!
-//! A level is strictly first in, first out, and its entries keep the due time. How far each level has been delivered is
-//! written to `delayOffset.json` in the background, but never beyond copies that are on the disk: after a crash, whatever it takes
-//! from the log's end, some messages may be delivered again, none is lost. A power cut may take the end of a level, so what was
-//! delivered never counts beyond it.
+//! A level is strictly first in, first out, and its entries keep the due time. How far each level is delivered is a change of state that
+//! is appended together with the copies, behind them: whatever a crash takes from the log's end, progress never counts what has no copy.
+//! Messages that were held are delivered again after a restart, and what came behind them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{LogOffset, Monotonic, Now, QueueId, Refusal, Timestamp, TopicName};
+use base::{Monotonic, Now, QueueId, Refusal, Timestamp, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::queue_entry::Entry;
+use format::state::StateChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{StorageError, Store};
 
 use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};
 use crate::published::Published;
-
-const FILE: &str = "delayOffset.json";
 
 /// How far the times that two threads have read may be apart.
 const CLOCKS_APART_MS: u64 = 100;
@@ -29,16 +27,12 @@ const CLOCKS_APART_MS: u64 = 100;
 const BOUNDS_MAX: u64 = 256;
 
 /// How far one level has been delivered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// Next offset to deliver.
     next: u64,
-    /// Everything below was delivered, and the copies are on the disk.
-    kept: u64,
-    /// What was delivered since: where the copies end in the log, and the next offset behind what they are copies of.
-    pending: VecDeque<(LogOffset, u64)>,
     /// Messages below `next` that could not be delivered.
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, Entry>,
     /// A clock that was set back: what is parked below an offset is due by then, whatever its due time. Offsets and times rise.
     bounds: VecDeque<Bound>,
     /// Since when the level rests after it failed.
@@ -50,7 +44,7 @@ pub(crate) struct Progress {
 }
 
 /// By when messages are due whatever their due time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Bound {
     /// One past the last of them.
     below: u64,
@@ -60,24 +54,20 @@ struct Bound {
     by: Monotonic,
 }
 
-/// A message that could not be delivered when it was due.
-#[derive(Debug)]
-struct Held {
-    entry: Entry,
-    /// Where its copy ends in the log, once there is one.
-    delivered: Option<LogOffset>,
-}
-
 impl Progress {
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Everything below `next` is delivered by copies that end at `end`.
-    pub(crate) fn advance(&mut self, next: u64, end: Option<LogOffset>) {
-        // Without a copy there is only what was before to wait for.
-        let end = end.or(self.pending.back().map(|(end, _)| *end)).unwrap_or_default();
-        self.pending.push_back((end, next));
+    /// Takes over what was delivered and held as `after` has it. Bounds may have come meanwhile, and stay.
+    pub(crate) fn take_in(&mut self, after: Self) {
+        self.next = after.next;
+        self.held = after.held;
+        self.held_tried_at = after.held_tried_at;
+    }
+
+    /// Everything below `next` is delivered, or held.
+    pub(crate) const fn advance(&mut self, next: u64) {
         self.next = next;
     }
 
@@ -86,26 +76,24 @@ impl Progress {
         if self.held.is_empty() {
             self.held_tried_at = Some(now.monotonic);
         }
-        self.held.insert(place, Held { entry, delivered: None });
+        self.held.insert(place, entry);
     }
 
-    /// A message that was held is delivered by a copy that ends at `end`, or needs none.
-    pub(crate) fn let_go(&mut self, place: u64, end: Option<LogOffset>) {
-        if let Some(held) = self.held.get_mut(&place) {
-            held.delivered = Some(end.unwrap_or_default());
-        }
+    /// A message that was held is delivered, or needs no copy.
+    pub(crate) fn let_go(&mut self, place: u64) {
+        self.held.remove(&place);
     }
 
     /// How many messages are held.
     pub(crate) fn held_count(&self) -> usize {
-        self.held.values().filter(|held| held.delivered.is_none()).count()
+        self.held.len()
     }
 
     /// Messages that are held and were not tried for longest, the oldest first; from the first again once all were tried.
     pub(crate) fn held_next(&self, count_max: usize) -> Vec<(u64, Entry)> {
         let from = |place| {
-            let held = self.held.range(place..).filter(|(_, held)| held.delivered.is_none());
-            held.take(count_max).map(|(&place, held)| (place, held.entry)).collect::<Vec<_>>()
+            let held = self.held.range(place..).take(count_max);
+            held.map(|(&place, &entry)| (place, entry)).collect::<Vec<_>>()
         };
         let next = from(self.held_next);
         if next.is_empty() { from(0) } else { next }
@@ -116,13 +104,9 @@ impl Progress {
         self.held_next = place + 1;
     }
 
-    /// How far it may be remembered: never beyond a copy that is not below `durable`.
-    fn remembered(&mut self, durable: LogOffset) -> u64 {
-        while let Some((_, next)) = self.pending.pop_front_if(|(end, _)| *end <= durable) {
-            self.kept = next;
-        }
-        self.held.retain(|_, held| held.delivered.is_none_or(|end| end > durable));
-        self.held.first_key_value().map_or(self.kept, |(&place, _)| self.kept.min(place))
+    /// Below this everything is delivered. After a restart what comes behind it is delivered again.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.held.first_key_value().map_or(self.next, |(&place, _)| self.next.min(place))
     }
 
     /// How long the message at `place` still waits, whose due time is `due`.
@@ -175,26 +159,21 @@ impl Progress {
 #[derive(Debug)]
 pub(crate) struct Delay {
     progress: Mutex<BTreeMap<usize, Progress>>,
-    /// What the document says. Held while it is written: an older table never replaces a newer one, and who finds nothing new knows
-    /// it is written.
-    saved: Mutex<BTreeMap<usize, u64>>,
+    /// Held from putting copies into the log until they are noted here.
+    pub(crate) delivering: Mutex<()>,
+    /// Whether the document lacks something.
+    unexported: AtomicBool,
 }
 
 impl Delay {
-    pub(crate) fn open(store: &Store, catalog: &Catalog) -> Result<Self, StorageError> {
-        let (mut progress, mut saved) = (BTreeMap::new(), BTreeMap::new());
-        if let Some(value) = store.read_document(FILE)? {
-            for (level, offset) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
-                if let (Ok(level), Some(offset)) = (level.parse::<usize>(), offset.as_u64()) {
-                    let queue = QueueId(level.saturating_sub(1) as u32);
-                    let end = catalog.end_of(DELAY_TOPIC, queue).unwrap_or_default();
-                    let kept = offset.min(end.0);
-                    progress.insert(level, Progress { next: kept, kept, ..Progress::default() });
-                    saved.insert(level, offset);
-                }
-            }
+    pub(crate) fn open(delivered: &BTreeMap<u32, u64>, catalog: &Catalog) -> Self {
+        let mut progress = BTreeMap::new();
+        for (&level, &delivered) in delivered {
+            // Java's document may be of a log that a power cut made shorter.
+            let end = catalog.end_of(DELAY_TOPIC, QueueId(level.saturating_sub(1))).unwrap_or_default();
+            progress.insert(level as usize, Progress { next: delivered.min(end.0), ..Progress::default() });
         }
-        Ok(Self { progress: Mutex::new(progress), saved: Mutex::new(saved) })
+        Self { progress: Mutex::new(progress), delivering: Mutex::default(), unexported: AtomicBool::new(true) }
     }
 
     /// Looks at, or changes, how far a level is.
@@ -207,26 +186,31 @@ impl Delay {
         self.progress.lock().values().map(|progress| progress.held_count() as u64).sum()
     }
 
-    /// How far each level may be remembered, by level.
-    fn remembered(&self, store: &Store) -> BTreeMap<usize, u64> {
-        // A copy that is not committed may yet be taken back.
-        let durable = store.watermarks().durable().min(store.watermarks().committed());
-        self.progress.lock().iter_mut().map(|(level, progress)| (*level, progress.remembered(durable))).collect()
+    /// How far each level is delivered.
+    fn delivered(&self) -> BTreeMap<usize, u64> {
+        self.progress.lock().iter().map(|(level, progress)| (*level, progress.delivered())).collect()
     }
 
-    pub(crate) fn save(&self, store: &Store, now: Now) -> Result<(), StorageError> {
-        let mut saved = self.saved.lock();
-        let table = self.remembered(store);
-        if table == *saved {
-            return Ok(());
-        }
-        let text = json!({
-            "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.wall.0},
-            "offsetTable": table,
-        });
-        store.write_document(FILE, &text.to_string())?;
-        *saved = table;
-        Ok(())
+    /// More was delivered than the document says.
+    pub(crate) fn note_unexported(&self) {
+        self.unexported.store(true, Ordering::Release);
+    }
+
+    /// The document, if it has changed since it was last asked for here.
+    pub(crate) fn take_to_export(&self, now: Now) -> Option<Value> {
+        self.unexported.swap(false, Ordering::AcqRel).then(|| {
+            json!({
+                "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.wall.0},
+                "offsetTable": self.delivered(),
+            })
+        })
+    }
+
+    /// Changes that lead to the progress of all levels. Waits for whoever delivers.
+    pub(crate) fn state_changes(&self) -> Vec<StateChange> {
+        let _not_between = self.delivering.lock();
+        let delivered = self.delivered().into_iter();
+        delivered.map(|(level, delivered)| StateChange::Delay { level: level as u32, delivered }).collect()
     }
 }
 
@@ -244,7 +228,7 @@ impl Broker {
             _ => {
                 let settings =
                     TopicDocument { read_queue_nums: levels, write_queue_nums: levels, ..TopicDocument::default() };
-                self.catalog().put_topic(self.store(), TopicName::trusted(DELAY_TOPIC), settings, now)
+                self.catalog().put_topic(TopicName::trusted(DELAY_TOPIC), settings, now)
             }
         }
     }
@@ -277,12 +261,14 @@ impl Broker {
 
     /// The delivery offsets as the document has them.
     pub fn delay_document(&self) -> Value {
-        json!({"offsetTable": self.delay.remembered(self.store())})
+        json!({"offsetTable": self.delay.delivered()})
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base::LogOffset;
+
     use super::*;
 
     fn entry() -> Entry {
@@ -290,28 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_before_its_copies_are_on_the_disk() {
-        let mut level = Progress::default();
-        level.advance(3, Some(LogOffset(300)));
-        // Damaged messages: no copies of their own, but those of the messages before them.
-        level.advance(5, None);
-        level.advance(6, Some(LogOffset(400)));
-        assert_eq!([0, 299, 300, 399, 400].map(|durable| level.remembered(LogOffset(durable))), [0, 0, 5, 5, 6]);
-        level.advance(7, None);
-        assert_eq!((level.remembered(LogOffset(0)), level.next()), (7, 7));
-    }
-
-    #[test]
-    fn what_is_held_is_not_passed_before_its_own_copy_is_on_the_disk() {
+    fn what_is_held_is_not_passed() {
         let mut level = Progress::default();
         level.hold(1, entry(), Now::default());
         level.hold(2, entry(), Now::default());
-        level.advance(4, Some(LogOffset(400)));
-        assert_eq!(level.remembered(LogOffset(400)), 1);
-        level.let_go(1, Some(LogOffset(500)));
-        assert_eq!((level.remembered(LogOffset(499)), level.held_count()), (1, 1));
-        assert_eq!(level.remembered(LogOffset(500)), 2);
-        level.let_go(2, None);
-        assert_eq!(level.remembered(LogOffset(500)), 4);
+        level.advance(4);
+        assert_eq!((level.delivered(), level.next()), (1, 4));
+        level.let_go(1);
+        assert_eq!((level.delivered(), level.held_count()), (2, 1));
+        level.let_go(2);
+        assert_eq!(level.delivered(), 4);
     }
 }

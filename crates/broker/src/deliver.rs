@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
-use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, names};
 use format::queue_entry::Entry;
 use format::record::Record;
+use format::state::StateChange;
 use storage::{QueueIndex, ReadMode};
 
 use crate::broker::{Broker, internal};
@@ -65,8 +66,6 @@ enum Undelivered {
 
 /// How the messages of one pass ended.
 struct PassEnd {
-    /// Where their copies end in the log; `None` if there are none.
-    end: Option<LogOffset>,
     /// Those that could not be delivered, by number, and why the first could not.
     held: Vec<usize>,
     refusal: Option<Refusal>,
@@ -122,7 +121,7 @@ impl Broker {
     /// Delivers what is due of a level, up to `end`.
     fn deliver_level(&self, level: usize, (queue, end): (&QueueIndex, QueueOffset), now: Now) -> Result<u64, Refusal> {
         let (next, held_count) = self.delay.at(level, |progress| (progress.next(), progress.held_count()));
-        let start = self.pass_expired(level, QueueOffset(next), queue.first());
+        let start = self.pass_expired(level, QueueOffset(next), queue.first(), now)?;
         if start >= end || held_count >= HELD_COUNT_MAX {
             return Ok(LOOK_AGAIN_MS);
         }
@@ -139,13 +138,12 @@ impl Broker {
         });
         let due = &parked[..due_count.min(count_within(&parked, PASS_SIZE_MAX))];
         if !due.is_empty() {
-            let ended = self.publish_due(queue, due, now)?;
-            self.delay.at(level, |progress| {
-                for &(place, entry) in ended.held.iter().filter_map(|number| due.get(*number)) {
+            let ended = self.publish_due(level, queue, due, now, |progress, held| {
+                for &(place, entry) in held.iter().filter_map(|number| due.get(*number)) {
                     progress.hold(place.0, entry, now);
                 }
-                progress.advance(start.after(due.len() as u64).0, ended.end);
-            });
+                progress.advance(start.after(due.len() as u64).0);
+            })?;
             self.tell_held(level, &ended);
         }
         Ok(match next_wait_ms {
@@ -169,28 +167,30 @@ impl Broker {
         self.delay.at(level, |progress| progress.note_held_tried(last.0));
         let expired = held.iter().take_while(|(place, _)| *place < queue.first()).count();
         self.tell_expired(level, expired as u64);
-        let ended = self.publish_due(queue, &held[expired..], now)?;
-        self.delay.at(level, |progress| {
+        self.publish_due(level, queue, &held[expired..], now, |progress, still_held| {
             for (number, (place, _)) in held.iter().enumerate() {
-                match number.checked_sub(expired) {
-                    None => progress.let_go(place.0, None),
-                    Some(tried) if !ended.held.contains(&tried) => progress.let_go(place.0, ended.end),
-                    Some(_) => {}
+                if number.checked_sub(expired).is_none_or(|tried| !still_held.contains(&tried)) {
+                    progress.let_go(place.0);
                 }
             }
-        });
+        })?;
         self.metrics().delayed_held.set(self.delay.held_count());
         Ok(())
     }
 
     /// Steps over messages that retention has removed: they are lost, and that is said.
-    fn pass_expired(&self, level: usize, start: QueueOffset, first: QueueOffset) -> QueueOffset {
-        if start >= first {
-            return start;
+    fn pass_expired(
+        &self,
+        level: usize,
+        start: QueueOffset,
+        first: QueueOffset,
+        now: Now,
+    ) -> Result<QueueOffset, Refusal> {
+        if start < first {
+            self.keep_progress(level, self.begin_batch(0, now), |progress| progress.advance(first.0), now)?;
+            self.tell_expired(level, first.0 - start.0);
         }
-        self.tell_expired(level, first.0 - start.0);
-        self.delay.at(level, |progress| progress.advance(first.0, None));
-        first
+        Ok(start.max(first))
     }
 
     fn tell_expired(&self, level: usize, messages: u64) {
@@ -215,11 +215,18 @@ impl Broker {
         self.metrics().delayed_held.set(self.delay.held_count());
     }
 
-    /// Publishes all that can be; nothing of it is published if that fails.
-    fn publish_due(&self, queue: &QueueIndex, due: &[Parked], now: Now) -> Result<PassEnd, Refusal> {
+    /// Publishes all that can be, and has `note` take in those that are held, by number; nothing is published or taken in if that fails.
+    fn publish_due(
+        &self,
+        level: usize,
+        queue: &QueueIndex,
+        due: &[Parked],
+        now: Now,
+        note: impl FnOnce(&mut Progress, &[usize]),
+    ) -> Result<PassEnd, Refusal> {
         let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
         let mut batch = self.begin_batch(size, now);
-        let mut ended = PassEnd { end: None, held: Vec::new(), refusal: None };
+        let mut ended = PassEnd { held: Vec::new(), refusal: None };
         // What is damaged is passed over; the store has told of it.
         let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
         for (number, record) in records.iter().enumerate() {
@@ -240,15 +247,35 @@ impl Broker {
                 }
             }
         }
-        if !batch.is_empty() {
-            let count = batch.len() as u64;
-            ended.end = Some(self.append(batch, now)?.end());
+        let count = batch.len() as u64;
+        self.keep_progress(level, batch, |progress| note(progress, &ended.held), now)?;
+        if count > 0 {
             self.metrics().delayed_delivered.add(count);
             // All of one pass: the first was due first.
             let late_ms = due.first().map_or(0, |first| now.wall.ms_since(due_of(first)));
             self.timings().delay.record(Duration::from_millis(late_ms), count);
         }
         Ok(ended)
+    }
+
+    /// Appends copies and, behind them, how far the level is once `note` has taken them in. Takes nothing in if that fails.
+    fn keep_progress(
+        &self,
+        level: usize,
+        copies: PublishBatch,
+        note: impl FnOnce(&mut Progress),
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let _not_between = self.delay.delivering.lock();
+        let (mut after, before) = self.delay.at(level, |progress| (progress.clone(), progress.delivered()));
+        note(&mut after);
+        let delivered = after.delivered();
+        if !copies.is_empty() || delivered != before {
+            self.append_with(copies, vec![StateChange::Delay { level: level as u32, delivered }], now)?;
+            self.delay.note_unexported();
+        }
+        self.delay.at(level, |progress| progress.take_in(after));
+        Ok(())
     }
 
     fn add_due(&self, batch: &mut PublishBatch, record: &Record<'_>, now: Now) -> Result<(), Undelivered> {

@@ -295,7 +295,7 @@ impl Broker {
             return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
         }
         self.catalog().check_room_for_groups(1)?;
-        self.catalog().make_groups(vec![(group.clone(), GroupDocument::default())], now);
+        self.catalog().make_groups(vec![(group.clone(), GroupDocument::default())], now)?;
         self.catalog().group(group.as_str()).ok_or_else(|| Refusal::NoSuchGroup(group.as_str().to_owned()))
     }
 
@@ -311,7 +311,10 @@ impl Broker {
                 return;
             }
             let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
-            self.catalog().make_groups(made, now);
+            if let Err(refusal) = self.catalog().make_groups(made, now) {
+                tracing::warn!(%refusal, "groups of a heartbeat cannot be made");
+                return;
+            }
         }
         let groups = names.iter().filter_map(|name| self.catalog().group(name.as_str()));
         let retry_topics = groups.filter_map(|group| self.missing_retry_topic(&group));
@@ -319,7 +322,7 @@ impl Broker {
             retry_topics.filter(|(name, settings)| self.catalog().may_be_made(name, settings)).collect();
         retry_topics.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         retry_topics.dedup_by(|(one, _), (other, _)| one == other);
-        if !retry_topics.is_empty() && self.catalog().make_topics(self.store(), retry_topics, now).is_ok() {
+        if !retry_topics.is_empty() && self.catalog().make_topics(retry_topics, now).is_ok() {
             self.topics_changed();
         }
     }

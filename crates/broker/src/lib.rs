@@ -2,8 +2,8 @@
 //!
 //! **Owns** the catalog of topics and groups, committed offsets, membership and queue locks. **Always holds**: equal inputs give
 //! equal outputs (time and randomness come in from outside); the catalog is read through an immutable snapshot; what is
-//! acknowledged is in the store. **On a crash** documents written in the background may be a second old: consumers see
-//! some messages again, never fewer.
+//! acknowledged is in the store, changes of state too. **On a crash** of the process alone nothing is lost that was answered; commits
+//! that are not answered may be a tenth of a second old: consumers see some messages again, never fewer.
 
 pub mod admin;
 mod broker;
@@ -27,8 +27,9 @@ mod published;
 mod queue;
 mod rate;
 mod retry;
+mod state;
 
-pub use broker::{Broker, Host, Options};
+pub use broker::{Broker, Host, Options, Surroundings};
 pub use catalog::{Catalog, Permission, Topic};
 pub use fetch::{Fetch, FetchStatus, Fetched};
 pub use fetched::FetchedOffsets;

@@ -1,23 +1,24 @@
 //! Committed offsets: how far each group has come in each queue, and where an administrator wants it to begin again.
 //!
-//! Kept in memory, written to `consumerOffset.json` whenever they changed. After a crash a commit may be lost that was made
-//! since: its messages are consumed again. A power cut may take messages from a queue's end that are consumed already: the
+//! Kept in memory; what has changed gathers and goes into the log as one change of state (`keep_changes`): with the answers of a pass,
+//! else within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use base::{GroupName, Now, QueueId, QueueOffset, Refusal, Timestamp};
+use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
+use format::state::StateChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::{StorageError, Store};
+use storage::StorageError;
 
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
 use crate::catalog::Catalog;
+use crate::publish::refusal_of;
 use crate::queue::Queue;
-
-const FILE: &str = "consumerOffset.json";
+use crate::state::{OffsetTable, StateLog};
 
 /// Which end of equal store times is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,18 +33,56 @@ pub enum Boundary {
 /// One group's offsets in one topic.
 type QueueTable = BTreeMap<u32, RawOffset>;
 
-/// Every committed offset, keyed `topic@group` as in the document.
+/// Every committed offset, keyed `topic@group` as in the document, and what of it is not in the log yet.
+#[derive(Debug, Default)]
+struct Committed {
+    offsets: HashMap<String, QueueTable>,
+    unkept: BTreeMap<String, BTreeSet<u32>>,
+}
+
+impl Committed {
+    fn put(&mut self, key: String, queue: u32, offset: RawOffset) {
+        if self.offsets.get(&key).and_then(|queues| queues.get(&queue)) == Some(&offset) {
+            return;
+        }
+        self.offsets.entry(key.clone()).or_default().insert(queue, offset);
+        self.unkept.entry(key).or_default().insert(queue);
+    }
+
+    /// Takes what is not in the log yet, as changes.
+    fn take_unkept(&mut self) -> Vec<StateChange> {
+        let unkept = std::mem::take(&mut self.unkept);
+        let change = |(of, queues): (String, BTreeSet<u32>)| {
+            let known = self.offsets.get(&of)?;
+            let offsets = queues.into_iter().filter_map(|queue| Some((queue, *known.get(&queue)?))).collect();
+            Some(StateChange::Offsets { of, replaces: false, offsets })
+        };
+        unkept.into_iter().filter_map(change).collect()
+    }
+
+    /// They could not be put into the log.
+    fn put_back(&mut self, changes: Vec<StateChange>) {
+        for change in changes {
+            if let StateChange::Offsets { of, offsets, .. } = change {
+                self.unkept.entry(of).or_default().extend(offsets.into_keys());
+            }
+        }
+    }
+}
+
+/// Committed offsets and resets.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
-    committed: Mutex<HashMap<String, QueueTable>>,
+    committed: Mutex<Committed>,
     resets: Mutex<HashMap<String, QueueTable>>,
     /// Mirrors whether `resets` has anything: looked at with every fetch.
     has_resets: AtomicBool,
-    unsaved: AtomicBool,
+    /// Whether the document lacks something.
+    unexported: AtomicBool,
     version: AtomicI64,
-    /// Held from the look at `unsaved` to the end of the write: an older table never replaces a newer one, and who finds
-    /// nothing unsaved knows it is written.
-    saving: Mutex<()>,
+    /// Held from taking what is not in the log to having put it there: an older value never follows a newer one, and who finds
+    /// nothing to take knows that it is there.
+    keeping: Mutex<()>,
 }
 
 fn key(topic: &str, group: &str) -> String {
@@ -51,48 +90,91 @@ fn key(topic: &str, group: &str) -> String {
 }
 
 impl Offsets {
-    pub(crate) fn open(store: &Store, catalog: &Catalog) -> Result<Self, StorageError> {
-        let offsets = Self::default();
-        if let Some(value) = store.read_document(FILE)? {
-            let mut committed = offsets.committed.lock();
-            for (name, queues) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
-                let queues = queues.as_object().into_iter().flatten();
-                let table = queues.filter_map(|(queue, offset)| Some((queue.parse().ok()?, offset.as_i64()?)));
-                committed.insert(name.clone(), table.collect());
-            }
-            let counter = value.pointer("/dataVersion/counter").and_then(Value::as_i64);
-            offsets.version.store(counter.unwrap_or_default(), Ordering::Relaxed);
-            drop(committed);
-        }
+    pub(crate) fn open(table: OffsetTable, version: i64, catalog: &Catalog) -> Self {
+        let offsets = Self { version: AtomicI64::new(version), unexported: AtomicBool::new(true), ..Self::default() };
+        offsets.committed.lock().offsets = table.into_iter().collect();
         offsets.draw_back_to_ends(catalog);
-        Ok(offsets)
+        offsets
     }
 
     fn draw_back_to_ends(&self, catalog: &Catalog) {
-        for (key, queues) in &mut *self.committed.lock() {
+        let mut committed = self.committed.lock();
+        let Committed { offsets, unkept } = &mut *committed;
+        for (key, queues) in offsets {
             let topic = key.split_once('@').map_or(&**key, |(topic, _)| topic);
             for (queue, offset) in queues {
-                let end = catalog.end_of(topic, QueueId(*queue)).map(|end| end.0 as RawOffset);
+                // A topic that is not there begins at 0 when it is made again.
+                let end = match catalog.topic(topic) {
+                    Some(topic) => topic.queue(QueueId(*queue)).ok().map(|queue| queue.end().0 as RawOffset),
+                    None => Some(0),
+                };
                 if let Some(end) = end.filter(|end| end < offset) {
                     tracing::warn!(%key, queue, offset, end, "a committed offset was beyond its queue's end; it is there now");
                     *offset = end;
-                    self.unsaved.store(true, Ordering::Release);
+                    unkept.entry(key.clone()).or_default().insert(*queue);
                 }
             }
         }
     }
 
-    pub(crate) fn save(&self, store: &Store, now: Now) -> Result<(), StorageError> {
-        let _one_at_a_time = self.saving.lock();
-        if !self.unsaved.swap(false, Ordering::AcqRel) {
+    /// The table as a document, if it has changed since it was last asked for here.
+    pub(crate) fn take_to_export(&self, now: Now) -> Option<Value> {
+        self.unexported.swap(false, Ordering::AcqRel).then(|| {
+            let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+            json!({
+                "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
+                "offsetTable": self.committed.lock().offsets,
+            })
+        })
+    }
+
+    /// The table could not be written: it is to be asked for again.
+    pub(crate) fn note_unexported(&self) {
+        self.unexported.store(true, Ordering::Release);
+    }
+
+    /// Changes that lead to all offsets there are. Waits for whoever puts some into the log.
+    pub(crate) fn state_changes(&self) -> Vec<StateChange> {
+        let _one_at_a_time = self.keeping.lock();
+        let offsets: BTreeMap<_, _> = self.committed.lock().offsets.clone().into_iter().collect();
+        offsets.into_iter().map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets }).collect()
+    }
+
+    /// Puts what has changed into the log. Gives where it ends there; `None` if nothing has.
+    pub(crate) fn keep(&self, state: &StateLog, now: Now) -> Result<Option<LogOffset>, StorageError> {
+        let _in_order = self.keeping.lock();
+        let changes = self.committed.lock().take_unkept();
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        self.unexported.store(true, Ordering::Release);
+        let kept = state.propose(changes.clone(), now);
+        kept.map(Some).inspect_err(|_| self.committed.lock().put_back(changes))
+    }
+
+    /// Replaces the offsets of some groups in some topics, by none where the table is empty.
+    fn replace(&self, state: &StateLog, tables: Vec<(String, QueueTable)>, now: Now) -> Result<(), StorageError> {
+        let _in_order = self.keeping.lock();
+        if tables.is_empty() {
             return Ok(());
         }
-        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
-        let text = json!({
-            "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
-            "offsetTable": *self.committed.lock(),
+        let changes = tables.iter().map(|(of, offsets)| StateChange::Offsets {
+            of: of.clone(),
+            replaces: true,
+            offsets: offsets.clone(),
         });
-        store.write_document(FILE, &text.to_string()).inspect_err(|_| self.unsaved.store(true, Ordering::Release))
+        let mut committed = self.committed.lock();
+        state.propose(changes.collect(), now)?;
+        for (of, offsets) in tables {
+            committed.unkept.remove(&of);
+            if offsets.is_empty() {
+                committed.offsets.remove(&of);
+            } else {
+                committed.offsets.insert(of, offsets);
+            }
+        }
+        self.unexported.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
@@ -103,14 +185,11 @@ impl Offsets {
             // The consumer has not yet heard of the reset; what it commits is of before.
             return;
         }
-        let previous = self.committed.lock().entry(key).or_default().insert(queue.0, offset);
-        if previous != Some(offset) {
-            self.unsaved.store(true, Ordering::Release);
-        }
+        self.committed.lock().put(key, queue.0, offset);
     }
 
     fn committed(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        self.committed.lock().get(&key(topic, group)).and_then(|queues| queues.get(&queue.0)).copied()
+        self.committed.lock().offsets.get(&key(topic, group)).and_then(|queues| queues.get(&queue.0)).copied()
     }
 }
 
@@ -190,8 +269,7 @@ impl Broker {
     /// before are void.
     pub fn reset_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
         let key = key(topic, group);
-        self.offsets.committed.lock().entry(key.clone()).or_default().insert(queue.0, offset);
-        self.offsets.unsaved.store(true, Ordering::Release);
+        self.offsets.committed.lock().put(key.clone(), queue.0, offset);
         self.fetched.forget_queue(topic, group, queue);
         if self.group_is_online(group) {
             self.offsets.resets.lock().entry(key).or_default().insert(queue.0, offset);
@@ -230,14 +308,14 @@ impl Broker {
 
     /// Offsets of a group in a topic by queue.
     pub fn offsets_of(&self, topic: &str, group: &str) -> BTreeMap<u32, RawOffset> {
-        self.offsets.committed.lock().get(&key(topic, group)).cloned().unwrap_or_default()
+        self.offsets.committed.lock().offsets.get(&key(topic, group)).cloned().unwrap_or_default()
     }
 
     /// The sum of a group's offsets in a topic, by the document's `topic@group`.
     pub(crate) fn committed_sums(&self) -> Vec<(String, u64)> {
         let committed = self.offsets.committed.lock();
         let sum = |queues: &QueueTable| queues.values().map(|&offset| offset.max(0) as u64).sum();
-        committed.iter().map(|(key, queues)| (key.clone(), sum(queues))).collect()
+        committed.offsets.iter().map(|(key, queues)| (key.clone(), sum(queues))).collect()
     }
 
     /// Topics a group has offsets in.
@@ -245,7 +323,7 @@ impl Broker {
         let suffix = format!("@{group}");
         let committed = self.offsets.committed.lock();
         let mut topics: Vec<_> =
-            committed.keys().filter_map(|key| key.strip_suffix(suffix.as_str())).map(str::to_owned).collect();
+            committed.offsets.keys().filter_map(|key| key.strip_suffix(suffix.as_str())).map(str::to_owned).collect();
         topics.sort_unstable();
         topics
     }
@@ -255,33 +333,41 @@ impl Broker {
         let prefix = format!("{topic}@");
         let committed = self.offsets.committed.lock();
         let mut groups: Vec<_> =
-            committed.keys().filter_map(|key| key.strip_prefix(prefix.as_str())).map(str::to_owned).collect();
+            committed.offsets.keys().filter_map(|key| key.strip_prefix(prefix.as_str())).map(str::to_owned).collect();
         groups.sort_unstable();
         groups
     }
 
-    /// Copies one group's offsets in a topic to another group.
-    pub fn copy_offsets(&self, topic: &str, source: &str, target: &str) {
-        let offsets = self.offsets_of(topic, source);
-        self.offsets.committed.lock().insert(key(topic, target), offsets);
-        self.offsets.unsaved.store(true, Ordering::Release);
+    /// Copies one group's offsets in some topics to another group.
+    pub fn copy_offsets(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
+        let copied = topics.iter().map(|topic| (key(topic, target), self.offsets_of(topic, source)));
+        self.offsets.replace(&self.state, copied.collect(), now).map_err(internal)
     }
 
     /// Every offset as the document has it.
     pub fn offset_document(&self) -> Value {
         json!({
             "dataVersion": {"counter": self.offsets.version.load(Ordering::Relaxed), "stateVersion": 0, "timestamp": 0},
-            "offsetTable": *self.offsets.committed.lock(),
+            "offsetTable": self.offsets.committed.lock().offsets,
         })
     }
 
     /// Forgets offsets of a removed topic or group.
-    pub(crate) fn forget_offsets(&self, concerns: impl Fn(&str, &str) -> bool) {
+    pub(crate) fn forget_offsets(&self, concerns: impl Fn(&str, &str) -> bool, now: Now) -> Result<(), Refusal> {
         let is_concerned = |key: &String| key.split_once('@').is_some_and(|(topic, group)| concerns(topic, group));
-        self.offsets.committed.lock().retain(|key, _| !is_concerned(key));
+        let known: Vec<_> =
+            self.offsets.committed.lock().offsets.keys().filter(|key| is_concerned(key)).cloned().collect();
+        let forgotten = known.into_iter().map(|key| (key, QueueTable::new())).collect();
+        self.offsets.replace(&self.state, forgotten, now).map_err(internal)?;
         self.offsets.resets.lock().retain(|key, _| !is_concerned(key));
         self.fetched.forget(&concerns);
-        self.offsets.unsaved.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
+    /// watermark must pass for them to be kept; `None` if nothing has changed.
+    pub fn keep_changes(&self, now: Now) -> Result<Option<LogOffset>, Refusal> {
+        self.catalog().keep(now).and_then(|()| self.offsets.keep(&self.state, now)).map_err(refusal_of)
     }
 
     /// Queues of a topic with their numbers.

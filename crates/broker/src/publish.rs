@@ -10,7 +10,7 @@ use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
-use format::state::STATE_TOPIC;
+use format::state::{STATE_TOPIC, StateChange};
 use storage::{AppendBatch, StorageError};
 
 use crate::broker::Broker;
@@ -136,7 +136,7 @@ impl Broker {
             ..TopicDocument::default()
         };
         tracing::info!(topic = name, queues, "topic created on first send");
-        let made = self.catalog().make_topic(self.store(), checked, settings, now)?;
+        let made = self.catalog().make_topic(checked, settings, now)?;
         self.topics_changed();
         Ok(made)
     }
@@ -145,7 +145,7 @@ impl Broker {
     pub(crate) fn make_internal_topic(&self, name: TopicName, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         name.check_size()?;
-        let made = self.catalog().make_topic(self.store(), name, settings, now)?;
+        let made = self.catalog().make_topic(name, settings, now)?;
         self.topics_changed();
         Ok(made)
     }
@@ -325,6 +325,17 @@ impl Broker {
         }
     }
 
+    /// As `append`, with changes of state behind the messages.
+    pub(crate) fn append_with(
+        &self,
+        batch: PublishBatch,
+        changes: Vec<StateChange>,
+        now: Now,
+    ) -> Result<Published, Refusal> {
+        let (_, appended) = self.state.propose_with(batch.records, changes, now).map_err(refusal_of)?;
+        Ok(Published(appended))
+    }
+
     /// Appends the batch's messages at once. Their places are known from here on, the promise holds once the watermark
     /// passes `Published::end`.
     pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
@@ -344,7 +355,8 @@ impl Broker {
     }
 }
 
-fn refusal_of(error: StorageError) -> Refusal {
+/// A failure to append, as the client hears of it.
+pub(crate) fn refusal_of(error: StorageError) -> Refusal {
     match error {
         StorageError::RecordTooLarge { .. } => Refusal::BadMessage(error.to_string()),
         error => Refusal::Unavailable(error.to_string()),

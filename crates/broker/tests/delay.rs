@@ -58,11 +58,7 @@ fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_f
 fn put_topic(bench: &Bench, name: &str, perm: u32, queues: u32) {
     let settings =
         TopicDocument { perm, read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-    bench
-        .broker
-        .catalog()
-        .put_topic(bench.broker.store(), TopicName::trusted(name), settings, bench.now)
-        .expect("changed");
+    bench.broker.catalog().put_topic(TopicName::trusted(name), settings, bench.now).expect("changed");
 }
 
 /// Two levels of a second, on a disk whose segments soon are full.
@@ -80,7 +76,6 @@ fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
     bench.broker.store().sync().expect("syncs");
     bench.advance(1000);
     assert_eq!(bench.bodies("orders", 0), ["acknowledged"]);
-    bench.broker.save_delay_progress(bench.now).expect("saves");
 
     let cut = disk.after_power_cut(disk.points(), || false);
     let mut again = open(Disk::new(cut), bench.now, &[1000], |_| ());
@@ -89,7 +84,6 @@ fn progress_is_not_remembered_before_the_copies_are_on_the_disk() {
 
     // Once they are, it is, and nothing is delivered twice.
     bench.broker.store().sync().expect("syncs");
-    bench.broker.save_delay_progress(bench.now).expect("saves");
     let cut = disk.after_power_cut(disk.points(), || false);
     let mut again = open(Disk::new(cut), bench.now, &[1000], |_| ());
     again.advance(0);
@@ -118,7 +112,7 @@ fn progress_is_not_remembered_before_the_copies_are_committed_and_nothing_else_i
     let end = bench.broker.store().watermarks().written();
     assert!(bench.broker.store().watermarks().committed() < end, "the copy is in the log");
     bench.broker.store().sync().expect("syncs");
-    bench.broker.save_delay_progress(bench.now).expect("saves");
+    bench.broker.save(bench.now).expect("saves");
 
     // The copy is taken back: the message is delivered again.
     let mut again = open(&disk.copy(), bench.now);
@@ -129,7 +123,7 @@ fn progress_is_not_remembered_before_the_copies_are_committed_and_nothing_else_i
     drop(again);
 
     commit(&bench);
-    bench.broker.save_delay_progress(bench.now).expect("saves");
+    bench.broker.save(bench.now).expect("saves");
     let mut again = open(&disk.copy(), bench.now);
     commit(&again);
     again.advance(0);
@@ -144,7 +138,6 @@ fn a_killed_process_loses_no_copy_that_was_not_written() {
     bench.publish("orders", &delayed(b"acknowledged", LEVEL_1)).expect("stored");
     let now = START.plus_ms(1000);
     bench.broker.deliver_due(now);
-    bench.broker.save_delay_progress(now).expect("saves");
     // Killed before the writer came to it.
     drop(bench);
     let mut again = open(Disk::new(disk), now, &[1000], |_| ());
@@ -347,7 +340,7 @@ fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another()
 fn a_committed_message_of_a_java_broker_can_be_sent_back() {
     let mut bench = memory(&[1000]);
     let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED);
-    bench.broker.catalog().put_group(&GroupName::trusted("billing"), Default::default(), START);
+    bench.broker.catalog().put_group(&GroupName::trusted("billing"), Default::default(), START).expect("made");
     let group = GroupName::trusted("billing");
     let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
     bench.broker.send_back(&back, START).expect("taken back").expect("stored");
@@ -488,7 +481,7 @@ fn after_a_kill_each_of_eighteen_levels_is_due_when_it_was() {
 fn each_try_waits_one_level_longer_from_the_third_on() {
     let mut bench = memory(&official_delays_ms());
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_group(&group, Default::default(), START);
+    bench.broker.catalog().put_group(&group, Default::default(), START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"")).expect("stored");
     for (tries, delay_s) in [10, 30, 60, 120, 180].into_iter().enumerate() {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, max_reconsume_times: None };

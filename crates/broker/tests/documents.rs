@@ -32,7 +32,6 @@ fn whoever_is_told_that_a_document_is_written_finds_it_so_whatever_others_write(
             for round in (0..20_000).take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 broker.commit_offset("orders", "shipping", QueueId(0), round % 2).expect("commits");
                 broker.save(START).expect("saves");
-                broker.save_delay_progress(START).expect("saves");
             }
         });
         // An administrator's changes, each answered once it is written.
@@ -58,16 +57,20 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let mut bench = open(disk.clone());
         bench.publish("parked", &message(b"x", b"DELAY\x011\x02")).expect("stored");
-        let save = |bench: &Bench| bench.broker.save(bench.now).and(bench.broker.save_delay_progress(bench.now));
+        let save = |bench: &Bench| bench.broker.save(bench.now);
         save(&bench).expect("saves");
         match document {
             "topics.json" => {
                 let settings = TopicDocument { read_queue_nums: 3, ..TopicDocument::default() };
                 let catalog = bench.broker.catalog();
-                catalog.put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START).expect("made");
+                catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("made");
             }
             "subscriptionGroup.json" => {
-                bench.broker.catalog().put_group(&GroupName::trusted("billing"), GroupDocument::default(), START);
+                bench
+                    .broker
+                    .catalog()
+                    .put_group(&GroupName::trusted("billing"), GroupDocument::default(), START)
+                    .expect("made");
             }
             "consumerOffset.json" => bench.broker.reset_offset("parked", "billing", QueueId(0), 1),
             _ => {
@@ -91,7 +94,7 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     let bench = open(disk.clone());
     bench.broker.save(START).expect("saves");
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_group(&group, GroupDocument::default(), START);
+    bench.broker.catalog().put_group(&group, GroupDocument::default(), START).expect("made");
     // Killed when the document had its name, but before the name was on the disk.
     disk.fail(Failure::error(Operation::SyncDirectory, EIO).at("config").times(1));
     bench.broker.save(START).expect_err("killed");
@@ -99,7 +102,7 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     let bench = open(disk.clone());
     // Whoever asks for what is there already is told that it is.
     assert!(bench.broker.catalog().group("billing").is_some());
-    bench.broker.catalog().put_group(&group, GroupDocument::default(), START);
+    bench.broker.catalog().put_group(&group, GroupDocument::default(), START).expect("made");
     bench.broker.save(START).expect("saves");
     drop(bench);
     let bench = open(disk.after_power_cut(disk.points(), || false));

@@ -3,14 +3,15 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
-use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use storage::{RetentionPolicy, Store};
 use support::{layout, message, open, open_on, open_with};
 use testkit::{CLOCK_STEPS_MS, at, clock_set};
 
@@ -52,17 +53,37 @@ fn topics_and_offsets_are_there_after_reopening() {
 }
 
 #[test]
-fn a_topic_missing_from_the_document_is_found_again_from_the_log() {
+fn a_topic_made_on_the_fly_is_there_after_a_kill_as_it_was_made() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"one", b"")).expect("stored");
-    bench.publish("orders", &Message { queue: Some(QueueId(1)), ..message(b"two", b"") }).expect("stored");
+    let made = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
     // Killed before the document was written.
     drop(bench);
     let bench = open(scratch.path(), START);
     assert_eq!(bench.bodies("orders", 0), ["one"]);
-    let settings = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
-    assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (2, 2), "as many as have messages");
+    assert_eq!(bench.broker.catalog().topic("orders").expect("is there").settings, made);
+}
+
+#[test]
+fn a_topic_that_nothing_tells_of_is_found_again_from_the_log() {
+    let scratch = tempfile::tempdir().expect("directory");
+    // As a Java broker leaves it that was killed before it wrote its document.
+    let (store, _) = Store::open(layout(scratch.path(), vec![1000]), Arc::default(), &mut |_| ()).expect("opens");
+    for number in [0, 1] {
+        let queue = store.queue(&TopicName::trusted("orders"), QueueId(number));
+        let mut batch = store.begin_batch(0);
+        testkit::push(&store, &mut batch, &queue, &testkit::draft("orders", QueueId(number), b"one"));
+        store.append(batch, START.wall).expect("appends");
+    }
+    store.write_staged().expect("writes");
+    drop(store);
+    for _ in 0..2 {
+        let bench = open(scratch.path(), START);
+        assert_eq!(bench.bodies("orders", 0), ["one"]);
+        let settings = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
+        assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (2, 2), "as many as have messages");
+    }
 }
 
 #[test]
@@ -118,10 +139,9 @@ fn delayed_messages_survive_a_kill() {
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"later", b"DELAY\x012\x02")).expect("stored");
     drop(bench);
-    // Even the topic is not in any document yet: it is made again when the message comes due.
     let mut bench = open(scratch.path(), START.plus_ms(1000));
     bench.advance(3999);
-    assert!(bench.broker.catalog().topic("orders").is_none());
+    assert!(bench.bodies("orders", 0).is_empty());
     bench.advance(1);
     assert_eq!(bench.bodies("orders", 0), ["later"]);
 }
@@ -179,10 +199,17 @@ fn what_a_power_cut_takes_from_a_queue_was_not_consumed() {
     bench.publish("orders", &message(b"lost", b"")).expect("publishes");
     bench.publish("orders", &message(b"parked and lost", b"DELAY\x011\x02")).expect("publishes");
     bench.advance(1000);
-    bench.broker.commit_offset("orders", "g", QueueId(0), 4).expect("commits");
-    // Documents are synced by themselves, and so may know of more than the log does after the cut.
-    bench.broker.save(bench.now).expect("saves");
-    bench.broker.save_delay_progress(bench.now).expect("saves");
+    // A Java broker's documents are synced by themselves, and so may know of more than the log does after the cut.
+    bench
+        .broker
+        .store()
+        .write_document("consumerOffset.json", r#"{"offsetTable":{"orders@g":{"0":4}}}"#)
+        .expect("written as Java does");
+    bench
+        .broker
+        .store()
+        .write_document("delayOffset.json", r#"{"offsetTable":{"1":2}}"#)
+        .expect("written as Java does");
 
     let mut bench = open(Disk::new(disk.after_power_cut(disk.points(), || false)), bench.now);
     assert_eq!(bench.bodies("orders", 0), ["kept", "parked"]);
@@ -198,7 +225,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
     let mut bench = open(scratch.path(), START);
     let group = GroupName::trusted("billing");
     let settings = GroupDocument { retry_max_times: 2, ..GroupDocument::default() };
-    bench.broker.catalog().put_group(&group, settings, START);
+    bench.broker.catalog().put_group(&group, settings, START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"KEYS\x01k\x02")).expect("stored");
     for tries in 1..=2 {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, max_reconsume_times: None };
@@ -345,8 +372,11 @@ fn an_offset_that_came_back_to_its_queues_end_skips_nothing_after_the_next_power
     for body in ["seen", "seen too"] {
         bench.publish("orders", &message(body.as_bytes(), b"")).expect("stored");
     }
-    bench.broker.commit_offset("orders", "billing", QueueId(0), 2).expect("taken");
-    bench.broker.save(START).expect("saves");
+    bench
+        .broker
+        .store()
+        .write_document("consumerOffset.json", r#"{"offsetTable":{"orders@billing":{"0":2}}}"#)
+        .expect("written as Java does");
     let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || false));
     let bench = open(&disk);
     bench.publish("orders", &message(b"new", b"")).expect("stored");
@@ -369,7 +399,11 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
     bench.publish("orders", &message(b"above the checkpoint", b"")).expect("stored");
     for operation in [Operation::Write, Operation::Name] {
         // No room for the checkpoint; files that cannot be unlinked.
-        disk.fail(Failure::error(operation, 28));
+        disk.fail(Failure::error(operation, 28).at(if operation == Operation::Write {
+            "checkpoint"
+        } else {
+            "consumequeue"
+        }));
         assert!(bench.broker.remove_topic("orders", START).is_err(), "{operation:?}");
         assert!(bench.broker.finish_removals().is_err(), "{operation:?}");
         disk.heal();
@@ -405,7 +439,7 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     }
     let set = |queues| {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        bench.broker.catalog().put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START)
+        bench.broker.catalog().put_topic(TopicName::trusted("orders"), settings, START)
     };
     set(2).expect("changed");
     for _ in 0..20 {
@@ -465,7 +499,7 @@ fn a_light_topic_keeps_its_queue_though_it_has_no_settings() {
 fn there_is_room_for_a_million_groups() {
     let bench = open_on(in_memory(), START, |_| ());
     let catalog = bench.broker.catalog();
-    catalog.put_group(&GroupName::trusted("billing"), GroupDocument::default(), START);
+    catalog.put_group(&GroupName::trusted("billing"), GroupDocument::default(), START).expect("made");
     let room = GROUPS_MAX - catalog.groups().len();
     catalog.check_room_for_groups(room).expect("so many may come");
     assert!(matches!(catalog.check_room_for_groups(room + 1), Err(Refusal::Busy(_))));
@@ -478,7 +512,7 @@ fn fetches_of_queues_that_a_topic_got_later_are_noted_too() {
     let put = |queues| {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         let catalog = bench.broker.catalog();
-        catalog.put_topic(bench.broker.store(), TopicName::trusted("orders"), settings, START).expect("put")
+        catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("put")
     };
     let group = GroupName::trusted("billing");
     let note = |topic: &_, queue, next| {
@@ -528,11 +562,7 @@ fn permissions_hold() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     let read_only = TopicDocument { perm: 4, read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
-    bench
-        .broker
-        .catalog()
-        .put_topic(bench.broker.store(), TopicName::trusted("frozen"), read_only, START)
-        .expect("made");
+    bench.broker.catalog().put_topic(TopicName::trusted("frozen"), read_only, START).expect("made");
     assert!(matches!(bench.publish("frozen", &message(b"x", b"")), Err(Refusal::NotPermitted(_))));
 }
 
@@ -556,7 +586,7 @@ fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
             let threads = [2, 16].map(|queues| scope.spawn(move || make(queues)));
             together.wait();
             let settings = GroupDocument { retry_max_times: 3, ..GroupDocument::default() };
-            bench.broker.catalog().put_group(&group, settings, START);
+            bench.broker.catalog().put_group(&group, settings, START).expect("made");
             threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
         });
         // What was sent to a queue in between must not be in a queue that its topic has no more.

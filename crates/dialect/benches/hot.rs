@@ -10,7 +10,6 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::metric::Metrics;
 use base::{GroupName, Now, QueueId, TopicName};
 use broker::{Broker, Fetch, Fetched, Filter, Message};
 use bytes::BytesMut;
@@ -217,10 +216,8 @@ impl Fetching {
 }
 
 fn open_broker(directory: &Path, recent_size: usize) -> Broker {
-    let metrics = Arc::new(Metrics::default());
-    let (store, _) =
-        Store::open(layout(directory, recent_size), metrics.clone(), &mut |_| ()).expect("the store opens");
-    Broker::new(broker_options(), store, metrics, Arc::new(ManualHost::default()), 7, NOW).expect("the broker opens")
+    let host = Arc::new(ManualHost::default());
+    testkit::open_broker(broker_options(), layout(directory, recent_size), host, NOW).expect("the broker opens")
 }
 
 const QUEUES: u32 = 4;

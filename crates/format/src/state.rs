@@ -77,6 +77,13 @@ pub enum StateChange {
         /// Every message below this offset of its queue is delivered.
         delivered: u64,
     },
+    /// A document that a Java broker wrote is taken in.
+    Imported {
+        /// Name of its file.
+        document: String,
+        /// CRC-32 of its text: the same text is not taken in again.
+        checksum: u32,
+    },
 }
 
 /// Why changes cannot be read.
@@ -164,6 +171,7 @@ mod tests {
             StateChange::GroupRemoved { name: "gone".to_owned(), version },
             StateChange::Offsets { of: "orders@billing".to_owned(), replaces: false, offsets },
             StateChange::Delay { level: 3, delivered: u64::MAX },
+            StateChange::Imported { document: "topics.json".to_owned(), checksum: u32::MAX },
         ]
     }
 

@@ -71,8 +71,7 @@ fn give_way() {
 pub(crate) struct Intervals {
     pub(crate) flush: Duration,
     pub(crate) queue_flush: Duration,
-    pub(crate) offset_flush: Duration,
-    pub(crate) delay_flush: Duration,
+    pub(crate) export: Duration,
     pub(crate) checkpoint: Duration,
     pub(crate) retention: Duration,
 }
@@ -343,8 +342,7 @@ impl Due {
 fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     let mut expiry = Due::every(EXPIRY_INTERVAL);
     let mut queues = Due::every(intervals.queue_flush);
-    let mut offsets = Due::every(intervals.offset_flush);
-    let mut delays = Due::every(intervals.delay_flush);
+    let mut documents = Due::every(intervals.export);
     let mut removals = Due::every(REMOVALS_INTERVAL);
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
@@ -361,20 +359,17 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
         let written = broker.store().watermarks().written().0;
         let has_grown = written > checkpointed;
         if has_grown && (checkpoint.is_due(now) || written - checkpointed > CHECKPOINT_BYTES) {
-            problems.report("no checkpoint can be written", broker.store().checkpoint());
+            problems.report("no checkpoint can be written", broker.checkpoint(now));
             checkpointed = written;
         }
-        if host.topics_unsaved.swap(false, Ordering::AcqRel) | offsets.is_due(now) {
-            problems.report("topics, groups or offsets cannot be written", broker.save(now));
+        problems.report("committed offsets cannot be put into the log", broker.keep_changes(now).map(drop));
+        if host.topics_unsaved.swap(false, Ordering::AcqRel) | documents.is_due(now) {
+            problems.report("the documents of topics, groups or offsets cannot be written", broker.save(now));
         }
         if removals.is_due(now) {
             let finished = broker.finish_removals();
             problems
                 .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
-        }
-        if delays.is_due(now) {
-            let saved = broker.save_delay_progress(now);
-            problems.report("the progress of delayed messages cannot be written", saved);
         }
         if expiry.is_due(now) {
             // Not `now`: the work above may have waited for the disk.
@@ -423,7 +418,7 @@ struct Problems {
 }
 
 impl Problems {
-    fn report(&mut self, what: &'static str, outcome: Result<(), storage::StorageError>) {
+    fn report(&mut self, what: &'static str, outcome: Result<(), impl std::fmt::Display>) {
         match outcome {
             Err(error) if self.known.insert(what) => tracing::error!(%error, "{what}"),
             Ok(()) if self.known.remove(what) => tracing::info!("no longer so: {what}"),
@@ -434,17 +429,15 @@ impl Problems {
 
 #[cfg(test)]
 mod tests {
-    use base::metric::Metrics;
+
     use base::{QueueId, Timestamp, TopicName};
     use testkit::{at, broker_options, draft, store_options};
 
     use super::*;
 
     fn open(directory: &std::path::Path, host: &Arc<BrokerHost>) -> Arc<Broker> {
-        let metrics = Arc::new(Metrics::default());
-        let (store, _) = Store::open(store_options(directory), metrics.clone(), &mut |_| ()).expect("the store opens");
-        let broker = Broker::new(broker_options(), store, metrics, host.clone(), 7, at(1)).expect("the broker opens");
-        Arc::new(broker)
+        let broker = testkit::open_broker(broker_options(), store_options(directory), host.clone(), at(1));
+        Arc::new(broker.expect("the broker opens"))
     }
 
     /// Appends one message.

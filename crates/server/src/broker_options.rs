@@ -116,8 +116,7 @@ pub(crate) fn intervals(settings: &Settings) -> Intervals {
     Intervals {
         flush: settings.storage.flush_interval,
         queue_flush: settings.storage.queue_flush_interval,
-        offset_flush: settings.offset.flush_interval,
-        delay_flush: settings.delay.flush_interval,
+        export: settings.offset.flush_interval.min(settings.delay.flush_interval),
         checkpoint: CHECKPOINT_INTERVAL,
         retention: settings.retention.check_interval,
     }

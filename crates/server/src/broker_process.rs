@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::Now;
 use base::metric::Metrics;
-use broker::{Broker, Mailbox};
+use broker::{Broker, Mailbox, Surroundings};
 use dialect::rocketmq::{RocketSession, SessionOptions};
 use settings::{OneBroker, Settings};
-use storage::{Recovery, StorageError, Store};
+use storage::{Recovery, StorageError};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
@@ -65,12 +66,12 @@ impl BrokerProcess {
         let metrics = Arc::new(Metrics::default());
         let mut store_options = broker_options::store_options(&settings);
         store_options.open_queue_files = store_options.open_queue_files.min(queue_files_max);
-        let store = open_store(store_options, &metrics)?;
-        directories::record_position(&settings.storage.directory, position)?;
         let now = clock::now();
         let seed = now.wall.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host);
-        let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), seed, now)?);
+        let surroundings = Surroundings { metrics, host: host.clone(), seed };
+        let broker = Arc::new(open_broker(options, store_options, surroundings, now)?);
+        directories::record_position(&settings.storage.directory, position)?;
         let background = Background::start(&broker, &host, broker_options::intervals(&settings), supervisor);
         Ok(Self {
             broker,
@@ -165,10 +166,15 @@ impl BrokerProcess {
     }
 }
 
-fn open_store(options: storage::Options, metrics: &Arc<Metrics>) -> Result<Store, StorageError> {
+fn open_broker(
+    options: broker::Options,
+    store: storage::Options,
+    surroundings: Surroundings,
+    now: Now,
+) -> Result<Broker, StorageError> {
     let started = Instant::now();
     let mut shown = Instant::now();
-    let (store, recovery) = Store::open(options, metrics.clone(), &mut |progress| {
+    let (broker, recovery) = Broker::open(options, store, surroundings, now, &mut |progress| {
         if started.elapsed() > SILENT_RECOVERY && shown.elapsed() > SILENT_RECOVERY {
             shown = Instant::now();
             tracing::info!(
@@ -179,7 +185,7 @@ fn open_store(options: storage::Options, metrics: &Arc<Metrics>) -> Result<Store
         }
     })?;
     report(&recovery, started.elapsed());
-    Ok(store)
+    Ok(broker)
 }
 
 fn report(recovery: &Recovery, took: Duration) {

@@ -9,10 +9,10 @@ use base::Now;
 use base::budget::Budget;
 use base::metric::Metrics;
 use base::offset::AckPolicy;
-use broker::Broker;
+use broker::{Broker, Surroundings};
 use format::index_rules::IndexRules;
 use storage::disk::{Disk, FaultyDisk};
-use storage::{RetentionPolicy, StorageError, Store};
+use storage::{RetentionPolicy, StorageError};
 use testkit::{broker_options, store_options};
 
 use crate::host::SimHost;
@@ -44,7 +44,7 @@ pub enum Work {
     /// Writes topics, groups and offsets.
     SaveDocuments,
     /// Writes the progress of delayed messages.
-    SaveDelays,
+    KeepChanges,
     /// Removes what is left of removed topics.
     FinishRemovals,
     /// Looks after members and locks.
@@ -64,7 +64,7 @@ impl Work {
         Self::FlushEntries,
         Self::Checkpoint,
         Self::SaveDocuments,
-        Self::SaveDelays,
+        Self::KeepChanges,
         Self::FinishRemovals,
         Self::Expire,
         Self::Retention,
@@ -90,12 +90,13 @@ impl fmt::Debug for Node {
 impl Node {
     /// Starts the node on what is on the disk.
     pub(crate) fn start(setup: &Setup, disk: &FaultyDisk, now: Now) -> Result<Self, StorageError> {
-        let metrics = Arc::new(Metrics::default());
-        let (store, _) = Store::open(layout(setup, disk), metrics.clone(), &mut |_| ())?;
         let ack_policy = AckPolicy { durable: setup.sync_flush, ..AckPolicy::WRITTEN };
         let options = broker::Options { ack_policy, ..broker_options() };
         let host = SimHost::new(setup.rhythm);
-        let broker = Arc::new(Broker::new(options, store, metrics, host.clone(), setup.rhythm, now)?);
+        let surroundings =
+            Surroundings { metrics: Arc::new(Metrics::default()), host: host.clone(), seed: setup.rhythm };
+        let (broker, _) = Broker::open(options, layout(setup, disk), surroundings, now, &mut |_| ())?;
+        let broker = Arc::new(broker);
         host.serve(&broker);
         Ok(Self { broker, host, budget: Arc::default() })
     }
@@ -113,12 +114,14 @@ impl Node {
             }
             Work::PrepareSegment => store.prepare_next_segment(),
             Work::FlushEntries => store.flush_entries(),
-            Work::Checkpoint => store.checkpoint(),
+            Work::Checkpoint => broker.checkpoint(now),
             Work::SaveDocuments => {
                 self.host.take_topics_unsaved();
                 broker.save(now)
             }
-            Work::SaveDelays => broker.save_delay_progress(now),
+            Work::KeepChanges => {
+                broker.keep_changes(now).map(drop).map_err(|refusal| StorageError::DiskFull(refusal.to_string()))
+            }
             Work::FinishRemovals => broker.finish_removals(),
             Work::Expire => {
                 broker.expire(now);

@@ -290,10 +290,14 @@ impl World {
         let done = self.node()?.work(work, self.now);
         if let Err(error) = &done {
             self.trace.say(|| format!("  {work:?} fails: {error}"));
+            let broker = &self.node()?.broker;
+            // There may be room again, and nobody has looked yet.
+            let is_refused = error.is_disk_full() && broker.store().check_accepts_messages().is_err();
             let is_excused = self.is_muted
                 || !self.has_room()
                 || !self.sectors.is_empty()
-                || self.node()?.broker.poisoned().is_some();
+                || broker.poisoned().is_some()
+                || is_refused;
             check(is_excused, Rule::WorkSucceeds, || format!("{work:?}: {error}"))?;
         }
         let scene = self.scene();

@@ -57,8 +57,8 @@ pub struct AppendBatch {
     pub(crate) keys: Vec<BatchKey>,
     /// Queues to which nothing is appended any more.
     pub(crate) closed: Vec<Arc<QueueIndex>>,
-    /// How many of the records no queue lists.
-    pub(crate) unlisted_count: usize,
+    /// How many of the records no queue lists, and their bytes.
+    pub(crate) unlisted: (usize, usize),
     /// Numbers of the records whose entries keep a due time; until they are appended, `tag_code` is their delay.
     pub(crate) parked: Vec<u32>,
 }
@@ -68,8 +68,8 @@ pub struct AppendBatch {
 pub struct AppendInfo {
     /// Bytes of all records.
     pub(crate) size: usize,
-    /// How many of the records are messages: listed in a queue.
-    pub(crate) message_count: usize,
+    /// How many of the records are messages, listed in a queue, and their bytes.
+    pub(crate) messages: (usize, usize),
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
     pub(crate) keys: Vec<BatchKey>,
@@ -129,10 +129,11 @@ impl AppendBatch {
     pub fn push_unlisted(&mut self, draft: &Draft<'_>) {
         let start = self.bytes.len();
         draft.encode(&mut self.bytes);
-        self.unlisted_count += 1;
+        let size = self.bytes.len() - start;
+        self.unlisted = (self.unlisted.0 + 1, self.unlisted.1 + size);
         self.records.push(BatchRecord {
             start: start as u32,
-            size: (self.bytes.len() - start) as u32,
+            size: size as u32,
             queue_slot: NO_QUEUE,
             fan_out_count: 0,
             tag_code: 0,
@@ -174,12 +175,18 @@ impl AppendBatch {
             self.bytes.truncate(first_dropped.start as usize);
             let dropped: u32 = self.records.iter().skip(count).map(|record| record.fan_out_count).sum();
             self.fan_out.truncate(self.fan_out.len() - dropped as usize);
-            self.unlisted_count -=
-                self.records.iter().skip(count).filter(|record| record.queue_slot == NO_QUEUE).count();
+            for record in self.records.iter().skip(count).filter(|record| record.queue_slot == NO_QUEUE) {
+                self.unlisted = (self.unlisted.0 - 1, self.unlisted.1 - record.size as usize);
+            }
             self.records.truncate(count);
             self.keys.retain(|key| (key.record as usize) < count);
             self.parked.retain(|record| (*record as usize) < count);
         }
+    }
+
+    /// Whether it has records, and none that a queue lists.
+    pub(crate) const fn is_state_only(&self) -> bool {
+        self.unlisted.0 > 0 && self.records.len() == self.unlisted.0
     }
 
     /// Records so far.
@@ -224,7 +231,9 @@ impl ForeignBatch {
         if batch.has_key_index {
             batch.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record: number, hash }));
         }
-        batch.unlisted_count += usize::from(own == NO_QUEUE);
+        if own == NO_QUEUE {
+            batch.unlisted = (batch.unlisted.0 + 1, batch.unlisted.1 + record.size);
+        }
         batch.records.push(BatchRecord {
             start: 0,
             size: record.size as u32,
@@ -242,10 +251,10 @@ impl ForeignBatch {
 
     /// The batch, whose records and what lies behind them take `size` bytes up to `end`.
     pub(crate) fn finish(self, size: usize, end: LogOffset) -> AppendInfo {
-        let AppendBatch { records, queues, fan_out, keys, unlisted_count, .. } = self.batch;
+        let AppendBatch { records, queues, fan_out, keys, unlisted, .. } = self.batch;
         AppendInfo {
             size,
-            message_count: records.len() - unlisted_count,
+            messages: (records.len() - unlisted.0, size - unlisted.1),
             queues,
             fan_out,
             keys,

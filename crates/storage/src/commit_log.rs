@@ -176,7 +176,7 @@ impl CommitLog {
     ///
     /// Fails without storing anything if the next segment cannot be created, or a topic was removed meanwhile.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
-        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, unlisted_count, closed, .. } = batch;
+        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, unlisted, closed, .. } = batch;
         self.check_poison()?;
         let mut tail = self.tail.lock();
         if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
@@ -221,7 +221,7 @@ impl CommitLog {
         let whole = bytes.split().freeze();
         let appended = Arc::new(AppendInfo {
             size: whole.len(),
-            message_count: records.len() - unlisted_count,
+            messages: (records.len() - unlisted.0, whole.len() - unlisted.1),
             queues,
             fan_out,
             keys,
@@ -295,9 +295,8 @@ impl CommitLog {
     fn write_taken(&self, published: &mut impl FnMut(&AppendInfo)) -> Result<bool, StorageError> {
         self.check_poison()?;
         let staged = std::mem::take(&mut *self.staged.lock());
-        let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(false) };
+        let Some(last) = staged.last() else { return Ok(false) };
         let end = last.batch.end;
-        let start = first.pieces.first().map_or(end.0, |(offset, _)| *offset);
         if let Err(error) = self.write_pieces(&staged) {
             self.poison(&error);
             return Err(error);
@@ -308,9 +307,9 @@ impl CommitLog {
         self.in_segments.store(end.0, Ordering::Release);
         self.metrics.log_writes.add(1);
         self.metrics.log_written_bytes.set(end.0);
-        self.metrics.message_bytes_in.add(end.0 - start);
         for one in staged {
-            self.metrics.messages_in.add(one.batch.message_count as u64);
+            self.metrics.messages_in.add(one.batch.messages.0 as u64);
+            self.metrics.message_bytes_in.add(one.batch.messages.1 as u64);
             self.staged_size.fetch_sub(one.batch.size, Ordering::Relaxed);
             if self.watermarks.is_governed() {
                 self.uncommitted.push(one.batch);

@@ -10,7 +10,7 @@ use crate::error::StorageError;
 /// Reads `config/<name>`, or its `.bak` if that is missing, damaged or unreadable. `None` if neither exists.
 ///
 /// If neither can be read this is an error: starting without the document would lose its contents.
-pub(crate) fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
+pub fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
     let path = root.join("config").join(name);
     let backup = root.join("config").join(format!("{name}.bak"));
     let problem = match read_one(disk, &path)? {

@@ -47,6 +47,7 @@ mod waiters;
 pub mod window;
 
 pub use batch::{AppendBatch, AppendInfo, BatchRecord};
+pub use document::read as read_document;
 pub use error::StorageError;
 pub use key_index::read_header;
 pub use queue_index::QueueIndex;

@@ -14,10 +14,11 @@ use crate::error::StorageError;
 
 /// Learns what the state records of a log say.
 pub trait StateReplay {
-    /// State records below this are known already.
+    /// State records below this are known already: they are told only for the topics that they remove.
     fn known_until(&self) -> LogOffset;
 
-    /// Takes in the changes of the state record at a log offset. Gives the topics they remove: no message before is theirs.
+    /// Takes in the changes of the state record at a log offset, if they are not known. Gives the topics they remove: no message before
+    /// is theirs.
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError>;
 }
 

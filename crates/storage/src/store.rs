@@ -176,6 +176,8 @@ pub struct Store {
     entries_are_stuck: AtomicBool,
     /// Log offset of the last checkpoint: log, entries and keys below are durable, and recovery starts here.
     checkpointed: AtomicU64,
+    /// State records below this are in a snapshot.
+    state_known: AtomicU64,
     /// As of the last run of retention.
     disk_state: Mutex<DiskState>,
     writes_refused: AtomicBool,
@@ -263,6 +265,17 @@ impl Store {
     /// Assigns offsets to the records of a batch and stages them; see `CommitLog::append`. Then `write_staged` or `write_if_little`
     /// must be called.
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
+        if !batch.is_state_only() {
+            self.check_accepts_messages()?;
+        } else if self.reserve.is_released() {
+            // Changes of state need little: they are taken for as long as there is room at all.
+            return Err(self.reserve.refusal());
+        }
+        self.log.append(batch, now)
+    }
+
+    /// Why no messages are accepted now for lack of space, if that is so.
+    pub fn check_accepts_messages(&self) -> Result<(), StorageError> {
         if self.writes_refused.load(Ordering::Relaxed) {
             return Err(StorageError::DiskFull(format!(
                 "the disk of {} is more than {} % full (retention.disk_refuse_percent): no messages are accepted until there is room",
@@ -280,7 +293,7 @@ impl Store {
                 self.options.directory.join(directory).display()
             )));
         }
-        self.log.append(batch, now)
+        Ok(())
     }
 
     /// Writes what is staged and, unless it has to be committed first, makes it visible. Returns whether there was anything.
@@ -320,6 +333,27 @@ impl Store {
     /// Everything below `offset`, which must have been written, is at as many replicas as were asked for.
     pub fn set_replicated(&self, offset: LogOffset) {
         self.log.set_replicated(offset);
+    }
+
+    /// Whether records are committed only when `set_committed` says so.
+    pub const fn is_governed(&self) -> bool {
+        matches!(self.options.commit_rule, CommitRule::Told { .. })
+    }
+
+    /// Puts everything below `offset`, which was appended, on the disk.
+    pub fn sync_until(&self, offset: LogOffset) -> Result<(), StorageError> {
+        if self.watermarks().written() < offset {
+            self.write_staged()?;
+        }
+        if self.watermarks().durable() < offset {
+            self.log.sync()?;
+        }
+        Ok(())
+    }
+
+    /// State records below `offset` are in a snapshot: retention may remove them.
+    pub fn note_state_known(&self, offset: LogOffset) {
+        self.state_known.store(offset.0, Ordering::Release);
     }
 
     /// See `CommitLog::start_write_back`.
@@ -399,7 +433,7 @@ impl Store {
         Ok(format::record::store_timestamp_of(&bytes))
     }
 
-    /// Reads the document `config/<name>`; see `document::read`.
+    /// Reads the document `config/<name>`; see `read_document`.
     pub fn read_document(&self, name: &str) -> Result<Option<Value>, StorageError> {
         document::read(&self.options.disk, &self.options.directory, name)
     }

@@ -23,7 +23,7 @@ impl StateReplay for Noted {
         self.known_until
     }
 
-    fn apply(&mut self, _: LogOffset, body: &[u8]) -> Result<Vec<TopicName>, StateError> {
+    fn apply(&mut self, offset: LogOffset, body: &[u8]) -> Result<Vec<TopicName>, StateError> {
         let text = String::from_utf8(body.to_vec()).expect("text");
         if text == "newer" {
             return Err(StateError::Newer(9));
@@ -32,7 +32,9 @@ impl StateReplay for Noted {
             return Err(StateError::Damaged(text));
         }
         let removed = text.strip_prefix('-').map(TopicName::trusted);
-        self.bodies.push(text);
+        if offset >= self.known_until {
+            self.bodies.push(text);
+        }
         Ok(removed.into_iter().collect())
     }
 }

@@ -5,12 +5,14 @@
 #![allow(clippy::expect_used, reason = "of tests alone, which fail by panicking")]
 
 mod host;
+mod open;
 mod options;
 mod push;
 mod record;
 mod time;
 
 pub use host::ManualHost;
+pub use open::open_broker;
 pub use options::{broker_options, session_options, store_options};
 pub use push::push;
 pub use record::draft;

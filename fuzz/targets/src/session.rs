@@ -77,26 +77,26 @@ pub const CODES: &[i32] = &[
     POP_MESSAGE,
 ];
 
-/// Opens a broker over `store`; it writes its log as soon as there is something to write.
-pub fn open_broker(store: Store) -> Result<Arc<Broker>, storage::StorageError> {
+/// Opens a broker over such a store; it writes its log as soon as there is something to write.
+pub fn open_broker(store: storage::Options) -> Result<Arc<Broker>, storage::StorageError> {
     let host = Arc::new(ManualHost::default());
     let options = Options { message_size_max: 4096, default_queues: 4, young_queue_size: 1024, ..broker_options() };
-    let broker = Arc::new(Broker::new(options, store, Arc::default(), host.clone(), 7, START)?);
+    let broker = Arc::new(testkit::open_broker(options, store, host.clone(), START)?);
     host.serve(&broker);
     Ok(broker)
 }
 
-fn open_store(directory: &std::path::Path) -> Store {
+fn store_options(directory: &std::path::Path) -> storage::Options {
     let mut options = scratch::store_options(directory);
     options.segment_size = 64 * 1024;
     options.recent_size = 8 * 1024;
-    Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("a store that opens").0
+    options
 }
 
 /// Two clients send what the input says, one after the other; then the broker is gone and the log is read again.
 pub fn run(data: &[u8]) {
     let directory = scratch::directory();
-    let broker = open_broker(open_store(directory.path())).expect("a broker");
+    let broker = open_broker(store_options(directory.path())).expect("a broker");
     let pieces = requests::pieces(data, CODES);
     let request_count = if data.first() == Some(&requests::DIRECTED) { pieces.len() } else { usize::MAX };
     let mut session = RocketSession::new(
@@ -118,7 +118,7 @@ pub fn run(data: &[u8]) {
     }
     let live = entries(broker.store());
     drop(broker);
-    let recovered = entries(&open_store(directory.path()));
+    let recovered = entries(&store_options(directory.path()));
     assert_eq!(recovered, live, "recovery makes other entries than the running broker had");
 }
 

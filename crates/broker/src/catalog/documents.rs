@@ -1,14 +1,11 @@
-//! The catalog's documents: read when a broker starts, written when something changed.
+//! The catalog's tables as RocketMQ's documents have them: exports, and answers to whoever asks.
 
 use std::sync::atomic::Ordering;
 
 use format::document::{GroupTableDocument, TopicTableDocument};
-use storage::{StorageError, Store};
+use format::state::StateChange;
 
 use super::Catalog;
-
-pub(super) const TOPICS_FILE: &str = "topics.json";
-pub(super) const GROUPS_FILE: &str = "subscriptionGroup.json";
 
 impl Catalog {
     /// The topic table as a document.
@@ -34,32 +31,33 @@ impl Catalog {
         }
     }
 
-    /// Writes the documents that changed. Waits for the disk.
-    pub fn save(&self, store: &Store) -> Result<(), StorageError> {
-        let _one_at_a_time = self.saving.lock();
-        if self.topics_unsaved.swap(false, Ordering::AcqRel) {
-            let text = serde_json::to_string_pretty(&self.topic_table()).unwrap_or_default();
-            store
-                .write_document(TOPICS_FILE, &text)
-                .inspect_err(|_| self.topics_unsaved.store(true, Ordering::Release))?;
-        }
-        if self.groups_unsaved.swap(false, Ordering::AcqRel) {
-            let text = serde_json::to_string_pretty(&self.group_table()).unwrap_or_default();
-            store
-                .write_document(GROUPS_FILE, &text)
-                .inspect_err(|_| self.groups_unsaved.store(true, Ordering::Release))?;
-        }
-        Ok(())
+    /// The table of topics, if it has changed since it was last asked for here.
+    pub(crate) fn take_topics_to_export(&self) -> Option<TopicTableDocument> {
+        self.topics_unexported.swap(false, Ordering::AcqRel).then(|| self.topic_table())
     }
-}
 
-pub(super) fn read_table<T: Default + serde::de::DeserializeOwned>(
-    store: &Store,
-    file: &str,
-) -> Result<T, StorageError> {
-    let Some(value) = store.read_document(file)? else { return Ok(T::default()) };
-    serde_json::from_value(value).map_err(|error| StorageError::Damaged {
-        path: store.directory().join("config").join(file),
-        problem: format!("{error}; mend it by hand or restore the {file}.bak beside it"),
-    })
+    /// The table of groups, if it has changed since it was last asked for here.
+    pub(crate) fn take_groups_to_export(&self) -> Option<GroupTableDocument> {
+        self.groups_unexported.swap(false, Ordering::AcqRel).then(|| self.group_table())
+    }
+
+    /// The tables could not be written: they are to be asked for again.
+    pub(crate) fn note_unexported(&self) {
+        self.topics_unexported.store(true, Ordering::Release);
+        self.groups_unexported.store(true, Ordering::Release);
+    }
+
+    /// Changes that lead to all topics and groups there are. Waits for whoever changes one.
+    pub(crate) fn state_changes(&self) -> Vec<StateChange> {
+        let versions = self.changes.lock();
+        let topics = self
+            .topics()
+            .into_iter()
+            .map(|topic| StateChange::Topic { settings: Box::new(topic.settings.clone()), version: versions.topics });
+        let groups = self
+            .groups()
+            .into_iter()
+            .map(|group| StateChange::Group { settings: Box::new((*group).clone()), version: versions.groups });
+        topics.chain(groups).collect()
+    }
 }

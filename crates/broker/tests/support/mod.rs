@@ -7,12 +7,10 @@ pub mod world;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::metric::Metrics;
 use base::{GroupName, Now, QueueId, Refusal, Timestamp};
 use broker::{Broker, Fetch, FetchStatus, Fetched, Filter, Message, Options};
 use format::index_rules::IndexRules;
 use format::record::Record;
-use storage::Store;
 use testkit::{ManualHost, broker_options, store_options};
 
 /// A broker and the time.
@@ -40,10 +38,7 @@ pub fn open_with(directory: &Path, now: Now, delays_ms: Vec<u64>, change: impl F
 pub fn open_on(layout: storage::Options, now: Now, change: impl FnOnce(&mut Options)) -> Bench {
     let mut options = broker_options();
     change(&mut options);
-    let metrics = Arc::new(Metrics::default());
-    let (store, _) = Store::open(layout, metrics.clone(), &mut |_| ()).expect("the store opens");
-    let broker =
-        Broker::new(options, store, metrics, Arc::new(ManualHost::default()), 7, now).expect("the broker opens");
+    let broker = testkit::open_broker(options, layout, Arc::new(ManualHost::default()), now).expect("the broker opens");
     Bench { broker, now }
 }
 

@@ -248,7 +248,10 @@ impl World {
                 self.pass(0);
                 self.deliver(chance)
             }
-            64..72 => self.broker().save_delay_progress(self.bench.now),
+            64..72 => {
+                let kept = self.broker().keep_changes(self.bench.now);
+                kept.map(drop).map_err(|_| StorageError::WouldBlock)
+            }
             72..78 => self.sync(),
             78..82 => self.checkpoint(),
             82..84 => self.broker().store().prepare_next_segment(),
@@ -281,7 +284,7 @@ impl World {
     }
 
     fn checkpoint(&mut self) -> Result<(), StorageError> {
-        self.broker().store().checkpoint()?;
+        self.broker().checkpoint(self.bench.now)?;
         self.note_watermarks();
         Ok(())
     }
@@ -330,7 +333,7 @@ impl World {
     }
 
     fn change_document(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
-        change(&self.bench, &mut self.model, chance.pick(&DOCUMENTS), chance);
+        change(&self.bench, &mut self.model, chance.pick(&DOCUMENTS), chance)?;
         match chance.below(4) {
             0 if self.broker().catalog().topic(BRIEF_TOPIC).is_some() => {
                 self.model.brief.try_out(None);
@@ -369,18 +372,17 @@ impl World {
         self.save().expect("saves");
         let document = chance.pick(&DOCUMENTS);
         let (disk, now) = (self.disk.clone(), self.bench.now);
-        change(&self.bench, &mut self.model, document, chance);
+        change(&self.bench, &mut self.model, document, chance).expect("made");
         // That may have been a commit of what is committed already, which is no change.
-        if matches!(document, Document::Offsets) {
-            self.bench.broker.reset_offset(TOPICS[0], GROUP, QueueId(0), 0);
-            self.model.offsets.get_mut(&(0, 0)).expect("all are there").try_out(Some(0));
+        if matches!(document, Document::Offsets) && self.broker().keep_changes(now).expect("keeps").is_none() {
+            change(&self.bench, &mut self.model, Document::Groups, chance).expect("made");
         }
         disk.hold_syncs();
         std::thread::scope(|scope| {
             let broker = &self.bench.broker;
             let first = scope.spawn(move || broker.save(now));
             disk.wait_for_held(Operation::Sync);
-            change(&self.bench, &mut self.model, document, chance);
+            change(&self.bench, &mut self.model, document, chance).expect("made");
             let second = scope.spawn(move || broker.save(now));
             // It has to wait for the first; did it not, it would mostly come to a sync of its own meanwhile.
             for _ in (0..YIELDS).take_while(|_| disk.held_count(Operation::Sync) < 2) {
@@ -476,20 +478,20 @@ enum Document {
 const DOCUMENTS: [Document; 3] = [Document::Groups, Document::Topics, Document::Offsets];
 
 /// An administrator or a consumer changes something that is not written yet.
-fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Chance) {
+fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Chance) -> Result<(), StorageError> {
     let (catalog, now) = (bench.broker.catalog(), bench.now);
     match document {
         Document::Groups => {
             let times = catalog.group(GROUP).map_or(0, |group| group.retry_max_times + 1);
             let settings = GroupDocument { retry_max_times: times, ..GroupDocument::default() };
-            catalog.put_group(&GroupName::trusted(GROUP), settings, now);
+            catalog.put_group(&GroupName::trusted(GROUP), settings, now).map_err(|_| StorageError::WouldBlock)?;
             model.group.try_out(Some(times));
         }
         Document::Topics => {
             let perm = catalog.topic(BRIEF_TOPIC).map_or(6, |topic| if topic.settings.perm == 6 { 4 } else { 6 });
             let settings = TopicDocument { perm, read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
             let name = TopicName::trusted(BRIEF_TOPIC);
-            catalog.put_topic(bench.broker.store(), name, settings, now).expect("made");
+            catalog.put_topic(name, settings, now).map_err(|_| StorageError::WouldBlock)?;
             model.brief.try_out(Some(perm));
         }
         Document::Offsets => {
@@ -503,6 +505,7 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
             model.offsets.get_mut(&at).expect("all are there").try_out(Some(offset));
         }
     }
+    Ok(())
 }
 
 fn end_of(bench: &Bench, topic: &str, queue: u32) -> i64 {

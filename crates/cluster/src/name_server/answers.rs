@@ -34,11 +34,13 @@ const ZONE_NAME: &str = "__ZONE_NAME";
 /// Extension field of a route request: whether only brokers of that zone are wanted.
 const ZONE_MODE: &str = "__ZONE_MODE";
 
+/// Writes the extension fields of an answer.
+type Fields = Box<dyn FnOnce(&mut FieldSink<'_>)>;
+
 /// A request that was carried out.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// Writes the extension fields.
-    pub(super) fields: Option<Box<dyn FnOnce(&mut FieldSink<'_>)>>,
+    pub(super) fields: Option<Fields>,
     pub(super) body: Bytes,
     /// Given only when the key-value table is on the disk as it is now.
     pub(super) once_kept: bool,

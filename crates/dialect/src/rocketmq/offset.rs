@@ -126,9 +126,7 @@ pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answe
         Some(topic) => vec![topic.to_owned()],
         None => context.broker.topics_with_offsets_of(&request.source_group),
     };
-    for topic in topics {
-        context.broker.copy_offsets(&topic, &request.source_group, &request.target_group);
-    }
+    context.broker.copy_offsets(&topics, &request.source_group, &request.target_group, context.now)?;
     Ok(Answer::ok())
 }
 

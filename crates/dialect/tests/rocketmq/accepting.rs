@@ -25,8 +25,9 @@ fn join(client: &mut Client, group: &str) {
     assert!(replies.iter().any(|reply| reply.is_response && reply.code == response::SUCCESS), "{replies:?}");
 }
 
-fn send_back(group: &str) -> Ask {
-    ask(request::CONSUMER_SEND_MESSAGE_BACK, &[("group", group), ("delayLevel", "0")]).with("offset", 0)
+fn send_back(bench: &Bench, group: &str) -> Ask {
+    ask(request::CONSUMER_SEND_MESSAGE_BACK, &[("group", group), ("delayLevel", "0")])
+        .with("offset", bench.first_of("orders"))
 }
 
 #[test]
@@ -138,8 +139,8 @@ fn a_group_whose_retry_topic_would_be_too_long_consumes_and_is_told_that_it_has_
     client.ask_well(send("orders", "hard"));
     let longest = "g".repeat(120);
     join(&mut client, &longest);
-    client.ask_well(send_back(&longest));
-    client.ask_well(send_back(&longest).with("delayLevel", -1));
+    client.ask_well(send_back(&bench, &longest));
+    client.ask_well(send_back(&bench, &longest).with("delayLevel", -1));
     client.ask_well(send(&format!("%RETRY%{longest}"), "x"));
     let count = bench.broker.catalog().topics().len();
 
@@ -149,8 +150,8 @@ fn a_group_whose_retry_topic_would_be_too_long_consumes_and_is_told_that_it_has_
     let longer = "g".repeat(123);
     join(&mut client, &longer);
     let refused = [
-        send_back(&too_long),
-        send_back(&longer).with("delayLevel", -1),
+        send_back(&bench, &too_long),
+        send_back(&bench, &longer).with("delayLevel", -1),
         send(&format!("%RETRY%{too_long}"), "x"),
         send(&format!("%RETRY%{longer}"), "x").with("j", 100),
         send(&format!("%DLQ%{longer}"), "x"),
@@ -175,8 +176,8 @@ fn a_retry_topic_of_a_size_that_only_5_x_reads_takes_nothing_more() {
         bench.make_topic(&format!("{prefix}{group}"), format::document::TopicDocument::default());
     }
     let refused = [
-        send_back(&group),
-        send_back(&group).with("delayLevel", -1),
+        send_back(&bench, &group),
+        send_back(&bench, &group).with("delayLevel", -1),
         send(&format!("%RETRY%{group}"), "x"),
         send(&format!("%RETRY%{group}"), "x").with("i", "DELAY\u{1}1\u{2}"),
         send(&format!("%DLQ%{group}"), "x"),

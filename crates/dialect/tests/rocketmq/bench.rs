@@ -4,13 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::Now;
-use base::metric::Metrics;
 use base::{GroupName, TopicName};
 use broker::Broker;
 use dialect::rocketmq::SessionOptions;
 use format::document::{GroupDocument, TopicDocument};
 use format::index_rules::IndexRules;
-use storage::Store;
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options, session_options, store_options};
 
@@ -50,10 +48,8 @@ impl Bench {
         let scratch = tempfile::tempdir().expect("directory");
         let mut setup = Setup::on(scratch.path());
         change(&mut setup);
-        let metrics = Arc::new(Metrics::default());
-        let (store, _) = Store::open(setup.store, metrics.clone(), &mut |_| ()).expect("the store opens");
         let host = Arc::new(ManualHost::default());
-        let broker = Broker::new(setup.broker, store, metrics, host.clone(), 7, START).expect("the broker opens");
+        let broker = testkit::open_broker(setup.broker, setup.store, host.clone(), START).expect("the broker opens");
         let broker = Arc::new(broker);
         host.serve(&broker);
         Self { broker, options: Arc::new(setup.session), host, scratch }
@@ -83,12 +79,19 @@ impl Bench {
     }
 
     pub fn make_topic(&self, name: &str, settings: TopicDocument) {
-        let made = self.broker.catalog().put_topic(self.broker.store(), TopicName::trusted(name), settings, START);
+        let made = self.broker.catalog().put_topic(TopicName::trusted(name), settings, START);
         made.expect("made");
     }
 
     pub fn make_group(&self, name: &str, settings: GroupDocument) {
-        self.broker.catalog().put_group(&GroupName::trusted(name), settings, START);
+        self.broker.catalog().put_group(&GroupName::trusted(name), settings, START).expect("made");
+    }
+
+    /// Where the oldest message of a topic's first queue is in the log.
+    pub fn first_of(&self, topic: &str) -> i64 {
+        let queues = self.broker.queues_of(topic).expect("the topic is there");
+        let entries = queues[0].entries(queues[0].first(), 1).expect("reads");
+        entries.first().expect("a message").log_offset.0 as i64
     }
 
     /// How many messages a queue has ever had; 0 if its topic is not there.

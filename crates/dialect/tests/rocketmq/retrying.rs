@@ -32,7 +32,7 @@ fn a_message_given_back_comes_again_after_a_wait() {
     client.ask_well(send("orders", "hard"));
     client.ask_well(pull("billing", "orders", 0));
     // The group's rule: the third level for the first try.
-    client.ask_well(send_back(0, 0));
+    client.ask_well(send_back(bench.first_of("orders"), 0));
     let_pass(&bench, &mut client, 9999);
     assert_eq!(bodies(&mut client, "%RETRY%billing"), [""; 0]);
     let_pass(&bench, &mut client, 1);
@@ -48,8 +48,8 @@ fn a_message_whose_tries_are_spent_is_a_dead_letter() {
     let mut client = bench.client();
     client.ask_well(send("orders", "hard"));
     client.ask_well(pull("billing", "orders", 0));
-    client.ask_well(send_back(0, -1));
-    client.ask_well(send_back(0, 0).with("maxReconsumeTimes", 0));
+    client.ask_well(send_back(bench.first_of("orders"), -1));
+    client.ask_well(send_back(bench.first_of("orders"), 0).with("maxReconsumeTimes", 0));
     // A consumer that could not give it back sends it to the retry topic itself, with the number of the try that follows.
     client.ask_well(send("%RETRY%billing", "last try").with("j", 16));
     client.ask_well(send("%RETRY%billing", "spent").with("j", 17));
@@ -97,9 +97,9 @@ fn nothing_is_given_back_for_a_group_that_may_not_be_made() {
     let bench = Bench::with(|setup| setup.broker.auto_create_groups = false);
     let mut client = bench.client();
     client.ask_well(send("orders", "hard"));
-    assert_eq!(client.ask(send_back(0, 0)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    assert_eq!(client.ask(send_back(bench.first_of("orders"), 0)).code, response::SUBSCRIPTION_GROUP_NOT_EXIST);
     bench.make_group("billing", GroupDocument::default());
-    client.ask_well(send_back(0, 0));
+    client.ask_well(send_back(bench.first_of("orders"), 0));
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn what_cannot_be_given_back_is_refused() {
     let mut client = bench.client();
     client.ask_well(send("orders", "hard"));
     // The group is made on first use, as by a heartbeat or a pull.
-    client.ask_well(send_back(0, -1));
+    client.ask_well(send_back(bench.first_of("orders"), -1));
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard"]);
-    for place in [1, 1_000_000, -1] {
+    for place in [bench.first_of("orders") + 1, 1_000_000, -1] {
         assert_eq!(client.ask(send_back(place, 0)).code, response::SYSTEM_ERROR, "{place}");
     }
     // A group without retry queues keeps none, and that is no error.
     bench.make_group("billing", GroupDocument { retry_queue_nums: 0, ..GroupDocument::default() });
-    client.ask_well(send_back(0, 0));
+    client.ask_well(send_back(bench.first_of("orders"), 0));
     assert!(bench.broker.catalog().topic("%RETRY%billing").is_none());
 }

@@ -144,8 +144,8 @@ section!(Fetch, "fetch", "Limits of one fetch (pull) by a consumer" {
 
 section!(Offset, "offset", "Committed offsets of consumer groups" {
     flush_interval: Duration = "1s", times_ms(10, 3_600_000),
-        "How often committed offsets are written to disk",
-        "bounds how many messages consumers get again after a crash",
+        "How often committed offsets are exported to `consumerOffset.json`, for a RocketMQ broker that takes over",
+        "bounds how many messages such a broker delivers again; Sluice itself keeps offsets in the log",
         milliseconds("flushConsumerOffsetInterval");
 });
 
@@ -156,8 +156,8 @@ section!(Delay, "delay", "Delayed messages" {
         "the levels of RocketMQ, on which clients rely, for retries too",
         same("messageDelayLevel");
     flush_interval: Duration = "1s", times_ms(10, 3_600_000),
-        "How often the progress of delayed delivery is written to disk",
-        "bounds how many delayed messages are delivered twice after a crash",
+        "How often the progress of delayed delivery is exported to `delayOffset.json`, for a RocketMQ broker that takes over",
+        "bounds how many delayed messages such a broker delivers twice; Sluice itself keeps the progress in the log",
         milliseconds("flushDelayOffsetInterval");
 });
 

@@ -11,7 +11,7 @@ pub enum Kept {
 
 /// Whether a topic that was removed stays so when all entries are made again from the log, which has its records still. `false` until
 /// removals are records of the log.
-pub const REMOVALS_OUTLIVE_A_REBUILD: bool = false;
+pub const REMOVALS_OUTLIVE_A_REBUILD: bool = true;
 
 /// Offsets that consumers commit.
 pub const COMMITS: Kept = Kept::WhenSaved;

@@ -23,8 +23,8 @@ const LAST_WORK: [Work; 11] = [
     Work::Sync,
     Work::IndexKeys,
     Work::FlushEntries,
+    Work::KeepChanges,
     Work::SaveDocuments,
-    Work::SaveDelays,
     Work::Expire,
 ];
 
@@ -69,6 +69,8 @@ impl World {
                 self.oracle.expected_in(topic, &scene).into_iter().find(|number| !self.consumed.contains(number));
             check(missed.is_none(), Rule::GroupsConsumeEverything, || format!("m{missed:?} of {topic}"))?;
         }
+        // The group that has looked at everything is news for the log too.
+        self.work(Work::Write)?;
         self.leave_nothing()
     }
 

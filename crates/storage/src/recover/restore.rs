@@ -86,7 +86,7 @@ impl Replay<'_> {
 
     /// Takes in a state record. One that says nothing readable counts as damaged; one of a newer version stops the start.
     fn apply_state(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
-        if record.log_offset < self.state.known_until() {
+        if record.log_offset < self.state.known_until().min(self.entries_from) {
             return Ok(());
         }
         let removed = match self.state.apply(record.log_offset, record.body) {

@@ -18,7 +18,7 @@ impl Store {
     }
 
     /// Runs `act`, a part of a checkpoint. If the disk is full, releases the reserve and runs it once more.
-    pub(super) fn with_reserve<T>(&self, act: impl Fn() -> Result<T, StorageError>) -> Result<T, StorageError> {
+    pub fn with_reserve<T>(&self, mut act: impl FnMut() -> Result<T, StorageError>) -> Result<T, StorageError> {
         match act() {
             Err(error) if error.is_disk_full() && self.reserve.release()? => act(),
             done => done,
@@ -46,7 +46,7 @@ impl Store {
             if state >= DiskState::Short && self.oldest_is_above_checkpoint() {
                 checkpointed = self.checkpoint();
             }
-            let below = LogOffset(self.checkpointed.load(Ordering::Acquire));
+            let below = LogOffset(self.recovery_begins());
             match self.log.remove_oldest(below) {
                 Ok(Some(freed)) => used = used.saturating_sub(freed),
                 Ok(None) => break,
@@ -91,7 +91,7 @@ impl Store {
 
     /// Whether a checkpoint would allow the removal of the oldest segment: all of it is written, and not below the last one.
     fn oldest_is_above_checkpoint(&self) -> bool {
-        let checkpointed = self.checkpointed.load(Ordering::Acquire);
+        let checkpointed = self.recovery_begins();
         let oldest = self.log.segments().first().map_or(u64::MAX, |oldest| oldest.end());
         oldest > checkpointed && oldest <= self.watermarks().written().0
     }

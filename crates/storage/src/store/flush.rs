@@ -65,6 +65,11 @@ impl Store {
         Ok(())
     }
 
+    /// Where a recovery would begin to read the log.
+    pub(super) fn recovery_begins(&self) -> u64 {
+        self.checkpointed.load(Ordering::Acquire).min(self.state_known.load(Ordering::Acquire))
+    }
+
     /// Syncs the files of queues one by one; or the whole file system, if more were written to than are kept open, or if a killed
     /// process may have written to others.
     fn sync_queues(&self) -> Result<(), StorageError> {

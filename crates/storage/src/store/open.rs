@@ -114,6 +114,7 @@ impl Store {
             index_has_failed: AtomicBool::new(false),
             entries_are_stuck: AtomicBool::new(false),
             checkpointed: AtomicU64::new(checkpoint.indexed.map_or(0, |indexed| indexed.min(end).0)),
+            state_known: AtomicU64::new(state.known_until().0),
             disk_state: Mutex::default(),
             writes_refused: AtomicBool::new(false),
             lacks_segment_space: AtomicBool::new(false),

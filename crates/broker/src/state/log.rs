@@ -1,0 +1,185 @@
+//! The way of a change: proposed by who decided it, appended to the log as a record, and kept for the next snapshot.
+//!
+//! **Always holds**: changes are in the log in the order in which they were proposed, each behind what it follows from; what a
+//! snapshot says was on the disk as records before. Whoever proposes changes of one table holds that table's lock, so that its
+//! changes in memory have the same order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::{LogOffset, Now, TopicName};
+use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
+use parking_lot::Mutex;
+use storage::{AppendBatch, Snapshot, StorageError, Store};
+
+use crate::broker::Host;
+use crate::state::open::OpenedState;
+
+/// What a change is about: a later one about the same takes the place of an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Topic(String),
+    Group(String),
+    Offsets(String),
+    Delay(u32),
+    Imported(String),
+}
+
+fn subject_of(change: &StateChange) -> Subject {
+    match change {
+        StateChange::Topic { settings, .. } => Subject::Topic(settings.topic_name.clone()),
+        StateChange::TopicRemoved { name, .. } => Subject::Topic(name.clone()),
+        StateChange::Group { settings, .. } => Subject::Group(settings.group_name.clone()),
+        StateChange::GroupRemoved { name, .. } => Subject::Group(name.clone()),
+        StateChange::Offsets { of, .. } => Subject::Offsets(of.clone()),
+        StateChange::Delay { level, .. } => Subject::Delay(*level),
+        StateChange::Imported { document, .. } => Subject::Imported(document.clone()),
+    }
+}
+
+/// Changes since the last snapshot, one a subject.
+#[derive(Debug, Default)]
+struct Unsaved {
+    changes: BTreeMap<Subject, StateChange>,
+    /// Where the last of them ends in the log.
+    end: LogOffset,
+}
+
+impl Unsaved {
+    fn add(&mut self, change: StateChange) {
+        let subject = subject_of(&change);
+        match (self.changes.get_mut(&subject), change) {
+            (
+                Some(StateChange::Offsets { offsets: known, .. }),
+                StateChange::Offsets { offsets, replaces: false, .. },
+            ) => {
+                known.extend(offsets);
+            }
+            (_, change) => drop(self.changes.insert(subject, change)),
+        }
+    }
+
+    /// Puts changes back that could not be saved: later ones about the same stand.
+    fn put_back(&mut self, taken: BTreeMap<Subject, StateChange>) {
+        let later = std::mem::replace(&mut self.changes, taken);
+        later.into_values().for_each(|change| self.add(change));
+    }
+}
+
+/// Where changes go.
+#[derive(Debug)]
+pub(crate) struct StateLog {
+    store: Arc<Store>,
+    host: Arc<dyn Host>,
+    /// What state records say they come from.
+    store_host: SocketAddr,
+    unsaved: Mutex<Unsaved>,
+    /// Held while a snapshot is written: one at a time.
+    snapshot: Mutex<Snapshot>,
+    /// Checksums of the documents that were taken in; they change with a start alone.
+    imported: BTreeMap<String, u32>,
+}
+
+impl StateLog {
+    pub(crate) fn new(store: Arc<Store>, host: Arc<dyn Host>, store_host: SocketAddr, opened: OpenedState) -> Self {
+        let OpenedState { tables, snapshot, replayed, .. } = opened;
+        let mut unsaved = Unsaved::default();
+        replayed.into_iter().for_each(|change| unsaved.add(change));
+        Self {
+            store,
+            host,
+            store_host,
+            unsaved: Mutex::new(unsaved),
+            snapshot: Mutex::new(snapshot),
+            imported: tables.imported,
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Appends changes to the log. Gives where they end: what a watermark must pass for them to be kept.
+    pub(crate) fn propose(&self, changes: Vec<StateChange>, now: Now) -> Result<LogOffset, StorageError> {
+        self.propose_with(self.store.begin_batch(0), changes, now).map(|(end, _)| end)
+    }
+
+    /// Appends changes to the log behind the messages of `batch`, at once: a crash leaves both or nothing of what comes later.
+    pub(crate) fn propose_with(
+        &self,
+        mut batch: AppendBatch,
+        changes: Vec<StateChange>,
+        now: Now,
+    ) -> Result<(LogOffset, Arc<storage::AppendInfo>), StorageError> {
+        for body in bodies(&changes) {
+            batch.push_unlisted(&state::draft(&body, self.store_host, now.wall));
+        }
+        for change in &changes {
+            if let StateChange::TopicRemoved { name, .. } = change {
+                self.store.queues_of(&TopicName::trusted(name)).into_iter().for_each(|queue| batch.close(queue));
+            }
+        }
+        // Held while it is appended, so that a snapshot has what the log has below its position.
+        let mut unsaved = self.unsaved.lock();
+        let appended = self.store.append(batch, now.wall)?;
+        changes.into_iter().for_each(|change| unsaved.add(change));
+        unsaved.end = appended.end;
+        drop(unsaved);
+        self.host.log_changed();
+        Ok((appended.end, appended))
+    }
+
+    /// Where the last change ends in the log.
+    pub(crate) fn end(&self) -> LogOffset {
+        self.unsaved.lock().end
+    }
+
+    /// Writes what has changed into the snapshot, or now and then all of the state as `all` gives it, which waits for whoever changes a
+    /// table. Waits for the disk. A start then reads state records from there on.
+    pub(crate) fn save_snapshot(&self, all: impl FnOnce() -> Vec<StateChange>) -> Result<(), StorageError> {
+        let mut snapshot = self.snapshot.lock();
+        let (taken, position) = {
+            let mut unsaved = self.unsaved.lock();
+            let position = unsaved.end.max(self.store.watermarks().committed());
+            if unsaved.end > self.store.watermarks().committed() && self.store.is_governed() {
+                // It may yet be taken back: a start reads it from the log.
+                return Ok(());
+            }
+            (std::mem::take(&mut unsaved.changes), position)
+        };
+        // What `all` gives may be later than the position: read again, those changes lead to the same.
+        let base = snapshot.wants_base().then(all);
+        // Never ahead of the log: after a power cut the snapshot would know of what never was.
+        let synced = self.store.sync_until(position.max(self.end()));
+        let mut write = || match &base {
+            Some(all) => {
+                let imported = self
+                    .imported
+                    .iter()
+                    .map(|(document, &checksum)| StateChange::Imported { document: document.clone(), checksum });
+                let all: Vec<_> = all.iter().cloned().chain(imported).collect();
+                snapshot.write_base(position, &state::encode(&all))
+            }
+            None => snapshot.write_delta(position, &encode_all(taken.values())),
+        };
+        let written = synced.and_then(|()| self.store.with_reserve(&mut write));
+        written.inspect_err(|_| self.unsaved.lock().put_back(taken))?;
+        self.store.note_state_known(position);
+        Ok(())
+    }
+}
+
+fn encode_all<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<u8> {
+    state::encode(&changes.cloned().collect::<Vec<_>>())
+}
+
+/// Bodies of records for some changes: as few as their size allows.
+fn bodies(changes: &[StateChange]) -> Vec<Vec<u8>> {
+    let whole = state::encode(changes);
+    if whole.len() <= STATE_BODY_SIZE_MAX || changes.len() < 2 {
+        return if changes.is_empty() { Vec::new() } else { vec![whole] };
+    }
+    let (first, second) = changes.split_at(changes.len() / 2);
+    [bodies(first), bodies(second)].concat()
+}

@@ -1,0 +1,158 @@
+//! All that changes of state have led to, as plain tables: what a start is given, and what changes are told apart from.
+
+use std::collections::BTreeMap;
+
+use format::document::{GroupTableDocument, TopicTableDocument};
+use format::state::StateChange;
+
+use crate::RawOffset;
+
+/// Committed offsets by `topic@group` and queue.
+pub(crate) type OffsetTable = BTreeMap<String, BTreeMap<u32, RawOffset>>;
+
+/// The state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StateTables {
+    pub(crate) topics: TopicTableDocument,
+    pub(crate) groups: GroupTableDocument,
+    pub(crate) offsets: OffsetTable,
+    /// How far each delay level is delivered.
+    pub(crate) delay: BTreeMap<u32, u64>,
+    /// Checksums of documents of a Java broker that were taken in.
+    pub(crate) imported: BTreeMap<String, u32>,
+}
+
+impl StateTables {
+    /// Takes in a change.
+    pub(crate) fn apply(&mut self, change: StateChange) {
+        match change {
+            StateChange::Topic { settings, version } => {
+                self.topics.data_version = version;
+                self.topics.topic_config_table.insert(settings.topic_name.clone(), *settings);
+            }
+            StateChange::TopicRemoved { name, version } => {
+                self.topics.data_version = version;
+                self.topics.topic_config_table.remove(&name);
+            }
+            StateChange::Group { settings, version } => {
+                self.groups.data_version = version;
+                self.groups.subscription_group_table.insert(settings.group_name.clone(), *settings);
+            }
+            StateChange::GroupRemoved { name, version } => {
+                self.groups.data_version = version;
+                self.groups.subscription_group_table.remove(&name);
+            }
+            StateChange::Offsets { of, replaces, offsets } => {
+                if replaces && offsets.is_empty() {
+                    self.offsets.remove(&of);
+                    return;
+                }
+                let known = self.offsets.entry(of).or_default();
+                if replaces {
+                    *known = offsets;
+                } else {
+                    known.extend(offsets);
+                }
+            }
+            StateChange::Delay { level, delivered } => {
+                self.delay.insert(level, delivered);
+            }
+            StateChange::Imported { document, checksum } => {
+                self.imported.insert(document, checksum);
+            }
+        }
+    }
+
+    pub(crate) fn topic_changes_to(&self, other: &TopicTableDocument) -> Vec<StateChange> {
+        let (known, wanted) = (&self.topics.topic_config_table, &other.topic_config_table);
+        let version = other.data_version;
+        let put = wanted.iter().filter(|(name, settings)| known.get(*name) != Some(settings));
+        let put = put.map(|(_, settings)| StateChange::Topic { settings: Box::new(settings.clone()), version });
+        let gone = known.keys().filter(|name| !wanted.contains_key(*name));
+        put.chain(gone.map(|name| StateChange::TopicRemoved { name: name.clone(), version })).collect()
+    }
+
+    pub(crate) fn group_changes_to(&self, other: &GroupTableDocument) -> Vec<StateChange> {
+        let (known, wanted) = (&self.groups.subscription_group_table, &other.subscription_group_table);
+        let version = other.data_version;
+        let put = wanted.iter().filter(|(name, settings)| known.get(*name) != Some(settings));
+        let put = put.map(|(_, settings)| StateChange::Group { settings: Box::new(settings.clone()), version });
+        let gone = known.keys().filter(|name| !wanted.contains_key(*name));
+        put.chain(gone.map(|name| StateChange::GroupRemoved { name: name.clone(), version })).collect()
+    }
+
+    pub(crate) fn offset_changes_to(&self, other: &OffsetTable) -> Vec<StateChange> {
+        let put = other.iter().filter(|(of, offsets)| self.offsets.get(*of) != Some(offsets));
+        let put = put.map(|(of, offsets)| (of, offsets.clone()));
+        let gone = self.offsets.keys().filter(|of| !other.contains_key(*of)).map(|of| (of, BTreeMap::new()));
+        let replaced = |(of, offsets): (&String, _)| StateChange::Offsets { of: of.clone(), replaces: true, offsets };
+        put.chain(gone).map(replaced).collect()
+    }
+
+    pub(crate) fn delay_changes_to(&self, other: &BTreeMap<u32, u64>) -> Vec<StateChange> {
+        let put = other.iter().filter(|(level, delivered)| self.delay.get(level) != Some(delivered));
+        put.map(|(&level, &delivered)| StateChange::Delay { level, delivered }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use format::document::{DataVersion, GroupDocument, TopicDocument};
+
+    use super::*;
+
+    fn tables(
+        topics: &[(&str, u32)],
+        groups: &[&str],
+        offsets: &[(&str, u32, i64)],
+        delay: &[(u32, u64)],
+    ) -> StateTables {
+        let mut tables = StateTables::default();
+        let version = DataVersion { counter: 3, ..DataVersion::default() };
+        tables.topics.data_version = version;
+        tables.groups.data_version = version;
+        for &(name, queues) in topics {
+            let settings =
+                TopicDocument { topic_name: name.to_owned(), read_queue_nums: queues, ..TopicDocument::default() };
+            tables.topics.topic_config_table.insert(name.to_owned(), settings);
+        }
+        for &name in groups {
+            let settings = GroupDocument { group_name: name.to_owned(), ..GroupDocument::default() };
+            tables.groups.subscription_group_table.insert(name.to_owned(), settings);
+        }
+        for &(of, queue, offset) in offsets {
+            tables.offsets.entry(of.to_owned()).or_default().insert(queue, offset);
+        }
+        tables.delay = delay.iter().copied().collect();
+        tables
+    }
+
+    fn changes_between(from: &StateTables, to: &StateTables) -> Vec<StateChange> {
+        let parts = [from.topic_changes_to(&to.topics), from.group_changes_to(&to.groups)];
+        [&parts[..], &[from.offset_changes_to(&to.offsets), from.delay_changes_to(&to.delay)]].concat().concat()
+    }
+
+    #[test]
+    fn the_changes_between_two_states_lead_from_one_to_the_other_also_if_they_are_applied_twice() {
+        let states = [
+            tables(&[("gone", 1)], &["gone"], &[("gone@gone", 0, 4)], &[(1, 5)]),
+            tables(&[("a", 4), ("b", 8)], &["billing"], &[("a@billing", 0, 7), ("a@billing", 3, 9)], &[(1, 5), (2, 6)]),
+            tables(&[("a", 5), ("b", 8)], &["billing", "x"], &[("a@billing", 0, 6)], &[(1, 6), (2, 6)]),
+        ];
+        for from in &states {
+            for to in &states {
+                let mut applied = from.clone();
+                for change in [changes_between(from, to), changes_between(from, to)].concat() {
+                    applied.apply(change);
+                }
+                // Levels come and do not go.
+                applied.delay.retain(|level, _| to.delay.contains_key(level));
+                assert_eq!(applied, *to);
+            }
+        }
+        let mut again = StateTables::default();
+        again.topics.data_version = states[1].topics.data_version;
+        changes_between(&StateTables::default(), &states[1]).into_iter().for_each(|change| again.apply(change));
+        assert_eq!(again, states[1]);
+    }
+}
