@@ -109,7 +109,7 @@ struct Versions {
     forbidden: serde_json::Value,
     /// Topics whose queues are being removed: none of that name can be made meanwhile.
     leaving: BTreeSet<String>,
-    /// Groups that are made, and not in the log for lack of room.
+    /// Groups that are made, and not in the log, which takes nothing now.
     unkept: Vec<StateChange>,
 }
 
@@ -376,8 +376,8 @@ impl Catalog {
         }
         if !changes.is_empty() {
             match self.propose(&mut versions, changes.clone(), now) {
-                // Who only reads is served on a full disk too: the log hears of the group when there is room.
-                Err(error) if error.is_disk_full() && if_known == Known::Keep => versions.unkept.extend(changes),
+                // Who only reads is served by a full or failed disk too: the log hears of the group when it takes something again.
+                Err(_) if if_known == Known::Keep => versions.unkept.extend(changes),
                 proposed => proposed.map_err(refusal_of)?,
             }
             self.publish_groups(&mut versions, next, version);
@@ -393,7 +393,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Puts groups into the log that were made while there was no room for them.
+    /// Puts groups into the log that were made while it took nothing.
     pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
         let mut versions = self.changes.lock();
         if versions.unkept.is_empty() { Ok(()) } else { self.propose(&mut versions, Vec::new(), now) }

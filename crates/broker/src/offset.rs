@@ -365,9 +365,10 @@ impl Broker {
     }
 
     /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
-    /// watermark must pass for them to be kept; `None` if nothing has changed.
-    pub fn keep_changes(&self, now: Now) -> Result<Option<LogOffset>, Refusal> {
-        self.catalog().keep(now).and_then(|()| self.offsets.keep(&self.state, now)).map_err(refusal_of)
+    /// watermark must pass for all that was taken before to be kept.
+    pub fn keep_changes(&self, now: Now) -> Result<LogOffset, Refusal> {
+        self.catalog().keep(now).and_then(|()| self.offsets.keep(&self.state, now)).map_err(refusal_of)?;
+        Ok(self.state.end())
     }
 
     /// Queues of a topic with their numbers.

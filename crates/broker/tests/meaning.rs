@@ -53,6 +53,21 @@ fn topics_and_offsets_are_there_after_reopening() {
 }
 
 #[test]
+fn a_commit_that_was_put_into_the_log_outlives_a_kill() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    bench.publish("orders", &message(b"one", b"")).expect("stored");
+    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("taken");
+    let end = bench.broker.keep_changes(START).expect("appended");
+    bench.broker.store().write_staged().expect("writes");
+    assert!(bench.broker.store().watermarks().written() >= end);
+    assert_eq!(bench.broker.keep_changes(START).expect("nothing new"), end);
+    drop(bench);
+    let bench = open(scratch.path(), START);
+    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(1));
+}
+
+#[test]
 fn a_topic_made_on_the_fly_is_there_after_a_kill_as_it_was_made() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);

@@ -374,7 +374,7 @@ impl World {
         let (disk, now) = (self.disk.clone(), self.bench.now);
         change(&self.bench, &mut self.model, document, chance).expect("made");
         // That may have been a commit of what is committed already, which is no change.
-        if matches!(document, Document::Offsets) && self.broker().keep_changes(now).expect("keeps").is_none() {
+        if matches!(document, Document::Offsets) {
             change(&self.bench, &mut self.model, Document::Groups, chance).expect("made");
         }
         disk.hold_syncs();

@@ -5,6 +5,7 @@
 
 mod answer;
 mod broker_admin;
+mod commit;
 mod consumer;
 mod error;
 mod fetched;

@@ -24,12 +24,14 @@ use super::session::RocketSession;
 /// Bytes a connection keeps for the ids of its next pass's messages: several hundred of the usual ones.
 const SPARE_SIZE_MAX: usize = 16 * 1024;
 
-/// Sends of one pass over the readable bytes.
+/// Sends and commits of one pass over the readable bytes.
 #[derive(Default)]
 pub(super) struct SendPass {
     batch: Option<PublishBatch>,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
+    /// Commits of the pass that are to be answered.
+    pub(super) commits: Vec<Asked>,
     /// Bytes its records will take, roughly.
     expected_size: usize,
 }
@@ -165,6 +167,7 @@ impl RocketSession {
 
     /// Appends what the pass has gathered; the replies wait for their watermarks.
     pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Now) {
+        self.keep_commits(pass, now);
         let sends = std::mem::take(&mut pass.sends);
         let unique_keys = std::mem::take(&mut pass.unique_keys);
         let Some(gathered) = pass.batch.take().filter(|gathered| !gathered.is_empty()) else {

@@ -23,6 +23,7 @@ use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language}
 
 use super::VERSION;
 use super::answer::{Answer, Answered, Asked, not_supported, note_refusal};
+use super::commit::WaitingCommits;
 use super::fetched::FetchedCells;
 use super::handlers::{Handler, list_handler, slow_handler};
 use super::job_size::job_size;
@@ -80,6 +81,8 @@ pub struct RocketSession {
     pub(super) output: Output,
     /// Sends whose watermark has not passed yet, in the order of the log.
     pub(super) waiting_sends: VecDeque<WaitingSends>,
+    /// Commits whose answers wait for the log, in its order.
+    pub(super) waiting_commits: VecDeque<WaitingCommits>,
     /// Pulls that wait for messages, by number.
     pub(super) waiting_pulls: HashMap<u64, WaitingPull>,
     /// When waiting pulls have to be answered.
@@ -124,6 +127,7 @@ impl RocketSession {
             remote,
             output: Output::default(),
             waiting_sends: VecDeque::new(),
+            waiting_commits: VecDeque::new(),
             waiting_pulls: HashMap::new(),
             pull_deadlines: BTreeSet::new(),
             next_pull: 0,
@@ -159,7 +163,10 @@ impl RocketSession {
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => return self.pull(&command, asked, now),
             request::UNREGISTER_CLIENT => consumer::unregister(self, &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer::list_members(&self.broker, &command),
-            request::UPDATE_CONSUMER_OFFSET => offset::commit(&self.broker, &command),
+            request::UPDATE_CONSUMER_OFFSET => {
+                self.commit(&command, asked, pass);
+                return Ok(());
+            }
             request::GET_MAX_OFFSET => offset::max(&self.broker, &command),
             request::GET_MIN_OFFSET => offset::min(&self.broker, &command),
             code => {
@@ -369,6 +376,7 @@ impl Session for RocketSession {
         self.take_done(now);
         self.take_signals();
         self.release_sends(now);
+        self.release_commits();
         self.expire_pulls(now);
         self.resume_ready_pulls(now);
     }
@@ -387,11 +395,15 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.may_read() && (self.waiting_sends.is_empty() || !self.broker.is_behind())
+        self.may_read()
+            && (self.waiting_sends.is_empty() && self.waiting_commits.is_empty() || !self.broker.is_behind())
     }
 
     fn is_busy(&self) -> bool {
-        !self.waiting_sends.is_empty() || !self.ready_pulls.is_empty() || self.jobs_running > 0
+        !self.waiting_sends.is_empty()
+            || !self.waiting_commits.is_empty()
+            || !self.ready_pulls.is_empty()
+            || self.jobs_running > 0
     }
 
     fn held_size(&self) -> usize {

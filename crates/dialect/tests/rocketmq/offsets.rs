@@ -41,6 +41,23 @@ fn committed(client: &mut Client) -> i64 {
 }
 
 #[test]
+fn a_commit_is_answered_once_the_log_has_it() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    bench.stop_writing();
+    assert!(client.give(&[commit(0), commit(1)]).is_empty(), "neither is in the log yet");
+    assert_eq!(client.ask_well(query()).number("offset"), 1, "it counts already");
+    bench.write();
+    let codes: Vec<_> = client.hear().iter().map(|reply| reply.code).collect();
+    assert_eq!(codes, [response::SUCCESS; 2]);
+    // Nothing is new: there is nothing to wait for.
+    client.ask_well(commit(1));
+    assert!(client.give(&[commit(0).one_way()]).is_empty());
+    assert_eq!(client.ask_well(query()).number("offset"), 0);
+}
+
+#[test]
 fn a_commit_is_taken_as_it_is() {
     let bench = Bench::new();
     let mut client = sender(&bench);

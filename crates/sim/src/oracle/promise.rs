@@ -13,7 +13,7 @@ pub enum Kept {
 /// removals are records of the log.
 pub const REMOVALS_OUTLIVE_A_REBUILD: bool = true;
 
-/// Offsets that consumers commit.
+/// Offsets that consumers commit: a killed process keeps them once they are answered, a power cut takes what was not synced since.
 pub const COMMITS: Kept = Kept::WhenSaved;
 
 /// What administrators change: topics, groups, offsets that are reset.
