@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{GroupName, Now, QueueId, TopicName};
 use format::document::{GroupDocument, TopicDocument};
+use format::properties::names;
+use format::record::{self, Record};
+use format::state::STATE_TOPIC;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
 use testkit::at;
@@ -107,4 +110,23 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     drop(bench);
     let bench = open(disk.after_power_cut(disk.points(), || false));
     assert!(bench.broker.catalog().group("billing").is_some());
+}
+
+/// A Java broker that asks for checksums takes the log to end at the first record that has none.
+#[test]
+fn state_records_have_a_checksum_where_messages_have_one() {
+    let directory = tempfile::tempdir().expect("directory");
+    let layout = storage::Options { record_checksums: true, ..layout(directory.path(), vec![1000]) };
+    let bench = open_on(layout, START, |_| ());
+    let end = bench.publish("orders", &message(b"x", b"")).expect("stored").0 as usize;
+    let log = std::fs::read(directory.path().join("commitlog/00000000000000000000")).expect("a segment");
+    let mut at = 0;
+    while at < end {
+        let record = Record::decode(&log[at..]).expect("a record");
+        let sealed = &log[at..at + record.size];
+        assert_eq!(record.topic, STATE_TOPIC);
+        assert!(record.property(names::CHECKSUM).is_some() && record::checksum_holds(sealed), "{record:?}");
+        at += record.size;
+    }
+    assert!(at > 0, "making the topic is a change of state");
 }

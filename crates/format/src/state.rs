@@ -1,7 +1,7 @@
 //! Changes of a broker's state: topics, groups, committed offsets, progress of delayed messages. Each is a record of the log.
 //!
-//! A state record has the topic `rmq_sys_sluice_state`, queue 0, no properties, and in its system flag ROLLBACK and a bit of our own, so that
-//! a Java broker makes neither queue entry nor key of it. Its body:
+//! A state record has the topic `rmq_sys_sluice_state`, queue 0, no properties but the checksum that every record of its log may have, and
+//! in its system flag ROLLBACK and a bit of our own, so that a Java broker makes neither queue entry nor key of it. Its body:
 //!
 //! ```text
 //! offset  size  field
@@ -122,8 +122,9 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<StateChange>, StateError> {
     }
 }
 
-/// The record that holds a body of changes.
-pub fn draft(body: &[u8], host: SocketAddr, now: Timestamp) -> Draft<'_> {
+/// The record that holds a body of changes. `properties` are the checksum that every record of the log ends
+/// with, or nothing: a Java broker that asks for checksums takes the log to end at a record that has none.
+pub fn draft<'a>(body: &'a [u8], properties: &'a [&'a [u8]], host: SocketAddr, now: Timestamp) -> Draft<'a> {
     Draft {
         topic: STATE_TOPIC,
         queue: QueueId(0),
@@ -135,7 +136,7 @@ pub fn draft(body: &[u8], host: SocketAddr, now: Timestamp) -> Draft<'_> {
         reconsume_times: 0,
         prepared_transaction_offset: 0,
         body,
-        properties: &[],
+        properties,
     }
 }
 

@@ -216,7 +216,7 @@ fn a_topic_that_was_removed_and_made_again_above_committed_has_its_later_message
         (0..3).for_each(|offset| note(append(&store, offset..offset + 1)));
         let mut batch = store.begin_batch(0);
         let host = "127.0.0.1:1".parse().expect("address");
-        batch.push_unlisted(&state::draft(b"orders", host, Timestamp(1)));
+        batch.push_unlisted(&state::draft(b"orders", &[], host, Timestamp(1)));
         store.queues_of(&orders::topic()).into_iter().for_each(|queue| batch.close(queue));
         note(store.append(batch, Timestamp(1000)).expect("appends"));
         assert!(matches!(store.remove_topic(&orders::topic()), Err(StorageError::Uncommitted)));

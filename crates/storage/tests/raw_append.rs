@@ -249,7 +249,7 @@ fn a_state_record_is_told_once_it_is_committed_and_then_the_topic_may_begin_anew
     let store = open(&layout);
     append_some(&store, 3);
     let mut batch = store.begin_batch(0);
-    batch.push_unlisted(&state::draft(b"orders", "127.0.0.1:1".parse().expect("address"), Timestamp(1)));
+    batch.push_unlisted(&state::draft(b"orders", &[], "127.0.0.1:1".parse().expect("address"), Timestamp(1)));
     store.queues_of(&orders::topic()).into_iter().for_each(|queue| batch.close(queue));
     let removal = store.append(batch, Timestamp(1000)).expect("appends").end;
     store.remove_topic(&orders::topic()).expect("removes");

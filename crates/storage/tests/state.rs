@@ -55,7 +55,7 @@ fn open(disk: &MemoryDisk) -> (Store, Vec<String>) {
 /// Appends a state record; one that begins with `-` removes that topic.
 fn append_state(store: &Store, body: &str) -> LogOffset {
     let mut batch = store.begin_batch(0);
-    batch.push_unlisted(&state::draft(body.as_bytes(), "127.0.0.1:1".parse().expect("address"), Timestamp(1)));
+    batch.push_unlisted(&state::draft(body.as_bytes(), &[], "127.0.0.1:1".parse().expect("address"), Timestamp(1)));
     if let Some(topic) = body.strip_prefix('-') {
         store.queues_of(&TopicName::trusted(topic)).into_iter().for_each(|queue| batch.close(queue));
     }

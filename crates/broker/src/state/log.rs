@@ -113,7 +113,7 @@ impl StateLog {
         now: Now,
     ) -> Result<(LogOffset, Arc<storage::AppendInfo>), StorageError> {
         for body in bodies(&changes) {
-            batch.push_unlisted(&state::draft(&body, self.store_host, now.wall));
+            batch.push_unlisted(&state::draft(&body, &[self.store.checksum_room()], self.store_host, now.wall));
         }
         for change in &changes {
             if let StateChange::TopicRemoved { name, .. } = change {
