@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Serialize;
+use tempfile::{Builder, TempDir};
 
 use crate::compare::scenario::step::BrokerNeeds;
 use crate::error::BenchError;
 use crate::rocketmq::route::check_reachable;
 use crate::target::Target;
 
-use process::{PeerSetup, Process, Started};
+use process::{Ground, PeerSetup, Process, Started};
 
 /// A broker that can be started here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -57,17 +58,7 @@ pub struct Cluster {
     /// Its brokers; name servers of their own come after them.
     processes: Vec<Process>,
     brokers: usize,
-    directory: Directory,
-}
-
-/// Removed when dropped.
-#[derive(Debug)]
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    directory: TempDir,
 }
 
 impl PeerKind {
@@ -154,16 +145,16 @@ impl Peer {
     /// Fetches what it needs and starts a cluster with empty directories, ready for load.
     pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
         let work = setup.work_folder();
-        let name = format!("sluice-bench-{}-{}", std::process::id(), self.kind.name());
-        let directory = (0..).map(|number| work.join(format!("{name}-{number}"))).find(|path| !path.exists());
-        let directory = Directory(directory.unwrap_or_else(|| work.join(&name)));
-        std::fs::create_dir_all(&directory.0)
-            .map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
+        let name = format!("sluice-bench-{}-{}-", std::process::id(), self.kind.name());
+        let directory = std::fs::create_dir_all(work).and_then(|()| Builder::new().prefix(&name).tempdir_in(work));
+        let directory =
+            directory.map_err(|source| BenchError::Disk { directory: work.display().to_string(), source })?;
+        let ground = Ground { setup, directory: directory.path() };
         let Started { address, target, processes } = match self.kind {
-            PeerKind::Sluice => sluice::start(needs, setup, &directory.0)?,
-            PeerKind::RocketMq => originals::start_rocketmq(&self.version, needs, setup, &directory.0)?,
-            PeerKind::RabbitMq => originals::start_rabbitmq(&self.version, needs, setup, &directory.0)?,
-            PeerKind::Kafka => originals::start_kafka(&self.version, needs, setup, &directory.0)?,
+            PeerKind::Sluice => sluice::start(needs, ground)?,
+            PeerKind::RocketMq => originals::start_rocketmq(&self.version, needs, ground)?,
+            PeerKind::RabbitMq => originals::start_rabbitmq(&self.version, needs, ground)?,
+            PeerKind::Kafka => originals::start_kafka(&self.version, needs, ground)?,
             PeerKind::Running => Started::at(self.version.parse()?, Vec::new()),
         };
         let brokers = if processes.len() > 1 { processes.len() - 1 } else { 1 };
@@ -184,7 +175,7 @@ impl Cluster {
 
     /// Where they keep their files; nothing is known of brokers that ran already.
     pub fn data(&self) -> Vec<PathBuf> {
-        if self.processes.is_empty() { Vec::new() } else { vec![self.directory.0.clone()] }
+        if self.processes.is_empty() { Vec::new() } else { vec![self.directory.path().to_owned()] }
     }
 
     /// Whether all its processes run.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::process::{PeerSetup, Process, Started, free_port};
+use super::process::{Ground, Process, Started, free_port};
 use crate::compare::scenario::step::{BrokerNeeds, Flush};
 use crate::error::BenchError;
 use crate::rocketmq::route::registered_brokers;
@@ -23,16 +23,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const ROCKETMQ_SPARE_PORTS: u16 = 2;
 
 /// A name server, and a broker for each group.
-pub(super) fn start_rocketmq(
-    version: &str,
-    needs: BrokerNeeds,
-    setup: &PeerSetup,
-    directory: &Path,
-) -> Result<Started, BenchError> {
-    let run = |name: &str, arguments: &[&str], port: u16| ROCKETMQ.run(setup, directory, name, arguments, port);
-    let (names, port) = (directory.join("names"), free_port(0)?);
-    let names = names.display().to_string();
-    let name_server = run("namesrv", &["namesrv", version, &names, &port.to_string()], port)?;
+pub(super) fn start_rocketmq(version: &str, needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, BenchError> {
+    let port = free_port(0)?;
+    let arguments = ["namesrv", version, &ground.path("names"), &port.to_string()];
+    let name_server = ROCKETMQ.run("namesrv", &arguments, port, ground)?;
     let address = format!("127.0.0.1:{port}");
     let flush = match needs.flush {
         Flush::Async => "flushDiskType=ASYNC_FLUSH",
@@ -41,10 +35,10 @@ pub(super) fn start_rocketmq(
     let mut processes = Vec::new();
     for number in 0..needs.groups {
         let name = format!("broker-{number}");
-        let (home, port) = (directory.join(&name).display().to_string(), free_port(ROCKETMQ_SPARE_PORTS)?);
+        let port = free_port(ROCKETMQ_SPARE_PORTS)?;
         let named = format!("brokerName={name}");
-        let arguments = ["broker", version, &home, &address, &port.to_string(), &named, flush];
-        processes.push(run(&name, &arguments, port)?);
+        let arguments = ["broker", version, &ground.path(&name), &address, &port.to_string(), &named, flush];
+        processes.push(ROCKETMQ.run(&name, &arguments, port, ground)?);
     }
     let deadline = Instant::now() + REGISTERED_WITHIN;
     while registered_brokers(&address).unwrap_or_default() < needs.groups as usize {
@@ -65,20 +59,13 @@ pub(super) const RABBITMQ_VERSIONS: [&str; 1] = ["3.10.8"];
 const SPARE_PORTS: u16 = 1;
 
 /// One broker, and the process Erlang nodes find each other in.
-pub(super) fn start_rabbitmq(
-    version: &str,
-    needs: BrokerNeeds,
-    setup: &PeerSetup,
-    directory: &Path,
-) -> Result<Started, BenchError> {
+pub(super) fn start_rabbitmq(version: &str, needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, BenchError> {
     // Whether an answer waits for the disk is up to who publishes: confirms of persistent messages do.
     check_alone("rabbitmq", needs)?;
-    let run = |name: &str, arguments: &[&str], port: u16| RABBITMQ.run(setup, directory, name, arguments, port);
     let (names, port) = (free_port(0)?, free_port(SPARE_PORTS)?);
-    let name_process = run("names", &["names", version, &names.to_string()], names)?;
-    let home = directory.join("broker").display().to_string();
-    let arguments = ["broker", version, &home, &port.to_string(), &names.to_string()];
-    let broker = run("rabbitmq", &arguments, port)?;
+    let name_process = RABBITMQ.run("names", &["names", version, &names.to_string()], names, ground)?;
+    let arguments = ["broker", version, &ground.path("broker"), &port.to_string(), &names.to_string()];
+    let broker = RABBITMQ.run("rabbitmq", &arguments, port, ground)?;
     let address = format!("amqp://guest:guest@127.0.0.1:{port}");
     Ok(Started { address, target: None, processes: vec![broker, name_process] })
 }
@@ -87,21 +74,15 @@ pub(super) fn start_rabbitmq(
 pub(super) const KAFKA_VERSIONS: [&str; 1] = ["4.1.1"];
 
 /// One node that is its own controller.
-pub(super) fn start_kafka(
-    version: &str,
-    needs: BrokerNeeds,
-    setup: &PeerSetup,
-    directory: &Path,
-) -> Result<Started, BenchError> {
+pub(super) fn start_kafka(version: &str, needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, BenchError> {
     check_alone("kafka", needs)?;
     let port = free_port(SPARE_PORTS)?;
-    let home = directory.join("broker").display().to_string();
     let flush = match needs.flush {
         Flush::Async => "log.flush.interval.ms=1000",
         Flush::Sync => "log.flush.interval.messages=1",
     };
-    let arguments = ["broker", version, &home, &port.to_string(), flush];
-    let broker = KAFKA.run(setup, directory, "kafka", &arguments, port)?;
+    let arguments = ["broker", version, &ground.path("broker"), &port.to_string(), flush];
+    let broker = KAFKA.run("kafka", &arguments, port, ground)?;
     Ok(Started { address: format!("kafka://127.0.0.1:{port}"), target: None, processes: vec![broker] })
 }
 
@@ -145,16 +126,8 @@ const KAFKA: Script = Script {
 
 impl Script {
     /// Runs it with `arguments` until it listens on `port`; `name` is what the process is called here.
-    fn run(
-        &self,
-        setup: &PeerSetup,
-        directory: &Path,
-        name: &str,
-        arguments: &[&str],
-        port: u16,
-    ) -> Result<Process, BenchError> {
-        let (script, log) = (self.place(setup.cache.as_deref())?, directory.join(format!("{name}.log")));
-        let mut process = Process::start(name, &script, arguments, setup.cpus.as_deref(), &log)?;
+    fn run(&self, name: &str, arguments: &[&str], port: u16, ground: Ground<'_>) -> Result<Process, BenchError> {
+        let mut process = Process::start(name, &self.place(ground.setup.cache.as_deref())?, arguments, ground)?;
         process.wait_for_port(port, READY_WITHIN).map(|()| process)
     }
 

@@ -40,6 +40,20 @@ impl PeerSetup {
     }
 }
 
+/// How the processes of one cluster are started, and the folder for all they write.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) setup: &'a PeerSetup,
+    pub(super) directory: &'a Path,
+}
+
+impl Ground<'_> {
+    /// What is called so in the folder, as an argument.
+    pub(super) fn path(self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+}
+
 /// What was started: where it listens, and its processes, brokers first.
 pub(super) struct Started {
     pub(super) address: String,
@@ -63,15 +77,14 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program`, which may be bound to processors, with what it prints in `log`.
+    /// Starts `program`, which may be bound to processors, with what it prints in a log of its own.
     pub(super) fn start(
         name: &str,
         program: &Path,
         arguments: &[&str],
-        cpus: Option<&str>,
-        log: &Path,
+        ground: Ground<'_>,
     ) -> Result<Self, BenchError> {
-        let mut command = match cpus {
+        let mut command = match &ground.setup.cpus {
             Some(cpus) => {
                 let mut bound = Command::new("taskset");
                 bound.args(["--cpu-list", cpus]).arg(program);
@@ -83,12 +96,13 @@ impl Process {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let failed = |source| BenchError::NotStarted { name: name.to_owned(), problem: format!("{text}: {source}") };
-        let output = File::create(log).map_err(failed)?;
+        let log = ground.directory.join(format!("{name}.log"));
+        let output = File::create(&log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
         // In a group of its own: who stops the run with Ctrl-C does not stop its brokers before it is done with them.
         command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().map_err(failed)?;
-        Ok(Self { name: name.to_owned(), command: text, child, log: log.to_owned() })
+        Ok(Self { name: name.to_owned(), command: text, child, log })
     }
 
     pub(super) fn id(&self) -> u32 {

@@ -1,9 +1,8 @@
 //! Sluice: this very binary, everything in one process, or one process a broker group.
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::process::{PeerSetup, Process, Started};
+use super::process::{Ground, Process, Started};
 use crate::compare::scenario::step::{BrokerNeeds, Flush};
 use crate::error::BenchError;
 
@@ -11,22 +10,21 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// What a run writes is gone after it: until the disk is really full nothing is refused, and nothing deleted that is still to be read.
 const TO_THE_LAST_BYTE: [&str; 2] = ["retention.disk_refuse_percent=100", "retention.force_enabled=false"];
 
-pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> Result<Started, BenchError> {
+pub(super) fn start(needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, BenchError> {
     let flush = match needs.flush {
         Flush::Async => "async",
         Flush::Sync => "sync",
     };
-    let data = |number: u32| directory.join(format!("data-{number}"));
     if needs.groups == 1 {
-        let arguments = ["serve".to_owned(), "--data".to_owned(), data(0).display().to_string()];
+        let arguments = ["serve".to_owned(), "--data".to_owned(), ground.path("data-0")];
         let flush = format!("storage.flush={flush}");
         let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", &flush];
-        let (process, name_server) = run(setup, directory, "sluice", &arguments, &settings)?;
+        let (process, name_server) = run("sluice", &arguments, &settings, ground)?;
         return Ok(Started::at(name_server.parse()?, vec![process]));
     }
-    let names = format!("storage.directory={}", directory.join("names").display());
-    let (name_server, address) =
-        run(setup, directory, "namesrv", &["namesrv".to_owned()], &["nameserver.port=0", "console.port=0", &names])?;
+    let names = format!("storage.directory={}", ground.path("names"));
+    let settings = ["nameserver.port=0", "console.port=0", &names];
+    let (name_server, address) = run("namesrv", &["namesrv".to_owned()], &settings, ground)?;
     let host = address.trim_start_matches("rocketmq://").to_owned();
     let mut processes = Vec::new();
     for number in 0..needs.groups {
@@ -35,10 +33,10 @@ pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> 
             "rocketmq.port=0",
             "console.port=0",
             &format!("broker.name=broker-{number}"),
-            &format!("storage.directory={}", data(number).display()),
+            &format!("storage.directory={}", ground.path(&format!("data-{number}"))),
             &format!("storage.flush={flush}"),
         ];
-        processes.push(run(setup, directory, &format!("broker-{number}"), &arguments, &settings)?.0);
+        processes.push(run(&format!("broker-{number}"), &arguments, &settings, ground)?.0);
     }
     processes.push(name_server);
     Ok(Started::at(address.parse()?, processes))
@@ -46,18 +44,16 @@ pub(super) fn start(needs: BrokerNeeds, setup: &PeerSetup, directory: &Path) -> 
 
 /// Starts one process; gives it with the target of the name server it names when it is ready.
 fn run(
-    setup: &PeerSetup,
-    directory: &Path,
     name: &str,
     arguments: &[String],
     settings: &[&str],
+    ground: Ground<'_>,
 ) -> Result<(Process, String), BenchError> {
     let binary = std::env::current_exe()
         .map_err(|source| BenchError::NotStarted { name: name.to_owned(), problem: source.to_string() })?;
     let settings = settings.iter().chain(&TO_THE_LAST_BYTE).flat_map(|&setting| ["--set", setting]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).chain(settings).collect();
-    let log = directory.join(format!("{name}.log"));
-    let mut process = Process::start(name, &binary, &arguments, setup.cpus.as_deref(), &log)?;
+    let mut process = Process::start(name, &binary, &arguments, ground)?;
     let line = process.wait_until(READY_WITHIN, |process| {
         process.output().lines().find(|line| line.contains(" ready in ")).map(str::to_owned)
     })?;
