@@ -8,6 +8,7 @@ use format::document::TopicDocument;
 
 use crate::RawOffset;
 use crate::broker::Broker;
+use crate::catalog::Known;
 use crate::flow::PeriodFlow;
 
 /// One queue's bounds.
@@ -112,7 +113,7 @@ impl Broker {
 
     /// Makes topics, or changes their settings.
     pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Now) -> Result<(), Refusal> {
-        self.catalog().put_topics(topics, now)?;
+        self.catalog().put_topics(topics, Known::Change, now)?;
         Ok(())
     }
 

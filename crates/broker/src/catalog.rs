@@ -75,8 +75,10 @@ impl Topic {
 
 /// What becomes of a topic or group that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
+pub(crate) enum Known {
     Change,
+    /// Nobody asked for it by its settings: one that was made meanwhile stays as it is. A topic's queues may have messages already, or an
+    /// administrator has set it up.
     Keep,
 }
 
@@ -233,36 +235,12 @@ impl Catalog {
 
     /// Makes a topic or changes its settings.
     pub fn put_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let put = self.put_topics(vec![(name, settings)], now)?;
+        let put = self.put_topics(vec![(name, settings)], Known::Change, now)?;
         put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
     /// Makes topics or changes their settings: all, or none if one of them is refused.
     pub(crate) fn put_topics(
-        &self,
-        wanted: Vec<(TopicName, TopicDocument)>,
-        now: Now,
-    ) -> Result<Vec<Arc<Topic>>, Refusal> {
-        self.take_in_topics(wanted, Known::Change, now)
-    }
-
-    /// As `put_topics`, for topics that nobody asked for by their settings: one that was made meanwhile stays as it is. Its queues may have
-    /// messages already, or an administrator has set it up.
-    pub(crate) fn make_topics(
-        &self,
-        wanted: Vec<(TopicName, TopicDocument)>,
-        now: Now,
-    ) -> Result<Vec<Arc<Topic>>, Refusal> {
-        self.take_in_topics(wanted, Known::Keep, now)
-    }
-
-    /// As `make_topics`, one.
-    pub(crate) fn make_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let made = self.make_topics(vec![(name, settings)], now)?;
-        made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
-    }
-
-    fn take_in_topics(
         &self,
         wanted: Vec<(TopicName, TopicDocument)>,
         if_known: Known,
@@ -341,22 +319,12 @@ impl Catalog {
         self.changes.lock().leaving.iter().cloned().collect()
     }
 
-    /// Makes a group or changes its settings.
-    pub fn put_group(&self, name: &GroupName, settings: GroupDocument, now: Now) -> Result<(), Refusal> {
-        self.put_groups(vec![(name.clone(), settings)], now)
-    }
-
     /// Makes groups or changes their settings.
     pub fn put_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) -> Result<(), Refusal> {
         self.take_in_groups(wanted, Known::Change, now)
     }
 
-    /// As `put_groups`, for groups that nobody asked for by their settings: one that was made meanwhile stays as it is.
-    pub(crate) fn make_groups(&self, wanted: Vec<(GroupName, GroupDocument)>, now: Now) -> Result<(), Refusal> {
-        self.take_in_groups(wanted, Known::Keep, now)
-    }
-
-    fn take_in_groups(
+    pub(crate) fn take_in_groups(
         &self,
         wanted: Vec<(GroupName, GroupDocument)>,
         if_known: Known,

@@ -12,6 +12,7 @@ use format::document::{GroupDocument, TopicDocument};
 use parking_lot::Mutex;
 
 use crate::broker::Broker;
+use crate::catalog::Known;
 use crate::filter::Filter;
 use crate::mailbox::{Mailbox, Signal};
 use crate::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
@@ -295,7 +296,7 @@ impl Broker {
             return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
         }
         self.catalog().check_room_for_groups(1)?;
-        self.catalog().make_groups(vec![(group.clone(), GroupDocument::default())], now)?;
+        self.catalog().take_in_groups(vec![(group.clone(), GroupDocument::default())], Known::Keep, now)?;
         self.catalog().group(group.as_str()).ok_or_else(|| Refusal::NoSuchGroup(group.as_str().to_owned()))
     }
 
@@ -311,7 +312,7 @@ impl Broker {
                 return;
             }
             let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
-            if let Err(refusal) = self.catalog().make_groups(made, now) {
+            if let Err(refusal) = self.catalog().take_in_groups(made, Known::Keep, now) {
                 tracing::warn!(%refusal, "groups of a heartbeat cannot be made");
                 return;
             }
@@ -322,7 +323,7 @@ impl Broker {
             retry_topics.filter(|(name, settings)| self.catalog().may_be_made(name, settings)).collect();
         retry_topics.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         retry_topics.dedup_by(|(one, _), (other, _)| one == other);
-        if !retry_topics.is_empty() && self.catalog().make_topics(retry_topics, now).is_ok() {
+        if !retry_topics.is_empty() && self.catalog().put_topics(retry_topics, Known::Keep, now).is_ok() {
             self.topics_changed();
         }
     }

@@ -14,7 +14,7 @@ use format::state::{STATE_TOPIC, StateChange};
 use storage::{AppendBatch, StorageError};
 
 use crate::broker::Broker;
-use crate::catalog::{Permission, Topic};
+use crate::catalog::{Known, Permission, Topic};
 use crate::noted::Noted;
 use crate::published::Published;
 
@@ -136,18 +136,20 @@ impl Broker {
             ..TopicDocument::default()
         };
         tracing::info!(topic = name, queues, "topic created on first send");
-        let made = self.catalog().make_topic(checked, settings, now)?;
+        self.make_topic(checked, settings, now)
+    }
+
+    fn make_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
+        let made = self.catalog().put_topics(vec![(name, settings)], Known::Keep, now)?;
         self.topics_changed();
-        Ok(made)
+        made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
     /// A topic the broker needs for itself: retries, dead letters.
     pub(crate) fn make_internal_topic(&self, name: TopicName, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
         name.check_size()?;
-        let made = self.catalog().make_topic(name, settings, now)?;
-        self.topics_changed();
-        Ok(made)
+        self.make_topic(name, settings, now)
     }
 
     /// Checks a message and adds it to the batch as one record.

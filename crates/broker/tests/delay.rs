@@ -340,7 +340,7 @@ fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another()
 fn a_committed_message_of_a_java_broker_can_be_sent_back() {
     let mut bench = memory(&[1000]);
     let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED);
-    bench.broker.catalog().put_group(&GroupName::trusted("billing"), Default::default(), START).expect("made");
+    bench.broker.catalog().put_groups(vec![(GroupName::trusted("billing"), Default::default())], START).expect("made");
     let group = GroupName::trusted("billing");
     let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
     bench.broker.send_back(&back, START).expect("taken back").expect("stored");
@@ -481,7 +481,7 @@ fn after_a_kill_each_of_eighteen_levels_is_due_when_it_was() {
 fn each_try_waits_one_level_longer_from_the_third_on() {
     let mut bench = memory(&official_delays_ms());
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_group(&group, Default::default(), START).expect("made");
+    bench.broker.catalog().put_groups(vec![(group.clone(), Default::default())], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"")).expect("stored");
     for (tries, delay_s) in [10, 30, 60, 120, 180].into_iter().enumerate() {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, max_reconsume_times: None };

@@ -72,7 +72,7 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
                 bench
                     .broker
                     .catalog()
-                    .put_group(&GroupName::trusted("billing"), GroupDocument::default(), START)
+                    .put_groups(vec![(GroupName::trusted("billing"), GroupDocument::default())], START)
                     .expect("made");
             }
             "consumerOffset.json" => bench.broker.reset_offset("parked", "billing", QueueId(0), 1),
@@ -97,7 +97,7 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     let bench = open(disk.clone());
     bench.broker.save(START).expect("saves");
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_group(&group, GroupDocument::default(), START).expect("made");
+    bench.broker.catalog().put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
     // Killed when the document had its name, but before the name was on the disk.
     disk.fail(Failure::error(Operation::SyncDirectory, EIO).at("config").times(1));
     bench.broker.save(START).expect_err("killed");
@@ -105,7 +105,7 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     let bench = open(disk.clone());
     // Whoever asks for what is there already is told that it is.
     assert!(bench.broker.catalog().group("billing").is_some());
-    bench.broker.catalog().put_group(&group, GroupDocument::default(), START).expect("made");
+    bench.broker.catalog().put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
     bench.broker.save(START).expect("saves");
     drop(bench);
     let bench = open(disk.after_power_cut(disk.points(), || false));

@@ -240,7 +240,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
     let mut bench = open(scratch.path(), START);
     let group = GroupName::trusted("billing");
     let settings = GroupDocument { retry_max_times: 2, ..GroupDocument::default() };
-    bench.broker.catalog().put_group(&group, settings, START).expect("made");
+    bench.broker.catalog().put_groups(vec![(group.clone(), settings)], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"KEYS\x01k\x02")).expect("stored");
     for tries in 1..=2 {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, max_reconsume_times: None };
@@ -514,7 +514,7 @@ fn a_light_topic_keeps_its_queue_though_it_has_no_settings() {
 fn there_is_room_for_a_million_groups() {
     let bench = open_on(in_memory(), START, |_| ());
     let catalog = bench.broker.catalog();
-    catalog.put_group(&GroupName::trusted("billing"), GroupDocument::default(), START).expect("made");
+    catalog.put_groups(vec![(GroupName::trusted("billing"), GroupDocument::default())], START).expect("made");
     let room = GROUPS_MAX - catalog.groups().len();
     catalog.check_room_for_groups(room).expect("so many may come");
     assert!(matches!(catalog.check_room_for_groups(room + 1), Err(Refusal::Busy(_))));
@@ -601,7 +601,7 @@ fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
             let threads = [2, 16].map(|queues| scope.spawn(move || make(queues)));
             together.wait();
             let settings = GroupDocument { retry_max_times: 3, ..GroupDocument::default() };
-            bench.broker.catalog().put_group(&group, settings, START).expect("made");
+            bench.broker.catalog().put_groups(vec![(group.clone(), settings)], START).expect("made");
             threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
         });
         // What was sent to a queue in between must not be in a queue that its topic has no more.

@@ -484,7 +484,9 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
         Document::Groups => {
             let times = catalog.group(GROUP).map_or(0, |group| group.retry_max_times + 1);
             let settings = GroupDocument { retry_max_times: times, ..GroupDocument::default() };
-            catalog.put_group(&GroupName::trusted(GROUP), settings, now).map_err(|_| StorageError::WouldBlock)?;
+            catalog
+                .put_groups(vec![(GroupName::trusted(GROUP), settings)], now)
+                .map_err(|_| StorageError::WouldBlock)?;
             model.group.try_out(Some(times));
         }
         Document::Topics => {

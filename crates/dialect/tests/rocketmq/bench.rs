@@ -84,7 +84,7 @@ impl Bench {
     }
 
     pub fn make_group(&self, name: &str, settings: GroupDocument) {
-        self.broker.catalog().put_group(&GroupName::trusted(name), settings, START).expect("made");
+        self.broker.catalog().put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
     }
 
     /// Where the oldest message of a topic's first queue is in the log.
