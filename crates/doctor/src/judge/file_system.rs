@@ -64,48 +64,42 @@ pub fn kind(mount: &Mount, subject: String) -> Finding {
     }
 }
 
-/// What an option of a mount does to the log.
+/// What options of a mount do to the log.
 struct Harm {
-    option: &'static str,
+    options: &'static [&'static str],
     mark: Mark,
     meaning: &'static str,
     remedy: &'static str,
 }
 
 const HARMS: &[Harm] = &[
-    Harm { option: "ro", mark: Mark::Fail, meaning: "Nothing can be written.", remedy: "mount -o remount,rw" },
+    Harm { options: &["ro"], mark: Mark::Fail, meaning: "Nothing can be written.", remedy: "mount -o remount,rw" },
     Harm {
-        option: "barrier=0",
+        options: &["barrier=0", "nobarrier"],
         mark: Mark::Warn,
         meaning: "Without barriers a sync promises nothing: power loss takes what storage.flush = sync has acknowledged.",
         remedy: "mount -o remount,barrier=1",
     },
     Harm {
-        option: "nobarrier",
-        mark: Mark::Warn,
-        meaning: "Without barriers a sync promises nothing: power loss takes what storage.flush = sync has acknowledged.",
-        remedy: "mount -o remount,barrier=1",
-    },
-    Harm {
-        option: "sync",
+        options: &["sync"],
         mark: Mark::Warn,
         meaning: "Every write waits for the disk; Sluice syncs where a promise needs it and nowhere else.",
         remedy: "mount -o remount,async",
     },
     Harm {
-        option: "data=journal",
+        options: &["data=journal"],
         mark: Mark::Note,
         meaning: "Every message goes to the disk twice, first to the journal.",
         remedy: "mount with data=ordered",
     },
     Harm {
-        option: "discard",
+        options: &["discard"],
         mark: Mark::Note,
         meaning: "When a segment is deleted, the disk is told at once, which can hold up syncs.",
         remedy: "mount -o remount,nodiscard  (and systemctl enable --now fstrim.timer)",
     },
     Harm {
-        option: "strictatime",
+        options: &["strictatime"],
         mark: Mark::Note,
         meaning: "Every read of a file changes its times, which the disk has to write.",
         remedy: "mount -o remount,relatime",
@@ -116,7 +110,10 @@ const HARMS: &[Harm] = &[
 pub fn options(mount: &Mount, subject: String) -> Finding {
     let mut found: Vec<&str> = mount.options.iter().map(String::as_str).collect();
     found.dedup();
-    let harm = HARMS.iter().filter(|harm| found.contains(&harm.option)).max_by_key(|harm| harm.mark);
+    let harm = HARMS
+        .iter()
+        .filter(|harm| harm.options.iter().any(|option| found.contains(option)))
+        .max_by_key(|harm| harm.mark);
     let list = found.join(",");
     match harm {
         Some(harm) => {
