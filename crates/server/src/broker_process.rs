@@ -27,7 +27,6 @@ use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
 use crate::supervision::Supervisor;
-use crate::wakeup::Wakeup;
 
 /// Recovery logs its progress if it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
@@ -118,8 +117,11 @@ impl BrokerProcess {
 
     fn accept(&self, listener: TcpListener, drive: &Drive) {
         let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
-        let accepting = accept_clients(listener, self.broker.clone(), self.session_options.clone(), drive);
-        self.supervisor.spawn("clients", accepting);
+        let (broker, options) = (self.broker.clone(), self.session_options.clone());
+        let begin = move |waker, peer| {
+            RocketSession::new(broker.clone(), Mailbox::new(waker), options.clone(), net::canonical(peer))
+        };
+        self.supervisor.spawn("clients", drive.serve(listener, begin));
     }
 
     async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
@@ -231,22 +233,6 @@ async fn tell_refused(broker: Arc<Broker>, mut stop: Stop) {
         }
         tokio::select! {
             () = tokio::time::sleep(TELL_INTERVAL) => {}
-            _ = stop.changed() => return,
-        }
-    }
-}
-
-async fn accept_clients(listener: TcpListener, broker: Arc<Broker>, options: Arc<SessionOptions>, drive: Drive) {
-    let mut stop = drive.stop.clone();
-    loop {
-        tokio::select! {
-            (socket, peer) = net::accept(&listener) => {
-                let Some(permit) = drive.admit(peer) else { continue };
-                let (wakeup, waker) = Wakeup::new();
-                let mailbox = Mailbox::new(waker);
-                let session = RocketSession::new(broker.clone(), mailbox, options.clone(), net::canonical(peer));
-                tokio::spawn(drive.clone().run(socket, session, wakeup, peer.to_string(), permit));
-            }
             _ = stop.changed() => return,
         }
     }

@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use base::Monotonic;
@@ -18,11 +19,12 @@ use base::metric::Traffic;
 use base::session::{Output, Session};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, Interest};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock;
 use crate::jobs::Jobs;
+use crate::net;
 use crate::wakeup::Wakeup;
 
 /// Bytes of one read: a batch of a few hundred messages of 1 KiB.
@@ -102,7 +104,7 @@ enum Pause {
 
 impl Drive {
     /// A permit for one more connection. Without one the caller closes it at once, so that the client tries elsewhere or later.
-    pub(crate) fn admit(&self, peer: SocketAddr) -> Option<Permit> {
+    fn admit(&self, peer: SocketAddr) -> Option<Permit> {
         // Counted here and not in `run`: many connections are accepted before the first of them runs.
         self.traffic.connections.add(1);
         let permit = Permit(self.traffic.clone());
@@ -123,8 +125,26 @@ impl Drive {
         None
     }
 
+    /// Serves connections until the process stops; `begin` makes the session of each.
+    pub(crate) async fn serve<S: Session + 'static>(
+        mut self,
+        listener: TcpListener,
+        begin: impl Fn(Waker, SocketAddr) -> S,
+    ) {
+        loop {
+            tokio::select! {
+                (socket, peer) = net::accept(&listener) => {
+                    let Some(permit) = self.admit(peer) else { continue };
+                    let (wakeup, waker) = Wakeup::new();
+                    tokio::spawn(self.clone().run(socket, begin(waker, peer), wakeup, peer.to_string(), permit));
+                }
+                _ = self.stop.changed() => return,
+            }
+        }
+    }
+
     /// Drives the connection until it ends.
-    pub(crate) async fn run(
+    async fn run(
         mut self,
         mut socket: TcpStream,
         mut session: impl Session,
@@ -413,7 +433,6 @@ mod tests {
     use bytes::Bytes;
     use testkit::{CLOCK_STEPS_MS, at, clock_set};
     use tokio::io::AsyncWriteExt as _;
-    use tokio::net::TcpListener;
     use tokio::time::Instant;
 
     use super::*;

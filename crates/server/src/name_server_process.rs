@@ -1,4 +1,4 @@
-//! Runs a name server: its connections, expiry of brokers, notices to brokers, and the file of the key-value table.
+//! Runs a name server: expiry of brokers, notices to brokers, and the file of the key-value table.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +11,10 @@ use cluster::name_server::{KeyValueFile, NameServer};
 use settings::Settings;
 use storage::disk::Disk;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::clock;
-use crate::drive::Drive;
 use crate::error::StartError;
-use crate::net;
-use crate::wakeup::Wakeup;
 
 /// How often expiry and notices are checked.
 const CHORES_INTERVAL: Duration = Duration::from_millis(100);
@@ -55,21 +52,6 @@ impl KeyValueFile for JsonFile {
             tracing::error!(%error, "the key-value table cannot be written");
             error.to_string()
         })
-    }
-}
-
-/// Serves connections until the process stops.
-pub(crate) async fn serve(server: Arc<NameServer>, listener: TcpListener, drive: Drive) {
-    let mut stop = drive.stop.clone();
-    loop {
-        tokio::select! {
-            (socket, peer) = net::accept(&listener) => {
-                let Some(permit) = drive.admit(peer) else { continue };
-                let (wakeup, waker) = Wakeup::new();
-                tokio::spawn(drive.clone().run(socket, server.session(waker), wakeup, peer.to_string(), permit));
-            }
-            _ = stop.changed() => return,
-        }
     }
 }
 

@@ -84,7 +84,8 @@ impl Process {
             }
             let server = name_server_process::open(settings)?;
             let drive = Drive { idle_timeout: settings.nameserver.idle_timeout, ..drive.clone() };
-            self.supervisor.spawn("name server", name_server_process::serve(server.clone(), listener, drive));
+            let sessions = server.clone();
+            self.supervisor.spawn("name server", drive.serve(listener, move |waker, _| sessions.session(waker)));
             let doing_chores = name_server_process::do_chores(server, settings.clone(), stop.clone());
             self.supervisor.spawn("name server's chores", doing_chores);
         }
