@@ -133,14 +133,6 @@ pub enum BenchError {
         /// What the library said.
         problem: String,
     },
-    /// The report could not be written.
-    #[error("the report could not be written to {path}: {source}")]
-    Report {
-        /// Path of the file.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! What a run found: for people as a table, for programs as JSON. Both show the same figures.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::BenchError;
 use crate::load::latency::LatencySummary;
 use crate::load::options::{ConsumeOptions, SendOptions};
 use crate::load::supervisor::Observed;
@@ -28,12 +25,6 @@ pub trait Report: Serialize + Sized {
     /// Everything as JSON.
     fn json(&self) -> String {
         to_json(self)
-    }
-
-    /// Writes everything as JSON to `path`.
-    fn write_json(&self, path: &Path) -> Result<(), BenchError> {
-        let written = fs::write(path, self.json() + "\n");
-        written.map_err(|source| BenchError::Report { path: path.display().to_string(), source })
     }
 }
 

@@ -5,6 +5,7 @@ pub mod broker;
 pub mod config;
 pub mod doctor;
 pub mod namesrv;
+mod report;
 pub mod serve;
 mod settings;
 pub mod store;

@@ -15,6 +15,7 @@ use settings::{Role, Settings};
 use storage::StorageError;
 use storage::disk::Disk;
 
+use super::report::ReportTo;
 use super::settings::Given;
 use crate::say;
 
@@ -45,9 +46,8 @@ struct Check {
     /// Checks it although a broker is at work on it; what moves meanwhile is not judged.
     #[arg(long)]
     live: bool,
-    /// Writes everything as JSON; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    report_to: ReportTo,
     #[command(flatten)]
     settings: Given,
 }
@@ -142,20 +142,7 @@ fn run_check(arguments: &Check) -> Result<ExitCode, String> {
         StorageError::Locked(directory) => in_use(&directory),
         error => error.to_string(),
     })?;
-    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
-    let mut text = String::new();
-    if !to_stdout {
-        text = findings(&report) + &table(&report, seconds);
-    }
-    if let Some(path) = &arguments.json {
-        let json = json_of(&report, seconds);
-        if to_stdout {
-            text = json;
-        } else {
-            std::fs::write(path, json + "\n").map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        }
-    }
-    say::line(text)?;
+    arguments.report_to.publish(findings(&report) + &table(&report, seconds), json_of(&report, seconds))?;
     Ok(ExitCode::from(match report.worst() {
         None | Some(Severity::Note) => 0,
         Some(Severity::Warning) => 1,

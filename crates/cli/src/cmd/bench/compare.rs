@@ -13,6 +13,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_C
 use indicatif::ProgressBar;
 
 use crate::cmd::Outcome;
+use crate::cmd::report::write;
 use crate::say;
 
 /// Field notes whose scenarios the protocols spoken so far can replay.
@@ -216,10 +217,6 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = settings::duration(text).filter(|duration| duration.as_secs() > 0);
     duration.ok_or_else(|| "a length of time is written as in 90s, 15m or 10h".to_owned())
-}
-
-fn write(path: &Path, text: &str) -> Outcome {
-    std::fs::write(path, text).map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
 fn check_writable(path: &Path) -> Outcome {

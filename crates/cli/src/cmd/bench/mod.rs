@@ -1,7 +1,5 @@
 //! `sluice bench`: flags onto the load generator's options; see docs/bench.md.
 
-use std::path::{Path, PathBuf};
-
 use bench::{
     BenchError, ConsumeOptions, Driver, HeaderForm, LimitOptions, ProgressSink, Report, RocketMq, RunOptions,
     SendOptions, Target, VisibleOptions, driver_of, progress_sink,
@@ -9,6 +7,7 @@ use bench::{
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
 use super::Outcome;
+use super::report::ReportTo;
 use crate::say;
 
 mod compare;
@@ -54,9 +53,8 @@ struct Common {
     /// Form of the headers.
     #[arg(long, value_enum, default_value = "binary")]
     header: HeaderForm,
-    /// Writes everything as JSON; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    report_to: ReportTo,
 }
 
 impl Common {
@@ -68,9 +66,9 @@ impl Common {
         run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
     ) -> Outcome {
         let driver = driver_of(target, RocketMq { form: self.header, ..rocketmq });
-        let sink = progress_sink(is_stdout(self.json.as_deref()));
+        let sink = progress_sink(self.report_to.is_json_printed());
         let report = run(&*driver, &*sink).map_err(|error| error.to_string())?;
-        publish(self.json.as_deref(), &report)
+        self.report_to.publish(report.table(), report.json())
     }
 }
 
@@ -123,9 +121,8 @@ struct Visible {
 struct Limit {
     #[command(flatten)]
     options: LimitOptions,
-    /// Writes everything as JSON; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    report_to: ReportTo,
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
@@ -179,7 +176,7 @@ fn run_visible(visible: &Visible) -> Outcome {
 fn run_limit(limit: &Limit) -> Outcome {
     // Lines of their own on the error stream, whatever becomes of the table: each part takes seconds and shows nothing meanwhile.
     let report = bench::limit(limit.options.clone(), &bench::Terminal::default()).map_err(|error| error.to_string())?;
-    publish(limit.json.as_deref(), &report)
+    limit.report_to.publish(report.table(), report.json())
 }
 
 fn run_generator(seconds: f64) -> Outcome {
@@ -204,19 +201,4 @@ fn run_generator(seconds: f64) -> Outcome {
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     say::line(table)
-}
-
-fn is_stdout(path: Option<&Path>) -> bool {
-    path == Some(Path::new("-"))
-}
-
-/// A table for people; JSON where it was asked for.
-fn publish(json_path: Option<&Path>, report: &impl Report) -> Outcome {
-    if is_stdout(json_path) {
-        return say::line(report.json());
-    }
-    // The file is written whatever becomes of the table.
-    let printed = say::line(report.table());
-    json_path.map_or(Ok(()), |path| report.write_json(path)).map_err(|error| error.to_string())?;
-    printed
 }
