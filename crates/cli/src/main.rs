@@ -10,6 +10,9 @@ mod say;
 use std::process::ExitCode;
 
 use clap::Parser;
+use settings::Role;
+
+use cmd::settings::{Official, Sources};
 
 /// One message broker that programs written for RocketMQ use unchanged.
 #[derive(Parser)]
@@ -22,9 +25,9 @@ struct Arguments {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Runs everything in one process: name server, broker, console.
-    Serve(cmd::serve::Arguments),
+    Serve(Sources),
     /// Runs a name server alone (as mqnamesrv).
-    Namesrv(cmd::namesrv::Arguments),
+    Namesrv(Official),
     /// Runs a broker alone (as mqbroker).
     Broker(cmd::broker::Arguments),
     /// Shows settings: the effective ones, or a commented sample file.
@@ -40,8 +43,8 @@ enum Command {
 fn main() -> ExitCode {
     allocator::give_back_at_once();
     let outcome = match Arguments::parse().command {
-        Command::Serve(arguments) => cmd::serve::run(&arguments),
-        Command::Namesrv(arguments) => cmd::namesrv::run(&arguments),
+        Command::Serve(sources) => sources.run(Role::Serve, Vec::new()),
+        Command::Namesrv(official) => official.run(Role::NameServer, Vec::new()),
         Command::Broker(arguments) => cmd::broker::run(&arguments),
         Command::Config(arguments) => cmd::config::run(&arguments),
         Command::Doctor(arguments) => cmd::doctor::run(&arguments),

@@ -3,7 +3,7 @@
 use settings::Role;
 
 use super::Outcome;
-use super::settings::Sources;
+use super::settings::Official;
 
 /// Arguments of `sluice broker`.
 #[derive(clap::Args, Debug)]
@@ -11,18 +11,11 @@ pub struct Arguments {
     /// Name servers, separated by semicolons.
     #[arg(short = 'n', long = "namesrvAddr", value_name = "ADDR[;ADDR]")]
     name_servers: Option<String>,
-    /// Prints every setting and ends.
-    #[arg(short = 'p', long = "printConfigItem")]
-    print: bool,
     #[command(flatten)]
-    sources: Sources,
+    official: Official,
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
     let flags = arguments.name_servers.clone().map(|addresses| ("broker.name_servers", addresses));
-    let flags: Vec<_> = flags.into_iter().collect();
-    if arguments.print {
-        return super::config::print(&arguments.sources.load(Role::Broker, flags)?);
-    }
-    arguments.sources.run(Role::Broker, flags)
+    arguments.official.run(Role::Broker, flags.into_iter().collect())
 }

@@ -1,13 +1,11 @@
-//! One subcommand a file.
+//! One subcommand a file; `serve` and `namesrv` take nothing beside their settings.
 
 pub mod bench;
 pub mod broker;
 pub mod config;
 pub mod doctor;
-pub mod namesrv;
 mod report;
-pub mod serve;
-mod settings;
+pub mod settings;
 pub mod store;
 
 /// How a subcommand ends: well, or with a text for people.

@@ -1,4 +1,4 @@
-//! What every subcommand that runs a process takes: a settings file and single settings.
+//! What every subcommand that runs a process takes: a settings file, single settings, and the flags that official scripts share.
 
 use std::path::PathBuf;
 
@@ -50,5 +50,25 @@ impl Sources {
     pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
         let loaded = self.load(role, flags)?;
         server::run(role, loaded).map_err(|error| error.to_string())
+    }
+}
+
+/// What mqnamesrv and mqbroker both take.
+#[derive(clap::Args, Debug)]
+pub struct Official {
+    /// Prints every setting and ends.
+    #[arg(short = 'p', long = "printConfigItem")]
+    print: bool,
+    #[command(flatten)]
+    sources: Sources,
+}
+
+impl Official {
+    /// Runs the process, or shows its settings.
+    pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
+        if self.print {
+            return super::config::print(&self.sources.load(role, flags)?);
+        }
+        self.sources.run(role, flags)
     }
 }
