@@ -20,7 +20,7 @@ pub(crate) fn give_back_at_once() {
 mod tests {
     use super::*;
 
-    /// Options are numbered by their places in a list: the one that is a second by itself is the delay.
+    /// Options are numbered by their positions in a list: the one that is a second by itself is the delay.
     #[test]
     fn the_number_of_the_option_is_that_of_the_delay() {
         let value = || {

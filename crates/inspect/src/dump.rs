@@ -32,7 +32,7 @@ pub struct DumpOptions {
     pub key: Option<String>,
 }
 
-/// One record, or a place where there should be one.
+/// One record, or a stretch where there should be one.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Dumped<'a> {

@@ -94,7 +94,7 @@ kinds! {
         "The message is whole in the log, but its queue does not list it: consumers never get it.",
         "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryElsewhere, Damage, "entry-elsewhere",
-        "Consumers that reach this place of the queue get no message, or not the right one.",
+        "Consumers that reach this offset of the queue get no message, or not the right one.",
         "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryWrong, Damage, "entry-wrong",
         "The entry points at the right record and says something else about it, so it is passed over or wrongly filtered.",

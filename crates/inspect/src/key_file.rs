@@ -50,11 +50,11 @@ impl KeyFile {
     }
 
     /// Byte of an entry in the file.
-    pub(crate) const fn place(&self, number: u32) -> u64 {
+    pub(crate) const fn byte_of(&self, number: u32) -> u64 {
         self.shape.entry_at(number)
     }
 
-    /// The entry `ahead` places further on, 0 being the next one.
+    /// The entry `ahead` entries further on, 0 being the next one.
     pub(crate) fn peek(&mut self, ahead: usize) -> Option<(u32, IndexEntry)> {
         if ahead >= self.ahead.len() {
             self.read_on();

@@ -144,13 +144,13 @@ impl Keys {
 
     /// Judges what the index has of `record`.
     pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
-        let place = record.log_offset.0;
+        let log_offset = record.log_offset.0;
         let mut hashes = std::mem::take(&mut self.hashes);
         hashes.clear();
         hashes.extend(scene.rules.apply_to(record).key_hashes());
         let mut wrong = Vec::new();
         while let Some((number, entry)) = self.next(scene) {
-            let is_own = entry.log_offset == place;
+            let is_own = entry.log_offset == log_offset;
             let is_known = is_own && (take_one(&mut hashes, entry.hash) || is_of_tag(entry, record));
             if !is_known && hashes.is_empty() {
                 // It may stand where an entry of the next record should.
@@ -158,15 +158,15 @@ impl Keys {
             }
             let is_right = if is_own {
                 is_known
-            } else if entry.log_offset < place {
+            } else if entry.log_offset < log_offset {
                 // What a start found twice is there twice.
                 scene.is_excused(entry.log_offset) || is_right(entry, scene)
-            } else if self.is_wrong(number, entry, place, scene) {
+            } else if self.is_wrong(number, entry, log_offset, scene) {
                 false
             } else {
                 break;
             };
-            if self.leave_unsure(is_right, entry, place, scene) {
+            if self.leave_unsure(is_right, entry, log_offset, scene) {
                 break;
             }
             if is_own {
@@ -176,7 +176,7 @@ impl Keys {
                 (true, _) => {}
                 (false, true) => wrong.push((number, entry)),
                 (false, false) => {
-                    let own = take_one(&mut hashes, entry.hash).then_some(place);
+                    let own = take_one(&mut hashes, entry.hash).then_some(log_offset);
                     self.elsewhere(number, entry, own, scene);
                 }
             }
@@ -193,14 +193,14 @@ impl Keys {
         self.hashes = hashes;
     }
 
-    /// Whether an entry that points further on than `place` should not do so.
-    fn is_wrong(&mut self, number: u32, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
+    /// Whether an entry that points further on than `log_offset` should not do so.
+    fn is_wrong(&mut self, number: u32, entry: IndexEntry, log_offset: u64, scene: &Scene) -> bool {
         if self.right == Some(number) {
             return false;
         }
         let Some(current) = &mut self.current else { return false };
         let is_out_of_place =
-            (1..AHEAD_MAX).map_while(|ahead| current.peek(ahead)).any(|(_, later)| later.log_offset == place);
+            (1..AHEAD_MAX).map_while(|ahead| current.peek(ahead)).any(|(_, later)| later.log_offset == log_offset);
         if is_out_of_place {
             return true;
         }
@@ -211,12 +211,12 @@ impl Keys {
         true
     }
 
-    /// Where the log is not sure from `place` on, an entry of the newest file that is not right or does not continue the file
+    /// Where the log is not sure from `log_offset` on, an entry of the newest file that is not right or does not continue the file
     /// is what a power cut left there: whatever the header counts, a start makes it and those after it again.
-    fn leave_unsure(&mut self, is_right: bool, entry: IndexEntry, place: u64, scene: &Scene) -> bool {
+    fn leave_unsure(&mut self, is_right: bool, entry: IndexEntry, log_offset: u64, scene: &Scene) -> bool {
         let Some(current) = self.current.as_mut().filter(|_| self.names.is_empty()) else { return false };
         // An entry of zeroes seems to point at the first record of the log.
-        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.may_lag(place) };
+        let is_unsure = if entry.is_unwritten() { scene.unsure_from < u64::MAX } else { scene.may_lag(log_offset) };
         let is_left = is_unsure && !(is_right && current.is_continued_by(entry));
         if is_left {
             current.leave_rest();
@@ -229,7 +229,7 @@ impl Keys {
         let since = record.store_timestamp.0.saturating_sub(current.header.first_time) / 1000;
         if u64::from(entry.seconds) != since.min(i32::MAX as u64) && current.header.first_time > 0 {
             let what = format!("entry {number} says {} s after the file's first, its record {since} s", entry.seconds);
-            scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.place(number)), what);
+            scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.byte_of(number)), what);
         }
     }
 
@@ -239,19 +239,19 @@ impl Keys {
         let there = scene.log.describe(entry.log_offset);
         let what =
             format!("entry {number} points at log offset {}, which has no such key: {there}{own}", entry.log_offset);
-        scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.place(number)), what);
+        scene.findings.add(Kind::KeyElsewhere, current.shown.clone(), Some(current.byte_of(number)), what);
     }
 
     fn not_indexed(&mut self, record: &Record<'_>, scene: &mut Scene) {
-        let place = record.log_offset.0;
+        let log_offset = record.log_offset.0;
         let is_after_index = self.next(scene).is_none();
         if self.is_excused || !self.is_wanted || self.files == 0 && !self.is_there {
             self.behind += u64::from(self.is_wanted);
-        } else if is_after_index && scene.may_lag(place) {
+        } else if is_after_index && scene.may_lag(log_offset) {
             self.behind += 1;
         } else {
-            let missing = self.missing.get_or_insert(Missing { from: place, to: place, records: 0 });
-            missing.to = place;
+            let missing = self.missing.get_or_insert(Missing { from: log_offset, to: log_offset, records: 0 });
+            missing.to = log_offset;
             missing.records += 1;
             return;
         }
@@ -260,7 +260,7 @@ impl Keys {
 
     fn tell_missing(&mut self, scene: &mut Scene) {
         let Some(Missing { from, to, records }) = self.missing.take() else { return };
-        let (file, position) = scene.log.place(from);
+        let (file, position) = scene.log.locate(from);
         let what = format!("{records} records from log offset {from} to {to} lack keys in the index");
         scene.findings.add(Kind::KeysMissing, file, position, what);
     }

@@ -199,12 +199,12 @@ fn read_log(
             Event::Record { record, is_intact } => {
                 counts.records += 1;
                 if !is_intact {
-                    let place = record.log_offset.0;
+                    let log_offset = record.log_offset.0;
                     let what = format!(
-                        "the body of {} queue {} offset {} at log offset {place} does not have its checksum",
+                        "the body of {} queue {} offset {} at log offset {log_offset} does not have its checksum",
                         record.topic, record.queue.0, record.queue_offset.0
                     );
-                    broken(scene, Kind::BodyDamaged, place, what);
+                    broken(scene, Kind::BodyDamaged, log_offset, what);
                 }
                 record.queue_refs().for_each(|queue_ref| queues.record(&record.as_in(queue_ref), scene));
                 keys.record(record, scene);
@@ -229,15 +229,15 @@ fn read_log(
     })
 }
 
-/// Adds a finding about a place of the log; where a start would take it for the log's end, that is what is said.
+/// Adds a finding about a log offset; where a start would take it for the log's end, that is what is said.
 fn broken(scene: &mut Scene, kind: Kind, offset: u64, what: String) {
-    let (file, position) = scene.log.place(offset);
+    let (file, position) = scene.log.locate(offset);
     let kind = if scene.is_unsure(offset) { Kind::LogBroken } else { kind };
     scene.findings.add(kind, file, position, what);
 }
 
 fn judge_end(end: &End, durable: Option<u64>, is_live: bool, scene: &mut Scene) {
-    let (file, position) = scene.log.place(end.offset);
+    let (file, position) = scene.log.locate(end.offset);
     let there = end.why.as_deref().unwrap_or("zeroes");
     if scene.log.is_cut(end.offset) {
         return scene.broken.add(end.offset, u64::MAX);

@@ -13,12 +13,12 @@ use storage::segment::Segment;
 use crate::finding::{Findings, Kind};
 use crate::spans::Spans;
 
-/// Segments in order of their places; there may be gaps between them.
+/// Segments in order of their log offsets; there may be gaps between them.
 pub(crate) struct LogFiles {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// Path of the directory as findings name it.
     pub(crate) shown: String,
-    /// Places no segment holds, between the first and the last.
+    /// Stretches no segment holds, between the first and the last.
     pub(crate) gaps: Spans,
 }
 
@@ -55,8 +55,8 @@ impl LogFiles {
         format!("{}/{name}", self.shown)
     }
 
-    /// Name of a segment's file, and the place of a log offset in it.
-    pub(crate) fn place(&self, offset: u64) -> (String, Option<u64>) {
+    /// Name of a segment's file, and the position of a log offset in it.
+    pub(crate) fn locate(&self, offset: u64) -> (String, Option<u64>) {
         match self.segment_at(offset) {
             Some(segment) => {
                 (self.file(&storage::segment::file_name(segment.base())), Some(segment.position(LogOffset(offset))))
@@ -72,10 +72,10 @@ impl LogFiles {
         let mut expected = self.segments.first().map_or(0, |first| first.base());
         if !expected.is_multiple_of(size) {
             let what = format!("begins at {expected}, no multiple of the segment size {size}");
-            findings.add(Kind::SegmentMissing, self.place(expected).0, None, what);
+            findings.add(Kind::SegmentMissing, self.locate(expected).0, None, what);
         }
         for segment in &self.segments {
-            let (file, _) = self.place(segment.base());
+            let (file, _) = self.locate(segment.base());
             if segment.base() > expected {
                 let what = format!("no segment holds log offsets {expected} to {}", segment.base());
                 let missing = self.file(&storage::segment::file_name(expected));
@@ -119,7 +119,7 @@ impl LogFiles {
         segment.is_some_and(|segment| segment.end() >= offset && self.gaps.contains(segment.end()))
     }
 
-    /// Looks at the record at a place, if one is there.
+    /// Looks at the record at a log offset, if one is there.
     pub(crate) fn look<T>(&self, offset: u64, judge: impl FnOnce(&Record<'_>) -> T) -> Option<T> {
         let segment = self.segment_at(offset)?;
         let (position, left) = (segment.position(LogOffset(offset)), segment.end() - offset);
@@ -137,7 +137,7 @@ impl LogFiles {
         Record::decode(&bytes).ok().as_ref().map(judge)
     }
 
-    /// What is at a place, in words.
+    /// What is at a log offset, in words.
     pub(crate) fn describe(&self, offset: u64) -> String {
         self.look(offset, |record| {
             format!("the record of {} queue {} offset {}", record.topic, record.queue.0, record.queue_offset.0)

@@ -109,7 +109,7 @@ impl QueueFiles {
     fn judge(&mut self, sizes: &[(usize, u64, u64)], findings: &mut Findings) {
         let mut last: Option<(usize, u64)> = None;
         for &(queue, start, size) in sizes {
-            let (file, _) = self.place_of(queue, start);
+            let file = self.shown(queue, start);
             if self.file_size == 0 || start % self.file_size != 0 {
                 let what = format!("its name is no multiple of the file size {}", self.file_size);
                 findings.add(Kind::QueueFileSize, file, None, what);
@@ -127,7 +127,7 @@ impl QueueFiles {
             let before = last.filter(|(of, _)| *of == queue).map(|(_, before)| before + self.file_size);
             if let Some(missing) = before.filter(|missing| *missing < start) {
                 let what = format!("entries {} to {} have no file", missing / 20, start / 20);
-                findings.add(Kind::QueueFileMissing, self.place_of(queue, missing).0, None, what);
+                findings.add(Kind::QueueFileMissing, self.shown(queue, missing), None, what);
             }
             last = Some((queue, start));
         }
@@ -186,16 +186,16 @@ impl QueueFiles {
     }
 
     /// File and byte of an entry.
-    pub(crate) fn place(&self, queue: usize, position: u64) -> (String, Option<u64>) {
+    pub(crate) fn locate(&self, queue: usize, position: u64) -> (String, Option<u64>) {
         let byte = position.saturating_mul(ENTRY_SIZE as u64);
         let within = byte.checked_rem(self.file_size).unwrap_or(0);
-        let (file, _) = self.place_of(queue, byte - within);
-        (file, Some(within))
+        (self.shown(queue, byte - within), Some(within))
     }
 
-    fn place_of(&self, queue: usize, start: u64) -> (String, Option<u64>) {
+    /// A file as findings name it.
+    fn shown(&self, queue: usize, start: u64) -> String {
         let (topic, number) = self.name(queue);
-        (format!("consumequeue/{topic}/{number}/{}", file_name(start)), None)
+        format!("consumequeue/{topic}/{number}/{}", file_name(start))
     }
 
     /// Whether entries may be missing there for a reason told already.
@@ -276,12 +276,12 @@ impl QueueFiles {
             if let Some(entry) = self.entry(queue, position) {
                 return Some((position, entry));
             }
-            // Nothing at this place: pass over what was never written.
+            // Nothing at this position: pass over what was never written.
             position = self.after_hole(queue, start, position)?;
         }
     }
 
-    /// A later position that may have an entry: all places between have none.
+    /// A later position that may have an entry: all positions between have none.
     fn after_hole(&self, queue: usize, start: u64, position: u64) -> Option<u64> {
         let folder = self.folders.get(queue)?;
         let next_file = (start + self.file_size) / ENTRY_SIZE as u64;

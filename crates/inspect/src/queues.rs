@@ -1,7 +1,7 @@
 //! Every entry of every queue against the record it points at, in one pass over the log.
 //!
-//! Entries of a queue and its records in the log come in one order, so each queue has a place up to which its entries were
-//! judged. A record takes the entry at that place, if it points at it. If not, either has no counterpart.
+//! Entries of a queue and its records in the log come in one order, so each queue has a position up to which its entries were
+//! judged. A record takes the entry at that position, if it points at it. If not, either has no counterpart.
 
 use std::collections::HashSet;
 
@@ -36,9 +36,9 @@ struct Progress {
     is_begun: bool,
     /// Entries below this were judged.
     next: u64,
-    /// One past the last place that has an entry or a record.
+    /// One past the last position that has an entry or a record.
     end: u64,
-    /// Records of the queue before this place of the log are of an earlier life, if they have no entry.
+    /// Records of the queue before this log offset are of an earlier life, if they have no entry.
     life_from: u64,
     records: u64,
     entries: u64,
@@ -72,7 +72,7 @@ impl Queues {
             self.last = self.files.queue(record.topic, record.queue.0);
             self.progress.resize_with(self.files.count(), Progress::default);
         }
-        let (queue, place, position) = (self.last, record.log_offset.0, record.queue_offset.0);
+        let (queue, log_offset, position) = (self.last, record.log_offset.0, record.queue_offset.0);
         let Some(progress) = self.progress.get_mut(queue) else { return };
         progress.records += 1;
         progress.end = progress.end.max(position + 1);
@@ -80,16 +80,16 @@ impl Queues {
             progress.next = self.files.next_entry(queue, 0).map_or(0, |(first, _)| first);
         }
         while let Some((at, entry)) = self.next(queue) {
-            if entry.log_offset.0 > place {
+            if entry.log_offset.0 > log_offset {
                 break;
             }
-            if entry.log_offset.0 == place && !(at != position && is_lost(entry)) {
+            if entry.log_offset.0 == log_offset && !(at != position && is_lost(entry)) {
                 self.advance(queue, at + 1);
                 return self.compare(queue, at, entry, record, scene);
             }
             self.advance(queue, at + 1);
             if at == position && !is_blank(entry) {
-                return self.elsewhere(queue, at, entry, Some(place), scene);
+                return self.elsewhere(queue, at, entry, Some(log_offset), scene);
             }
             self.judge_passed(queue, at, entry, scene);
         }
@@ -109,10 +109,10 @@ impl Queues {
 
     /// The next entry of the queue, if it has one, points further on than `record`.
     fn unlisted(&mut self, queue: usize, record: &Record<'_>, scene: &mut Scene) {
-        let (place, position) = (record.log_offset.0, record.queue_offset.0);
+        let (log_offset, position) = (record.log_offset.0, record.queue_offset.0);
         let Some(next) = self.progress.get(queue).map(|progress| progress.next) else { return };
         let own = if position > next { self.files.entry_far(queue, position) } else { None };
-        if let Some(own) = own.filter(|own| own.log_offset.0 == place) {
+        if let Some(own) = own.filter(|own| own.log_offset.0 == log_offset) {
             // What lies before it points nowhere, or further on than it may.
             while let Some((at, entry)) = self.files.next_entry(queue, self.next_of(queue)) {
                 if at >= position {
@@ -127,7 +127,7 @@ impl Queues {
         let found = self.files.entry(queue, next);
         if let Some(entry) = found
             && position >= next
-            && self.is_right(queue, next, entry, place, scene)
+            && self.is_right(queue, next, entry, log_offset, scene)
         {
             self.count(queue, |progress| progress.earlier += 1);
             return;
@@ -136,8 +136,8 @@ impl Queues {
             self.advance(queue, next + 1);
         }
         match if position == next { found } else { own } {
-            Some(entry) => self.elsewhere(queue, position, entry, Some(place), scene),
-            None => self.missing(queue, position, place, scene),
+            Some(entry) => self.elsewhere(queue, position, entry, Some(log_offset), scene),
+            None => self.missing(queue, position, log_offset, scene),
         }
     }
 
@@ -151,9 +151,9 @@ impl Queues {
         }
     }
 
-    /// Whether the entry at `position`, which points further on than `place`, points at its own record there.
-    fn is_right(&mut self, queue: usize, position: u64, entry: Entry, place: u64, scene: &Scene) -> bool {
-        if self.progress.get(queue).is_some_and(|progress| place < progress.life_from) {
+    /// Whether the entry at `position`, which points further on than `log_offset`, points at its own record there.
+    fn is_right(&mut self, queue: usize, position: u64, entry: Entry, log_offset: u64, scene: &Scene) -> bool {
+        if self.progress.get(queue).is_some_and(|progress| log_offset < progress.life_from) {
             return true;
         }
         let (topic, number) = self.files.name(queue);
@@ -173,10 +173,11 @@ impl Queues {
             progress.entries += 1;
             progress.end = progress.end.max(at + 1);
         });
-        let place = record.log_offset;
+        let log_offset = record.log_offset;
         if at != record.queue_offset.0 {
             let says = record.queue_offset;
-            let what = format!("entry {at} points at log offset {place}, whose record says it is at offset {says}");
+            let what =
+                format!("entry {at} points at log offset {log_offset}, whose record says it is at offset {says}");
             return self.found(queue, Kind::EntryWrong, at, what, scene);
         }
         if entry.size as usize != record.size {
@@ -226,19 +227,19 @@ impl Queues {
     }
 
     /// A record that has no entry.
-    fn missing(&mut self, queue: usize, position: u64, place: u64, scene: &mut Scene) {
+    fn missing(&mut self, queue: usize, position: u64, log_offset: u64, scene: &mut Scene) {
         if !self.files.is_there || self.files.is_excused(queue, position) {
             return;
         }
-        if !self.files.has_files(queue) && !scene.may_lag(place) {
+        if !self.files.has_files(queue) && !scene.may_lag(log_offset) {
             return self.count(queue, |progress| progress.unlisted += 1);
         }
-        if scene.may_lag(place) {
+        if scene.may_lag(log_offset) {
             return self.count(queue, |progress| progress.behind += 1);
         }
         let is_taken = self.files.entry_far(queue, position).is_some();
         let has = if is_taken { "has the entry of another record" } else { "has no entry" };
-        let what = format!("offset {position} {has}; the record at log offset {place} is not listed");
+        let what = format!("offset {position} {has}; the record at log offset {log_offset} is not listed");
         self.found(queue, Kind::EntryMissing, position, what, scene);
     }
 
@@ -255,7 +256,7 @@ impl Queues {
 
     fn tell(&self, queue: usize, run: Option<Box<Run>>, scene: &mut Scene) {
         let Some(run) = run else { return };
-        let (file, position) = self.files.place(queue, run.from);
+        let (file, position) = self.files.locate(queue, run.from);
         let what = match run.count {
             1 => run.what,
             count => format!("{}; the {} after it likewise", run.what, count - 1),

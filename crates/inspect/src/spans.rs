@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_lies_in_a_span_or_not() {
+    fn an_offset_lies_in_a_span_or_not() {
         let mut spans = Spans::default();
         spans.add(10, 20);
         spans.add(15, 25);

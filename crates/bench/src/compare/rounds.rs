@@ -177,7 +177,7 @@ impl Run<'_> {
         Ok(rounds)
     }
 
-    /// The load of the step on the broker at that place, until it gets no faster.
+    /// The load of the step on the broker at that index, until it gets no faster.
     fn warm_up(&mut self, scenario: &Scenario, step: &Step, at: usize) -> Result<WarmUp, BenchError> {
         let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(WarmUp::default()) };
         self.sink.preparing(&format!("warming up: {}, {}, {}", scenario.name, step.label, cluster.peer));
@@ -204,7 +204,7 @@ fn is_filled(before: DiskSpace, now: DiskSpace) -> bool {
     now.used_percent() > DISK_USED_MAX_PERCENT && now.used.saturating_sub(before.used) > WRITTEN_MIN
 }
 
-/// The places of `count` brokers in the order in which they take the turn with this number: forwards, then backwards.
+/// The indexes of `count` brokers in the order in which they take the turn with this number: forwards, then backwards.
 fn turns(count: usize, turn: usize) -> Vec<usize> {
     if turn.is_multiple_of(2) { (0..count).collect() } else { (0..count).rev().collect() }
 }

@@ -1,6 +1,6 @@
 //! When each send of one sender thread was due and when it was answered, for whoever receives its message.
 //!
-//! A ring with a place for each value of the counter in a message's id. What was overwritten since is not found: the id's
+//! A ring with a slot for each value of the counter in a message's id. What was overwritten since is not found: the id's
 //! milliseconds tell. All threads of a run read one monotonic clock, so differences mean something.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -20,12 +20,12 @@ pub struct IdNumbers {
 /// The times of the last sends.
 #[derive(Debug)]
 pub struct AnswerTimes {
-    places: Box<[Place]>,
+    slots: Box<[Slot]>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
-    /// Milliseconds in the id of the send that has this place.
+struct Slot {
+    /// Milliseconds in the id of the send that has this slot.
     milliseconds: AtomicU32,
     due_ns: AtomicU64,
     /// 0 while there is no answer.
@@ -44,31 +44,31 @@ pub struct SendTimes {
 impl AnswerTimes {
     /// Knows of no send yet.
     pub fn new() -> Self {
-        Self { places: (0..COUNTER_VALUES).map(|_| Place::default()).collect() }
+        Self { slots: (0..COUNTER_VALUES).map(|_| Slot::default()).collect() }
     }
 
     /// A send with this id goes out.
     pub fn sent(&self, id: IdNumbers, due_ns: u64) {
-        let Some(place) = self.places.get(usize::from(id.counter)) else { return };
-        place.answered_ns.store(0, Relaxed);
-        place.due_ns.store(due_ns, Relaxed);
-        place.milliseconds.store(id.milliseconds, Relaxed);
+        let Some(slot) = self.slots.get(usize::from(id.counter)) else { return };
+        slot.answered_ns.store(0, Relaxed);
+        slot.due_ns.store(due_ns, Relaxed);
+        slot.milliseconds.store(id.milliseconds, Relaxed);
     }
 
     /// The last send with this counter was answered.
     pub fn answered(&self, counter: u16, now_ns: u64) {
-        if let Some(place) = self.places.get(usize::from(counter)) {
-            place.answered_ns.store(now_ns, Relaxed);
+        if let Some(slot) = self.slots.get(usize::from(counter)) {
+            slot.answered_ns.store(now_ns, Relaxed);
         }
     }
 
-    /// The times of the send with this id, unless another has its place.
+    /// The times of the send with this id, unless another has its slot.
     pub fn find(&self, id: IdNumbers) -> Option<SendTimes> {
-        let place = self.places.get(usize::from(id.counter))?;
-        let answered_ns = place.answered_ns.load(Relaxed);
+        let slot = self.slots.get(usize::from(id.counter))?;
+        let answered_ns = slot.answered_ns.load(Relaxed);
         let times =
-            SendTimes { due_ns: place.due_ns.load(Relaxed), answered_ns: (answered_ns > 0).then_some(answered_ns) };
-        (place.milliseconds.load(Relaxed) == id.milliseconds).then_some(times)
+            SendTimes { due_ns: slot.due_ns.load(Relaxed), answered_ns: (answered_ns > 0).then_some(answered_ns) };
+        (slot.milliseconds.load(Relaxed) == id.milliseconds).then_some(times)
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_send_is_found_until_another_has_its_place() {
+    fn a_send_is_found_until_another_has_its_slot() {
         let times = AnswerTimes::new();
         let (first, later) = (IdNumbers { milliseconds: 5, counter: 7 }, IdNumbers { milliseconds: 90, counter: 7 });
         assert_eq!(times.find(first), None);

@@ -155,25 +155,25 @@ impl Link {
 pub fn wait_and_fill(links: &mut [&mut Link], timeout_ns: u64, readable: &mut Vec<bool>) -> io::Result<()> {
     readable.clear();
     {
-        let mut places: Vec<PollFd<'_>> = Vec::with_capacity(links.len());
+        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(links.len());
         for link in links.iter() {
             let wanted = match (link.is_open(), link.is_flushed()) {
                 (false, _) => PollFlags::empty(),
                 (true, true) => PollFlags::IN,
                 (true, false) => PollFlags::IN | PollFlags::OUT,
             };
-            places.push(PollFd::new(&link.stream, wanted));
+            polled.push(PollFd::new(&link.stream, wanted));
         }
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout_ns / SECOND_NS).unwrap_or(1),
             tv_nsec: i64::try_from(timeout_ns % SECOND_NS).unwrap_or(0),
         };
-        match poll(&mut places, Some(&timeout)) {
+        match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let ready = PollFlags::IN | PollFlags::ERR | PollFlags::HUP;
-        readable.extend(places.iter().map(|place| place.revents().intersects(ready)));
+        readable.extend(polled.iter().map(|link| link.revents().intersects(ready)));
     }
     for (link, readable) in links.iter_mut().zip(readable.iter_mut()) {
         *readable &= link.is_open();

@@ -88,16 +88,16 @@ pub fn open_lanes(
 ) -> Result<Vec<PullLane>, BenchError> {
     let mut lanes = Vec::new();
     for (at, broker) in brokers.iter().enumerate() {
-        let places = deal(&options.group_names(), broker);
+        let queues = deal(&options.group_names(), broker);
         let share = options.run.connections / brokers.len() + usize::from(at < options.run.connections % brokers.len());
-        let share = share.clamp(1, places.len().max(1));
+        let share = share.clamp(1, queues.len().max(1));
         let mut control = Control::open("broker", &broker.address)?;
         let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();
-        for (number, place) in places.iter().enumerate() {
-            sink.prepare("queues looked at", number as u64, places.len() as u64);
-            let next_offset = first_offset(options, &mut control, place)?;
-            let (group, topic) = (place.group.clone(), place.topic.clone());
-            cursors[number % share].push(QueueCursor::new(group, topic, place.queue, next_offset));
+        for (number, read) in queues.iter().enumerate() {
+            sink.prepare("queues looked at", number as u64, queues.len() as u64);
+            let next_offset = first_offset(options, &mut control, read)?;
+            let (group, topic) = (read.group.clone(), read.topic.clone());
+            cursors[number % share].push(QueueCursor::new(group, topic, read.queue, next_offset));
         }
         for cursors in cursors {
             lanes.push(PullLane::new(Link::open(&broker.address)?, rocketmq.form.wire(), cursors));
@@ -107,32 +107,32 @@ pub fn open_lanes(
 }
 
 /// A queue and a group that reads it.
-struct Place {
+struct GroupQueue {
     group: Arc<str>,
     topic: Arc<str>,
     queue: u32,
 }
 
 /// Deals groups and a broker's topics to each other in turn, until every group reads and every topic is read.
-fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<Place> {
+fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<GroupQueue> {
     let groups: Vec<Arc<str>> = groups.iter().map(|group| group.as_str().into()).collect();
     let pairs = groups.iter().cycle().zip(broker.topics.iter().cycle()).take(groups.len().max(broker.topics.len()));
-    let places = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<Place> {
-        (0..topic.queues).map(|queue| Place { group: group.clone(), topic: topic.topic.clone(), queue }).collect()
+    let queues = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<GroupQueue> {
+        (0..topic.queues).map(|queue| GroupQueue { group: group.clone(), topic: topic.topic.clone(), queue }).collect()
     };
-    pairs.flat_map(places).collect()
+    pairs.flat_map(queues).collect()
 }
 
-fn first_offset(options: &ConsumeOptions, broker: &mut Control, place: &Place) -> Result<i64, BenchError> {
-    let queue_id = i32::try_from(place.queue).unwrap_or(i32::MAX);
-    let header = QueueRequest { topic: (&*place.topic).into(), queue_id, ..QueueRequest::default() };
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, read: &GroupQueue) -> Result<i64, BenchError> {
+    let queue_id = i32::try_from(read.queue).unwrap_or(i32::MAX);
+    let header = QueueRequest { topic: (&*read.topic).into(), queue_id, ..QueueRequest::default() };
     let code = match options.start_from {
         StartFrom::First => request::GET_MIN_OFFSET,
         StartFrom::Latest => request::GET_MAX_OFFSET,
         StartFrom::Committed => {
             let committed = QueryConsumerOffsetRequest {
-                consumer_group: (&*place.group).into(),
-                topic: (&*place.topic).into(),
+                consumer_group: (&*read.group).into(),
+                topic: (&*read.topic).into(),
                 queue_id,
                 set_zero_if_not_found: Some(false),
                 ..QueryConsumerOffsetRequest::default()

@@ -1,6 +1,6 @@
 //! The two numbers of a reply that matter to a sender, read without decoding the rest.
 //!
-//! Binary headers have them at fixed places. JSON headers are scanned for them; what the scan is not sure of is decoded
+//! Binary headers have them at fixed offsets. JSON headers are scanned for them; what the scan is not sure of is decoded
 //! properly by `wire`.
 
 use base::cursor::DecodeError;
@@ -9,7 +9,7 @@ use wire::rocketmq::frame::{Command, FLAG_RESPONSE, PREFIX_SIZE, frame_len};
 
 use crate::load::link::Link;
 
-/// Where a frame has the form of its header, and what stands there for a binary one, whose fields have fixed places.
+/// Where a frame has the form of its header, and what stands there for a binary one, whose fields have fixed offsets.
 pub const FORM_AT: usize = 4;
 /// See `FORM_AT`.
 pub const BINARY: u8 = 1;

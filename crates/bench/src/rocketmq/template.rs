@@ -1,7 +1,7 @@
 //! Sends encoded once: a body of each size, and a header for each queue and size, in which a few fixed-width numbers are patched in place.
 //!
 //! A send is then two copies (header, body) and three or four short ones over them (opaque, born timestamp, the
-//! changing end of each UNIQ_KEY). The places are found by encoding with marks that stand nowhere else.
+//! changing end of each UNIQ_KEY). The offsets are found by encoding with marks that stand nowhere else.
 
 use std::borrow::Cow;
 
@@ -29,11 +29,11 @@ const BORN_MARK: i64 = 9_876_543_210_987;
 const TAIL_MARK: &str = "FFFFFFFFFFFF";
 const _: () = assert!(TAIL_MARK.len() == TAIL_SIZE);
 
-/// Bytes with the places of what changes.
+/// Bytes with the offsets of what changes.
 #[derive(Debug)]
 struct Part {
     bytes: Vec<u8>,
-    /// Where the tails of ids stand; places of one message follow each other.
+    /// Where the tails of ids stand; those of one message follow each other.
     tails_at: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ pub struct Template {
     heads: Vec<Head>,
     bodies: Vec<Part>,
     form: Form,
-    /// Places each message's id stands at: 1, or 2 with KEYS.
+    /// How often each message's id stands in it: 1, or 2 with KEYS.
     tails_per_message: usize,
 }
 
@@ -67,10 +67,10 @@ impl Template {
         append(&mut wait, names::WAIT, "true");
         let head_properties = String::from_utf8_lossy(if batched { &wait } else { &properties });
         let form = rocketmq.form.wire();
-        let places = || topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
+        let queues = || topics.iter().flat_map(|topic| (0..topic.queues).map(|queue| (&*topic.topic, queue)));
         let head =
-            |place, body: &Part| encode_queue_head(options, form, place, &head_properties, &id, body.bytes.len());
-        let heads = bodies.iter().flat_map(|body| places().map(move |place| head(place, body))).collect();
+            |queue, body: &Part| encode_queue_head(options, form, queue, &head_properties, &id, body.bytes.len());
+        let heads = bodies.iter().flat_map(|body| queues().map(move |queue| head(queue, body))).collect();
         Self { heads, bodies, form, tails_per_message: 1 + usize::from(options.keys) }
     }
 
@@ -100,8 +100,8 @@ impl Part {
     }
 }
 
-fn patch_tails(bytes: &mut [u8], places: &[usize], per_message: usize, stamp: &mut Stamp) {
-    for message in places.chunks(per_message) {
+fn patch_tails(bytes: &mut [u8], tails_at: &[usize], per_message: usize, stamp: &mut Stamp) {
+    for message in tails_at.chunks(per_message) {
         let tail = stamp.next_tail();
         for &at in message {
             bytes[at..at + TAIL_SIZE].copy_from_slice(tail);

@@ -88,19 +88,19 @@ impl Stamp {
     }
 }
 
-/// Fills `places` with the last digits of `number`.
-pub fn put_digits(places: &mut [u8], number: u64) {
+/// Fills `digits` with the last digits of `number`.
+pub fn put_digits(digits: &mut [u8], number: u64) {
     let mut rest = number;
-    for place in places.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
 }
 
-fn put_hex(places: &mut [u8], number: u32) {
+fn put_hex(digits: &mut [u8], number: u32) {
     let mut rest = number;
-    for place in places.iter_mut().rev() {
-        *place = DIGITS[(rest & 15) as usize];
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[(rest & 15) as usize];
         rest >>= 4;
     }
 }

@@ -1,4 +1,4 @@
-//! What one connection has in flight: a fixed table whose place for a request is written in its opaque.
+//! What one connection has in flight: a fixed table whose slot for a request is written in its opaque.
 //!
 //! ```text
 //! opaque   bit 31: 0 | bit 30: 1 | generation | slot (as many bits as the window needs)
@@ -56,7 +56,7 @@ impl Window {
         !self.free.is_empty()
     }
 
-    /// A place for one more request, due at `due_ns` and sent at `sent_ns`: its opaque.
+    /// A slot for one more request, due at `due_ns` and sent at `sent_ns`: its opaque.
     pub fn take(&mut self, due_ns: u64, sent_ns: u64, counter: u16) -> Option<u32> {
         let index = self.free.pop()?;
         let generation_mask = (OPAQUE_BASE - 1) >> self.slot_bits;

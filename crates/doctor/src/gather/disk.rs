@@ -122,8 +122,8 @@ fn sync_times(file: &File) -> io::Result<Vec<Duration>> {
 fn spread(mut times: Vec<Duration>) -> Option<SyncTimes> {
     times.sort_unstable();
     let at = |percent: usize| {
-        let place = (times.len() * percent).div_ceil(100).saturating_sub(1);
-        times.get(place).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+        let index = (times.len() * percent).div_ceil(100).saturating_sub(1);
+        times.get(index).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
     };
     Some(SyncTimes { count: times.len(), p50_us: at(50)?, p99_us: at(99)?, max_us: at(100)? })
 }

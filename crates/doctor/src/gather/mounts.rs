@@ -7,15 +7,15 @@ use super::super::facts::Mount;
 /// The mount that `path`, which is absolute and has no links in it, lies on; `table` is `/proc/self/mountinfo`.
 pub fn mount_of(table: &str, path: &Path) -> Option<Mount> {
     let mounts = table.lines().filter_map(parse);
-    // Of two on one place the later one is on top.
+    // Of two on one point the later one is on top.
     mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.len())
 }
 
 /// One line: `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse(line: &str) -> Option<Mount> {
-    let (place, system) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(4);
-    let (point, of_mount) = (place.next()?, place.next()?);
+    let (mount, system) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(4);
+    let (point, of_mount) = (mount.next()?, mount.next()?);
     let mut system = system.split(' ');
     let (kind, source, of_system) = (system.next()?, system.next()?, system.next().unwrap_or_default());
     let mut options: Vec<String> = Vec::new();

@@ -127,12 +127,12 @@ const KAFKA: Script = Script {
 impl Script {
     /// Runs it with `arguments` until it listens on `port`; `name` is what the process is called here.
     fn run(&self, name: &str, arguments: &[&str], port: u16, ground: Ground<'_>) -> Result<Process, BenchError> {
-        let mut process = Process::start(name, &self.place(ground.setup.cache.as_deref())?, arguments, ground)?;
+        let mut process = Process::start(name, &self.install(ground.setup.cache.as_deref())?, arguments, ground)?;
         process.wait_for_port(port, READY_WITHIN).map(|()| process)
     }
 
     /// Puts it into `cache` or the user's own cache folder, and tells where it is.
-    fn place(&self, cache: Option<&Path>) -> Result<PathBuf, BenchError> {
+    fn install(&self, cache: Option<&Path>) -> Result<PathBuf, BenchError> {
         let folder = cache.map_or_else(default_cache, Path::to_owned).join(self.name);
         let failed = |source| BenchError::Disk { directory: folder.display().to_string(), source };
         fs::create_dir_all(&folder).map_err(failed)?;
