@@ -20,8 +20,8 @@ use crate::machine::Machine;
 use crate::machine::clock::Clock;
 use crate::rocketmq::control::{Answer, Control};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::pull_lane::{PullLane, QueueCursor};
-use crate::rocketmq::puller::{Puller, QueuePosition};
+use crate::rocketmq::pull_lane::{BrokerCursors, PullLane, QueueCursor};
+use crate::rocketmq::puller::Puller;
 use crate::rocketmq::route::{Access, BrokerTopics, TopicQueues, brokers_of, describe};
 
 /// Consumes as `options` say and blocks until the run is over.
@@ -48,10 +48,10 @@ pub fn consume(
 
     let ended_ns = clock.now_ns();
     let mut tally = PullTally::default();
-    for (part, positions) in watched.parts {
+    for (part, read) in watched.parts {
         tally.add(part);
         if options.commit {
-            commit(&positions)?;
+            commit(read)?;
         }
     }
     let limit_ns = options.run.end_ns();
@@ -88,16 +88,16 @@ pub fn open_lanes(
 ) -> Result<Vec<PullLane>, BenchError> {
     let mut lanes = Vec::new();
     for (at, broker) in brokers.iter().enumerate() {
-        let queues = deal(&options.group_names(), broker);
+        let dealt = deal(&options.group_names(), broker);
         let share = options.run.connections / brokers.len() + usize::from(at < options.run.connections % brokers.len());
-        let share = share.clamp(1, queues.len().max(1));
+        let share = share.clamp(1, dealt.len().max(1));
         let mut control = Control::open("broker", &broker.address)?;
         let mut cursors: Vec<Vec<QueueCursor>> = (0..share).map(|_| Vec::new()).collect();
-        for (number, read) in queues.iter().enumerate() {
-            sink.prepare("queues looked at", number as u64, queues.len() as u64);
-            let next_offset = first_offset(options, &mut control, read)?;
-            let (group, topic) = (read.group.clone(), read.topic.clone());
-            cursors[number % share].push(QueueCursor::new(group, topic, read.queue, next_offset));
+        let count = dealt.len();
+        for (number, mut cursor) in dealt.into_iter().enumerate() {
+            sink.prepare("queues looked at", number as u64, count as u64);
+            cursor.next_offset = first_offset(options, &mut control, &cursor)?;
+            cursors[number % share].push(cursor);
         }
         for cursors in cursors {
             lanes.push(PullLane::new(Link::open(&broker.address)?, rocketmq.form.wire(), cursors));
@@ -106,33 +106,26 @@ pub fn open_lanes(
     Ok(lanes)
 }
 
-/// A queue and a group that reads it.
-struct GroupQueue {
-    group: Arc<str>,
-    topic: Arc<str>,
-    queue: u32,
-}
-
 /// Deals groups and a broker's topics to each other in turn, until every group reads and every topic is read.
-fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<GroupQueue> {
+fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<QueueCursor> {
     let groups: Vec<Arc<str>> = groups.iter().map(|group| group.as_str().into()).collect();
     let pairs = groups.iter().cycle().zip(broker.topics.iter().cycle()).take(groups.len().max(broker.topics.len()));
-    let queues = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<GroupQueue> {
-        (0..topic.queues).map(|queue| GroupQueue { group: group.clone(), topic: topic.topic.clone(), queue }).collect()
+    let queues = |(group, topic): (&Arc<str>, &TopicQueues)| -> Vec<QueueCursor> {
+        (0..topic.queues).map(|queue| QueueCursor::new(group.clone(), topic.topic.clone(), queue, 0)).collect()
     };
     pairs.flat_map(queues).collect()
 }
 
-fn first_offset(options: &ConsumeOptions, broker: &mut Control, read: &GroupQueue) -> Result<i64, BenchError> {
-    let queue_id = i32::try_from(read.queue).unwrap_or(i32::MAX);
-    let header = QueueRequest { topic: (&*read.topic).into(), queue_id, ..QueueRequest::default() };
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, cursor: &QueueCursor) -> Result<i64, BenchError> {
+    let queue_id = i32::try_from(cursor.queue).unwrap_or(i32::MAX);
+    let header = QueueRequest { topic: (&*cursor.topic).into(), queue_id, ..QueueRequest::default() };
     let code = match options.start_from {
         StartFrom::First => request::GET_MIN_OFFSET,
         StartFrom::Latest => request::GET_MAX_OFFSET,
         StartFrom::Committed => {
             let committed = QueryConsumerOffsetRequest {
-                consumer_group: (&*read.group).into(),
-                topic: (&*read.topic).into(),
+                consumer_group: (&*cursor.group).into(),
+                topic: (&*cursor.topic).into(),
                 queue_id,
                 set_zero_if_not_found: Some(false),
                 ..QueryConsumerOffsetRequest::default()
@@ -154,19 +147,19 @@ fn offset_of(answer: &Answer) -> i64 {
 }
 
 /// Commits how far each queue was read.
-pub fn commit(positions: &[QueuePosition]) -> Result<(), BenchError> {
-    let mut by_broker: BTreeMap<&str, Vec<&QueuePosition>> = BTreeMap::new();
-    for position in positions {
-        by_broker.entry(&position.address).or_default().push(position);
+pub fn commit(read: Vec<BrokerCursors>) -> Result<(), BenchError> {
+    let mut by_broker: BTreeMap<String, Vec<QueueCursor>> = BTreeMap::new();
+    for (address, cursors) in read {
+        by_broker.entry(address).or_default().extend(cursors);
     }
-    for (address, positions) in by_broker {
-        let mut broker = Control::open("broker", address)?;
-        for position in positions {
+    for (address, cursors) in by_broker {
+        let mut broker = Control::open("broker", &address)?;
+        for cursor in cursors {
             let header = UpdateConsumerOffsetRequest {
-                consumer_group: (&*position.group).into(),
-                topic: (&*position.topic).into(),
-                queue_id: i32::try_from(position.queue).unwrap_or(i32::MAX),
-                commit_offset: position.next_offset,
+                consumer_group: (&*cursor.group).into(),
+                topic: (&*cursor.topic).into(),
+                queue_id: i32::try_from(cursor.queue).unwrap_or(i32::MAX),
+                commit_offset: cursor.next_offset,
                 ..UpdateConsumerOffsetRequest::default()
             };
             broker.demand(request::UPDATE_CONSUMER_OFFSET, &header)?;

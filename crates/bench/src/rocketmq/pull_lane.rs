@@ -42,6 +42,9 @@ pub struct QueueCursor {
     refusals_in_row: u32,
 }
 
+/// Address of a broker, and how far its queues were read over one connection.
+pub type BrokerCursors = (String, Vec<QueueCursor>);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueState {
     /// May be pulled from the given moment on.
@@ -103,6 +106,11 @@ impl PullLane {
     /// Its queues.
     pub fn cursors(&self) -> &[QueueCursor] {
         &self.cursors
+    }
+
+    /// Closes the connection; what is left is the broker's address, and how far its queues were read.
+    pub fn into_cursors(self) -> BrokerCursors {
+        (self.link.address().to_owned(), self.cursors)
     }
 
     /// Pulls in flight.

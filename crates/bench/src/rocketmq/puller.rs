@@ -1,7 +1,6 @@
 //! One consumer thread: keeps a pull in flight on every queue of its connections and measures what comes back.
 
 use std::mem;
-use std::sync::Arc;
 
 use format::properties::names;
 use format::record::Record;
@@ -12,7 +11,7 @@ use crate::load::live::{Beat, Live};
 use crate::load::options::ConsumeOptions;
 use crate::load::tally::PullTally;
 use crate::machine::clock::{Clock, SECOND_NS, thread_cpu_ns, wall_ms};
-use crate::rocketmq::pull_lane::{PullLane, PullObserver, PullTerms, QueueCursor};
+use crate::rocketmq::pull_lane::{BrokerCursors, PullLane, PullObserver, PullTerms, QueueCursor};
 use crate::rocketmq::reply::words_of;
 use crate::rocketmq::unique_key::numbers_of;
 
@@ -34,21 +33,6 @@ pub struct Puller<'a> {
     pub suspend: bool,
     /// The sends of the messages, where they are the run's own.
     pub awaited: Option<&'a Awaited>,
-}
-
-/// How far one queue was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuePosition {
-    /// Broker.
-    pub address: String,
-    /// Group that read it.
-    pub group: Arc<str>,
-    /// Topic of the queue.
-    pub topic: Arc<str>,
-    /// Number of the queue.
-    pub queue: u32,
-    /// First offset not consumed.
-    pub next_offset: i64,
 }
 
 struct Observer<'a> {
@@ -140,7 +124,7 @@ impl PullObserver for Observer<'_> {
 
 impl Puller<'_> {
     /// Consumes, and tells what came and how far each queue was read.
-    pub fn run(mut self) -> (PullTally, Vec<QueuePosition>) {
+    pub fn run(mut self) -> (PullTally, Vec<BrokerCursors>) {
         let options = self.options;
         let mut end_ns = options.run.end_ns();
         let terms = PullTerms { options, suspend: self.suspend };
@@ -191,27 +175,12 @@ impl Puller<'_> {
         self.live.add(&mut beat, 0);
         tally.faults.extend(self.lanes.iter().filter_map(|lane| lane.link.fault()));
         tally.cpu_ns = thread_cpu_ns();
-        (tally, self.positions())
+        (tally, self.lanes.into_iter().map(PullLane::into_cursors).collect())
     }
 
     /// Whether the time is over and nothing more is to come.
     fn is_over(&self, end_ns: u64, now_ns: u64) -> bool {
         let is_over = |awaited: &Awaited| awaited.is_over(end_ns, now_ns);
         now_ns >= end_ns && self.awaited.is_none_or(is_over)
-    }
-
-    fn positions(&self) -> Vec<QueuePosition> {
-        let of_lane = |lane: &PullLane| -> Vec<QueuePosition> {
-            let address = lane.link.address();
-            let position = |cursor: &QueueCursor| QueuePosition {
-                address: address.to_owned(),
-                group: cursor.group.clone(),
-                topic: cursor.topic.clone(),
-                queue: cursor.queue,
-                next_offset: cursor.next_offset,
-            };
-            lane.cursors().iter().map(position).collect()
-        };
-        self.lanes.iter().flat_map(of_lane).collect()
     }
 }

@@ -21,15 +21,14 @@ use crate::machine::Machine;
 use crate::machine::clock::{Clock, seconds_to_ns};
 use crate::rocketmq::consume::{self, pullers};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::pull_lane::PullLane;
-use crate::rocketmq::puller::QueuePosition;
+use crate::rocketmq::pull_lane::{BrokerCursors, PullLane};
 use crate::rocketmq::route::{Access, brokers_of, describe};
 use crate::rocketmq::send::{self, senders};
 
 /// What a thread of the run did.
 enum Part {
     Sent(SendTally),
-    Pulled(Box<PullTally>, Vec<QueuePosition>),
+    Pulled(Box<PullTally>, Vec<BrokerCursors>),
 }
 
 /// Sends and pulls as `options` say and blocks until the run is over.
@@ -55,8 +54,8 @@ pub fn visible(
     let mut workers: Vec<Box<dyn FnOnce() -> Part + Send>> = Vec::new();
     for puller in pullers(&consume, clock, &live, pull_lanes, Some(&awaited)) {
         workers.push(Box::new(move || {
-            let (tally, positions) = puller.run();
-            Part::Pulled(Box::new(tally), positions)
+            let (tally, read) = puller.run();
+            Part::Pulled(Box::new(tally), read)
         }));
     }
     let pull_threads = workers.len();
@@ -75,10 +74,10 @@ pub fn visible(
     for part in watched.parts {
         match part {
             Part::Sent(tally) => sent.add(tally),
-            Part::Pulled(tally, positions) => {
+            Part::Pulled(tally, read) => {
                 pulled.add(*tally);
                 if consume.commit {
-                    consume::commit(&positions)?;
+                    consume::commit(read)?;
                 }
             }
         }
