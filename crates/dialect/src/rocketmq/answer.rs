@@ -13,8 +13,8 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language};
 
-use super::VERSION;
 use super::error::code_of;
+use super::version::VERSION;
 
 /// Most bytes in the body of an answer: what a frame may hold, without the longest header.
 pub(super) const BODY_SIZE_MAX: usize = FRAME_SIZE_MAX - FRAME_HEADER_SIZE_MAX;

@@ -10,8 +10,8 @@ use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::BrokerStatsRequest;
 
 use super::answer::{Answer, Answered, header};
-use super::session::Context;
-use super::{VERSION, VERSION_NAME};
+use super::context::Context;
+use super::version::{VERSION, VERSION_NAME};
 
 /// The ranges a Java broker prints, by their upper ends in ms.
 const PUT_TIME_RANGES: [(&str, u64); 12] = [

@@ -2,17 +2,15 @@
 
 use base::limits::LIST_BODY_SIZE_MAX;
 use base::{GroupName, LogOffset, Refusal};
-use broker::{Broker, ConsumerRegistration, Filter, Member, QueueKey, SendBack, Subscription};
-use wire::rocketmq::body::client::{
-    ClientConfigCheck, ConsumerData, Heartbeat, LockBatch, MessageQueue, SubscriptionData, decode,
-};
+use broker::{Broker, ConsumerRegistration, Filter, Member, QueueKey, SendBack};
+use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, LockBatch, MessageQueue, decode};
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest};
 
 use super::answer::{Answer, Answered, bad_body, header};
-use super::pull::check_expression_type;
-use super::session::{Context, RocketSession};
+use super::context::Context;
+use super::subscription::{check_expression_type, subscription_of};
 
 /// Registers what can be registered, as a Java broker does: a group that cannot does not keep the others away. The answer's
 /// remark says what was left out, and so does the log, once a connection.
@@ -106,44 +104,13 @@ fn registration_of(consumer: ConsumerData, keeps_subscriptions: bool) -> Result<
     })
 }
 
-fn subscription_of(data: SubscriptionData) -> Result<Subscription, Refusal> {
-    let filter = if data.code_set.is_empty() {
-        Filter::parse(&data.sub_string).unwrap_or(Filter::All)
-    } else {
-        Filter::from_codes(data.code_set.iter().copied())
-    };
-    let expression_type = if data.expression_type.is_empty() { "TAG".to_owned() } else { data.expression_type };
-    Ok(Subscription {
-        topic: data.topic,
-        expression: data.sub_string,
-        expression_type,
-        tags: data.tags_set,
-        codes: data.code_set,
-        version: data.sub_version,
-        filter,
-    })
-}
-
-/// A subscription as administrators see it.
-pub(super) fn subscription_data(subscription: &Subscription) -> SubscriptionData {
-    SubscriptionData {
-        class_filter_mode: false,
-        code_set: subscription.codes.clone(),
-        expression_type: subscription.expression_type.clone(),
-        sub_string: subscription.expression.clone(),
-        sub_version: subscription.version,
-        tags_set: subscription.tags.clone(),
-        topic: subscription.topic.clone(),
-    }
-}
-
-pub(super) fn unregister(session: &RocketSession, command: &Command<'_>) -> Answered {
+pub(super) fn unregister(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: UnregisterClientRequest<'_> = header(command)?;
     if let Some(group) = &request.producer_group {
-        session.broker.unregister_producer(group, &request.client_id, &session.mailbox);
+        context.broker.unregister_producer(group, &request.client_id, &context.peer.mailbox);
     }
     if let Some(group) = &request.consumer_group {
-        session.broker.unregister_consumer(group, &request.client_id, &session.mailbox);
+        context.broker.unregister_consumer(group, &request.client_id, &context.peer.mailbox);
     }
     Ok(Answer::ok())
 }

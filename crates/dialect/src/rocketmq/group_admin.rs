@@ -14,9 +14,9 @@ use wire::rocketmq::header::{
 };
 
 use super::answer::{Answer, Answered, bad_body, header};
-use super::consumer::subscription_data;
-use super::offset::message_queue;
-use super::session::Context;
+use super::context::Context;
+use super::queue::message_queue;
+use super::subscription::subscription_data;
 
 fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal::Internal(error.to_string())

@@ -4,7 +4,7 @@ use wire::rocketmq::code::request;
 use wire::rocketmq::frame::Command;
 
 use super::answer::Answered;
-use super::session::Context;
+use super::context::Context;
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
 
 /// Answers one request.

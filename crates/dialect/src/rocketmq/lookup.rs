@@ -7,9 +7,9 @@ use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{QueryConsumeQueueRequest, QueryMessageRequest, ViewMessageRequest};
 
 use super::answer::{Answer, Answered, BODY_SIZE_MAX, header};
-use super::consumer::subscription_data;
-use super::offset::queue_id;
-use super::session::Context;
+use super::context::Context;
+use super::queue::queue_id;
+use super::subscription::subscription_data;
 
 /// Entries one look at a queue gives at most.
 const ENTRIES_MAX: usize = 1000;

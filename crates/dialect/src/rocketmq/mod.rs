@@ -7,6 +7,7 @@ mod answer;
 mod broker_admin;
 mod commit;
 mod consumer;
+mod context;
 mod error;
 mod fetched;
 mod group_admin;
@@ -14,14 +15,14 @@ mod handlers;
 mod job_size;
 mod lookup;
 mod offset;
+mod options;
 mod pull;
+mod queue;
 mod send;
 mod session;
+mod subscription;
 mod topic_admin;
+mod version;
 
-pub use session::{RocketSession, SessionOptions};
-
-/// The version Sluice presents itself as: 5.4.0's ordinal in `MQVersion`.
-pub const VERSION: i32 = 493;
-/// Its name.
-pub const VERSION_NAME: &str = "V5_4_0";
+pub use options::SessionOptions;
+pub use session::RocketSession;

@@ -1,9 +1,9 @@
 //! Offsets: commit, query, bounds, by time, reset.
 
-use base::{QueueId, Refusal, Timestamp};
+use base::{Refusal, Timestamp};
 use broker::{Boundary, Broker};
 use serde_json::json;
-use wire::rocketmq::body::client::{MessageQueue, queue_keyed_object};
+use wire::rocketmq::body::client::queue_keyed_object;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{
     CloneGroupOffsetRequest, QueryConsumerOffsetRequest, QueueRequest, ResetOffsetRequest, SearchOffsetRequest,
@@ -11,14 +11,8 @@ use wire::rocketmq::header::{
 };
 
 use super::answer::{Answer, Answered, header};
-use super::session::Context;
-
-/// A queue number of a request.
-pub(super) fn queue_id(topic: &str, number: i32, broker: &Broker) -> Result<QueueId, Refusal> {
-    let count = broker.queues_of(topic)?.len() as u32;
-    let queue = u32::try_from(number).ok().filter(|&number| number < count).map(QueueId);
-    queue.ok_or_else(|| Refusal::no_such_queue(topic, i64::from(number), count))
-}
+use super::context::Context;
+use super::queue::{message_queue, queue_id};
 
 pub(super) fn commit(broker: &Broker, command: &Command<'_>) -> Answered {
     let request: UpdateConsumerOffsetRequest<'_> = header(command)?;
@@ -109,15 +103,6 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
     broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     let table = queue_keyed_object(moved.iter().map(|(queue, offset)| (queue, json!(offset))));
     Ok(Answer::body(format!("{{\"offsetTable\":{table}}}")))
-}
-
-/// A queue as clients name it.
-pub(super) fn message_queue(broker: &Broker, topic: &str, queue: QueueId) -> MessageQueue {
-    MessageQueue {
-        broker_name: broker.options().broker_name.clone(),
-        queue_id: i32::try_from(queue.0).unwrap_or(i32::MAX),
-        topic: topic.to_owned(),
-    }
 }
 
 pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answered {

@@ -16,6 +16,7 @@ use wire::rocketmq::header::{PullRequest, PullResponse, pull_flag};
 
 use super::answer::{Asked, header, response_header};
 use super::session::{Done, RocketSession};
+use super::subscription::check_expression_type;
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -344,15 +345,5 @@ fn pull_header(next: i64, first: i64, end: i64) -> PullResponse<'static> {
         min_offset: first,
         max_offset: end,
         lifetime: std::marker::PhantomData,
-    }
-}
-
-/// Only tags are understood.
-pub(super) fn check_expression_type(kind: Option<&Cow<'_, str>>) -> Result<(), Refusal> {
-    match kind.map(|kind| &**kind) {
-        None | Some("" | "TAG") => Ok(()),
-        Some(other) => Err(Refusal::NotSupported(format!(
-            "Sluice does not filter by {other} yet: use tags (the broker does not support consumer to filter message by {other})"
-        ))),
     }
 }

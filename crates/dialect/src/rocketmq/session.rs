@@ -21,14 +21,16 @@ use wire::rocketmq::code::request;
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
-use super::VERSION;
 use super::answer::{Answer, Answered, Asked, not_supported, note_refusal};
 use super::commit::WaitingCommits;
+use super::context::{Context, Peer};
 use super::fetched::FetchedCells;
 use super::handlers::{Handler, list_handler, slow_handler};
 use super::job_size::job_size;
+use super::options::SessionOptions;
 use super::pull::{PullOutcome, WaitingPull};
 use super::send::{SendPass, WaitingSends};
+use super::version::VERSION;
 use super::{consumer, offset};
 
 /// Requests of one connection being answered away from the network threads.
@@ -39,29 +41,6 @@ const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of replies, and of jobs, a connection may have waiting while connections together hold much.
 const LITTLE_SIZE_MAX: usize = 64 * 1024;
-
-/// Settings of sessions.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// Messages one pull gets at most.
-    pub fetch_count_max: usize,
-    /// Bytes one pull gets at most.
-    pub fetch_size_max: usize,
-    /// Whether a pull without messages waits as long as the client allows; else only `short_poll_ms`.
-    pub long_polling: bool,
-    /// How long it waits otherwise, ms.
-    pub short_poll_ms: u64,
-    /// How long a send waits for its sync, ms.
-    pub flush_timeout_ms: u64,
-    /// Whether consumers hear of changes in their group.
-    pub notify_changes: bool,
-    /// Messages a query by unique id gives at most.
-    pub query_count_max: usize,
-    /// Messages a query by any key gives at most.
-    pub query_key_count_max: usize,
-    /// Settings as name and value, for administrators who ask.
-    pub settings: Vec<(String, String)>,
-}
 
 /// What a job has ready.
 pub(super) enum Done {
@@ -161,7 +140,7 @@ impl RocketSession {
                 return self.send(&command, asked, pass, now);
             }
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => return self.pull(&command, asked, now),
-            request::UNREGISTER_CLIENT => consumer::unregister(self, &command),
+            request::UNREGISTER_CLIENT => consumer::unregister(&self.context(now), &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer::list_members(&self.broker, &command),
             request::UPDATE_CONSUMER_OFFSET => {
                 self.commit(&command, asked, pass);
@@ -324,21 +303,6 @@ impl RocketSession {
             }
         }
     }
-}
-
-/// What a handler away from the network threads has at hand.
-pub(super) struct Context<'a> {
-    pub(super) broker: &'a Arc<Broker>,
-    pub(super) options: &'a SessionOptions,
-    pub(super) peer: &'a Peer,
-    pub(super) now: Now,
-}
-
-/// Who is at the other end.
-#[derive(Clone)]
-pub(super) struct Peer {
-    pub(super) mailbox: Arc<Mailbox>,
-    pub(super) address: SocketAddr,
 }
 
 impl Session for RocketSession {

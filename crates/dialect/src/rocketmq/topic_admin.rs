@@ -11,8 +11,8 @@ use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{CreateTopicRequest, TopicRequest};
 
 use super::answer::{Answer, Answered, bad_body, header};
-use super::offset::message_queue;
-use super::session::Context;
+use super::context::Context;
+use super::queue::message_queue;
 
 /// Bits a permission may have: inherit, write, read.
 const PERMISSION_MASK: i32 = 0b111;

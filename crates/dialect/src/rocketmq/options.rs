@@ -1,0 +1,24 @@
+//! What sessions are set to.
+
+/// Settings of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Messages one pull gets at most.
+    pub fetch_count_max: usize,
+    /// Bytes one pull gets at most.
+    pub fetch_size_max: usize,
+    /// Whether a pull without messages waits as long as the client allows; else only `short_poll_ms`.
+    pub long_polling: bool,
+    /// How long it waits otherwise, ms.
+    pub short_poll_ms: u64,
+    /// How long a send waits for its sync, ms.
+    pub flush_timeout_ms: u64,
+    /// Whether consumers hear of changes in their group.
+    pub notify_changes: bool,
+    /// Messages a query by unique id gives at most.
+    pub query_count_max: usize,
+    /// Messages a query by any key gives at most.
+    pub query_key_count_max: usize,
+    /// Settings as name and value, for administrators who ask.
+    pub settings: Vec<(String, String)>,
+}
