@@ -3,61 +3,76 @@
 //! Those of one pass go into the log together. A commit that nobody waits for is taken at once, and goes into the log within a tenth of a
 //! second.
 
+use std::collections::VecDeque;
+
+use base::LogOffset;
 use base::offset::{AckPolicy, Watermark};
-use base::{LogOffset, Now};
 use wire::rocketmq::frame::Command;
 
 use super::answer::{Answer, Asked};
+use super::connection::Connection;
 use super::offset;
-use super::send::SendPass;
-use super::session::RocketSession;
+
+/// The commits of one connection.
+#[derive(Default)]
+pub(super) struct Commits {
+    /// Those of the pass that are to be answered.
+    of_pass: Vec<Asked>,
+    /// Those whose answers wait for the log, in its order.
+    waiting: VecDeque<WaitingCommits>,
+}
 
 /// Commits whose answers wait for the log.
-pub(super) struct WaitingCommits {
+struct WaitingCommits {
     /// What `written` must pass.
     end: LogOffset,
     asked: Vec<Asked>,
 }
 
-impl RocketSession {
+impl Commits {
     /// Takes a commit; its answer comes with those of the pass.
-    pub(super) fn commit(&mut self, command: &Command<'_>, asked: Asked, pass: &mut SendPass) {
-        match offset::commit(&self.broker, command) {
+    pub(super) fn commit(&mut self, command: &Command<'_>, asked: Asked, connection: &mut Connection) {
+        match offset::commit(&connection.broker, command) {
             Ok(_) if asked.one_way => {}
-            Ok(_) => pass.commits.push(asked),
-            Err(refusal) => self.refuse(asked, &refusal),
+            Ok(_) => self.of_pass.push(asked),
+            Err(refusal) => connection.refuse(asked, &refusal),
         }
     }
 
     /// Puts the pass's commits into the log.
-    pub(super) fn keep_commits(&mut self, pass: &mut SendPass, now: Now) {
-        if pass.commits.is_empty() {
+    pub(super) fn end_pass(&mut self, connection: &mut Connection) {
+        if self.of_pass.is_empty() {
             return;
         }
-        let asked = std::mem::take(&mut pass.commits);
-        match self.broker.keep_changes(now) {
+        let asked = std::mem::take(&mut self.of_pass);
+        match connection.broker.keep_changes(connection.now) {
             Ok(end) => {
-                self.waiting_commits.push_back(WaitingCommits { end, asked });
-                self.release_commits();
-                if self.waiting_commits.back().is_some_and(|last| last.end == end) {
-                    self.broker.when(AckPolicy::WRITTEN, end, &self.mailbox.waker());
+                self.waiting.push_back(WaitingCommits { end, asked });
+                self.release(connection);
+                if self.waiting.back().is_some_and(|last| last.end == end) {
+                    connection.broker.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
                 }
             }
-            Err(refusal) => asked.into_iter().for_each(|asked| self.refuse(asked, &refusal)),
+            Err(refusal) => asked.into_iter().for_each(|asked| connection.refuse(asked, &refusal)),
         }
     }
 
     /// Answers commits that are in the log, or never will be.
-    pub(super) fn release_commits(&mut self) {
-        let written = self.broker.reached(Watermark::Written);
-        while let Some(first) = self.waiting_commits.front() {
-            let refusal = if first.end <= written { None } else { self.broker.poisoned() };
+    pub(super) fn release(&mut self, connection: &mut Connection) {
+        let written = connection.broker.reached(Watermark::Written);
+        while let Some(first) = self.waiting.front() {
+            let refusal = if first.end <= written { None } else { connection.broker.poisoned() };
             if first.end > written && refusal.is_none() {
                 return;
             }
-            let Some(released) = self.waiting_commits.pop_front() else { return };
+            let Some(released) = self.waiting.pop_front() else { return };
             let answered = |refusal: &Option<_>| refusal.clone().map_or_else(|| Ok(Answer::ok()), Err);
-            released.asked.into_iter().for_each(|asked| self.reply_with(asked, answered(&refusal)));
+            released.asked.into_iter().for_each(|asked| connection.reply_with(asked, answered(&refusal)));
         }
+    }
+
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 }

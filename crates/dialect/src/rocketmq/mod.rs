@@ -6,6 +6,7 @@
 mod answer;
 mod broker_admin;
 mod commit;
+mod connection;
 mod consumer;
 mod context;
 mod error;
@@ -17,6 +18,7 @@ mod lookup;
 mod offset;
 mod options;
 mod pull;
+mod pulls;
 mod queue;
 mod send;
 mod session;

@@ -1,13 +1,13 @@
 //! Sends: single and batch, of every kind of header; their replies leave when the watermarks they wait for have passed.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
 use base::offset::AckPolicy;
-use base::session::CloseReason;
 use base::{GroupName, Monotonic, Now, QueueId, Refusal, Timestamp};
-use broker::{Added, Message, Position, PublishBatch, Published, Topic};
+use broker::{Added, Broker, Message, Position, PublishBatch, Published, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
@@ -18,20 +18,18 @@ use wire::rocketmq::frame::{self, Command};
 use wire::rocketmq::header::{SendRequest, SendRequestV1};
 
 use super::answer::{Asked, bad_body, header, response_header};
+use super::connection::Connection;
 use super::error::code_of;
-use super::session::RocketSession;
 
 /// Bytes a connection keeps for the ids of its next pass's messages: several hundred of the usual ones.
 const SPARE_SIZE_MAX: usize = 16 * 1024;
 
-/// Sends and commits of one pass over the readable bytes.
+/// Sends of one pass over the readable bytes.
 #[derive(Default)]
 pub(super) struct SendPass {
     batch: Option<PublishBatch>,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
-    /// Commits of the pass that are to be answered.
-    pub(super) commits: Vec<Asked>,
     /// Bytes its records will take, roughly.
     expected_size: usize,
 }
@@ -50,7 +48,7 @@ impl SendPass {
 
 /// One send of a pass: its request, and which of the pass's messages are its own.
 #[derive(Debug)]
-pub(super) struct StagedSend {
+struct StagedSend {
     asked: Asked,
     first: usize,
     count: usize,
@@ -60,7 +58,7 @@ pub(super) struct StagedSend {
 }
 
 /// Sends that wait for watermarks.
-pub(super) struct WaitingSends {
+struct WaitingSends {
     published: Published,
     ack_policy: AckPolicy,
     sends: Vec<StagedSend>,
@@ -68,31 +66,48 @@ pub(super) struct WaitingSends {
     /// When they came.
     received: Monotonic,
     /// When they are answered though not all watermarks have passed.
-    pub(super) deadline: Monotonic,
+    deadline: Monotonic,
 }
 
-impl RocketSession {
+/// The sends of one connection.
+#[derive(Default)]
+pub(super) struct Sends {
+    /// Those whose watermarks have not passed yet, in the order of the log.
+    waiting: VecDeque<WaitingSends>,
+    /// The topic last sent to, and the catalog's generation it is of.
+    last_topic: Option<(u64, Arc<Topic>)>,
+    /// Room for the ids of the next pass's messages.
+    spare_unique_keys: Vec<u8>,
+}
+
+impl Sends {
+    /// Takes a request into the pass.
     pub(super) fn send(
         &mut self,
         command: &Command<'_>,
         asked: Asked,
         pass: &mut SendPass,
-        now: Now,
-    ) -> Result<(), CloseReason> {
-        let staged = self.stage(command, asked, pass, now);
-        if let Err(refusal) = staged {
-            self.broker.metrics().publish_refused.add(1);
-            self.refuse(asked, &refusal);
+        connection: &mut Connection,
+    ) {
+        if let Err(refusal) = self.stage(command, asked, pass, connection) {
+            connection.broker.metrics().publish_refused.add(1);
+            connection.refuse(asked, &refusal);
         }
-        Ok(())
     }
 
-    fn stage(&mut self, command: &Command<'_>, asked: Asked, pass: &mut SendPass, now: Now) -> Result<(), Refusal> {
+    fn stage(
+        &mut self,
+        command: &Command<'_>,
+        asked: Asked,
+        pass: &mut SendPass,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
         let send: SendRequest<'_> = match command.header.code {
             request::SEND_MESSAGE => header::<SendRequestV1<'_>>(command)?.into(),
             _ => header(command)?,
         };
-        let topic = self.topic_of(&send, now)?;
+        let Connection { broker, now, .. } = connection;
+        let topic = self.topic_of(&send, broker, *now)?;
         let is_batch = command.header.code == request::SEND_BATCH_MESSAGE || send.batch == Some(true);
         if is_batch && topic.name.retried_group().is_some() {
             return Err(Refusal::BadMessage("batch request does not support retry group".to_owned()));
@@ -105,11 +120,11 @@ impl RocketSession {
             flag: send.flag,
             system_flag: send.system_flag & system_flag::OF_SENDER,
             born_timestamp: Timestamp(u64::try_from(send.born_timestamp).unwrap_or_default()),
-            born_host: self.remote,
+            born_host: connection.peer.address,
             reconsume_times: send.reconsume_times.unwrap_or_default(),
         };
         let without_delay;
-        let topic = match self.dead_letter_topic_if_spent(&send, &topic, now)? {
+        let topic = match dead_letter_topic_if_spent(&send, &topic, broker, *now)? {
             Some(dead_letters) => {
                 // Queue and delay were meant for the retry topic.
                 without_delay = properties::without(properties, &[names::DELAY]);
@@ -118,11 +133,10 @@ impl RocketSession {
             }
             None => topic,
         };
-        let broker = &self.broker;
         if pass.batch.is_none() {
             pass.unique_keys = std::mem::take(&mut self.spare_unique_keys);
         }
-        let open = pass.batch.get_or_insert_with(|| broker.begin_batch(pass.expected_size, now));
+        let open = pass.batch.get_or_insert_with(|| broker.begin_batch(pass.expected_size, *now));
         let first = open.len();
         let added =
             if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };
@@ -133,8 +147,8 @@ impl RocketSession {
     }
 
     /// The topic of a send. Connections mostly send to one topic: its name is looked up once.
-    fn topic_of(&mut self, send: &SendRequest<'_>, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let generation = self.broker.catalog().generation();
+    fn topic_of(&mut self, send: &SendRequest<'_>, broker: &Broker, now: Now) -> Result<Arc<Topic>, Refusal> {
+        let generation = broker.catalog().generation();
         if let Some((known, topic)) = &self.last_topic
             && *known == generation
             && topic.name.as_str() == send.topic
@@ -142,76 +156,57 @@ impl RocketSession {
             return Ok(topic.clone());
         }
         let queues = u32::try_from(send.default_topic_queue_nums).unwrap_or_default();
-        let topic = self.broker.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
-        self.last_topic = Some((self.broker.catalog().generation(), topic.clone()));
+        let topic = broker.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
+        self.last_topic = Some((broker.catalog().generation(), topic.clone()));
         Ok(topic)
     }
 
-    /// A client that retries by itself sends to the retry topic, with the number of the try that follows; once its tries are spent, the
-    /// message is a dead letter. One that consumes in order tries at its own place and sends only what is spent.
-    fn dead_letter_topic_if_spent(
-        &self,
-        send: &SendRequest<'_>,
-        topic: &Topic,
-        now: Now,
-    ) -> Result<Option<Arc<Topic>>, Refusal> {
-        let Some(group) = topic.name.retried_group() else { return Ok(None) };
-        let settings = self.broker.group_for_use(&GroupName::checked(group)?, now)?;
-        let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
-        if send.reconsume_times.unwrap_or_default() <= tries_max && !self.broker.is_consumed_in_order(group, now) {
-            return Ok(None);
-        }
-        self.broker.metrics().dead_letters.add(1);
-        self.broker.dead_letter_topic(group, now).map(Some)
-    }
-
     /// Appends what the pass has gathered; the replies wait for their watermarks.
-    pub(super) fn end_pass(&mut self, pass: &mut SendPass, now: Now) {
-        self.keep_commits(pass, now);
+    pub(super) fn end_pass(&mut self, pass: &mut SendPass, connection: &mut Connection) {
         let sends = std::mem::take(&mut pass.sends);
         let unique_keys = std::mem::take(&mut pass.unique_keys);
         let Some(gathered) = pass.batch.take().filter(|gathered| !gathered.is_empty()) else {
             return;
         };
         let ack_policy = gathered.ack_policy();
-        match self.broker.append(gathered, now) {
+        let now = connection.now;
+        match connection.broker.append(gathered, now) {
             Ok(published) => {
-                let deadline = now.monotonic.plus_ms(self.options.flush_timeout_ms);
+                let deadline = now.monotonic.plus_ms(connection.options.flush_timeout_ms);
                 let end = published.end();
                 let waiting =
                     WaitingSends { published, ack_policy, sends, unique_keys, received: now.monotonic, deadline };
-                self.waiting_sends.push_back(waiting);
-                self.release_sends(now);
+                self.waiting.push_back(waiting);
+                self.release(connection);
                 // Most are answered here and now: whoever waits for a write only, with nobody before it.
-                if self.waiting_sends.back().is_some_and(|last| last.published.end() == end) {
-                    self.broker.when(ack_policy, end, &self.mailbox.waker());
+                if self.waiting.back().is_some_and(|last| last.published.end() == end) {
+                    connection.broker.when(ack_policy, end, &connection.peer.mailbox.waker());
                 }
             }
-            Err(refusal) => sends.iter().for_each(|send| self.refuse(send.asked, &refusal)),
+            Err(refusal) => sends.iter().for_each(|send| connection.refuse(send.asked, &refusal)),
         }
     }
 
     /// Answers sends whose watermarks have passed, whose time is up, or which will never be kept.
-    pub(super) fn release_sends(&mut self, now: Now) {
+    pub(super) fn release(&mut self, connection: &mut Connection) {
+        let now = connection.now.monotonic;
         let mut at = 0;
-        while let Some(waiting) = self.waiting_sends.get(at) {
-            let is_kept = |policy: AckPolicy| self.broker.is_kept(policy, waiting.published.end());
+        while let Some(waiting) = self.waiting.get(at) {
+            let is_kept = |policy: AckPolicy| connection.broker.is_kept(policy, waiting.published.end());
             let ack_policy = waiting.ack_policy;
             if is_kept(ack_policy) {
-                self.answer_sent(at, None, now);
-            } else if let Some(refusal) = self.broker.poisoned() {
-                self.answer_refused(at, &refusal);
-            } else if waiting.deadline <= now.monotonic && is_kept(AckPolicy::WRITTEN) {
+                self.answer_sent(at, None, connection);
+            } else if let Some(refusal) = connection.broker.poisoned() {
+                self.answer_refused(at, &refusal, connection);
+            } else if waiting.deadline <= now && is_kept(AckPolicy::WRITTEN) {
                 let is_synced = ack_policy.replicated && (!ack_policy.durable || is_kept(AckPolicy::DURABLE));
                 let lack = if is_synced { Refusal::ReplicationTimedOut } else { Refusal::FlushTimedOut };
-                self.answer_sent(at, Some(&lack), now);
+                self.answer_sent(at, Some(&lack), connection);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
-                if let Some(waiting) =
-                    self.waiting_sends.get_mut(at).filter(|waiting| waiting.deadline <= now.monotonic)
-                {
+                if let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| waiting.deadline <= now) {
                     // Not even written yet: the writer will ring, there is nothing to say before.
-                    waiting.deadline = now.monotonic.plus_ms(self.options.flush_timeout_ms.max(1));
+                    waiting.deadline = now.plus_ms(connection.options.flush_timeout_ms.max(1));
                 }
                 at += 1;
                 continue;
@@ -219,35 +214,60 @@ impl RocketSession {
         }
     }
 
-    fn answer_refused(&mut self, at: usize, refusal: &Refusal) {
-        if let Some(waiting) = self.waiting_sends.remove(at) {
-            waiting.sends.iter().for_each(|send| self.refuse(send.asked, refusal));
+    fn answer_refused(&mut self, at: usize, refusal: &Refusal, connection: &mut Connection) {
+        if let Some(waiting) = self.waiting.remove(at) {
+            waiting.sends.iter().for_each(|send| connection.refuse(send.asked, refusal));
         }
     }
 
     /// Tells producers where their messages are, and what these still lack.
-    fn answer_sent(&mut self, at: usize, lack: Option<&Refusal>, now: Now) {
-        let Some(mut waiting) = self.waiting_sends.remove(at) else { return };
-        self.broker.note_put_time(now.monotonic.ms_since(waiting.received), waiting.published.count() as u64);
-        let mut out = std::mem::take(&mut self.scratch);
-        let options = self.broker.options();
+    fn answer_sent(&mut self, at: usize, lack: Option<&Refusal>, connection: &mut Connection) {
+        let Some(mut waiting) = self.waiting.remove(at) else { return };
+        let Connection { broker, now, output, scratch, .. } = connection;
+        broker.note_put_time(now.monotonic.ms_since(waiting.received), waiting.published.count() as u64);
         for send in waiting.sends.iter().filter(|send| !send.asked.one_way) {
             let positions = waiting.published.positions(send.first..send.first + send.count);
             let unique_key = waiting.unique_keys.get(send.unique_key.clone()).unwrap_or_default();
-            encode_sent(&mut out, send, positions, unique_key, lack, options);
+            encode_sent(scratch, send, positions, unique_key, lack, broker.options());
         }
         // The next pass's go into the same bytes.
         if waiting.unique_keys.capacity() <= SPARE_SIZE_MAX {
             waiting.unique_keys.clear();
             self.spare_unique_keys = waiting.unique_keys;
         }
-        self.output.push(out.split().freeze());
-        self.scratch = out;
+        output.push(scratch.split().freeze());
+    }
+
+    /// When one of them is answered though not all its watermarks have passed.
+    pub(super) fn deadline(&self) -> Option<Monotonic> {
+        self.waiting.front().map(|sends| sends.deadline)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 }
 
+/// A client that retries by itself sends to the retry topic, with the number of the try that follows; once its tries are spent, the
+/// message is a dead letter. One that consumes in order tries at its own place and sends only what is spent.
+fn dead_letter_topic_if_spent(
+    send: &SendRequest<'_>,
+    topic: &Topic,
+    broker: &Broker,
+    now: Now,
+) -> Result<Option<Arc<Topic>>, Refusal> {
+    let Some(group) = topic.name.retried_group() else { return Ok(None) };
+    let settings = broker.group_for_use(&GroupName::checked(group)?, now)?;
+    let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
+    if send.reconsume_times.unwrap_or_default() <= tries_max && !broker.is_consumed_in_order(group, now) {
+        return Ok(None);
+    }
+    broker.metrics().dead_letters.add(1);
+    broker.dead_letter_topic(group, now).map(Some)
+}
+
 fn stage_batch<'a>(
-    broker: &broker::Broker,
+    broker: &Broker,
     batch: &mut PublishBatch,
     topic: &Topic,
     whole: &Message<'a>,
@@ -295,7 +315,7 @@ fn stage_batch<'a>(
 
 /// Each item becomes a record with the frame's properties behind its own, which may be many times what came.
 fn check_batch_size(
-    broker: &broker::Broker,
+    broker: &Broker,
     topic: &Topic,
     whole: &Message<'_>,
     items: &[BatchItem<'_>],

@@ -1,0 +1,141 @@
+//! What the requests of one connection share: the broker, who asks, the answers, and the work that is done for them elsewhere.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::budget::{Budget, Held, Room};
+use base::limits::{CONNECTIONS_HELD_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
+use base::session::{Job, Output};
+use base::{Now, Refusal};
+use broker::Broker;
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use super::answer::{Answer, Answered, Asked, note_refusal};
+use super::context::{Context, Peer};
+use super::options::SessionOptions;
+use super::pull::PullOutcome;
+
+/// Requests of one connection being answered away from the network threads.
+const JOBS_MAX: usize = 64;
+
+/// About how many bytes these and their answers may take, the last not counted: some requests whose answer may fill a frame.
+const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of replies, and of jobs, a connection may have waiting while connections together hold much.
+const LITTLE_SIZE_MAX: usize = 64 * 1024;
+
+/// What a job has ready.
+pub(super) enum Done {
+    Reply(Bytes),
+    /// Of a long list: what came behind it may be read now.
+    ListReply(Bytes),
+    Pull(Box<PullOutcome>),
+}
+
+pub(super) struct Connection {
+    pub(super) broker: Arc<Broker>,
+    pub(super) options: Arc<SessionOptions>,
+    pub(super) peer: Peer,
+    /// When it was last given something to do.
+    pub(super) now: Now,
+    pub(super) output: Output,
+    /// Scratch for replies.
+    pub(super) scratch: BytesMut,
+    /// What all connections hold.
+    pub(super) budget: Arc<Budget>,
+    jobs: VecDeque<Job>,
+    jobs_running: usize,
+    /// About what the requests being answered apart, and their answers, may take.
+    jobs_size: usize,
+    /// What jobs have ready, each with the bytes it was counted as, here and for all connections.
+    done: Arc<Mutex<Vec<(usize, Held, Done)>>>,
+}
+
+impl Connection {
+    pub(super) fn new(broker: Arc<Broker>, options: Arc<SessionOptions>, peer: Peer) -> Self {
+        Self {
+            broker,
+            options,
+            peer,
+            now: Now::default(),
+            output: Output::default(),
+            scratch: BytesMut::new(),
+            budget: Arc::default(),
+            jobs: VecDeque::new(),
+            jobs_running: 0,
+            jobs_size: 0,
+            done: Arc::default(),
+        }
+    }
+
+    pub(super) fn context(&self) -> Context<'_> {
+        Context { broker: &self.broker, options: &self.options, peer: &self.peer, now: self.now }
+    }
+
+    pub(super) fn has_room_for_answers(&self) -> bool {
+        let (output_max, jobs_size_max) = match self.budget.room() {
+            Room::Plenty => (OUTPUT_BACKLOG_SIZE_MAX, JOBS_SIZE_MAX),
+            Room::Little | Room::None => (LITTLE_SIZE_MAX, LITTLE_SIZE_MAX),
+        };
+        self.output.size() < output_max && self.jobs_running < JOBS_MAX && self.jobs_size < jobs_size_max
+    }
+
+    /// Refuses what may have a large answer while all connections together hold as much as they may.
+    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+        if self.budget.room() != Room::None {
+            return Ok(());
+        }
+        let held = CONNECTIONS_HELD_SIZE_MAX >> 20;
+        Err(Refusal::Busy(format!(
+            "connections hold {held} MiB of unfinished requests and of answers that are not taken; try again later"
+        )))
+    }
+
+    pub(super) fn reply_with(&mut self, asked: Asked, answered: Answered) {
+        match answered {
+            Ok(answer) => self.reply(asked, &answer),
+            Err(refusal) => self.refuse(asked, &refusal),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, asked: Asked, refusal: &Refusal) {
+        self.reply(asked, &Answer::refused(refusal));
+    }
+
+    fn reply(&mut self, asked: Asked, answer: &Answer) {
+        note_refusal(&self.broker, self.peer.address, asked, answer, self.now);
+        if !asked.one_way {
+            self.output.push(answer.encode(asked));
+        }
+    }
+
+    /// Queues work that may take `size` bytes; what it has ready comes with a ring of the mailbox.
+    pub(super) fn run_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
+        let (done, mailbox) = (self.done.clone(), self.peer.mailbox.clone());
+        self.jobs_running += 1;
+        self.jobs_size += size;
+        let held = Held::taken(self.budget.clone(), size);
+        self.jobs.push_back(Box::new(move || {
+            let result = work();
+            done.lock().push((size, held, result));
+            mailbox.ring();
+        }));
+    }
+
+    pub(super) fn take_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    pub(super) const fn has_jobs(&self) -> bool {
+        self.jobs_running > 0
+    }
+
+    /// What jobs have got ready, each with what it holds until it is put to use.
+    pub(super) fn take_done(&mut self) -> Vec<(Held, Done)> {
+        let done = std::mem::take(&mut *self.done.lock());
+        self.jobs_running -= done.len();
+        self.jobs_size -= done.iter().map(|(size, ..)| size).sum::<usize>();
+        done.into_iter().map(|(_, held, result)| (held, result)).collect()
+    }
+}
