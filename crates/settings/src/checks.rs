@@ -6,8 +6,8 @@ use super::brokers::{OneBroker, PORT_STEP};
 use super::entry::Place;
 use super::error::Error;
 use super::file::{File, Format, Role};
+use super::gathered::Gathered;
 use super::kind::Value;
-use super::load::Gathered;
 use super::notice::{Level, Notice};
 use super::table::Settings;
 

@@ -13,6 +13,7 @@ mod document;
 mod entry;
 mod error;
 mod file;
+mod gathered;
 mod kind;
 mod load;
 mod nearest;
