@@ -3,8 +3,8 @@
 //! A value that asks for such a feature is a warning, or an error where a broker without it would
 //! be unsafe: open instead of guarded, alone instead of replicated, or blind to stored data.
 
-use super::LaterKeys;
-use super::When::{Is, IsNot, True};
+use super::key_group::LaterKeys;
+use super::key_group::When::{Is, IsNot, True};
 
 #[rustfmt::skip] // several keys a line
 pub(super) static KEYS: &[LaterKeys] = &[

@@ -4,11 +4,14 @@
 //! the reason), or belongs to a feature that Sluice does not have yet. No key is unknown, so a typo
 //! can be told from a key that has no effect here.
 
+mod key_group;
 mod later;
 mod unneeded;
 
 use super::conversion::Conversion;
 use super::table::{self, Alias, Scope, Setting};
+use key_group::LaterKeys;
+pub use key_group::{Asks, When};
 
 /// What becomes of a key.
 #[derive(Clone, Copy, Debug)]
@@ -26,69 +29,6 @@ pub enum Disposition {
         /// Whether a value asks for the feature, and how serious that is.
         asks: Asks,
     },
-}
-
-/// Whether a value of a key asks for a feature that is not there, and what follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
-    /// No value does: the key only tunes the feature.
-    Never,
-    /// Such a value is reported as a warning.
-    Warn(When),
-    /// Going on without the feature would be unsafe: such a value is an error.
-    Refuse(When),
-}
-
-/// Which values of a key ask for its feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// The value `true`.
-    True,
-    /// This value, letter case aside.
-    Is(&'static str),
-    /// Any value but this one, letter case aside.
-    IsNot(&'static str),
-}
-
-impl When {
-    /// Whether the value asks for the feature.
-    pub fn holds(self, value: &str) -> bool {
-        let value = value.trim();
-        match self {
-            When::True => value.eq_ignore_ascii_case("true"),
-            When::Is(word) => value.eq_ignore_ascii_case(word),
-            When::IsNot(word) => !value.eq_ignore_ascii_case(word),
-        }
-    }
-}
-
-/// Keys that Sluice has no use for, with their common reason.
-struct UnneededKeys {
-    reason: &'static str,
-    keys: &'static [&'static str],
-}
-
-/// Keys of a feature that is not there yet.
-struct LaterKeys {
-    feature: &'static str,
-    tune: &'static [&'static str],
-    warn: &'static [(&'static str, When)],
-    refuse: &'static [(&'static str, When)],
-}
-
-impl LaterKeys {
-    fn find(&self, key: &str) -> Option<Asks> {
-        let of = |list: &[(&str, When)]| list.iter().find(|(name, _)| *name == key).map(|(_, when)| *when);
-        if self.tune.contains(&key) {
-            return Some(Asks::Never);
-        }
-        of(self.warn).map(Asks::Warn).or_else(|| of(self.refuse).map(Asks::Refuse))
-    }
-
-    fn keys(&self) -> impl Iterator<Item = &'static str> {
-        let asking = self.warn.iter().chain(self.refuse).map(|(key, _)| *key);
-        self.tune.iter().copied().chain(asking)
-    }
 }
 
 /// What becomes of a key in a file of this scope; nothing for a key that RocketMQ does not have.

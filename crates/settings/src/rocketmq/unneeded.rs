@@ -1,6 +1,6 @@
 //! RocketMQ keys that Sluice has no use for, grouped by the reason.
 
-use super::UnneededKeys;
+use super::key_group::UnneededKeys;
 
 const THREAD_POOLS: &str = "requests have no thread pools or queues of their own; see server.threads";
 const FAST_FAILURE: &str = "no request waits in a queue; a busy broker stops reading from its publishers";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::limits;
 
-use super::{converted, milliseconds, same, section, times_ms};
+use super::row::{converted, milliseconds, same, section, times_ms};
 use crate::choice::BrokerRole;
 use crate::conversion::Conversion;
 use crate::kind::Kind;

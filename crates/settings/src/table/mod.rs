@@ -5,133 +5,15 @@
 
 mod broker;
 mod network;
+mod row;
 mod storage;
 
-use super::conversion::Conversion;
-use super::kind::Kind;
 use super::values::Values;
 
 pub use broker::{Broker, Delay, Fetch, Group, Message, Offset, Query, Topic};
 pub use network::{Console, Listen, Log, Nameserver, Rocketmq, Server};
+pub use row::{Alias, Scope, Section, Setting};
 pub use storage::{Retention, Storage};
-
-/// One setting: a row of the table.
-#[derive(Debug)]
-pub struct Setting {
-    /// Dotted name: section, then noun.
-    pub name: &'static str,
-    /// What its value must look like.
-    pub kind: Kind,
-    /// Its default, as a file would write it; empty for an optional setting.
-    pub default: &'static str,
-    /// What it is, in one line.
-    pub meaning: &'static str,
-    /// Why the default is what it is, in one line.
-    pub reason: &'static str,
-    /// The RocketMQ keys that mean it.
-    pub aliases: &'static [Alias],
-}
-
-/// A RocketMQ key that means a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alias {
-    /// The key as RocketMQ spells it.
-    pub key: &'static str,
-    /// How its value becomes ours.
-    pub conversion: Conversion,
-    /// In whose files it means this setting.
-    pub scope: Scope,
-}
-
-/// In whose files a RocketMQ key means a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// In every file.
-    Any,
-    /// Only in a name server's file.
-    NameServer,
-    /// Only in a broker's file.
-    Broker,
-}
-
-/// A named group of settings, with one line about it.
-#[derive(Debug)]
-pub struct Section {
-    /// The part of the names before the dot.
-    pub name: &'static str,
-    /// What it is about.
-    pub meaning: &'static str,
-    /// Its settings.
-    pub rows: &'static [Setting],
-}
-
-const fn same(key: &'static str) -> Alias {
-    Alias { key, conversion: Conversion::Same, scope: Scope::Any }
-}
-
-const fn milliseconds(key: &'static str) -> Alias {
-    Alias { key, conversion: Conversion::Unit("ms"), scope: Scope::Any }
-}
-
-const fn seconds(key: &'static str) -> Alias {
-    Alias { key, conversion: Conversion::Unit("s"), scope: Scope::Any }
-}
-
-const fn converted(key: &'static str, conversion: Conversion) -> Alias {
-    Alias { key, conversion, scope: Scope::Any }
-}
-
-const fn within(scope: Scope, key: &'static str) -> Alias {
-    Alias { key, conversion: Conversion::Same, scope }
-}
-
-/// A port; 0 lets the system choose a free one.
-const PORT: Kind = Kind::Integer { min: 0, max: 65_535 };
-
-const fn times_ms(min: u64, max: u64) -> Kind {
-    use std::time::Duration;
-    Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
-}
-
-/// Makes the struct of a section and its rows from one statement of them.
-macro_rules! section {
-    ($section:ident, $prefix:literal, $about:literal {
-        $($field:ident : $type:ty = $default:literal, $kind:expr,
-            $meaning:literal, $reason:literal $(, $alias:expr)* ;)*
-    }) => {
-        #[doc = $about]
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $section {
-            $(#[doc = $meaning] pub $field: $type,)*
-        }
-
-        impl $section {
-            /// The rows that the fields come from.
-            pub(crate) const SECTION: $crate::table::Section =
-                $crate::table::Section {
-                    name: $prefix,
-                    meaning: $about,
-                    rows: &[$($crate::table::Setting {
-                        name: concat!($prefix, ".", stringify!($field)),
-                        kind: $kind,
-                        default: $default,
-                        meaning: $meaning,
-                        reason: $reason,
-                        aliases: &[$($alias),*],
-                    }),*],
-                };
-
-            pub(crate) fn take(
-                values: &$crate::values::Values,
-            ) -> Result<Self, &'static str> {
-                Ok(Self {
-                    $($field: values.take(concat!($prefix, ".", stringify!($field)))?,)*
-                })
-            }
-        }
-    };
-}
-use section;
 
 /// Every section, in the order of the sample file.
 pub static SECTIONS: [Section; 16] = [

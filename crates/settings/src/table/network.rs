@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
+use super::row::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
 use crate::choice::LogFormat;
 use crate::kind::Kind;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{converted, milliseconds, same, section, times_ms};
+use super::row::{converted, milliseconds, same, section, times_ms};
 use crate::choice::FlushMode;
 use crate::conversion::Conversion;
 use crate::kind::Kind;
