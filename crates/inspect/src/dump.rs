@@ -1,27 +1,18 @@
 //! Records of the log, one after the other, for people and programs that want to see them.
 
-use std::path::PathBuf;
-
 use format::properties::names;
 use format::record::Record;
 use jiff::Timestamp;
 use serde::Serialize;
-use storage::StorageError;
-use storage::disk::Disk;
+use storage::{Options, StorageError};
 
 use crate::finding::Findings;
 use crate::log_files::LogFiles;
 use crate::walk::{Event, Walk};
 
-/// Which records.
-#[derive(Clone, Debug)]
+/// Which records: all of them, unless it says less.
+#[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
-    /// What the files are on: `Disk::real()` but in tests.
-    pub disk: Disk,
-    /// Data directory.
-    pub directory: PathBuf,
-    /// Directory of the log, if not `commitlog` in the data directory.
-    pub log_directory: Option<PathBuf>,
     /// Log offset to begin at, or after.
     pub from: u64,
     /// Only records of this topic.
@@ -80,11 +71,6 @@ pub struct DumpedRecord<'a> {
 }
 
 impl DumpOptions {
-    /// Every record of a data directory.
-    pub const fn all(disk: Disk, directory: PathBuf) -> Self {
-        Self { disk, directory, log_directory: None, from: 0, topic: None, queue: None, key: None }
-    }
-
     fn wants(&self, record: &Record<'_>) -> bool {
         let has_key = |key: &String| {
             record.property(names::UNIQUE_KEY) == Some(key)
@@ -97,10 +83,14 @@ impl DumpOptions {
 }
 
 /// Calls `visit` with every record wanted, until it says that it has enough (false).
-pub fn dump(options: &DumpOptions, visit: &mut dyn FnMut(Dumped<'_>) -> bool) -> Result<(), StorageError> {
-    let directory = super::log_directory(&options.directory, options.log_directory.as_deref());
-    super::must_exist(&options.disk, &directory)?;
-    let log = LogFiles::open(&options.disk, &options.directory, &directory, 0, &mut Findings::default())?;
+pub fn dump(
+    store: &Options,
+    options: &DumpOptions,
+    visit: &mut dyn FnMut(Dumped<'_>) -> bool,
+) -> Result<(), StorageError> {
+    let directory = super::log_directory(&store.directory, store.log_directory.as_deref());
+    super::must_exist(&store.disk, &directory)?;
+    let log = LogFiles::open(&store.disk, &store.directory, &directory, 0, &mut Findings::default())?;
     let walk = Walk { log: &log, unsure_from: u64::MAX };
     walk.run(options.from, &mut |event| match event {
         Event::Record { record, is_intact } if options.wants(record) => {

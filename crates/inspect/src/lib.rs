@@ -20,12 +20,11 @@ mod walk;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use format::index_rules::IndexRules;
 use format::key_index::Shape;
 use serde::Serialize;
-use storage::StorageError;
 use storage::begun::{self, Begun};
 use storage::disk::Disk;
+use storage::{Options, StorageError};
 
 use documents::Documents;
 pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
@@ -38,31 +37,6 @@ use queues::Queues;
 use scene::Scene;
 use spans::Spans;
 use walk::{End, Event, Walk};
-
-/// What to check, and what is known of it. Sizes are found out where files have others than these.
-#[derive(Clone, Debug)]
-pub struct CheckOptions {
-    /// What the files are on: `Disk::real()` but in tests.
-    pub disk: Disk,
-    /// Data directory.
-    pub directory: PathBuf,
-    /// Directory of the log, if not `commitlog` in the data directory.
-    pub log_directory: Option<PathBuf>,
-    /// Bytes of a segment.
-    pub segment_size: u64,
-    /// Entries of a queue's file.
-    pub queue_file_entries: u64,
-    /// Whether keys are indexed.
-    pub key_index: bool,
-    /// Hash slots of a key-index file.
-    pub key_index_slots: u32,
-    /// Entries of a key-index file.
-    pub key_index_entries: u32,
-    /// Delay of each level, ms, the first level first.
-    pub delay_levels_ms: Vec<u64>,
-    /// Whether a broker may be at work on the directory.
-    pub live: bool,
-}
 
 /// How far a check has come.
 #[derive(Clone, Copy, Debug)]
@@ -126,13 +100,14 @@ impl Report {
     }
 }
 
-/// Checks a directory. If a process holds it and `live` is not set, fails with `StorageError::Locked`.
-pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) -> Result<Report, StorageError> {
-    let (disk, root) = (&options.disk, options.directory.as_path());
+/// Checks a store's directory. Sizes are found out where files have others than those of `store`. If a process holds it, fails with
+/// `StorageError::Locked`, unless a broker may be at work on it: `live`.
+pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress)) -> Result<Report, StorageError> {
+    let (disk, root) = (&store.disk, store.directory.as_path());
     must_exist(disk, root)?;
     let mut findings = Findings::default();
     if let Some(holder) = disk.lock_holder(root)? {
-        if !options.live {
+        if !live {
             return Err(StorageError::Locked(root.to_owned()));
         }
         findings.add(Kind::InUse, "lock", None, format!("held by process {holder}"));
@@ -140,32 +115,32 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     // Documents first: what is added to queues meanwhile can only make their offsets right.
     let documents = Documents::read(disk, root, &mut findings);
     let was_clean = Begun::read(disk, root)?.is_none();
-    if !was_clean && !options.live {
+    if !was_clean && !live {
         findings.add(Kind::NotStopped, begun::NAME, None, "it is there");
     }
-    let log_directory = log_directory(root, options.log_directory.as_deref());
+    let log_directory = log_directory(root, store.log_directory.as_deref());
     must_exist(disk, &log_directory)?;
-    let log = LogFiles::open(disk, root, &log_directory, options.segment_size, &mut findings)?;
+    let log = LogFiles::open(disk, root, &log_directory, store.segment_size, &mut findings)?;
     let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings)?;
-    let is_unsure = options.live || !was_clean;
-    let sure = storage::replay_start(&log.segments, &checkpoint, was_clean && !options.live);
+    let is_unsure = live || !was_clean;
+    let sure = storage::replay_start(&log.segments, &checkpoint, was_clean && !live);
     let sure = sure.map_or(0, |sure| sure.0);
     let durable = checkpoint.log_durable.map(|durable| durable.0);
     let unsure_from = if is_unsure { durable.unwrap_or(sure).max(sure) } else { u64::MAX };
     // What was not committed has neither entry nor key, in whatever order the process stopped.
     let lags = is_unsure || checkpoint.log_durable > checkpoint.indexed;
     let lag_from = if lags { sure } else { u64::MAX };
-    let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
-    let mut keys = Keys::open(disk, root, shape, options.key_index, &mut findings);
-    let files = QueueFiles::open(disk, root, options.queue_file_entries, &mut findings);
+    let shape = Shape { slot_count: store.key_index_slots.max(1), entry_count: store.key_index_entries.max(2) };
+    let mut keys = Keys::open(disk, root, shape, store.key_index, &mut findings);
+    let files = QueueFiles::open(disk, root, store.queue_file_entries, &mut findings);
     let mut queues = Queues::new(files);
-    let rules = IndexRules::new(options.delay_levels_ms.clone());
+    let rules = store.index_rules.clone();
     let mut scene = Scene { log, rules, findings, broken: Spans::default(), unsure_from, lag_from };
     let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
     counts.segments = scene.log.segments.len() as u64;
 
     let end = read_log(&mut scene, &mut queues, &mut keys, &mut counts, progress);
-    judge_end(&end, durable, options.live, &mut scene);
+    judge_end(&end, durable, live, &mut scene);
     queues.finish(end.offset, &mut scene);
     keys.finish(end.offset, &mut scene);
     queues.judge_topics(documents.topics.as_ref(), &mut scene);
@@ -181,6 +156,11 @@ pub fn check(options: &CheckOptions, progress: &mut dyn FnMut(CheckProgress)) ->
     counts.key_files = keys.files;
     counts.keys = keys.entries;
     Ok(report(root, counts, scene.findings))
+}
+
+/// The process that has the directory open as a store, if one has; 0 if its ID is unknown.
+pub fn holder(store: &Options) -> Option<u32> {
+    store.disk.lock_holder(&store.directory).ok().flatten()
 }
 
 /// Reads the log from front to back and holds queues and keys against it.

@@ -12,8 +12,7 @@ use base::metric::Metrics;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::index_rules::IndexRules;
 use format::record::{Draft, Record};
-use inspect::{CheckOptions, DumpOptions, Dumped, Kind, Report, Severity};
-use storage::disk::Disk;
+use inspect::{DumpOptions, Dumped, Kind, Report, Severity};
 use storage::{Options, StorageError, Store};
 use tempfile::TempDir;
 
@@ -40,18 +39,13 @@ fn open_with_slots(directory: &Path, key_index_slots: u32) -> Store {
     Store::open(options, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
 }
 
-fn check_options(directory: &Path) -> CheckOptions {
-    CheckOptions {
-        disk: Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: None,
-        segment_size: 1 << 30,
-        queue_file_entries: 300_000,
-        key_index: true,
+/// The sizes of segments and of queues' files are not told: they are found out.
+fn check_options(directory: &Path) -> Options {
+    Options {
         key_index_slots: 16,
         key_index_entries: 40,
-        delay_levels_ms: vec![1000],
-        live: false,
+        index_rules: IndexRules::new(vec![1000]),
+        ..Options::new(directory)
     }
 }
 
@@ -96,7 +90,7 @@ fn whole() -> (TempDir, Vec<u64>) {
 }
 
 fn run(directory: &Path) -> Report {
-    inspect::check(&check_options(directory), &mut |_| ()).expect("checks")
+    inspect::check(&check_options(directory), false, &mut |_| ()).expect("checks")
 }
 
 fn kinds(report: &Report) -> Vec<Kind> {
@@ -181,13 +175,13 @@ fn directories_of_a_java_broker_are_clean() {
         let delay_levels_ms = delays.map(|seconds| seconds * 1000).to_vec();
         // The shape of the key index is not told: it is found out.
         let usual = (5_000_000, 20_000_000);
-        let options = CheckOptions {
-            delay_levels_ms,
+        let options = Options {
+            index_rules: IndexRules::new(delay_levels_ms),
             key_index_slots: usual.0,
             key_index_entries: usual.1,
             ..check_options(&fixture)
         };
-        let report = inspect::check(&options, &mut |_| ()).expect("checks");
+        let report = inspect::check(&options, false, &mut |_| ()).expect("checks");
         let found: Vec<_> = kinds(&report).into_iter().filter(|kind| *kind != Kind::TopicsEmpty).collect();
         assert_eq!(found, notes, "{:#?}", report.findings);
         assert_eq!((report.counts.records, report.counts.entries, report.counts.topics), (1552, 1552, 3));
@@ -333,7 +327,7 @@ fn entries_after_the_end_and_lost_queues_are_told() {
     fs::remove_dir_all(root.join("consumequeue")).expect("removes");
     assert_eq!(only(root).0, Kind::QueuesMissing);
     let nothing = tempfile::tempdir().expect("directory");
-    let refused = inspect::check(&check_options(nothing.path()), &mut |_| ()).expect_err("no store").to_string();
+    let refused = inspect::check(&check_options(nothing.path()), false, &mut |_| ()).expect_err("no store").to_string();
     assert!(refused.contains("cannot find") && refused.contains("commitlog"), "{refused}");
 }
 
@@ -393,8 +387,8 @@ fn every_slot_of_a_large_key_file_is_looked_at() {
     drop(store);
     let names = || fs::read_dir(directory.path().join("index")).expect("lists");
     let file = names().next().expect("a file").expect("entry").path();
-    let options = CheckOptions { key_index_slots: SLOTS, ..check_options(directory.path()) };
-    let run = || inspect::check(&options, &mut |_| ()).expect("checks").findings;
+    let options = Options { key_index_slots: SLOTS, ..check_options(directory.path()) };
+    let run = || inspect::check(&options, false, &mut |_| ()).expect("checks").findings;
     let kinds = |findings: &[inspect::Finding]| findings.iter().map(|finding| finding.kind).collect::<Vec<_>>();
     let before = kinds(&run());
     for slot in [40_000, 90_000] {
@@ -510,11 +504,11 @@ fn a_directory_in_use_is_told() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let before = everything(directory.path());
-    assert_eq!(Disk::real().lock_holder(directory.path()).expect("looks"), Some(holder.id()));
-    let refused = inspect::check(&check_options(directory.path()), &mut |_| ());
+    let options = check_options(directory.path());
+    assert_eq!(inspect::holder(&options), Some(holder.id()));
+    let refused = inspect::check(&options, false, &mut |_| ());
     assert!(matches!(refused, Err(StorageError::Locked(_))));
-    let options = CheckOptions { live: true, ..check_options(directory.path()) };
-    let report = inspect::check(&options, &mut |_| ()).expect("checks");
+    let report = inspect::check(&options, true, &mut |_| ()).expect("checks");
     let offsets = [Kind::OffsetBeyondQueue, Kind::DelayBeyondQueue];
     let found: Vec<_> = kinds(&report).into_iter().filter(|kind| !offsets.contains(kind)).collect();
     assert!(found.contains(&Kind::InUse) && report.worst() <= Some(Severity::Warning), "{:#?}", report.findings);
@@ -522,7 +516,7 @@ fn a_directory_in_use_is_told() {
     assert_eq!(before, everything(directory.path()));
     drop(holder.stdin.take());
     holder.wait().expect("ends");
-    assert_eq!(Disk::real().lock_holder(directory.path()).expect("looks"), None);
+    assert_eq!(inspect::holder(&options), None);
 }
 
 #[test]
@@ -533,10 +527,11 @@ fn records_are_dumped_and_chosen() {
     flip(&path, position + 120);
     let (path, position) = segment(root, places[60]);
     flip(&path, position + 5);
-    let all = || DumpOptions::all(Disk::real(), root.to_owned());
+    let store = check_options(root);
+    let all = DumpOptions::default;
     let dump = |options: DumpOptions, count: usize| {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
-        inspect::dump(&options, &mut |dumped| {
+        inspect::dump(&store, &options, &mut |dumped| {
             match dumped {
                 Dumped::Record(record) => found.push((record.log_offset, record.crc_ok)),
                 Dumped::Broken { log_offset, next, .. } => damaged.push((log_offset, next)),

@@ -33,7 +33,8 @@ pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(Stri
     Ok((resolved.to_string(), resolved))
 }
 
-pub(crate) fn store_options(settings: &Settings) -> storage::Options {
+/// The store that a broker with these settings has.
+pub fn store_options(settings: &Settings) -> storage::Options {
     let retention = &settings.retention;
     let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
     storage::Options {

@@ -30,5 +30,6 @@ mod signals;
 mod supervision;
 mod wakeup;
 
+pub use broker_options::store_options;
 pub use error::StartError;
 pub use process::run;

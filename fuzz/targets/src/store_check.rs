@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use inspect::{CheckOptions, DumpOptions, Dumped, Severity};
+use inspect::{DumpOptions, Dumped, Severity};
 
 use crate::scratch;
 use crate::store_files::{self, Files};
@@ -43,19 +43,7 @@ pub fn run(data: &[u8]) {
     let before = scratch::snapshot(directory.path());
     let store = scratch::store_options(directory.path());
     for live in [false, true] {
-        let options = CheckOptions {
-            disk: store.disk.clone(),
-            directory: store.directory.clone(),
-            log_directory: None,
-            segment_size: store.segment_size,
-            queue_file_entries: store.queue_file_entries,
-            key_index: true,
-            key_index_slots: store.key_index_slots,
-            key_index_entries: store.key_index_entries,
-            delay_levels_ms: store.index_rules.delay_levels_ms().to_vec(),
-            live,
-        };
-        let Ok(report) = inspect::check(&options, &mut |_| ()) else { continue };
+        let Ok(report) = inspect::check(&store, live, &mut |_| ()) else { continue };
         let told: u64 = report.by_severity.values().sum();
         assert!(report.findings.len() as u64 <= told);
         assert!(report.counts.log_first <= report.counts.log_end);
@@ -64,8 +52,7 @@ pub fn run(data: &[u8]) {
         }
     }
     let mut last = None;
-    let options = DumpOptions::all(store.disk, store.directory);
-    let _ = inspect::dump(&options, &mut |dumped| {
+    let _ = inspect::dump(&store, &DumpOptions::default(), &mut |dumped| {
         let (Dumped::Record(inspect::DumpedRecord { log_offset, .. }) | Dumped::Broken { log_offset, .. }) = dumped;
         assert!(last < Some(log_offset), "places come in order, each once");
         last = Some(log_offset);

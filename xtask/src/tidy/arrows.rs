@@ -18,7 +18,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("doctor", &["base", "settings"]),
     ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console", "settings"]),
     ("bench", &["base", "format", "wire"]),
-    ("cli", &["server", "settings", "doctor", "inspect", "bench", "storage"]),
+    ("cli", &["server", "settings", "doctor", "inspect", "bench"]),
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
     (
         "sim",
@@ -97,6 +97,7 @@ mod tests {
             ("server", "cli", false),
             ("server", "cluster", true),
             ("cli", "base", false),
+            ("cli", "storage", false),
             ("storage", "serde", true),
             ("settings", "broker", false),
             ("doctor", "settings", true),

@@ -4,16 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::HumanCount;
-use inspect::{CheckOptions, DumpOptions, Dumped, DumpedRecord, Report, Severity};
+use inspect::{DumpOptions, Dumped, DumpedRecord, Report, Severity};
 use serde_json::json;
 use settings::{Role, Settings};
-use storage::StorageError;
-use storage::disk::Disk;
 
 use super::report::ReportTo;
 use super::settings::Given;
@@ -93,24 +91,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Sizes, delay levels and the log's directory may be told in settings, if they are not the usual ones.
-fn options_of(settings: &Given, directory: &Path) -> Result<CheckOptions, String> {
+fn settings_of(given: &Given, directory: &Path) -> Result<Settings, String> {
     let flags = [("storage.directory", directory.display().to_string())];
-    let Settings { storage, delay, .. } = settings.load(Role::Broker, &flags)?.settings;
+    let mut settings = given.load(Role::Broker, &flags)?.settings;
+    // As it was given: not every path is a text.
+    settings.storage.directory = directory.to_owned();
     is_there(directory)?;
-    is_there(storage.log_directory.as_deref().unwrap_or(&directory.join("commitlog")))?;
-    let ms = |delay: &Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-    Ok(CheckOptions {
-        disk: Disk::real(),
-        directory: directory.to_owned(),
-        log_directory: storage.log_directory,
-        segment_size: storage.segment_size,
-        queue_file_entries: storage.queue_file_entries,
-        key_index: storage.index_enabled,
-        key_index_slots: storage.index_slots,
-        key_index_entries: storage.index_entries,
-        delay_levels_ms: delay.levels.iter().map(ms).collect(),
-        live: false,
-    })
+    is_there(&settings.log_directory())?;
+    Ok(settings)
 }
 
 /// Says what a path that cannot be a part of a store is instead.
@@ -128,20 +116,20 @@ fn is_there(directory: &Path) -> Result<(), String> {
 }
 
 fn run_check(arguments: &Check) -> Result<ExitCode, String> {
-    let options = CheckOptions { live: arguments.live, ..options_of(&arguments.settings, &arguments.directory)? };
+    let store = server::store_options(&settings_of(&arguments.settings, &arguments.directory)?);
+    if let Some(holder) = inspect::holder(&store).filter(|_| !arguments.live) {
+        return Err(in_use(&arguments.directory, holder));
+    }
     let bar = say::bar("{msg} [{bar:40}] {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}");
     bar.set_message(format!("check {}", arguments.directory.display()));
     let started = Instant::now();
-    let checked = inspect::check(&options, &mut |progress| {
+    let checked = inspect::check(&store, arguments.live, &mut |progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
     });
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    let report = checked.map_err(|error| match error {
-        StorageError::Locked(directory) => in_use(&directory),
-        error => error.to_string(),
-    })?;
+    let report = checked.map_err(|error| error.to_string())?;
     arguments.report_to.publish(findings(&report) + &table(&report, seconds), json_of(&report, seconds))?;
     Ok(ExitCode::from(match report.worst() {
         None | Some(Severity::Note) => 0,
@@ -150,11 +138,8 @@ fn run_check(arguments: &Check) -> Result<ExitCode, String> {
     }))
 }
 
-fn in_use(directory: &Path) -> String {
-    let holder = match Disk::real().lock_holder(directory) {
-        Ok(Some(process)) if process > 0 => format!("process {process}"),
-        _ => "another process".to_owned(),
-    };
+fn in_use(directory: &Path, holder: u32) -> String {
+    let holder = if holder > 0 { format!("process {holder}") } else { "another process".to_owned() };
     format!(
         "{} is in use by {holder}; stop it for a full check, or give --live to check what does not move",
         directory.display()
@@ -240,14 +225,11 @@ const fn severity_name(severity: Severity) -> &'static str {
 }
 
 fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
-    let settings = options_of(&arguments.settings, &arguments.directory)?;
-    if let Ok(Some(_)) = Disk::real().lock_holder(&arguments.directory) {
+    let store = server::store_options(&settings_of(&arguments.settings, &arguments.directory)?);
+    if inspect::holder(&store).is_some() {
         say::note("sluice: a broker is at work on the directory; the end of the log moves");
     }
     let options = DumpOptions {
-        disk: Disk::real(),
-        directory: arguments.directory.clone(),
-        log_directory: settings.log_directory,
         from: arguments.from,
         topic: arguments.topic.clone(),
         queue: arguments.queue,
@@ -259,7 +241,7 @@ fn run_dump(arguments: &Dump) -> Result<ExitCode, String> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut printed = Ok(());
-    inspect::dump(&options, &mut |dumped| {
+    inspect::dump(&store, &options, &mut |dumped| {
         let is_record = matches!(dumped, Dumped::Record(_));
         left -= u64::from(is_record);
         let line = if arguments.json { json_line(&dumped, arguments.body) } else { text_line(&dumped, arguments.body) };

@@ -9,7 +9,7 @@ use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::hash::key_hash;
 use format::index_rules::IndexRules;
 use format::record::{Draft, Record, fan_out_properties};
-use inspect::{CheckOptions, Finding, Kind, check};
+use inspect::{Finding, Kind, check};
 use serde_json::json;
 use storage::disk::Disk;
 use storage::{AppendBatch, CommitRule, NoState, Options, ReadMode, RetentionPolicy, StorageError, Store};
@@ -395,19 +395,7 @@ impl World {
 
     /// What lies on the disk is as it should be: to be called when all that is known has been put there.
     fn check(&self) {
-        let options = CheckOptions {
-            disk: self.options.disk.clone(),
-            directory: self.options.directory.clone(),
-            log_directory: self.options.log_directory.clone(),
-            segment_size: self.options.segment_size,
-            queue_file_entries: self.options.queue_file_entries,
-            key_index: self.options.key_index,
-            key_index_slots: self.options.key_index_slots,
-            key_index_entries: self.options.key_index_entries,
-            delay_levels_ms: self.options.index_rules.delay_levels_ms().to_vec(),
-            live: false,
-        };
-        let report = check(&options, &mut |_| ()).expect("checks");
+        let report = check(&self.options, false, &mut |_| ()).expect("checks");
         let wrong: Vec<_> = report.findings.iter().filter(|finding| !self.is_expected(finding)).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
