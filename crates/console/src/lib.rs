@@ -5,12 +5,12 @@
 
 mod connections;
 mod health;
-mod index;
 mod metrics;
 
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::response::Html;
 use axum::routing::get;
 use base::metric::Traffic;
 use broker::Broker;
@@ -34,7 +34,8 @@ pub async fn serve(listener: TcpListener, sources: Sources, connections_max: usi
 
 fn router(sources: Sources) -> Router {
     Router::new()
-        .route("/", get(index::get))
+        // For people who follow the address that the ready line shows.
+        .route("/", get(async || Html(include_str!("index.html"))))
         .route("/health", get(health::get))
         .route("/metrics", get(metrics::get))
         .with_state(sources)

@@ -27,23 +27,33 @@ pub(crate) async fn get(State(sources): State<Sources>) -> Response {
 
 /// Every figure, those of one name together.
 fn families(sources: &Sources) -> Vec<MetricFamily> {
-    let mut families: Vec<_> = sources.traffic.rows().iter().map(|row| family_of(&[(Labels::new(), *row)])).collect();
-    let brokers = &sources.brokers;
-    let mut tables: Vec<_> =
-        brokers.iter().map(|one| (labels(sources, one), one.metrics().rows().into_iter())).collect();
-    loop {
-        let rows: Vec<_> =
-            tables.iter_mut().filter_map(|(labels, rows)| Some((labels.clone(), rows.next()?))).collect();
-        if rows.is_empty() {
-            break;
-        }
-        families.push(family_of(&rows));
-    }
-    families.extend(timings(sources));
+    let mut families = table([(Labels::new(), sources.traffic.rows())], family_of, metric_of);
+    let brokers = || sources.brokers.iter().map(|broker| (labels(sources, broker), broker));
+    families.extend(table(brokers().map(|(labels, one)| (labels, one.metrics().rows())), family_of, metric_of));
+    let times = |row: &TimedRow<'_>| described(row.name.to_owned(), row.help, MetricType::HISTOGRAM);
+    families.extend(table(brokers().map(|(labels, one)| (labels, one.timings().rows())), times, histogram));
     families.push(refused(sources));
     families.push(lag(sources));
     // The encoder takes no family without a figure.
     families.retain(|family| !family.get_metric().is_empty());
+    families
+}
+
+/// The figures of tables with the same rows, each row of all of them below one description.
+fn table<'a, R>(
+    tables: impl IntoIterator<Item = (Labels<'a>, Vec<R>)>,
+    family: impl Fn(&R) -> MetricFamily,
+    figure: impl Fn(&Labels<'a>, &R) -> Metric,
+) -> Vec<MetricFamily> {
+    let mut families: Vec<MetricFamily> = Vec::new();
+    for (labels, rows) in tables {
+        if families.is_empty() {
+            families = rows.iter().map(&family).collect();
+        }
+        for (family, row) in families.iter_mut().zip(&rows) {
+            family.mut_metric().push(figure(&labels, row));
+        }
+    }
     families
 }
 
@@ -52,21 +62,6 @@ const BUCKETS_US: [u64; 15] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 3_000_000,
     10_000_000,
 ];
-
-/// How long things took at each broker, as histograms.
-fn timings(sources: &Sources) -> Vec<MetricFamily> {
-    let mut families: Vec<MetricFamily> = Vec::new();
-    for broker in &sources.brokers {
-        let labels = labels(sources, broker);
-        for (at, row) in broker.timings().rows().into_iter().enumerate() {
-            if families.len() <= at {
-                families.push(described(row.name.to_owned(), row.help, MetricType::HISTOGRAM));
-            }
-            families.get_mut(at).into_iter().for_each(|family| family.mut_metric().push(histogram(&labels, &row)));
-        }
-    }
-    families
-}
 
 fn histogram(labels: &Labels<'_>, row: &TimedRow<'_>) -> Metric {
     let ends: Vec<_> =
@@ -122,12 +117,12 @@ fn labels<'a>(sources: &Sources, broker: &'a Broker) -> Labels<'a> {
     if sources.brokers.len() > 1 { vec![("broker", &*broker.options().broker_name)] } else { Labels::new() }
 }
 
-/// One figure of each broker, below one description.
-fn family_of(rows: &[(Labels<'_>, Row)]) -> MetricFamily {
-    let Some((_, first)) = rows.first() else { return MetricFamily::default() };
-    let mut family = family(first.name, first.kind, first.help);
-    family.set_metric(rows.iter().map(|(labels, row)| metric(row.kind, labels, row.value)).collect());
-    family
+fn family_of(row: &Row) -> MetricFamily {
+    family(row.name, row.kind, row.help)
+}
+
+fn metric_of(labels: &Labels<'_>, row: &Row) -> Metric {
+    metric(row.kind, labels, row.value)
 }
 
 /// A family without figures; counters have `_total` in their names.
@@ -202,14 +197,15 @@ mod tests {
     #[test]
     fn a_figure_is_described_by_its_whole_name_and_shown_in_its_unit() {
         let row = |name, kind, value| Row { name, kind, help: "What it is.", value };
-        let families = [
-            family_of(&[
-                (vec![("broker", "a")], row("sluice_messages_in", Kind::Counter, 5)),
-                (vec![("broker", "b\"\\\n")], row("sluice_messages_in", Kind::Counter, 1 << 50)),
-            ]),
-            family_of(&[(Labels::new(), row("sluice_publish_max_seconds", Kind::Seconds, 12))]),
-            family_of(&[(Labels::new(), row("sluice_topics", Kind::Gauge, 0))]),
-        ];
+        let figures = |tables: Vec<(Labels<'static>, Row)>| {
+            table(tables.into_iter().map(|(labels, row)| (labels, vec![row])), family_of, metric_of)
+        };
+        let mut families = figures(vec![
+            (vec![("broker", "a")], row("sluice_messages_in", Kind::Counter, 5)),
+            (vec![("broker", "b\"\\\n")], row("sluice_messages_in", Kind::Counter, 1 << 50)),
+        ]);
+        families.extend(figures(vec![(Labels::new(), row("sluice_publish_max_seconds", Kind::Seconds, 12))]));
+        families.extend(figures(vec![(Labels::new(), row("sluice_topics", Kind::Gauge, 0))]));
         let expected = "\
             # HELP sluice_messages_in_total What it is.\n\
             # TYPE sluice_messages_in_total counter\n\
