@@ -6,7 +6,7 @@ use format::record::{self, Record};
 use serde_json::Value;
 
 use crate::connection::Reply;
-use crate::request::{Asked, Place, Pulling, number_in};
+use crate::request::{Asked, Pulling, Queue, number_in};
 use crate::roster::{GROUP, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
 
 /// Topics the group wants, and their queues.
@@ -21,13 +21,13 @@ const FAILS_ONE_IN: u64 = 5;
 /// Who reads by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    next: BTreeMap<Place, i64>,
+    next: BTreeMap<Queue, i64>,
 }
 
 impl Reader {
     /// Where it is in a queue.
-    pub(crate) fn next(&self, place: Place) -> i64 {
-        self.next.get(&place).copied().unwrap_or_default()
+    pub(crate) fn next(&self, queue: Queue) -> i64 {
+        self.next.get(&queue).copied().unwrap_or_default()
     }
 
     /// Takes in an answer.
@@ -35,7 +35,7 @@ impl Reader {
         if let (Asked::Pull(pulling), 0 | 19 | 20 | 21) = (asked, reply.code)
             && let Some(next) = reply.number("nextBeginOffset")
         {
-            self.next.insert(pulling.place, next);
+            self.next.insert(pulling.queue, next);
         }
     }
 }
@@ -54,7 +54,7 @@ struct Cursor {
 pub(crate) struct Member {
     client: &'static str,
     is_in: bool,
-    cursors: BTreeMap<Place, Cursor>,
+    cursors: BTreeMap<Queue, Cursor>,
     inbox: Vec<(Option<Asked>, Reply)>,
 }
 
@@ -94,22 +94,22 @@ impl Member {
                 // Somebody came or went.
                 None => asks.push(Asked::Members(GROUP)),
                 Some(Asked::Members(_)) => self.share(&reply),
-                Some(Asked::Committed { place, .. }) => self.begin(place, &reply),
+                Some(Asked::Committed { queue, .. }) => self.begin(queue, &reply),
                 Some(Asked::Pull(pulling)) => self.consume(&pulling, &reply, consumed, &mut asks),
                 Some(_) => {}
             }
         }
-        for (place, cursor) in &mut self.cursors {
+        for (queue, cursor) in &mut self.cursors {
             match cursor.next {
                 None if !cursor.is_asking => {
                     cursor.is_asking = true;
-                    asks.push(Asked::Committed { group: GROUP, place: *place });
+                    asks.push(Asked::Committed { group: GROUP, queue: *queue });
                 }
                 Some(offset) if !cursor.is_pulling => {
                     cursor.is_pulling = true;
                     asks.push(Asked::Pull(Pulling {
                         group: GROUP,
-                        place: *place,
+                        queue: *queue,
                         offset,
                         count: 8,
                         wait_ms: WAIT_MS,
@@ -122,7 +122,7 @@ impl Member {
         asks
     }
 
-    /// Takes its share of the queues: every so manyth of them, by its place among the members.
+    /// Takes its share of the queues: every so manyth of them, by its position among the members.
     fn share(&mut self, reply: &Reply) {
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let listed = body.get("consumerIdList").and_then(Value::as_array);
@@ -130,17 +130,17 @@ impl Member {
         members.sort_unstable();
         let Some(own) = members.iter().position(|member| *member == self.client) else { return };
         let queues = |topic: &'static str| if topic == RETRY_TOPIC { 1 } else { QUEUES };
-        let places = WANTED.iter().flat_map(|topic| (0..queues(topic)).map(move |queue| (*topic, queue)));
-        let shared: BTreeSet<Place> =
-            places.enumerate().filter(|(number, _)| number % members.len() == own).map(|(_, place)| place).collect();
-        self.cursors.retain(|place, _| shared.contains(place));
-        shared.into_iter().for_each(|place| {
-            self.cursors.entry(place).or_default();
+        let queues = WANTED.iter().flat_map(|topic| (0..queues(topic)).map(move |queue| (*topic, queue)));
+        let shared: BTreeSet<Queue> =
+            queues.enumerate().filter(|(number, _)| number % members.len() == own).map(|(_, queue)| queue).collect();
+        self.cursors.retain(|queue, _| shared.contains(queue));
+        shared.into_iter().for_each(|queue| {
+            self.cursors.entry(queue).or_default();
         });
     }
 
-    fn begin(&mut self, place: Place, reply: &Reply) {
-        let Some(cursor) = self.cursors.get_mut(&place) else { return };
+    fn begin(&mut self, queue: Queue, reply: &Reply) {
+        let Some(cursor) = self.cursors.get_mut(&queue) else { return };
         cursor.is_asking = false;
         cursor.next = match reply.code {
             0 => reply.number("offset"),
@@ -150,7 +150,7 @@ impl Member {
     }
 
     fn consume(&mut self, pulling: &Pulling, reply: &Reply, consumed: &mut BTreeSet<u64>, asks: &mut Vec<Asked>) {
-        let Some(cursor) = self.cursors.get_mut(&pulling.place) else { return };
+        let Some(cursor) = self.cursors.get_mut(&pulling.queue) else { return };
         cursor.is_pulling = false;
         // An answer to a pull of before it lost the queue and got it again.
         if cursor.next != Some(pulling.offset) || !matches!(reply.code, 0 | 19 | 20 | 21) {
@@ -175,7 +175,7 @@ impl Member {
                 });
             }
         }
-        asks.push(Asked::Commit { group: GROUP, place: pulling.place, offset: next, is_one_way: false });
+        asks.push(Asked::Commit { group: GROUP, queue: pulling.queue, offset: next, is_one_way: false });
     }
 }
 

@@ -1,4 +1,4 @@
-//! Places of the disk that cannot be read back.
+//! Sectors of the disk that cannot be read back.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use wire::rocketmq::header::{
 };
 
 /// A queue of a topic.
-pub type Place = (&'static str, u32);
+pub type Queue = (&'static str, u32);
 
 /// One or more messages in one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Pulling {
     /// Group.
     pub group: &'static str,
     /// Queue.
-    pub place: Place,
+    pub queue: Queue,
     /// First offset wanted.
     pub offset: i64,
     /// Messages at most.
@@ -69,7 +69,7 @@ pub enum Asked {
         /// Group.
         group: &'static str,
         /// Queue.
-        place: Place,
+        queue: Queue,
         /// Next offset to consume.
         offset: i64,
         /// Whether there is no answer.
@@ -80,7 +80,7 @@ pub enum Asked {
         /// Group.
         group: &'static str,
         /// Queue.
-        place: Place,
+        queue: Queue,
     },
     /// A group is to begin again in every queue of a topic.
     Reset {
@@ -196,7 +196,7 @@ impl Asked {
     pub(crate) const fn topic(&self) -> Option<&'static str> {
         match self {
             Self::Send(sending) => Some(sending.topic),
-            Self::Pull(pulling) => Some(pulling.place.0),
+            Self::Pull(pulling) => Some(pulling.queue.0),
             _ => None,
         }
     }
@@ -216,7 +216,7 @@ impl Asked {
         let head = |code: i32| (code, opaque, if self.is_one_way() { FLAG_ONE_WAY } else { 0 }, form);
         match *self {
             Self::Send(_) | Self::Pull(_) => {}
-            Self::Commit { group, place: (topic, queue), offset, .. } => {
+            Self::Commit { group, queue: (topic, queue), offset, .. } => {
                 let header = UpdateConsumerOffsetRequest {
                     consumer_group: group.into(),
                     topic: topic.into(),
@@ -226,7 +226,7 @@ impl Asked {
                 };
                 put(out, head(request::UPDATE_CONSUMER_OFFSET), &header, &[]);
             }
-            Self::Committed { group, place: (topic, queue) } => {
+            Self::Committed { group, queue: (topic, queue) } => {
                 let header = QueryConsumerOffsetRequest {
                     consumer_group: group.into(),
                     topic: topic.into(),
@@ -363,8 +363,8 @@ impl Pulling {
         }
         PullRequest {
             consumer_group: self.group.into(),
-            topic: self.place.0.into(),
-            queue_id: self.place.1 as i32,
+            topic: self.queue.0.into(),
+            queue_id: self.queue.1 as i32,
             queue_offset: self.offset,
             max_message_count: self.count,
             system_flag: flags,

@@ -150,19 +150,19 @@ impl World {
         match action {
             Action::Send { .. } => self.send(action),
             Action::Pull { topic, queue, count, wait_ms, commits } => {
-                let place = (*topic, *queue);
-                let offset = self.reader.next(place);
+                let queue = (*topic, *queue);
+                let offset = self.reader.next(queue);
                 let commit = commits.then_some(offset);
                 let (count, wait_ms) = (*count, *wait_ms);
-                self.ask(READER, Asked::Pull(Pulling { group: READERS, place, offset, count, wait_ms, commit }));
+                self.ask(READER, Asked::Pull(Pulling { group: READERS, queue, offset, count, wait_ms, commit }));
             }
             Action::Commit { topic, queue, is_one_way } => {
-                let place = (*topic, *queue);
-                let offset = self.reader.next(place);
-                self.ask(READER, Asked::Commit { group: READERS, place, offset, is_one_way: *is_one_way });
+                let queue = (*topic, *queue);
+                let offset = self.reader.next(queue);
+                self.ask(READER, Asked::Commit { group: READERS, queue, offset, is_one_way: *is_one_way });
             }
             Action::ReadCommitted { topic, queue } => {
-                self.ask(READER, Asked::Committed { group: READERS, place: (*topic, *queue) });
+                self.ask(READER, Asked::Committed { group: READERS, queue: (*topic, *queue) });
             }
             Action::Turn { member } => {
                 let asks = self.members[*member].turn(&mut self.consumed);

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::places::{Identity, Places};
+use super::queues::{Identity, Queues};
 use super::{Checked, Moment, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
 use crate::connection::Reply;
-use crate::request::{Asked, Place, Sending};
+use crate::request::{Asked, Queue, Sending};
 use crate::roster::{DEAD_TOPIC, RETRY_TOPIC, TOPICS};
 
 /// Answers that say that nothing was stored.
@@ -47,7 +47,7 @@ pub(super) struct Expected {
 }
 
 /// What one connection sends to one queue of one life of a topic.
-type Stream = ((usize, u64), Place, u64);
+type Stream = ((usize, u64), Queue, u64);
 
 /// Everything that was sent.
 #[derive(Debug)]
@@ -168,16 +168,16 @@ impl Messages {
     }
 
     /// What was delayed or given back, and stored, is where consumers find it.
-    pub(super) fn all_has_arrived(&self, places: &Places, scene: &Scene) -> Checked {
+    pub(super) fn all_has_arrived(&self, queues: &Queues, scene: &Scene) -> Checked {
         for ((topic, identity), expected) in &self.expected {
             let is_certain = expected.stored > 0 && (expected.due.is_some() || identity.1 > 0);
             let is_excused = !scene.once_unreadable.is_empty()
                 || expected.log_floor < scene.log_first
                 || expected.parked_at.is_some_and(|at| at < scene.log_first)
                 || self.removed.contains_key(topic)
-                || places.epoch_of(Some(topic)).is_none();
+                || queues.epoch_of(Some(topic)).is_none();
             if is_certain && !is_excused {
-                check(places.count_of(topic, *identity) > 0, Rule::DelayedArrives, || {
+                check(queues.count_of(topic, *identity) > 0, Rule::DelayedArrives, || {
                     format!("m{} ({} tries) is not in {topic}, due at {:?}", identity.0, identity.1, expected.due)
                 })?;
             }
@@ -238,11 +238,11 @@ impl Oracle {
         let ids: Vec<u64> =
             reply.fields.get("msgId").map(|ids| ids.split(',').filter_map(log_offset_in).collect()).unwrap_or_default();
         let is_whole = ids.len() as u64 == sending.count;
-        let place = reply.number("queueId").zip(reply.number("queueOffset")).filter(|_| is_whole);
-        let Some((queue, offset)) = place else {
+        let stored = reply.number("queueId").zip(reply.number("queueOffset")).filter(|_| is_whole);
+        let Some((queue, offset)) = stored else {
             return Err(Violation::of(Rule::AnswersAreWhole, format!("{sending:?} is answered with {reply}")));
         };
-        let is_sure = taken.epoch.is_some() && taken.epoch == self.places.epoch_of(Some(sending.topic));
+        let is_sure = taken.epoch.is_some() && taken.epoch == self.queues.epoch_of(Some(sending.topic));
         for ((number, log_offset), at) in numbers.zip(ids).zip(0..) {
             let Some(expected) = self.messages.expected.get_mut(&(sending.topic, (number, 0))) else { continue };
             expected.stored += 1;
@@ -251,10 +251,10 @@ impl Oracle {
             if expected.due.is_some() {
                 expected.parked_at = Some(log_offset);
             } else if is_sure {
-                let (place, offset) = ((sending.topic, queue as u32), offset as u64 + at);
-                self.places.put(place, offset, ((number, 0), expected.body_size), log_offset, is_durable)?;
+                let (queue, offset) = ((sending.topic, queue as u32), offset as u64 + at);
+                self.queues.put(queue, offset, ((number, 0), expected.body_size), log_offset, is_durable)?;
                 let epoch = taken.epoch.unwrap_or_default();
-                let answered = self.messages.answered.entry((taken.sender, place, epoch)).or_default();
+                let answered = self.messages.answered.entry((taken.sender, queue, epoch)).or_default();
                 let earlier = answered.range(..number).next_back();
                 let later = answered.range(number..).next();
                 check(
@@ -262,7 +262,7 @@ impl Oracle {
                     Rule::QueuesKeepTheirOrder,
                     || {
                         format!(
-                            "m{number} is at {offset} of {place:?}, those sent before and after on its connection at {earlier:?}, {later:?}"
+                            "m{number} is at {offset} of {queue:?}, those sent before and after on its connection at {earlier:?}, {later:?}"
                         )
                     },
                 )?;
@@ -273,7 +273,7 @@ impl Oracle {
     }
 
     pub(super) fn check_copies(&self, topic: &'static str, identity: Identity, expected: &Expected) -> Checked {
-        let count = self.places.count_of(topic, identity);
+        let count = self.queues.count_of(topic, identity);
         check(count <= expected.count_max(self.messages.restarts), Rule::MessagesAreStoredOnce, || {
             format!("m{} ({} tries) is in {topic} {count} times", identity.0, identity.1)
         })

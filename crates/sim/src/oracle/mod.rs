@@ -6,9 +6,9 @@
 mod documents;
 mod messages;
 mod offsets;
-mod places;
 pub mod promise;
 mod pulls;
+mod queues;
 mod tried;
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::request::Asked;
 use documents::Documents;
 use messages::Messages;
 use offsets::Offsets;
-use places::Places;
+use queues::Queues;
 
 /// What must never happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,7 +162,7 @@ pub(crate) struct Oracle {
     /// The moments before the clock was set.
     clock_peaks: Vec<Moment>,
     messages: Messages,
-    places: Places,
+    queues: Queues,
     offsets: Offsets,
     documents: Documents,
 }
@@ -175,7 +175,7 @@ impl Oracle {
             restarts: 0,
             clock_peaks: Vec::new(),
             messages: Messages::new(delays_ms),
-            places: Places::default(),
+            queues: Queues::default(),
             offsets: Offsets::default(),
             documents: Documents::default(),
         }
@@ -185,22 +185,22 @@ impl Oracle {
     pub(crate) fn taken(&mut self, asked: Asked, sender: (usize, u64), scene: &Scene) -> Taken {
         self.requests += 1;
         let number = self.requests;
-        let epoch = self.places.epoch_of(asked.topic());
+        let epoch = self.queues.epoch_of(asked.topic());
         let (mut known_end, mut sure) = (0, 0);
         match &asked {
             Asked::Send(sending) => self.messages.sent(sending, epoch, self.restarts, scene),
             Asked::SendBack { .. } => self.messages.sent_back(&asked, self.restarts, scene),
             Asked::Pull(pulling) => {
-                known_end = self.places.end_of(pulling.place);
+                known_end = self.queues.end_of(pulling.queue);
                 if let Some(offset) = pulling.commit {
-                    self.offsets.committed(pulling.group, pulling.place, number, offset);
+                    self.offsets.committed(pulling.group, pulling.queue, number, offset);
                 }
             }
-            Asked::Commit { group, place, offset, .. } => self.offsets.committed(group, *place, number, *offset),
-            Asked::Committed { group, place } => sure = self.offsets.sure(group, *place),
+            Asked::Commit { group, queue, offset, .. } => self.offsets.committed(group, *queue, number, *offset),
+            Asked::Committed { group, queue } => sure = self.offsets.sure(group, *queue),
             Asked::Reset { group, topic, .. } => self.offsets.reset(group, topic, number),
             Asked::RemoveTopic(topic) => {
-                self.places.removal_taken(topic);
+                self.queues.removal_taken(topic);
                 self.documents.changes(&asked, number);
             }
             Asked::PutTopic { .. } | Asked::PutGroup { .. } | Asked::RemoveGroup(_) => {
@@ -219,23 +219,23 @@ impl Oracle {
             Asked::SendBack { .. } => self.messages.sent_back_answered(&taken.asked, reply, self.sync_flush),
             Asked::Pull(pulling) => {
                 if pulling.commit.is_some() && matches!(reply.code, 0 | 19 | 20) {
-                    self.offsets.confirm(pulling.group, pulling.place, taken.number);
+                    self.offsets.confirm(pulling.group, pulling.queue, taken.number);
                 }
                 if reply.code == 21 {
-                    self.offsets.heard_of_reset(pulling.group, pulling.place, taken.number);
+                    self.offsets.heard_of_reset(pulling.group, pulling.queue, taken.number);
                 }
                 self.pulled(pulling, taken, reply, scene)
             }
-            Asked::Commit { group, place, .. } if reply.code == 0 => {
-                self.offsets.confirm(group, *place, taken.number);
+            Asked::Commit { group, queue, .. } if reply.code == 0 => {
+                self.offsets.confirm(group, *queue, taken.number);
                 Ok(())
             }
-            Asked::Committed { group, place } => self.offsets.read(group, *place, taken.sure, reply),
+            Asked::Committed { group, queue } => self.offsets.read(group, *queue, taken.sure, reply),
             Asked::Reset { group, topic, .. } if reply.code == 0 => {
                 self.offsets.reset_answered(group, topic, taken.number, reply)
             }
             Asked::RemoveTopic(topic) if reply.code == 0 => {
-                self.places.removed(topic);
+                self.queues.removed(topic);
                 self.messages.topic_removed(topic);
                 self.documents.confirm(&taken.asked, taken.number);
                 Ok(())
@@ -263,7 +263,7 @@ impl Oracle {
 
     /// Everything that is known to be written is on the disk.
     pub(crate) fn synced(&mut self) {
-        self.places.synced();
+        self.queues.synced();
         self.messages.synced();
     }
 
@@ -274,7 +274,7 @@ impl Oracle {
 
     /// Where queues begin and end now.
     pub(crate) fn looked(&mut self, bounds: &Bounds, scene: &Scene) -> Checked {
-        self.places.looked(bounds, scene)
+        self.queues.looked(bounds, scene)
     }
 
     /// The node has started again.
@@ -285,14 +285,14 @@ impl Oracle {
         }
         self.offsets.restarted(bounds);
         self.documents.restarted();
-        let lost = self.places.restarted(how, bounds, scene)?;
+        let lost = self.queues.restarted(how, bounds, scene)?;
         self.messages.restarted(how, &lost);
         Ok(())
     }
 
     /// Messages of a topic that a group must have seen once it has read everything.
     pub(crate) fn expected_in(&self, topic: &str, scene: &Scene) -> Vec<u64> {
-        self.places.expected_in(topic, scene)
+        self.queues.expected_in(topic, scene)
     }
 
     /// Numbers of messages of a topic that must be found by their keys.
@@ -302,17 +302,17 @@ impl Oracle {
 
     /// What was promised for later must be there by now.
     pub(crate) fn all_has_arrived(&self, scene: &Scene) -> Checked {
-        self.messages.all_has_arrived(&self.places, scene)
+        self.messages.all_has_arrived(&self.queues, scene)
     }
 
     /// Whether a topic was removed, or may have been.
     pub(crate) fn has_removed(&self) -> bool {
-        self.places.has_removed()
+        self.queues.has_removed()
     }
 
     /// Whether a pull from `offset` on has something to be given.
-    pub(crate) fn has_message_from(&self, place: (&'static str, u32), offset: i64) -> bool {
-        self.places.epoch_of(Some(place.0)).is_some() && self.places.end_of(place) as i64 > offset
+    pub(crate) fn has_message_from(&self, queue: (&'static str, u32), offset: i64) -> bool {
+        self.queues.epoch_of(Some(queue.0)).is_some() && self.queues.end_of(queue) as i64 > offset
     }
 }
 

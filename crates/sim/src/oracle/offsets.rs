@@ -10,7 +10,7 @@ use super::tried::Tried;
 use super::{Checked, Rule, check};
 use crate::connection::Reply;
 use crate::node::Bounds;
-use crate::request::Place;
+use crate::request::Queue;
 
 /// What an offset may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ enum Committed {
     Unknown,
 }
 
-type Key = (&'static str, Place);
+type Key = (&'static str, Queue);
 
 /// All offsets.
 #[derive(Debug, Default)]
@@ -34,22 +34,22 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    fn of(&mut self, group: &'static str, place: Place) -> &mut Tried<Committed> {
-        self.tried.entry((group, place)).or_insert_with(|| Tried::new(Committed::Nothing))
+    fn of(&mut self, group: &'static str, queue: Queue) -> &mut Tried<Committed> {
+        self.tried.entry((group, queue)).or_insert_with(|| Tried::new(Committed::Nothing))
     }
 
-    pub(super) fn committed(&mut self, group: &'static str, place: Place, number: u64, offset: i64) {
-        self.of(group, place).try_out(number, Committed::At(offset));
+    pub(super) fn committed(&mut self, group: &'static str, queue: Queue, number: u64, offset: i64) {
+        self.of(group, queue).try_out(number, Committed::At(offset));
     }
 
-    pub(super) fn confirm(&mut self, group: &'static str, place: Place, number: u64) {
-        if !self.unheard.contains_key(&(group, place)) {
-            self.of(group, place).confirm(number, COMMITS);
+    pub(super) fn confirm(&mut self, group: &'static str, queue: Queue, number: u64) {
+        if !self.unheard.contains_key(&(group, queue)) {
+            self.of(group, queue).confirm(number, COMMITS);
         }
     }
 
-    pub(super) fn sure(&mut self, group: &'static str, place: Place) -> u64 {
-        self.of(group, place).sure()
+    pub(super) fn sure(&mut self, group: &'static str, queue: Queue) -> u64 {
+        self.of(group, queue).sure()
     }
 
     pub(super) fn reset(&mut self, group: &'static str, topic: &'static str, number: u64) {
@@ -81,18 +81,18 @@ impl Offsets {
     }
 
     /// A pull that was taken as number `number` told the group of a reset.
-    pub(super) fn heard_of_reset(&mut self, group: &'static str, place: Place, number: u64) {
-        if self.unheard.get(&(group, place)).is_some_and(|reset| *reset < number) {
-            self.unheard.remove(&(group, place));
+    pub(super) fn heard_of_reset(&mut self, group: &'static str, queue: Queue, number: u64) {
+        if self.unheard.get(&(group, queue)).is_some_and(|reset| *reset < number) {
+            self.unheard.remove(&(group, queue));
         }
     }
 
-    pub(super) fn read(&mut self, group: &'static str, place: Place, sure: u64, reply: &Reply) -> Checked {
+    pub(super) fn read(&mut self, group: &'static str, queue: Queue, sure: u64, reply: &Reply) -> Checked {
         let found = if reply.code == 0 { reply.number("offset") } else { None };
         if !matches!(reply.code, 0 | 22) {
             return Ok(());
         }
-        let tried = self.of(group, place);
+        let tried = self.of(group, queue);
         let fits = |value: &Committed| match value {
             // Where nothing is committed a young queue begins at 0.
             Committed::Nothing => found.is_none_or(|offset| offset == 0),
@@ -101,7 +101,7 @@ impl Offsets {
         };
         let possible: Vec<_> = tried.possible(sure).copied().collect();
         check(possible.iter().any(fits), Rule::CommitsHold, || {
-            format!("{group} is at {found:?} in {place:?}, and may be at {possible:?}")
+            format!("{group} is at {found:?} in {queue:?}, and may be at {possible:?}")
         })
     }
 

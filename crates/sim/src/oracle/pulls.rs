@@ -14,7 +14,7 @@ const NOTHING: i32 = 19;
 
 impl Oracle {
     pub(super) fn pulled(&mut self, pulling: &Pulling, taken: &Taken, reply: &Reply, scene: &Scene) -> Checked {
-        let epoch = self.places.epoch_of(Some(pulling.place.0));
+        let epoch = self.queues.epoch_of(Some(pulling.queue.0));
         let Some(epoch) = epoch.filter(|epoch| taken.epoch == Some(*epoch)) else { return Ok(()) };
         if !PULL_CODES.contains(&reply.code) {
             return Ok(());
@@ -36,13 +36,13 @@ impl Oracle {
 
     /// No message that is known lies outside of what the queue is said to be, unless retention took it.
     fn check_bounds(&self, pulling: &Pulling, taken: &Taken, (first, end): (i64, i64), scene: &Scene) -> Checked {
-        let (topic, queue) = pulling.place;
+        let (topic, queue) = pulling.queue;
         check(end >= taken.known_end as i64, Rule::NothingAcknowledgedIsLost, || {
             format!("{topic}/{queue} is said to end at {end}, and had messages up to {}", taken.known_end)
         })?;
         let kept = self
-            .places
-            .before(pulling.place, first.max(0) as u64)
+            .queues
+            .before(pulling.queue, first.max(0) as u64)
             .find(|(_, known)| known.log_offset >= scene.log_first);
         check(kept.is_none(), Rule::NothingAcknowledgedIsLost, || {
             format!("{topic}/{queue} is said to begin at {first}, and the log has {kept:?} still")
@@ -74,13 +74,13 @@ impl Oracle {
     /// Nothing is passed over but what cannot be read, or went while it was read.
     fn check_gap(&self, pulling: &Pulling, (from, to): (i64, i64), scene: &Scene) -> Checked {
         for offset in from.max(0) as u64..to.max(0) as u64 {
-            let known = self.places.at(pulling.place, offset);
+            let known = self.queues.at(pulling.queue, offset);
             let is_excused = match known {
                 Some(known) => known.is_excused(scene),
                 None => !scene.unreadable.is_empty(),
             };
             check(is_excused, Rule::NothingAcknowledgedIsLost, || {
-                let (topic, queue) = pulling.place;
+                let (topic, queue) = pulling.queue;
                 format!("a pull of {topic}/{queue} from {} on passes over {offset}: {known:?}", pulling.offset)
             })?;
         }
@@ -88,7 +88,7 @@ impl Oracle {
     }
 
     fn record_given(&mut self, pulling: &Pulling, record: &Record<'_>, epoch: u64) -> Checked {
-        let (topic, queue) = pulling.place;
+        let (topic, queue) = pulling.queue;
         let here = || format!("{} of {topic}/{queue}", record.queue_offset);
         check(record.topic == topic && record.queue.0 == queue, Rule::OffsetsNameOneMessage, || {
             format!("{} gives a message of {}/{}", here(), record.topic, record.queue)
@@ -98,8 +98,8 @@ impl Oracle {
         let identity = (number, record.reconsume_times);
         let expected = self.messages().seen(topic, identity, epoch)?.clone();
         let offset = record.queue_offset.0;
-        self.places.put(pulling.place, offset, (identity, expected.body_size()), record.log_offset.0, false)?;
-        if let (Some(due), Some(appeared)) = (expected.due(), self.places.appeared(pulling.place, offset)) {
+        self.queues.put(pulling.queue, offset, (identity, expected.body_size()), record.log_offset.0, false)?;
+        if let (Some(due), Some(appeared)) = (expected.due(), self.queues.appeared(pulling.queue, offset)) {
             let is_early = appeared.lived < due.lived && self.latest_wall(expected.sent_lived(), appeared) < due.wall;
             check(!is_early, Rule::DelayedIsNotEarly, || {
                 format!("m{number} at {} is due at {due:?} and was there at {appeared:?}", here())
@@ -113,7 +113,7 @@ impl Oracle {
         let found = record::split(&reply.body).filter_map(|bytes| Record::decode(bytes).ok());
         let is_found = found.into_iter().any(|record| number_in(record.body) == Some(number));
         let is_expected =
-            known_topic(topic).is_some_and(|topic| self.places.expected_in(topic, scene).contains(&number));
+            known_topic(topic).is_some_and(|topic| self.queues.expected_in(topic, scene).contains(&number));
         check(is_found || !is_expected, Rule::KeysAreFound, || format!("m{number} in {topic}: {reply}"))
     }
 }

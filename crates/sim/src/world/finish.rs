@@ -6,7 +6,7 @@ use super::World;
 use crate::fault::Contents;
 use crate::node::Work;
 use crate::oracle::{Checked, Rule, Scene, check};
-use crate::request::{Asked, Place, Pulling};
+use crate::request::{Asked, Pulling, Queue};
 use crate::roster::{AUDITOR, BRIEF_TOPIC, DEAD_TOPIC, FIRST_MEMBER, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
 
 /// How often time passes in the end, and how much: all delays come to pass, and whatever waits a while.
@@ -78,7 +78,7 @@ impl World {
     fn check_waiting(&self) -> Checked {
         for ((connection, number), taken) in &self.taken {
             if let Asked::Pull(pulling) = &taken.asked {
-                let has_message = self.oracle.has_message_from(pulling.place, pulling.offset);
+                let has_message = self.oracle.has_message_from(pulling.queue, pulling.offset);
                 check(!has_message, Rule::WaitingPullsAreWoken, || {
                     format!("connection {connection} #{number} {pulling:?}")
                 })?;
@@ -93,9 +93,9 @@ impl World {
     /// Reads every queue from its first message to its last, and finds messages of `by_key` by their keys.
     pub(super) fn audit(&mut self, by_key: &BTreeSet<&'static str>) -> Checked {
         let queues = TOPICS.into_iter().flat_map(|topic| (0..QUEUES).map(move |queue| (topic, queue)));
-        let places: Vec<Place> = queues.chain([(RETRY_TOPIC, 0), (DEAD_TOPIC, 0)]).collect();
-        for place in places {
-            self.read_all(place)?;
+        let queues: Vec<Queue> = queues.chain([(RETRY_TOPIC, 0), (DEAD_TOPIC, 0)]).collect();
+        for queue in queues {
+            self.read_all(queue)?;
         }
         for topic in by_key.iter().copied().filter(|topic| *topic != BRIEF_TOPIC) {
             for number in self.oracle.keys_of(topic, &self.scene()) {
@@ -105,19 +105,19 @@ impl World {
         Ok(())
     }
 
-    fn read_all(&mut self, place: Place) -> Checked {
-        let Some((mut offset, end)) = self.node()?.bounds().get(&(place.0.to_owned(), place.1)).copied() else {
+    fn read_all(&mut self, queue: Queue) -> Checked {
+        let Some((mut offset, end)) = self.node()?.bounds().get(&(queue.0.to_owned(), queue.1)).copied() else {
             return Ok(());
         };
         while offset < end {
             let pulling =
-                Pulling { group: AUDITORS, place, offset: offset as i64, count: 32, wait_ms: 0, commit: None };
+                Pulling { group: AUDITORS, queue, offset: offset as i64, count: 32, wait_ms: 0, commit: None };
             let Some(next) = self.ask_now(Asked::Pull(pulling))?.filter(|next| *next > offset) else { break };
             offset = next;
         }
         let is_excused = self.sectors.iter().any(|sector| sector.contents == Contents::Entries);
         check(offset >= end || is_excused, Rule::RequestsAreAnswered, || {
-            format!("{place:?} cannot be read from {offset} on")
+            format!("{queue:?} cannot be read from {offset} on")
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ByName, Checked, Moment, Rule, Scene, Stopped, Violation, check};
 use crate::node::Bounds;
-use crate::request::Place;
+use crate::request::Queue;
 
 /// Bytes a record takes beside its body, at most.
 const RECORD_OVERHEAD_MAX: u64 = 700;
@@ -23,7 +23,7 @@ pub(super) struct Known {
 }
 
 /// The queues of a topic by number, each with the messages by offset.
-type Queues = BTreeMap<u32, BTreeMap<u64, Known>>;
+type ByNumber = BTreeMap<u32, BTreeMap<u64, Known>>;
 
 /// A topic between two removals.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct Topic {
     epoch: u64,
     /// It is being removed, or a removal has failed: nothing is sure.
     is_unsure: bool,
-    queues: Queues,
+    queues: ByNumber,
     /// Below these offsets messages were on the disk: none of them is given again.
     durable_ends: BTreeMap<u32, u64>,
     /// Where queues ended when they were last looked at, and when each offset came to be.
@@ -41,7 +41,7 @@ struct Topic {
 
 /// All queues.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Queues {
     topics: ByName<Topic>,
 }
 
@@ -54,7 +54,7 @@ impl Known {
     }
 }
 
-impl Places {
+impl Queues {
     /// Which life of the topic this is; `None` while that is not sure.
     pub(super) fn epoch_of(&self, topic: Option<&str>) -> Option<u64> {
         let known = topic.and_then(|topic| self.topics.get(topic));
@@ -62,22 +62,22 @@ impl Places {
     }
 
     /// One past the last message that is known of a queue.
-    pub(super) fn end_of(&self, (topic, queue): Place) -> u64 {
+    pub(super) fn end_of(&self, (topic, queue): Queue) -> u64 {
         let queue = self.topics.get(topic).and_then(|topic| topic.queues.get(&queue));
         queue.and_then(|queue| queue.last_key_value()).map_or(0, |(offset, _)| offset + 1)
     }
 
-    pub(super) fn at(&self, (topic, queue): Place, offset: u64) -> Option<&Known> {
+    pub(super) fn at(&self, (topic, queue): Queue, offset: u64) -> Option<&Known> {
         self.topics.get(topic)?.queues.get(&queue)?.get(&offset)
     }
 
     /// When the message at an offset came to be there, at the latest.
-    pub(super) fn appeared(&self, (topic, queue): Place, offset: u64) -> Option<Moment> {
+    pub(super) fn appeared(&self, (topic, queue): Queue, offset: u64) -> Option<Moment> {
         self.topics.get(topic)?.appeared.get(&(queue, offset)).copied()
     }
 
     /// Messages known before `offset`.
-    pub(super) fn before(&self, (topic, queue): Place, offset: u64) -> impl Iterator<Item = (&u64, &Known)> {
+    pub(super) fn before(&self, (topic, queue): Queue, offset: u64) -> impl Iterator<Item = (&u64, &Known)> {
         let queue = self.topics.get(topic).and_then(|topic| topic.queues.get(&queue));
         queue.into_iter().flat_map(move |queue| queue.range(..offset))
     }
@@ -98,14 +98,14 @@ impl Places {
     /// A message was seen, or said to be, at an offset.
     pub(super) fn put(
         &mut self,
-        (topic, queue): Place,
+        (topic, queue): Queue,
         offset: u64,
         (identity, body_size): (Identity, u64),
         log_offset: u64,
         is_durable: bool,
     ) -> Checked {
         let known = self.topics.entry(topic).or_default();
-        let place = || format!("offset {offset} of {topic}/{queue}");
+        let shown = || format!("offset {offset} of {topic}/{queue}");
         if let Some(before) = known.queues.get_mut(&queue).and_then(|queue| queue.get_mut(&offset)) {
             before.is_durable |= is_durable;
             let is_same = before.identity == identity && before.log_offset == log_offset;
@@ -113,7 +113,7 @@ impl Places {
                 let (was, was_at) = (before.identity, before.log_offset);
                 format!(
                     "{} was m{} ({} tries) at {was_at} of the log, and is m{} ({} tries) at {log_offset}",
-                    place(),
+                    shown(),
                     was.0,
                     was.1,
                     identity.0,
@@ -127,7 +127,7 @@ impl Places {
         let is_ordered = earlier.is_none_or(|(_, one)| one.log_offset < log_offset)
             && later.is_none_or(|(_, one)| log_offset < one.log_offset);
         check(is_ordered, Rule::QueuesKeepTheirOrder, || {
-            format!("{} lies at {log_offset} of the log, its neighbours at {earlier:?} and {later:?}", place())
+            format!("{} lies at {log_offset} of the log, its neighbours at {earlier:?} and {later:?}", shown())
         })?;
         messages.insert(offset, Known { identity, log_offset, body_size, is_durable });
         Ok(())
@@ -183,11 +183,11 @@ impl Places {
         for (name, topic) in self.topics.iter_mut().filter(|(_, topic)| !topic.is_unsure) {
             for (queue, messages) in &mut topic.queues {
                 let (first, end) = bounds.get(&((*name).to_owned(), *queue)).copied().unwrap_or_default();
-                let place = format!("{name}/{queue}");
+                let shown = format!("{name}/{queue}");
                 let durable_end = topic.durable_ends.get(queue).copied().unwrap_or_default();
                 check(end >= durable_end, Rule::NothingAcknowledgedIsLost, || {
                     format!(
-                        "{place} ends at {end} after it was started again, and {durable_end} messages were on the disk"
+                        "{shown} ends at {end} after it was started again, and {durable_end} messages were on the disk"
                     )
                 })?;
                 if let Some((offset, known)) =
@@ -196,7 +196,7 @@ impl Places {
                     return Err(Violation::of(
                         Rule::NothingAcknowledgedIsLost,
                         format!(
-                            "{place} begins at {first} though m{} at {offset} is in the log still",
+                            "{shown} begins at {first} though m{} at {offset} is in the log still",
                             known.identity.0
                         ),
                     ));
@@ -204,7 +204,7 @@ impl Places {
                 for (offset, known) in messages.split_off(&end) {
                     check(how == Stopped::PowerCut && !known.is_durable, Rule::NothingAcknowledgedIsLost, || {
                         format!(
-                            "m{} at {offset} of {place} is gone, which ends at {end} after the node was {how:?}",
+                            "m{} at {offset} of {shown} is gone, which ends at {end} after the node was {how:?}",
                             known.identity.0
                         )
                     })?;
