@@ -59,7 +59,7 @@ impl BrokerProcess {
         supervisor: &Supervisor,
         queue_files_max: usize,
     ) -> Result<Self, StartError> {
-        let OneBroker { place: position, settings } = one;
+        let OneBroker { position, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
         let host = Arc::new(BrokerHost::default());
         let metrics = Arc::new(Metrics::default());

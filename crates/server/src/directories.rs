@@ -28,7 +28,7 @@ pub(crate) fn check(brokers: &[OneBroker]) -> Result<(), StartError> {
                 )));
             }
         }
-        check_position(directory, one.place.unwrap_or(1))?;
+        check_position(directory, one.position.unwrap_or(1))?;
         earlier.push((directory, real));
     }
     Ok(())

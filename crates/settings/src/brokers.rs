@@ -1,6 +1,6 @@
 //! The brokers of a process: one for each directory of `storage.dirs`, told apart by name, port and directory.
 //!
-//! The first has the name and the port of the settings; the others count on from there by their place in the list. Whoever
+//! The first has the name and the port of the settings; the others count on from there by their position in the list. Whoever
 //! is taken out of the list leaves an empty text, so that the others keep theirs.
 
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ pub(super) const PORT_STEP: u16 = 10;
 /// One broker of the process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneBroker {
-    /// Its place in `storage.dirs`, counted from 1; nothing if that is not set.
-    pub place: Option<usize>,
+    /// Its position in `storage.dirs`, counted from 1; nothing if that is not set.
+    pub position: Option<usize>,
     /// Settings of this broker, as if it were the only one.
     pub settings: Settings,
 }
@@ -25,29 +25,29 @@ impl Settings {
     /// The brokers that a process with these settings runs.
     pub fn brokers(&self) -> Vec<OneBroker> {
         if self.storage.dirs.is_empty() {
-            return vec![OneBroker { place: None, settings: self.clone() }];
+            return vec![OneBroker { position: None, settings: self.clone() }];
         }
         let taken = |directory: &PathBuf| !directory.as_os_str().is_empty();
-        let places = (1..).zip(&self.storage.dirs).filter(|(_, directory)| taken(directory));
-        places.map(|(place, directory)| self.broker_at(place, directory.clone())).collect()
+        let positions = (1..).zip(&self.storage.dirs).filter(|(_, directory)| taken(directory));
+        positions.map(|(position, directory)| self.broker_at(position, directory.clone())).collect()
     }
 
-    fn broker_at(&self, place: usize, directory: PathBuf) -> OneBroker {
+    fn broker_at(&self, position: usize, directory: PathBuf) -> OneBroker {
         let mut settings = self.clone();
         settings.storage.dirs.clear();
         settings.storage.directory = directory;
-        if place > 1 {
-            settings.broker.name = format!("{}-{place}", self.broker.name);
+        if position > 1 {
+            settings.broker.name = format!("{}-{position}", self.broker.name);
             // The checks see to it that there is such a port.
-            settings.rocketmq.port = self.port_at(place).unwrap_or_default();
+            settings.rocketmq.port = self.port_at(position).unwrap_or_default();
         }
-        OneBroker { place: Some(place), settings }
+        OneBroker { position: Some(position), settings }
     }
 
-    /// The port of a place; 0 stays 0. Nothing where ports end.
-    pub(super) fn port_at(&self, place: usize) -> Option<u16> {
+    /// The port of a position; 0 stays 0. Nothing where ports end.
+    pub(super) fn port_at(&self, position: usize) -> Option<u16> {
         let first = self.rocketmq.port;
-        let above = u16::try_from(place.saturating_sub(1)).ok()?.checked_mul(PORT_STEP)?;
+        let above = u16::try_from(position.saturating_sub(1)).ok()?.checked_mul(PORT_STEP)?;
         if first == 0 { Some(0) } else { first.checked_add(above) }
     }
 

@@ -389,12 +389,12 @@ fn every_directory_has_a_broker_of_its_own() {
     assert_eq!(brokers(&named), [first, own("east-2", 20_010, "/2/x"), third.clone()]);
     let any_port: Vec<_> = brokers(&["storage.dirs=/1;/2", "rocketmq.port=0"]).into_iter().map(|one| one.1).collect();
     assert_eq!(any_port, [0, 0]);
-    // What is taken out leaves its place, and what belongs to no broker moves to the first that is left.
+    // What is taken out leaves its position free, and what belongs to no broker moves to the first that is left.
     let loaded = load_set(&["storage.dirs=;;/3/x", "broker.name=east", "rocketmq.port=20000"]).unwrap();
     assert_eq!(brokers(&["storage.dirs=;;/3/x", "broker.name=east", "rocketmq.port=20000"]), [third]);
     assert_eq!(loaded.settings.kv_path(), Path::new("/3/x/nameserver/kvConfig.json"));
     let array = toml_file("[storage]\ndirs = ['/1', '/2']").unwrap().settings.brokers();
-    assert_eq!(array.iter().map(|one| one.place).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    assert_eq!(array.iter().map(|one| one.position).collect::<Vec<_>>(), [Some(1), Some(2)]);
     assert_eq!(array[1].settings.log_directory(), Path::new("/2/commitlog"));
 }
 
