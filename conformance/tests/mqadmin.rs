@@ -58,13 +58,17 @@ impl Side {
         self.normalize(&mqadmin(&arguments))
     }
 
-    /// What must differ between two brokers is replaced: addresses, ids made of them, times.
+    /// What must differ between two brokers is replaced: addresses, ids made of them, times, and where in the log a record is, for the log of
+    /// Sluice begins with records of topics.
     fn normalize(&self, text: &str) -> Vec<String> {
         let text =
             text.replace(&self.broker, "BROKER").replace(&self.name_server, "NAMES").replace(&self.offset_id, "ID");
         let mut lines: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "))
+            .map(
+                |line| if line.starts_with("CommitLog Offset:") { "CommitLog Offset: OFFSET".to_owned() } else { line },
+            )
             .filter(|line| !line.is_empty())
             .collect();
         // Tables are printed in the order of hash maps.
@@ -73,8 +77,11 @@ impl Side {
     }
 }
 
-/// A word with what is a date or a time taken out.
+/// A word with what is a date, a time or the offset at the end of an index key taken out.
 fn word(word: &str) -> String {
+    if let Some((key, _offset)) = word.rsplit_once('@').filter(|(key, _)| key.contains("@K@")) {
+        return format!("{key}@OFFSET");
+    }
     let is_time =
         word.len() >= 8 && word.chars().all(|c| c.is_ascii_digit() || "-:,.".contains(c)) && word.contains([':', '-']);
     if is_time { "TIME".to_owned() } else { word.to_owned() }

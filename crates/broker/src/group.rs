@@ -102,7 +102,11 @@ impl Broker {
             )));
         }
         let settings = self.group_for_use(&registration.group, now)?;
-        self.ensure_retry_topic(&settings, now)?;
+        match self.ensure_retry_topic(&settings, now) {
+            // Who only reads is served by a full or failed disk too: a later heartbeat makes the topic.
+            Err(Refusal::Unavailable(_)) => {}
+            made => made?,
+        }
         let mut consumers = self.groups.consumers.lock();
         if member.mailbox.is_closed() {
             // Its connection went while its heartbeat was read: nobody would take it out again.

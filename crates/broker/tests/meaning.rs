@@ -555,6 +555,22 @@ fn members_of_a_full_group_stay_in_it() {
 }
 
 #[test]
+fn a_group_seen_for_the_first_time_joins_while_the_log_takes_nothing() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000]) };
+    let bench = open_on(layout, START, |_| ());
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    disk.fail(Failure::error(Operation::Sync, 5));
+    bench.broker.store().sync().expect_err("a disk that fails");
+    assert!(matches!(bench.publish("orders", &message(b"y", b"")), Err(Refusal::Unavailable(_))));
+    let broker = &bench.broker;
+    broker.prepare_groups(&[GroupName::trusted("billing")], START);
+    broker.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
+    assert!(broker.group_is_online("billing"));
+    assert_eq!(bench.bodies("orders", 0), ["x"]);
+}
+
+#[test]
 fn a_removed_topic_begins_anew() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
