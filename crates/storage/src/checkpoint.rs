@@ -10,7 +10,8 @@
 //!   2048     8  magic                                                    } Sluice's own: Java brokers leave it alone
 //!   2056     8  indexed: log, queue entries and keys below are durable   }
 //!   2064     4  CRC-32 of the two before                                 }
-//!   2068     4  0                                                        }
+//!   2068     4  not 0: entries and keys have to be made again from all   }
+//!              of the log                                               }
 //!   2072     8  log offset below which the log is durable                }
 //!   2080     4  CRC-32 of magic, indexed and this offset                 }
 //! ```
@@ -44,6 +45,8 @@ pub struct Checkpoint {
     pub indexed: Option<LogOffset>,
     /// Below this, the log is durable; what lies above `indexed` may have neither entry nor key. Never below `indexed`.
     pub log_durable: Option<LogOffset>,
+    /// A start began to make entries and keys again, and this was not written anew since: what there is of them may lack any.
+    pub needs_rebuild: bool,
 }
 
 impl Checkpoint {
@@ -64,6 +67,7 @@ impl Checkpoint {
             key_time: Timestamp(number(16)),
             indexed: is_own.then_some(indexed),
             log_durable: is_own.then_some(if knows_log { log_durable } else { indexed }),
+            needs_rebuild: is_own && bytes.get(OWN_AT + 20..OWN_AT + 24).is_some_and(|field| field != [0; 4]),
         })
     }
 
@@ -81,6 +85,7 @@ impl Checkpoint {
             key_time: self.key_time.min(last_time),
             indexed: self.indexed.map(|indexed| indexed.min(end)),
             log_durable: self.log_durable.map(|durable| durable.min(end)),
+            needs_rebuild: self.needs_rebuild,
         }
     }
 
@@ -97,7 +102,7 @@ impl Checkpoint {
         own.extend(OWN_MAGIC.to_be_bytes());
         own.extend(indexed.0.to_be_bytes());
         own.extend(checksum(&[indexed]).to_be_bytes());
-        own.extend([0; 4]);
+        own.extend([if self.needs_rebuild { u8::MAX } else { 0 }; 4]);
         own.extend(log_durable.0.to_be_bytes());
         own.extend(checksum(&[indexed, log_durable]).to_be_bytes());
         file.write_at(&own, OWN_AT as u64)?;
@@ -127,9 +132,14 @@ mod tests {
             key_time: Timestamp(1),
             indexed: Some(LogOffset(77)),
             log_durable: Some(LogOffset(99)),
+            needs_rebuild: false,
         };
         written.write(&disk, directory).expect("writes");
         assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), written);
+        let marked = Checkpoint { needs_rebuild: true, ..written };
+        marked.write(&disk, directory).expect("writes");
+        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), marked);
+        written.write(&disk, directory).expect("writes");
         let file = disk.open(&directory.join("checkpoint")).expect("opens");
         file.write_at(&[9], OWN_AT as u64 + 25).expect("writes");
         let log_unknown = Checkpoint { log_durable: written.indexed, ..written };

@@ -68,13 +68,13 @@ struct State {
 
 impl KeyIndex {
     /// Opens the existing files with the keys that are `sure` to be durable; the caller adds all later ones again. If a file is
-    /// unusable, all are set aside and named in `unusable`.
+    /// unusable, all are given to `set_aside`.
     pub(crate) fn open(
         disk: &Disk,
         directory: PathBuf,
         shape: Shape,
         sure: Sure<'_>,
-        unusable: &mut Vec<PathBuf>,
+        set_aside: &mut dyn FnMut(&Path) -> Result<(), StorageError>,
     ) -> Result<Self, StorageError> {
         let mut files = Vec::new();
         for name in disk.list(&directory)?.into_iter().filter(|name| is_file_name(name)) {
@@ -94,7 +94,7 @@ impl KeyIndex {
             None => {
                 // Of another size, or unreadable: the caller indexes everything again from the log.
                 for name in disk.list(&directory)?.into_iter().filter(|name| is_file_name(name)) {
-                    unusable.push(disk.set_aside(directory.parent().unwrap_or(&directory), &directory.join(name))?);
+                    set_aside(&directory.join(name))?;
                 }
                 State::default()
             }
@@ -363,7 +363,7 @@ mod tests {
         let disk = Disk::new(MemoryDisk::new());
         let directory = || PathBuf::from("/index");
         let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
-        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut |_| Ok(())).expect("opens");
         assert_eq!(index.last().1, LogOffset(0));
         for number in 0..25_u64 {
             let hash = (number % 5) as u32;
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(find(&index, 3), expected);
         assert_eq!(find(&index, 3 + 7), Vec::<u64>::new(), "same slot, other hash");
         index.flush().expect("flushes");
-        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut |_| Ok(())).expect("opens");
         assert_eq!((find(&reopened, 3), reopened.last().1), (expected, LogOffset(2400)));
         reopened.drop_before(LogOffset(1000)).expect("drops");
         assert_eq!(find(&reopened, 3), vec![2300, 1800, 1300]);
@@ -384,7 +384,7 @@ mod tests {
         let disk = Disk::new(MemoryDisk::new());
         let directory = || PathBuf::from("/index");
         let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
-        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let index = KeyIndex::open(&disk, directory(), SHAPE, all, &mut |_| Ok(())).expect("opens");
         let restore = |index: &KeyIndex, number: u64| {
             index.restore(3, LogOffset(number * 100), Timestamp(1_000_000 + number)).expect("adds");
         };
@@ -397,7 +397,7 @@ mod tests {
         let bytes = disk.read_file(&directory().join(&names[0])).expect("reads").expect("a file");
         disk.open(&ahead).expect("opens").write_at(&bytes, 0).expect("writes");
         disk.remove_file(&directory().join(&names[0])).expect("removes");
-        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let reopened = KeyIndex::open(&disk, directory(), SHAPE, all, &mut |_| Ok(())).expect("opens");
         assert_eq!(reopened.last().1, LogOffset(1400));
         (15..35).for_each(|number| restore(&reopened, number));
         assert_eq!(find(&reopened, 3), (0..35).rev().map(|number| number * 100).collect::<Vec<_>>());
@@ -411,7 +411,7 @@ mod tests {
     fn half_an_entry_is_no_entry_after_later_starts_either() {
         let disk = Disk::new(MemoryDisk::new());
         let shape = Shape { slot_count: 7, entry_count: 40 };
-        let open = |sure| KeyIndex::open(&disk, "/index".into(), shape, sure, &mut Vec::new()).expect("opens");
+        let open = |sure| KeyIndex::open(&disk, "/index".into(), shape, sure, &mut |_| Ok(())).expect("opens");
         let restore = |index: &KeyIndex, number: u64| {
             index.restore((number % 5) as u32, LogOffset(number * 100), Timestamp(1_000_000)).expect("adds");
         };
@@ -434,7 +434,7 @@ mod tests {
     fn a_look_up_takes_in_the_last_second_and_no_more_than_it_was_asked_for() {
         let disk = Disk::new(MemoryDisk::new());
         let all = Sure { below: LogOffset(u64::MAX), has_key: &|_, _| Ok(true) };
-        let index = KeyIndex::open(&disk, "/index".into(), SHAPE, all, &mut Vec::new()).expect("opens");
+        let index = KeyIndex::open(&disk, "/index".into(), SHAPE, all, &mut |_| Ok(())).expect("opens");
         for (offset, time) in [(0, 1_000_000), (100, 1_000_999), (200, 1_001_500), (300, 1_001_999)] {
             index.restore(3, LogOffset(offset), Timestamp(time)).expect("adds");
         }

@@ -18,7 +18,7 @@ use crate::error::StorageError;
 use crate::open_files::OpenFiles;
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
-use crate::recover;
+use crate::recover::{self, Rebuild};
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
 
@@ -38,25 +38,24 @@ pub(crate) struct Found {
     /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
     /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
-    /// Unusable files, set aside: the whole log must be read again.
-    pub(crate) unusable: Vec<PathBuf>,
 }
 
 /// Opens every queue found in the data directory, with the entries that can be trusted: those of records below `sure`. An entry that
-/// a crash may have left half written is looked up in `segments`.
+/// a crash may have left half written is looked up in `segments`. Files that cannot be used are set aside by `rebuild`.
 pub(crate) fn open_queues(
     options: &Options,
     files: &Arc<OpenFiles>,
     sure: LogOffset,
     log_first: LogOffset,
     segments: &[Arc<Segment>],
+    rebuild: &mut Rebuild<'_>,
 ) -> Result<Found, StorageError> {
     let look = Look { options, sure, log_first, segments };
     let mut found = Found::default();
     for (folder, seen) in look.at_all()? {
         let seen = match seen {
             Some(seen) => seen,
-            None => look.after_tidying(&folder, &mut found.unusable)?,
+            None => look.after_tidying(&folder, rebuild)?,
         };
         if let Some(written_end) = seen.written_end {
             let key = (folder.topic.clone(), folder.queue);
@@ -191,7 +190,7 @@ impl Look<'_> {
     }
 
     /// Removes or sets aside unusable files of one queue, and looks again.
-    fn after_tidying(&self, folder: &QueueFolder, unusable: &mut Vec<PathBuf>) -> Result<Seen, StorageError> {
+    fn after_tidying(&self, folder: &QueueFolder, rebuild: &mut Rebuild<'_>) -> Result<Seen, StorageError> {
         let (disk, directory) = (&self.options.disk, &folder.directory);
         for name in disk.list(directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
@@ -202,7 +201,7 @@ impl Look<'_> {
                 disk.remove_file(&path)?;
             } else if !self.is_whole(start, size) || !self.is_readable(&path, start, folder)? {
                 // Of another size, or unreadable: its entries are rebuilt from the log.
-                unusable.push(disk.set_aside(&self.options.directory, &path)?);
+                rebuild.set_aside(&path)?;
             }
         }
         Ok(self.at(folder)?.unwrap_or_default())

@@ -21,6 +21,7 @@
 //! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. Everything after the end is
 //! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
 
+mod rebuild;
 mod restore;
 mod segments;
 
@@ -42,6 +43,7 @@ use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
+pub(crate) use rebuild::Rebuild;
 pub(crate) use restore::Unpublished;
 pub(crate) use segments::open_segments;
 

@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::{QueueId, QueueOffset, Timestamp};
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, RecoveryProgress, Store};
 use support::orders;
 
@@ -86,6 +87,71 @@ fn key_files_that_a_start_cannot_read_are_made_again() {
             assert_eq!(orders::found_by_key(&store, &format!("k{queue}-{offset}")).len(), 1, "{queue}-{offset}");
         }
         store.close().expect("closes");
+    }
+}
+
+/// Every message is in its queue and found by its key.
+fn verify(disk: &FaultyDisk, added: RangeInclusive<u64>, when: &str) {
+    let (store, _) = open(&options(disk));
+    assert!(added.contains(&(orders::verify_queue(&store, 0) - MESSAGES / 2)), "{when}");
+    assert_eq!(orders::verify_queue(&store, 1), MESSAGES / 2, "{when}");
+    for number in 0..MESSAGES {
+        let (queue, offset) = (number % 2, number / 2);
+        let found = orders::found_by_key(&store, &format!("k{queue}-{offset}"));
+        assert_eq!(found.len(), 1, "{when}: {queue}-{offset}");
+    }
+}
+
+#[test]
+fn what_a_start_that_ends_early_has_set_aside_is_made_again_by_the_next() {
+    let newest_keys = |disk: &FaultyDisk| {
+        let names = Disk::new(disk.clone()).list(Path::new("/data/index")).expect("lists");
+        format!("data/index/{}", names.last().expect("a file"))
+    };
+    for (is_killed, is_keys) in [(false, false), (false, true), (true, false), (true, true)] {
+        let ends_early = (0..).find(|&changes| {
+            let (disk, options) = closed();
+            if is_killed {
+                orders::append_to(&open(&options).0, 0);
+            }
+            let part = if is_keys { newest_keys(&disk) } else { format!("consumequeue/orders/0/{:020}", 320) };
+            disk.fail(Failure::unreadable(&part, 0..20, EIO));
+            disk.fail(Failure::error(Operation::Change, EIO).after(changes));
+            let before = disk.points();
+            let opened = Store::open(options, Arc::default(), &mut |_: RecoveryProgress| ());
+            let is_whole = opened.is_ok();
+            drop(opened);
+            // What was made again lies elsewhere on the disk.
+            disk.heal();
+            let when = format!("killed before: {is_killed}, keys: {is_keys}, after {changes} changes");
+            // What was written last may not have been on the disk.
+            let added = u64::from(is_killed);
+            for point in (before..=disk.points()).filter(|_| is_whole) {
+                for kept in [false, true] {
+                    let left = FaultyDisk::over(&disk.after_power_cut(point, || kept));
+                    verify(&left, 0..=added, &format!("{when}, power cut at {point}"));
+                }
+            }
+            verify(&disk, added..=added, &when);
+            is_whole
+        });
+        assert!(ends_early.is_some_and(|changes| changes > 5), "the start makes changes: {ends_early:?}");
+    }
+}
+
+#[test]
+fn folders_that_are_gone_are_made_again_also_by_a_start_after_one_that_ended_early() {
+    for gone in ["consumequeue", "index"] {
+        let ends_early = (0..).find(|&changes| {
+            let (disk, options) = closed();
+            Disk::new(disk.clone()).remove_directory(&Path::new("/data").join(gone)).expect("removes");
+            disk.fail(Failure::error(Operation::Change, EIO).after(changes));
+            let is_whole = Store::open(options, Arc::default(), &mut |_: RecoveryProgress| ()).is_ok();
+            disk.heal();
+            verify(&disk, 0..=0, &format!("{gone} is gone, {changes} changes"));
+            is_whole
+        });
+        assert!(ends_early.is_some_and(|changes| changes > 5), "the start makes changes: {ends_early:?}");
     }
 }
 

@@ -59,6 +59,7 @@ impl Store {
             key_time,
             indexed: Some(indexed),
             log_durable: Some(log_durable),
+            needs_rebuild: false,
         };
         self.with_reserve(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
         self.checkpointed.store(indexed.0, Ordering::Release);

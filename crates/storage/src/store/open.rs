@@ -1,6 +1,6 @@
 //! Opening a data directory: the order in which its parts are read, and from which log offset each is rebuilt.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -21,7 +21,7 @@ use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
 use crate::queue_table::QueueTable;
-use crate::recover::{self, Recovery, RecoveryProgress, Replay, Unpublished};
+use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Replay, Unpublished};
 use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::state::{NoState, StateReplay};
@@ -75,11 +75,11 @@ impl Store {
             check_disk_size(&options, &log_directory)?;
         }
         let sure = recover::replay_start(&segments, &checkpoint, recovery.was_clean)?;
-        let files = Arc::new(OpenFiles::new(&options));
         let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
         let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
-        let Recovered { queues, written_ends, key_index, unpublished, end } =
-            recover_indexes(&options, &files, &segments, (sure, durable, end_at), &mut recovery, state, progress)?;
+        let rebuild = Rebuild::new(&disk, &root, &mut checkpoint, (sure, durable));
+        let Recovered { files, queues, written_ends, key_index, unpublished, end } =
+            recover_indexes(&options, &segments, (sure, durable, end_at), rebuild, &mut recovery, state, progress)?;
         if end_at < LogOffset(u64::MAX) {
             // First, or a crash would leave a log that ends before what the checkpoint promises.
             checkpoint = checkpoint.lowered_to(end, recover::last_store_time(&segments, end)?);
@@ -122,8 +122,7 @@ impl Store {
             _lock: lock,
             options,
         };
-        let is_made_again = recovery.entries_made_again || !recovery.unusable.is_empty();
-        store.begin(&written_ends, checkpoint.indexed.is_none() || is_made_again)?;
+        store.begin(&written_ends, checkpoint.indexed.is_none() || checkpoint.needs_rebuild)?;
         Ok((store, recovery))
     }
 
@@ -144,8 +143,7 @@ impl Store {
         }
         Begun::write(disk, root)?;
         if needs_checkpoint {
-            // A crash from here on needs a checkpoint to compare with; and what was made again below an earlier one is made no third
-            // time, so it must be on the disk.
+            // A crash from here on needs a checkpoint to compare with; and what was made again need not be made again once more.
             self.checkpoint()?;
         }
         // Any other checkpoint is still valid, and writing a new one would delay the start. Without space for a segment the store opens
@@ -188,6 +186,7 @@ fn check_disk_size(options: &Options, log_directory: &Path) -> Result<(), Storag
 
 /// What was rebuilt from the log.
 struct Recovered {
+    files: Arc<OpenFiles>,
     queues: QueueTable,
     written_ends: Ends,
     key_index: Option<KeyIndex>,
@@ -199,9 +198,9 @@ struct Recovered {
 /// Opens queues and key index as far as they can be trusted, and rebuilds the rest from the log.
 fn recover_indexes(
     options: &Options,
-    files: &Arc<OpenFiles>,
     segments: &[Arc<Segment>],
     (sure, log_sure, end_at): (LogOffset, LogOffset, LogOffset),
+    mut rebuild: Rebuild<'_>,
     recovery: &mut Recovery,
     state: &mut dyn StateReplay,
     progress: &mut dyn FnMut(RecoveryProgress),
@@ -212,18 +211,26 @@ fn recover_indexes(
         CommitRule::Written => LogOffset(u64::MAX),
         CommitRule::Told { known } => known.max(sure),
     };
-    let (entries_sure, to_check) =
-        if recovery.was_clean { (log_end.min(committed), &[][..]) } else { (sure, segments) };
-    let Found { mut queues, mut written_ends, mut unusable } =
-        queue_files::open_queues(options, files, entries_sure, start_of(segments), to_check)?;
-    let queues_usable = unusable.is_empty() && options.disk.exists(&options.directory.join("consumequeue"));
-    let (key_index, keys_from) = open_key_index(options, segments, sure, &mut unusable)?;
-    recovery.unusable = unusable;
-    let entries_from = if queues_usable { sure } else { start_of(segments) };
-    recovery.entries_made_again = !queues_usable && !segments.is_empty();
+    let files = Arc::new(OpenFiles::new(options));
+    let log_first = start_of(segments);
+    let indexes_sure = if rebuild.is_needed() { log_first } else { sure };
+    let (entries_sure, to_check) = match (recovery.was_clean, rebuild.is_needed()) {
+        (true, false) => (log_end.min(committed), &[][..]),
+        _ => (indexes_sure, segments),
+    };
+    let has_queues = options.disk.exists(&options.directory.join("consumequeue"));
+    if !has_queues && !segments.is_empty() {
+        rebuild.begin()?;
+    }
+    let Found { mut queues, mut written_ends } =
+        queue_files::open_queues(options, &files, entries_sure, log_first, to_check, &mut rebuild)?;
+    let entries_from = if rebuild.is_needed() { log_first } else { sure };
+    recovery.entries_made_again = rebuild.is_needed();
+    let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
+    recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
-    let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(files, topic, queue));
+    let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(&files, topic, queue));
     let mut unpublished = Unpublished::default();
     let replay = Replay {
         segments,
@@ -251,7 +258,7 @@ fn recover_indexes(
     };
     let end = replay.run()?;
     unpublished.end = end;
-    Ok(Recovered { queues, written_ends, key_index, unpublished, end })
+    Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {
@@ -263,17 +270,22 @@ fn open_key_index(
     options: &Options,
     segments: &[Arc<Segment>],
     sure: LogOffset,
-    unusable: &mut Vec<PathBuf>,
+    rebuild: &mut Rebuild<'_>,
 ) -> Result<(Option<KeyIndex>, LogOffset), StorageError> {
     if !options.key_index {
         return Ok((None, LogOffset(u64::MAX)));
     }
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let directory = options.directory.join("index");
-    let (was_there, unusable_before) = (options.disk.exists(&directory), unusable.len());
+    let (was_there, unusable_before) = (options.disk.exists(&directory), rebuild.unusable.len());
+    if !was_there && !segments.is_empty() {
+        rebuild.begin()?;
+    }
     let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, &options.index_rules, offset, hash);
-    let index = KeyIndex::open(&options.disk, directory, shape, Sure { below: sure, has_key: &has_key }, unusable)?;
-    let is_usable = was_there && unusable.len() == unusable_before;
+    let sure_keys = Sure { below: sure, has_key: &has_key };
+    let mut set_aside = |path: &Path| rebuild.set_aside(path);
+    let index = KeyIndex::open(&options.disk, directory, shape, sure_keys, &mut set_aside)?;
+    let is_usable = was_there && rebuild.unusable.len() == unusable_before;
     let keys_from = if is_usable { sure } else { start_of(segments) };
     Ok((Some(index), keys_from))
 }

@@ -1,0 +1,56 @@
+//! What a start makes again from the log: files of entries and keys that cannot be used, and folders that are gone.
+//!
+//! **On a crash** before that is on the disk the next start does it: the checkpoint says so before the first file goes, until one is written
+//! after.
+
+use std::path::{Path, PathBuf};
+
+use base::LogOffset;
+
+use crate::checkpoint::Checkpoint;
+use crate::disk::Disk;
+use crate::error::StorageError;
+
+pub(crate) struct Rebuild<'a> {
+    disk: &'a Disk,
+    root: &'a Path,
+    checkpoint: &'a mut Checkpoint,
+    /// What the checkpoint says once something is to be made again.
+    marked: Checkpoint,
+    /// Files that were set aside.
+    pub(crate) unusable: Vec<PathBuf>,
+}
+
+impl<'a> Rebuild<'a> {
+    /// `checkpoint` is that of the directory `root`: below `sure` it vouches for log, entries and keys, below `durable` for the log.
+    pub(crate) fn new(
+        disk: &'a Disk,
+        root: &'a Path,
+        checkpoint: &'a mut Checkpoint,
+        (sure, durable): (LogOffset, LogOffset),
+    ) -> Self {
+        let marked = Checkpoint { indexed: Some(sure), log_durable: Some(durable), needs_rebuild: true, ..*checkpoint };
+        Self { disk, root, checkpoint, marked, unusable: Vec::new() }
+    }
+
+    /// Whether an earlier start, or this one, has something to make again.
+    pub(crate) const fn is_needed(&self) -> bool {
+        self.checkpoint.needs_rebuild
+    }
+
+    /// Something is missing, and is about to be made again.
+    pub(crate) fn begin(&mut self) -> Result<(), StorageError> {
+        if !self.is_needed() {
+            self.marked.write(self.disk, self.root)?;
+            *self.checkpoint = self.marked;
+        }
+        Ok(())
+    }
+
+    /// Sets a file aside that cannot be used.
+    pub(crate) fn set_aside(&mut self, path: &Path) -> Result<(), StorageError> {
+        self.begin()?;
+        self.unusable.push(self.disk.set_aside(self.root, path)?);
+        Ok(())
+    }
+}
