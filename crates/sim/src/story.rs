@@ -210,6 +210,13 @@ pub enum Action {
         /// After so many changes of the disk.
         changes: u64,
     },
+    /// The next start comes to its end before it is done, and is begun anew.
+    EndStart {
+        /// The process is killed after so many changes of the disk.
+        changes: u64,
+        /// Or the power fails at some moment until then; see `CutPower`.
+        power: Option<u64>,
+    },
     /// The power fails, and the node starts again.
     CutPower {
         /// In the middle of this.
@@ -294,7 +301,7 @@ impl Step {
 impl Action {
     fn of(chance: &mut Chance, mood: &Mood) -> Self {
         if chance.percent(mood.crashes) {
-            return Self::crash(chance, mood);
+            return Self::crash(chance);
         }
         if chance.percent(mood.clocks) {
             return Self::SetClock { by_ms: chance.pick(&[-3_600_000, 3_600_000, -2000, 1500]) };
@@ -382,7 +389,7 @@ impl Action {
         }
     }
 
-    fn crash(chance: &mut Chance, mood: &Mood) -> Self {
+    fn crash(chance: &mut Chance) -> Self {
         let during = chance.percent(60).then(|| {
             loop {
                 let action = if chance.percent(30) { Self::administer(chance) } else { Self::everyday(chance) };
@@ -391,9 +398,9 @@ impl Action {
                 }
             }
         });
-        let _ = mood;
-        match chance.below(10) {
+        match chance.below(12) {
             0..2 => Self::Restart,
+            10..12 => Self::EndStart { changes: chance.below(40), power: chance.percent(30).then(|| chance.number()) },
             2..5 => Self::Kill { during, changes: chance.below(14) },
             _ => Self::CutPower { during, dice: chance.number(), percent: chance.pick(&[0, 5, 50, 95, 100]) },
         }

@@ -16,10 +16,9 @@ use testkit::{at, clock_set};
 
 use crate::client::{Member, Reader};
 use crate::connection::{Connection, Reply};
-use crate::fault::{Contents, Sector};
+use crate::fault::Sector;
 use crate::node::{DIRECTORY, Node, Work};
-use crate::oracle::promise::REMOVALS_OUTLIVE_A_REBUILD;
-use crate::oracle::{Checked, Oracle, Rule, Scene, Taken, Violation, check};
+use crate::oracle::{Checked, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
 use crate::request::{Asked, Pulling, Sending};
 use crate::roster::{ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS};
 use crate::story::{Action, After, Setup, Step, Story};
@@ -48,6 +47,8 @@ pub(crate) struct World {
     once_unreadable: Vec<Range<u64>>,
     /// A sync was told to fail. What it was to put on the disk may not be there whatever is synced later.
     is_sync_to_fail: bool,
+    /// How the next start comes to its end before it is done: after so many changes, or by which dice of a power cut.
+    start_ends: Option<(u64, Option<u64>)>,
     node: Option<Node>,
     connections: Vec<Connection>,
     /// Which of its connections each client has now.
@@ -86,6 +87,7 @@ impl World {
             sectors: Vec::new(),
             once_unreadable: Vec::new(),
             is_sync_to_fail: false,
+            start_ends: None,
             node: None,
             connections: Vec::new(),
             lives: vec![0; CONNECTIONS],
@@ -103,7 +105,7 @@ impl World {
     }
 
     fn tell(&mut self, story: &Story) -> Checked {
-        self.start()?;
+        self.start(Stopped::InOrder)?;
         for (number, step) in story.steps.iter().enumerate() {
             self.trace.say(|| format!("{number} {step}"));
             self.step(step)?;
@@ -178,7 +180,6 @@ impl World {
             Action::PutTopic { perm } => {
                 self.ask(ADMIN, Asked::PutTopic { topic: ADMIN_TOPIC, perm: *perm, queues: 1 });
             }
-            Action::RemoveTopic { .. } if !REMOVALS_OUTLIVE_A_REBUILD && self.will_make_again() => {}
             Action::RemoveTopic { topic } => self.ask(ADMIN, Asked::RemoveTopic(topic)),
             Action::PutGroup { tries } => self.ask(ADMIN, Asked::PutGroup { group: ADMIN_GROUP, tries: *tries }),
             Action::RemoveGroup => self.ask(ADMIN, Asked::RemoveGroup(ADMIN_GROUP)),
@@ -209,9 +210,6 @@ impl World {
             Action::LoseSector { contents, pick } => {
                 let Scene { log_first, log_end, .. } = self.scene();
                 let log = log_first..log_end;
-                if *contents == Contents::Entries && self.oracle.has_removed() && !REMOVALS_OUTLIVE_A_REBUILD {
-                    return Ok(());
-                }
                 if let Some(sector) = Sector::pick(&self.disk, *contents, *pick, log, self.setup.segment_size) {
                     self.trace.say(|| format!("  {sector:?}"));
                     self.once_unreadable.extend(sector.in_log.clone());
@@ -225,6 +223,7 @@ impl World {
                 self.is_sync_to_fail = true;
                 self.disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
             }
+            Action::EndStart { changes, power } => self.start_ends = Some((*changes, *power)),
             Action::Restart => self.restart()?,
             Action::Kill { during, changes } => self.kill(during.as_deref(), *changes)?,
             Action::CutPower { during, dice, percent } => self.cut_power(during.as_deref(), *dice, *percent)?,
@@ -273,11 +272,6 @@ impl World {
         self.disk.heal();
         self.sectors.retain(keeps);
         self.sectors.iter().for_each(|sector| sector.lose(&self.disk));
-    }
-
-    /// Whether the next start makes all entries again.
-    fn will_make_again(&self) -> bool {
-        self.sectors.iter().any(|sector| sector.contents == Contents::Entries)
     }
 
     fn has_room(&self) -> bool {

@@ -305,11 +305,6 @@ impl Oracle {
         self.messages.all_has_arrived(&self.queues, scene)
     }
 
-    /// Whether a topic was removed, or may have been.
-    pub(crate) fn has_removed(&self) -> bool {
-        self.queues.has_removed()
-    }
-
     /// Whether a pull from `offset` on has something to be given.
     pub(crate) fn has_message_from(&self, queue: (&'static str, u32), offset: i64) -> bool {
         self.queues.epoch_of(Some(queue.0)).is_some() && self.queues.end_of(queue) as i64 > offset

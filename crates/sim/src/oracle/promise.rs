@@ -9,10 +9,6 @@ pub enum Kept {
     WhenSaved,
 }
 
-/// Whether a topic that was removed stays so when all entries are made again from the log, which has its records still. `false` until
-/// removals are records of the log.
-pub const REMOVALS_OUTLIVE_A_REBUILD: bool = true;
-
 /// Offsets that consumers commit: a killed process keeps them once they are answered, a power cut takes what was not synced since.
 pub const COMMITS: Kept = Kept::WhenSaved;
 

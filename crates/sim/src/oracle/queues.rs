@@ -82,10 +82,6 @@ impl Queues {
         queue.into_iter().flat_map(move |queue| queue.range(..offset))
     }
 
-    pub(super) fn has_removed(&self) -> bool {
-        self.topics.values().any(|topic| topic.is_unsure || topic.epoch > 0)
-    }
-
     pub(super) fn removal_taken(&mut self, topic: &'static str) {
         self.topics.entry(topic).or_default().is_unsure = true;
     }

@@ -14,15 +14,14 @@ use crate::roster::CONNECTIONS;
 use crate::story::Action;
 
 impl World {
-    /// Starts the node, and connects its clients.
-    pub(super) fn start(&mut self) -> Checked {
-        // A start that sets files of entries or keys aside, and then fails since it has no room or cannot read the log, leaves nothing that
-        // tells the next to make them again. Until that is mended no such start has anything else to fail of.
-        let makes_again = self.sectors.iter().any(|sector| sector.contents != Contents::Records);
-        if makes_again {
-            self.set_room(None)?;
+    /// Starts the node, and connects its clients. Gives how what it started from had stopped: that it `had_stopped`, or the power cut that
+    /// a start came to its end by.
+    pub(super) fn start(&mut self, had_stopped: Stopped) -> Result<Stopped, Violation> {
+        self.mend(|_| true);
+        let mut stopped = had_stopped;
+        if let Some((changes, power)) = self.start_ends.take() {
+            stopped = self.end_start(changes, power, had_stopped);
         }
-        self.mend(|sector| !makes_again || sector.contents != Contents::Records);
         let mut started = Node::start(&self.setup, &self.disk, self.now);
         let is_excused = !self.has_room() || !self.sectors.is_empty();
         if let Some(error) = started.as_ref().err().filter(|_| is_excused) {
@@ -38,24 +37,49 @@ impl World {
         self.connections = (0..CONNECTIONS).map(|number| Connection::open(&node, number)).collect();
         (0..CONNECTIONS).for_each(|connection| self.forget_client(connection));
         self.node = Some(node);
-        Ok(())
+        Ok(stopped)
     }
 
-    fn start_again(&mut self, how: Stopped) -> Checked {
+    /// Starts the node, and lets that come to its end before it is done.
+    fn end_start(&mut self, changes: u64, power: Option<u64>, had_stopped: Stopped) -> Stopped {
+        let before = self.disk.points() as u64;
+        self.disk.fail(Failure::error(Operation::Change, EIO).after(changes));
+        // It is killed all the same where it makes fewer changes.
+        let started = Node::start(&self.setup, &self.disk, self.now).map(drop);
+        self.trace.say(|| format!("  a start ends early: {started:?}"));
+        let stopped = match power {
+            Some(dice) => {
+                self.lose_power(before, &mut Chance::new(dice), 50);
+                Stopped::PowerCut
+            }
+            None if had_stopped == Stopped::InOrder => Stopped::Killed,
+            None => had_stopped,
+        };
+        self.mend(|_| true);
+        stopped
+    }
+
+    /// The disk is as a power cut leaves it, at some moment since it had changed `before` times.
+    fn lose_power(&mut self, before: u64, chance: &mut Chance, percent: u64) {
+        self.trace.end_disk(&self.disk);
+        let point = before + chance.below(self.disk.points() as u64 - before + 1);
+        let left = self.disk.after_power_cut(point as usize, || chance.percent(percent));
+        left.set_now(self.now.wall.0);
+        self.disk = FaultyDisk::over(&left);
+    }
+
+    /// The node is gone.
+    fn stop(&mut self) {
         self.is_muted = false;
         self.is_sync_to_fail = false;
         self.connections.clear();
         self.jobs.clear();
         self.taken.clear();
         self.node = None;
-        if how == Stopped::PowerCut {
-            self.trace.end_disk(&self.disk);
-        }
-        Ok(())
     }
 
-    fn started_again(&mut self, how: Stopped) -> Checked {
-        self.start()?;
+    fn start_again(&mut self, how: Stopped) -> Checked {
+        let how = self.start(how)?;
         let (bounds, scene) = (self.node()?.bounds(), self.scene());
         self.trace.say(|| format!("  started again after {how:?}: the log is {}..{}", scene.log_first, scene.log_end));
         self.oracle.restarted(how, &bounds, &scene)?;
@@ -72,11 +96,14 @@ impl World {
             Ok(()) => Stopped::InOrder,
             Err(error) => {
                 self.trace.say(|| format!("  it does not stop in order: {error}"));
+                if self.has_failed_sync() {
+                    return self.cut_power(None, 0, 50);
+                }
                 Stopped::Killed
             }
         };
-        self.start_again(how)?;
-        self.started_again(how)
+        self.stop();
+        self.start_again(how)
     }
 
     /// Whether a sync of the log has failed: then what is to be seen in the page cache says nothing of the disk, and nothing but a look at
@@ -103,20 +130,19 @@ impl World {
         }
         self.disk.fail(Failure::error(Operation::Change, EIO).after(changes));
         self.begin(during);
-        self.start_again(Stopped::Killed)?;
-        self.started_again(Stopped::Killed)
+        if self.has_failed_sync() {
+            return self.cut_power(None, 0, 50);
+        }
+        self.stop();
+        self.start_again(Stopped::Killed)
     }
 
     /// The power fails at some moment of `during`; a part of what was not synced is there.
     pub(super) fn cut_power(&mut self, during: Option<&Action>, dice: u64, percent: u64) -> Checked {
         let before = self.disk.points() as u64;
         self.begin(during);
-        let mut chance = Chance::new(dice);
-        let point = before + chance.below(self.disk.points() as u64 - before + 1);
-        self.start_again(Stopped::PowerCut)?;
-        let left = self.disk.after_power_cut(point as usize, || chance.percent(percent));
-        left.set_now(self.now.wall.0);
-        self.disk = FaultyDisk::over(&left);
-        self.started_again(Stopped::PowerCut)
+        self.stop();
+        self.lose_power(before, &mut Chance::new(dice), percent);
+        self.start_again(Stopped::PowerCut)
     }
 }
