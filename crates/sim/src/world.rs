@@ -304,6 +304,7 @@ impl World {
             match work {
                 Work::Sync | Work::Checkpoint => self.oracle.synced(),
                 Work::SaveDocuments => self.oracle.saved(),
+                Work::KeepChanges if self.node()?.broker.store().staged_size() == 0 => self.oracle.commits_written(),
                 _ => {}
             }
         }

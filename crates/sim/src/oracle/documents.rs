@@ -6,7 +6,7 @@ use format::loose_json;
 
 use super::promise::ADMIN_CHANGES;
 use super::tried::Tried;
-use super::{Checked, Rule, check};
+use super::{Checked, Rule, Stopped, check};
 use crate::connection::Reply;
 use crate::request::Asked;
 
@@ -70,7 +70,7 @@ impl Documents {
         })
     }
 
-    pub(super) fn restarted(&mut self) {
-        self.tried.values_mut().for_each(|tried| tried.restart(Clone::clone));
+    pub(super) fn restarted(&mut self, how: Stopped) {
+        self.tried.values_mut().for_each(|tried| tried.restart(how, Clone::clone));
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Expected {
     body_size: u64,
     /// The life of the topic when it was sent; `None` if that is not sure.
     epoch: Option<u64>,
-    /// Restarts before it was sent: with each a delayed message may come once more.
-    restarts: u64,
+    /// Power cuts before it was sent: with each a delayed message may come once more, if its progress was not on the disk.
+    power_cuts: u64,
     /// When it was sent, by the clock that is never set.
     sent_lived: u64,
     /// When it is due, if it is delayed, by either clock.
@@ -53,7 +53,7 @@ type Stream = ((usize, u64), Queue, u64);
 #[derive(Debug)]
 pub(super) struct Messages {
     delays_ms: Vec<u64>,
-    restarts: u64,
+    power_cuts: u64,
     expected: BTreeMap<(&'static str, Identity), Expected>,
     /// Lives of topics that ended.
     removed: BTreeMap<&'static str, u64>,
@@ -65,7 +65,7 @@ impl Messages {
     pub(super) fn new(delays_ms: &[u64]) -> Self {
         Self {
             delays_ms: delays_ms.to_vec(),
-            restarts: 0,
+            power_cuts: 0,
             expected: BTreeMap::new(),
             removed: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl Messages {
         Some(Moment { lived: scene.now.lived + delay, wall: scene.now.wall + delay })
     }
 
-    pub(super) fn sent(&mut self, sending: &Sending, epoch: Option<u64>, restarts: u64, scene: &Scene) {
+    pub(super) fn sent(&mut self, sending: &Sending, epoch: Option<u64>, scene: &Scene) {
         let due = self.due(sending.level, scene);
         for number in sending.first..sending.first + sending.count {
             let expected = Expected {
@@ -88,7 +88,7 @@ impl Messages {
                 is_refused: false,
                 body_size: sending.size as u64 + 24,
                 epoch,
-                restarts,
+                power_cuts: self.power_cuts,
                 sent_lived: scene.now.lived,
                 due,
                 log_floor: scene.log_end,
@@ -99,7 +99,7 @@ impl Messages {
         }
     }
 
-    pub(super) fn sent_back(&mut self, asked: &Asked, restarts: u64, scene: &Scene) {
+    pub(super) fn sent_back(&mut self, asked: &Asked, scene: &Scene) {
         let Asked::SendBack { number, tries, level, .. } = *asked else { return };
         let (topic, identity) = topic_of(number, tries, level);
         let due = if level < 0 {
@@ -115,7 +115,7 @@ impl Messages {
             is_refused: false,
             body_size: 1024,
             epoch: Some(0),
-            restarts: before.map_or(restarts, |before| before.restarts),
+            power_cuts: before.map_or(self.power_cuts, |before| before.power_cuts),
             sent_lived: before.map_or(scene.now.lived, |before| before.sent_lived),
             // The first that comes may be of either.
             due: before.map_or(due, |before| before.due.zip(due).map(|(one, other)| one.min_of(other))),
@@ -147,7 +147,7 @@ impl Messages {
     }
 
     pub(super) fn restarted(&mut self, how: Stopped, lost: &BTreeSet<(&'static str, Identity)>) {
-        self.restarts += 1;
+        self.power_cuts += u64::from(how == Stopped::PowerCut);
         for (key, expected) in &mut self.expected {
             if how == Stopped::PowerCut && (lost.contains(key) || !expected.is_durable) {
                 expected.stored = 0;
@@ -187,12 +187,12 @@ impl Messages {
 }
 
 impl Expected {
-    /// How often it may be there after so many restarts.
-    pub(super) const fn count_max(&self, restarts: u64) -> usize {
+    /// How often it may be there after so many power cuts.
+    pub(super) const fn count_max(&self, power_cuts: u64) -> usize {
         if self.due.is_none() {
             self.asked as usize
         } else {
-            self.asked as usize * (1 + restarts - self.restarts) as usize
+            self.asked as usize * (1 + power_cuts - self.power_cuts) as usize
         }
     }
 
@@ -274,7 +274,7 @@ impl Oracle {
 
     pub(super) fn check_copies(&self, topic: &'static str, identity: Identity, expected: &Expected) -> Checked {
         let count = self.queues.count_of(topic, identity);
-        check(count <= expected.count_max(self.messages.restarts), Rule::MessagesAreStoredOnce, || {
+        check(count <= expected.count_max(self.messages.power_cuts), Rule::MessagesAreStoredOnce, || {
             format!("m{} ({} tries) is in {topic} {count} times", identity.0, identity.1)
         })
     }

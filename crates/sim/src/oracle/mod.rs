@@ -21,6 +21,8 @@ use crate::connection::Reply;
 use crate::node::Bounds;
 use crate::request::Asked;
 
+use promise::{COMMITS, GATHERED_COMMITS};
+
 use documents::Documents;
 use messages::Messages;
 use offsets::Offsets;
@@ -158,7 +160,6 @@ pub(crate) enum Stopped {
 pub(crate) struct Oracle {
     sync_flush: bool,
     requests: u64,
-    restarts: u64,
     /// The moments before the clock was set.
     clock_peaks: Vec<Moment>,
     messages: Messages,
@@ -172,7 +173,6 @@ impl Oracle {
         Self {
             sync_flush,
             requests: 0,
-            restarts: 0,
             clock_peaks: Vec::new(),
             messages: Messages::new(delays_ms),
             queues: Queues::default(),
@@ -188,8 +188,8 @@ impl Oracle {
         let epoch = self.queues.epoch_of(asked.topic());
         let (mut known_end, mut sure) = (0, 0);
         match &asked {
-            Asked::Send(sending) => self.messages.sent(sending, epoch, self.restarts, scene),
-            Asked::SendBack { .. } => self.messages.sent_back(&asked, self.restarts, scene),
+            Asked::Send(sending) => self.messages.sent(sending, epoch, scene),
+            Asked::SendBack { .. } => self.messages.sent_back(&asked, scene),
             Asked::Pull(pulling) => {
                 known_end = self.queues.end_of(pulling.queue);
                 if let Some(offset) = pulling.commit {
@@ -219,7 +219,7 @@ impl Oracle {
             Asked::SendBack { .. } => self.messages.sent_back_answered(&taken.asked, reply, self.sync_flush),
             Asked::Pull(pulling) => {
                 if pulling.commit.is_some() && matches!(reply.code, 0 | 19 | 20) {
-                    self.offsets.confirm(pulling.group, pulling.queue, taken.number);
+                    self.offsets.confirm(pulling.group, pulling.queue, taken.number, GATHERED_COMMITS);
                 }
                 if reply.code == 21 {
                     self.offsets.heard_of_reset(pulling.group, pulling.queue, taken.number);
@@ -227,7 +227,7 @@ impl Oracle {
                 self.pulled(pulling, taken, reply, scene)
             }
             Asked::Commit { group, queue, .. } if reply.code == 0 => {
-                self.offsets.confirm(group, *queue, taken.number);
+                self.offsets.confirm(group, *queue, taken.number, COMMITS);
                 Ok(())
             }
             Asked::Committed { group, queue } => self.offsets.read(group, *queue, taken.sure, reply),
@@ -263,8 +263,14 @@ impl Oracle {
 
     /// Everything that is known to be written is on the disk.
     pub(crate) fn synced(&mut self) {
+        self.offsets.synced();
         self.queues.synced();
         self.messages.synced();
+    }
+
+    /// Offsets were put into the log, which is written.
+    pub(crate) fn commits_written(&mut self) {
+        self.offsets.written();
     }
 
     /// Topics, groups and offsets were written.
@@ -279,12 +285,8 @@ impl Oracle {
 
     /// The node has started again.
     pub(crate) fn restarted(&mut self, how: Stopped, bounds: &Bounds, scene: &Scene) -> Checked {
-        self.restarts += 1;
-        if how == Stopped::InOrder {
-            self.saved();
-        }
-        self.offsets.restarted(bounds);
-        self.documents.restarted();
+        self.offsets.restarted(how, bounds);
+        self.documents.restarted(how);
         let lost = self.queues.restarted(how, bounds, scene)?;
         self.messages.restarted(how, &lost);
         Ok(())

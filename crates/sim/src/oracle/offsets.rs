@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use format::loose_json;
 use serde_json::Value;
 
-use super::promise::{ADMIN_CHANGES, COMMITS};
+use super::promise::{ADMIN_CHANGES, Kept};
 use super::tried::Tried;
-use super::{Checked, Rule, check};
+use super::{Checked, Rule, Stopped, check};
 use crate::connection::Reply;
 use crate::node::Bounds;
 use crate::request::Queue;
@@ -42,9 +42,9 @@ impl Offsets {
         self.of(group, queue).try_out(number, Committed::At(offset));
     }
 
-    pub(super) fn confirm(&mut self, group: &'static str, queue: Queue, number: u64) {
+    pub(super) fn confirm(&mut self, group: &'static str, queue: Queue, number: u64, kept: Kept) {
         if !self.unheard.contains_key(&(group, queue)) {
-            self.of(group, queue).confirm(number, COMMITS);
+            self.of(group, queue).confirm(number, kept);
         }
     }
 
@@ -109,12 +109,20 @@ impl Offsets {
         self.tried.values_mut().for_each(Tried::note_saved);
     }
 
+    pub(super) fn written(&mut self) {
+        self.tried.values_mut().for_each(Tried::note_written);
+    }
+
+    pub(super) fn synced(&mut self) {
+        self.tried.values_mut().for_each(Tried::note_synced);
+    }
+
     /// What is beyond its queue's end comes back to it.
-    pub(super) fn restarted(&mut self, bounds: &Bounds) {
+    pub(super) fn restarted(&mut self, how: Stopped, bounds: &Bounds) {
         self.unheard.clear();
         for ((_, (topic, queue)), tried) in &mut self.tried {
             let end = bounds.get(&((*topic).to_owned(), *queue)).map(|(_, end)| *end as i64);
-            tried.restart(|value| match (value, end) {
+            tried.restart(how, |value| match (value, end) {
                 (Committed::At(offset), Some(end)) => Committed::At((*offset).min(end)),
                 (other, _) => *other,
             });

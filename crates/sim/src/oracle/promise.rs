@@ -1,16 +1,21 @@
 //! What a crash may take of what was answered: the bounds of `docs/semantics.md`, each once.
 
-/// From when on a crash takes nothing of it.
+/// What survives what, once it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Once it is answered.
+    /// A killed process and a power cut.
     WhenAnswered,
-    /// Once the documents were written after it.
+    /// A killed process; a power cut once the log was synced after it.
+    WhenSynced,
+    /// A killed process once the log was written after it was put there, a power cut once that was synced.
     WhenSaved,
 }
 
-/// Offsets that consumers commit: a killed process keeps them once they are answered, a power cut takes what was not synced since.
-pub const COMMITS: Kept = Kept::WhenSaved;
+/// Offsets that consumers commit by a request of its own.
+pub const COMMITS: Kept = Kept::WhenSynced;
+
+/// And by a pull: they go into the log some time after.
+pub const GATHERED_COMMITS: Kept = Kept::WhenSaved;
 
 /// What administrators change: topics, groups, offsets that are reset.
 pub const ADMIN_CHANGES: Kept = Kept::WhenAnswered;
