@@ -1,19 +1,19 @@
 //! The broker: the store with everything that gives its records a meaning.
 
+mod kept;
+mod system_topics;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use base::limits::STAGED_SIZE_MAX;
 use base::metric::{Metrics, Timings};
-use base::offset::{AckPolicy, Watermark};
+use base::offset::AckPolicy;
 use base::refused::RefusedRequests;
 use base::{LogOffset, Now, QueueId, Refusal, Timestamp, TopicName};
-use format::document::TopicDocument;
-use format::index_rules::DELAY_TOPIC;
 use parking_lot::Mutex;
 use rand::RngExt;
 use serde_json::{Value, json};
@@ -27,8 +27,6 @@ use crate::group::Groups;
 use crate::grouped_save::GroupedSave;
 use crate::lock::Locks;
 use crate::offset::Offsets;
-use crate::publish::TEMPLATE_TOPIC;
-use crate::published::Published;
 use crate::rate::Rates;
 use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, OpenedState, POSITION, StateLog, StateTables, TOPICS_FILE};
 
@@ -174,45 +172,6 @@ impl Broker {
         Ok((broker, recovery))
     }
 
-    /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
-    fn make_system_topics(&self, now: Now) {
-        let options = &self.options;
-        let mut wanted = vec![
-            ("SELF_TEST_TOPIC", 1, 6),
-            ("BenchmarkTest", 1024, 6),
-            ("OFFSET_MOVED_EVENT", 1, 6),
-            (DELAY_TOPIC, self.store.index_rules().delay_levels_ms().len() as u32, 6),
-        ];
-        if options.auto_create_topics {
-            wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));
-        }
-        wanted.push((&options.cluster_name, 16, if options.cluster_topic { 7 } else { 6 }));
-        wanted.push((&options.broker_name, 1, if options.broker_topic { 7 } else { 6 }));
-        if let Some(trace) = &options.trace_topic {
-            wanted.push((trace, 1, 6));
-        }
-        for (name, queues, perm) in wanted {
-            if self.catalog.topic(name).is_some() {
-                continue;
-            }
-            let settings =
-                TopicDocument { read_queue_nums: queues, write_queue_nums: queues, perm, ..TopicDocument::default() };
-            let made =
-                TopicName::checked(name).and_then(|name| self.catalog.put_topic(name, settings, now).map(|_| ()));
-            if let Err(refusal) = made {
-                tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
-            }
-        }
-    }
-
-    /// Names of topics that belong to the broker rather than to users.
-    pub fn system_topics(&self) -> Vec<String> {
-        let options = &self.options;
-        let fixed = ["SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", DELAY_TOPIC, TEMPLATE_TOPIC];
-        let named = [&options.cluster_name, &options.broker_name].into_iter().chain(&options.trace_topic);
-        fixed.into_iter().map(str::to_owned).chain(named.cloned()).collect()
-    }
-
     /// Its options.
     pub const fn options(&self) -> &Options {
         &self.options
@@ -281,45 +240,6 @@ impl Broker {
     /// A random number, from the broker's seed.
     pub fn random(&self) -> u64 {
         self.random.lock().random()
-    }
-
-    /// How far the log has come by `watermark`.
-    pub fn reached(&self, watermark: Watermark) -> LogOffset {
-        self.store.watermarks().get(watermark)
-    }
-
-    /// Whether all below `offset` may be answered to who waits as `policy` says.
-    pub fn is_kept(&self, policy: AckPolicy, offset: LogOffset) -> bool {
-        self.store.watermarks().reached(policy) >= offset
-    }
-
-    /// Calls `waker` whenever a watermark that `policy` names passes `offset`, or when the log accepts no more writes.
-    pub fn when(&self, policy: AckPolicy, offset: LogOffset, waker: &Waker) {
-        for watermark in policy.watermarks() {
-            let waiting = self.store.when(watermark, offset, waker.clone());
-            if watermark == Watermark::Durable {
-                self.host.sync_wanted(waiting);
-            }
-        }
-    }
-
-    /// Waits until records are in the log as safe as messages are to be. Not for a network thread.
-    pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
-        struct Unpark(std::thread::Thread);
-        impl std::task::Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let policy = self.options.ack_policy;
-        while !self.is_kept(policy, published.end()) {
-            if let Some(refusal) = self.poisoned() {
-                return Err(refusal);
-            }
-            self.when(policy, published.end(), &Waker::from(Arc::new(Unpark(std::thread::current()))));
-            std::thread::park();
-        }
-        Ok(())
     }
 
     /// Time and place of the last record that can be found by key.

@@ -9,6 +9,7 @@ mod flush;
 mod keys;
 mod open;
 mod raw;
+mod read;
 mod remove;
 mod reopen;
 
@@ -22,11 +23,9 @@ use std::time::Duration;
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
-use bytes::Bytes;
 use format::index_rules::IndexRules;
 use format::key_index::SLOT_SIZE;
-use format::queue_entry::{ENTRY_SIZE, Entry};
-use format::record::Record;
+use format::queue_entry::ENTRY_SIZE;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
@@ -34,7 +33,6 @@ use crate::batch::{AppendBatch, AppendInfo};
 use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::commit_log::CommitLog;
-use crate::damage::problem_of_record;
 use crate::disk::{DirectoryLock, Disk};
 use crate::document;
 use crate::error::StorageError;
@@ -42,8 +40,6 @@ use crate::key_index::{Key, KeyIndex};
 use crate::open_files::OpenFiles;
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
-use crate::records::Records;
-use crate::recover;
 use crate::recover::Unpublished;
 use crate::reserve::Reserve;
 use crate::retention::{DiskState, RetentionPolicy};
@@ -384,53 +380,6 @@ impl Store {
     /// Why the log is poisoned, if it is.
     pub fn poisoned(&self) -> Option<String> {
         self.log.poisoned()
-    }
-
-    /// The records that entries of `queue` point at; `None` where there is none or a damaged one.
-    pub fn read(
-        &self,
-        queue: &QueueIndex,
-        entries: &[(QueueOffset, Entry)],
-        mode: ReadMode,
-    ) -> Result<Records, StorageError> {
-        self.log.read(queue, entries, mode)
-    }
-
-    /// The message at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without a
-    /// queue is returned unchecked: its topic was removed, or its header is damaged, and these cannot be told apart.
-    pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
-        let Some(bytes) = self.log.record_at(offset)? else { return Ok(None) };
-        let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
-        if self.options.index_rules.apply_to(&record).is_state {
-            return Ok(None);
-        }
-        let queue = self.queues.read().get(record.topic, record.queue).cloned();
-        let Some(queue) = queue else { return Ok(Some(bytes)) };
-        let problem = match queue.entry(record.queue_offset)? {
-            Some(entry) if entry.log_offset == offset => {
-                problem_of_record(&bytes, &queue, &(record.queue_offset, entry), false)
-            }
-            // A later one would mean that the topic was removed and created again.
-            Some(entry) if entry.log_offset < offset => Some("its queue has an earlier record at its offset"),
-            _ => None,
-        };
-        problem.iter().for_each(|problem| self.log.tell_damage(offset, problem));
-        Ok(problem.is_none().then_some(bytes))
-    }
-
-    /// When the oldest record still kept was stored; `None` if there is none.
-    pub fn earliest_store_time(&self) -> Result<Option<Timestamp>, StorageError> {
-        self.log.segments().first().map_or(Ok(None), |oldest| recover::first_store_time(oldest))
-    }
-
-    /// When the record of `entry` was stored, read from the disk if necessary.
-    pub fn store_time(&self, entry: &Entry) -> Result<Option<Timestamp>, StorageError> {
-        let size = (entry.size as usize).min(format::record::STORE_TIMESTAMP_WITHIN);
-        if entry.log_offset < self.log.first() || entry.log_offset.after(size as u64) > self.watermarks().written() {
-            return Ok(None);
-        }
-        let bytes = self.log.read_bytes(entry.log_offset.0, size, ReadMode::MayWait)?;
-        Ok(format::record::store_timestamp_of(&bytes))
     }
 
     /// Reads the document `config/<name>`; see `read_document`.

@@ -19,9 +19,7 @@ pub fn run(data: &[u8]) {
     let mut taker = Taker::new(data);
     let name = *taker.choice(NAMES);
     scratch::write(directory.path(), &Path::new("config").join(name), taker.all());
-    let open = || {
-        session::open_broker(scratch::store_options(directory.path()))
-    };
+    let open = || session::open_broker(scratch::store_options(directory.path()));
     let Ok(broker) = open() else { return };
     let now = at(1_700_000_000_000);
     broker.expire(now);

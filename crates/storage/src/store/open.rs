@@ -15,7 +15,7 @@ use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::CommitLog;
-use crate::disk::DirectoryLock;
+use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
@@ -59,12 +59,7 @@ impl Store {
     ) -> Result<(Self, Recovery), StorageError> {
         let root = options.directory.clone();
         let disk = options.disk.clone();
-        let begun = Begun::read(&disk, &root)?;
-        let mut recovery = Recovery {
-            was_clean: begun.is_none(),
-            runs_on: begun.is_some_and(|begun| begun.runs_on(&disk)),
-            ..Recovery::default()
-        };
+        let mut recovery = recovery_after(Begun::read(&disk, &root)?, &disk);
         let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
         disk.create_directory(&log_directory)?;
         let mut checkpoint = Checkpoint::read(&disk, &root)?;
@@ -193,6 +188,15 @@ struct Recovered {
     unpublished: Unpublished,
     /// End of the log.
     end: LogOffset,
+}
+
+/// What is known of the process before, before anything is read.
+fn recovery_after(begun: Option<Begun>, disk: &Disk) -> Recovery {
+    Recovery {
+        was_clean: begun.is_none(),
+        runs_on: begun.is_some_and(|begun| begun.runs_on(disk)),
+        ..Recovery::default()
+    }
 }
 
 /// Opens queues and key index as far as they can be trusted, and rebuilds the rest from the log.

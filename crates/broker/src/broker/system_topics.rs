@@ -1,0 +1,49 @@
+//! Topics that belong to the broker rather than to users.
+
+use base::{Now, TopicName};
+use format::document::TopicDocument;
+use format::index_rules::DELAY_TOPIC;
+
+use super::Broker;
+use crate::publish::TEMPLATE_TOPIC;
+
+impl Broker {
+    /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
+    pub(super) fn make_system_topics(&self, now: Now) {
+        let options = &self.options;
+        let mut wanted = vec![
+            ("SELF_TEST_TOPIC", 1, 6),
+            ("BenchmarkTest", 1024, 6),
+            ("OFFSET_MOVED_EVENT", 1, 6),
+            (DELAY_TOPIC, self.store.index_rules().delay_levels_ms().len() as u32, 6),
+        ];
+        if options.auto_create_topics {
+            wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));
+        }
+        wanted.push((&options.cluster_name, 16, if options.cluster_topic { 7 } else { 6 }));
+        wanted.push((&options.broker_name, 1, if options.broker_topic { 7 } else { 6 }));
+        if let Some(trace) = &options.trace_topic {
+            wanted.push((trace, 1, 6));
+        }
+        for (name, queues, perm) in wanted {
+            if self.catalog.topic(name).is_some() {
+                continue;
+            }
+            let settings =
+                TopicDocument { read_queue_nums: queues, write_queue_nums: queues, perm, ..TopicDocument::default() };
+            let made =
+                TopicName::checked(name).and_then(|name| self.catalog.put_topic(name, settings, now).map(|_| ()));
+            if let Err(refusal) = made {
+                tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
+            }
+        }
+    }
+
+    /// Names of topics that belong to the broker rather than to users.
+    pub fn system_topics(&self) -> Vec<String> {
+        let options = &self.options;
+        let fixed = ["SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", DELAY_TOPIC, TEMPLATE_TOPIC];
+        let named = [&options.cluster_name, &options.broker_name].into_iter().chain(&options.trace_topic);
+        fixed.into_iter().map(str::to_owned).chain(named.cloned()).collect()
+    }
+}
