@@ -130,3 +130,33 @@ fn state_records_have_a_checksum_where_messages_have_one() {
     }
     assert!(at > 0, "making the topic is a change of state");
 }
+
+/// A Java broker that stops in good order leaves our part of the checkpoint as it was: what it removed since is not made again from the log.
+#[test]
+fn a_topic_that_a_java_broker_removed_stays_removed() {
+    let directory = tempfile::tempdir().expect("directory");
+    let open = || open_on(layout(directory.path(), vec![1000]), START, |_| ());
+    let checkpoint = directory.path().join("checkpoint");
+    let bench = open();
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let stale = std::fs::read(&checkpoint).expect("a checkpoint");
+    // In place of the Java broker.
+    let bench = open();
+    for topic in ["kept", "gone", "kept"] {
+        bench.publish(topic, &message(b"x", b"")).expect("stored");
+    }
+    let mut topics = bench.broker.store().read_document("topics.json").expect("reads").expect("is there");
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    std::fs::write(&checkpoint, stale).expect("writes");
+    std::fs::remove_file(directory.path().join("state")).expect("removes");
+    std::fs::remove_dir_all(directory.path().join("consumequeue/gone")).expect("removes");
+    let members = topics.as_object_mut().expect("an object");
+    members.remove("sluiceLogPosition").expect("our own");
+    members["topicConfigTable"].as_object_mut().expect("a table").remove("gone");
+    std::fs::write(directory.path().join("config/topics.json"), topics.to_string()).expect("writes");
+    let bench = open();
+    assert!(bench.broker.catalog().topic("gone").is_none());
+    assert_eq!(bench.bodies("kept", 0), ["x", "x"]);
+}

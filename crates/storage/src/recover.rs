@@ -22,6 +22,7 @@
 //! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
 
 mod rebuild;
+mod removed;
 mod restore;
 mod segments;
 
@@ -44,6 +45,7 @@ use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
 pub(crate) use rebuild::Rebuild;
+pub(crate) use removed::Removed;
 pub(crate) use restore::Unpublished;
 pub(crate) use segments::open_segments;
 
@@ -122,6 +124,13 @@ fn start_of_last_with_data(segments: &[Arc<Segment>]) -> Result<u64, StorageErro
     Ok(segments.first().map_or(0, |segment| segment.base()))
 }
 
+/// Whether there is a record at a log offset, or what is left of one.
+pub(crate) fn has_record_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<bool, StorageError> {
+    let Some(segment) = segments.iter().find(|segment| segment.contains(offset.0)) else { return Ok(false) };
+    let mut window = Window::new(segment);
+    Ok(!matches!(record::kind_at(window.at(offset.0, record::FILLER_SIZE)?), Ok(Kind::End)))
+}
+
 /// When the first record of a segment was stored; `None` if it has none, or the disk cannot read it back.
 pub(crate) fn first_store_time(segment: &Segment) -> Result<Option<Timestamp>, StorageError> {
     let mut bytes = [0; record::STORE_TIMESTAMP_WITHIN];
@@ -156,6 +165,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) end_from: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
+    /// Their records get no entries.
+    pub(crate) removed: &'a Removed,
     pub(crate) keys_from: LogOffset,
     /// What goes beyond this is noted in `unpublished` instead of being restored.
     pub(crate) committed: LogOffset,

@@ -45,6 +45,9 @@ impl Replay<'_> {
             let tag_code = indexed.code.at(record.store_timestamp);
             let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
             for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
+                if self.removed.has(queue_ref.topic, record.log_offset) {
+                    continue;
+                }
                 let is_opening = self.is_opening;
                 let Some(queue) = self.queue(queue_ref) else { continue };
                 queue.restore(queue_ref.offset, entry)?;

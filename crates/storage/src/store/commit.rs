@@ -10,7 +10,7 @@ use format::record::Record;
 
 use super::{Store, new_queue};
 use crate::error::StorageError;
-use crate::recover::{Recovery, Replay};
+use crate::recover::{Recovery, Removed, Replay};
 use crate::state::StateReplay;
 
 /// Bytes of the log that are read again at once, while no other queue can be made.
@@ -67,6 +67,7 @@ impl Store {
                 durable: LogOffset(u64::MAX),
                 end_from: LogOffset(u64::MAX),
                 entries_from: from,
+                removed: &Removed::default(),
                 // Those before were added when this was tried last.
                 keys_from: from.max(self.key_index_last().1),
                 committed: LogOffset(u64::MAX),

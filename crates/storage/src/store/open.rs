@@ -21,7 +21,7 @@ use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
 use crate::queue_table::QueueTable;
-use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Replay, Unpublished};
+use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
 use crate::reserve::Reserve;
 use crate::segment::Segment;
 use crate::state::{NoState, StateReplay};
@@ -230,6 +230,9 @@ fn recover_indexes(
         queue_files::open_queues(options, &files, entries_sure, log_first, to_check, &mut rebuild)?;
     let entries_from = if rebuild.is_needed() { log_first } else { sure };
     recovery.entries_made_again = rebuild.is_needed();
+    // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
+    let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
+    let removed = if is_java_stop { Removed::find(&queues)? } else { Removed::default() };
     let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
     recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
@@ -243,6 +246,7 @@ fn recover_indexes(
         durable,
         end_from: log_sure,
         entries_from,
+        removed: &removed,
         keys_from,
         committed,
         unpublished: &mut unpublished,
