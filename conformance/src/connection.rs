@@ -217,6 +217,18 @@ impl Connection {
         }
     }
 
+    /// Looks for messages of a topic by key, of any time.
+    pub fn messages_by_key(&mut self, topic: &str, key: &str) -> Answer {
+        let fields = [
+            ("topic", topic),
+            ("key", key),
+            ("maxNum", "32"),
+            ("beginTimestamp", "0"),
+            ("endTimestamp", "9999999999999"),
+        ];
+        self.call(request::QUERY_MESSAGE, &fields, &[])
+    }
+
     /// A queue's end: one past its last message.
     pub fn queue_end(&mut self, topic: &str, queue: u32) -> u64 {
         let queue = queue.to_string();

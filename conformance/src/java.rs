@@ -139,9 +139,22 @@ impl JavaBroker {
 
     /// The same of a version.
     pub fn start_version(version: &str, directory: &Path, name_server: &str, settings: &[&str]) -> Self {
+        Self::start_within(&[], version, directory, name_server, settings)
+    }
+
+    /// The same through another program, such as one that gives it a disk of its own.
+    pub fn start_within(
+        wrapper: &[String],
+        version: &str,
+        directory: &Path,
+        name_server: &str,
+        settings: &[&str],
+    ) -> Self {
         let port = free_port();
-        let mut command = Command::new(peer_script());
-        command.args(["broker", version]).arg(directory).args([name_server, &port.to_string()]);
+        let script = peer_script().display().to_string();
+        let mut words = wrapper.iter().chain([&script]);
+        let mut command = Command::new(words.next().expect("at least the script"));
+        command.args(words).args(["broker", version]).arg(directory).args([name_server, &port.to_string()]);
         command.args(settings);
         command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m");
         let process = start_listening("official broker", command, directory, port);

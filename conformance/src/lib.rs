@@ -12,7 +12,9 @@
 )]
 
 pub mod connection;
+pub mod directory;
 pub mod java;
+pub mod ledger;
 pub mod loop_disk;
 pub mod process;
 pub mod sluice;

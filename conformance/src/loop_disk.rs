@@ -61,6 +61,12 @@ impl LoopDisk {
         PathBuf::from(format!("/proc/{id}/root{}", self.directory.display()))
     }
 
+    /// Has all that was written on the disk while the process `id` runs on it, as it is some seconds after it was written.
+    pub fn sync(&self, id: u32) {
+        let root = File::open(self.seen_through(id)).expect("the process runs on the disk");
+        rustix::fs::syncfs(&root).expect("a disk that takes what was written");
+    }
+
     /// Cuts the power under the process `id`: nothing more reaches the disk, and what was not synced is gone.
     pub fn cut_power(&self, id: u32) {
         let root = File::open(self.seen_through(id)).expect("the process runs on the disk");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use conformance::connection::{Answer, Connection};
+use conformance::connection::Connection;
 use conformance::loop_disk::LoopDisk;
 use conformance::sluice::{Setup, Sluice, binary};
 use conformance::{cut_count, seed, skip};
@@ -233,17 +233,7 @@ fn found_by_key(sluice: &Sluice, acknowledged: &BTreeMap<Place, Name>, random: &
     for _ in 0..LOOK_UPS.min(places.len()) {
         let (place, name) = places[random.random_range(0..places.len())];
         let key = format!("{}-{}", name.0, name.1);
-        let answer: Answer = connection.call(
-            request::QUERY_MESSAGE,
-            &[
-                ("topic", TOPIC),
-                ("key", &key),
-                ("maxNum", "32"),
-                ("beginTimestamp", "0"),
-                ("endTimestamp", "9999999999999"),
-            ],
-            &[],
-        );
+        let answer = connection.messages_by_key(TOPIC, &key);
         assert_eq!(answer.code, response::SUCCESS, "{key}: {answer:?}");
         let record = Record::decode(&answer.body).expect("a record");
         assert_eq!(((record.queue.0, record.queue_offset.0), name_of(&record)), (*place, *name));
