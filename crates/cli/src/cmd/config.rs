@@ -1,9 +1,9 @@
 //! `sluice config`: what is set and where it came from, or a sample file.
 
-use settings::{Loaded, Role, reference, sample_toml};
+use settings::{Role, reference, sample_toml};
 
 use super::Outcome;
-use super::settings::Sources;
+use super::settings::{Sources, print};
 use crate::say;
 
 /// Arguments of `sluice config`.
@@ -33,13 +33,4 @@ pub fn run(arguments: &Arguments) -> Outcome {
         };
     }
     print(&arguments.sources.load(Role::Serve, Vec::new())?)
-}
-
-/// Prints every setting with its value and the place it came from.
-pub fn print(loaded: &Loaded) -> Outcome {
-    for notice in &loaded.notices {
-        say::note(notice);
-    }
-    let lines = loaded.effective.iter().map(|one| format!("{} = {}    # {}", one.name, one.value, one.place));
-    say::line(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use settings::{Loaded, Role, load, load_file};
 
 use super::Outcome;
+use crate::say;
 
 /// A settings file and single settings.
 #[derive(clap::Args, Debug, Default)]
@@ -67,8 +68,17 @@ impl Official {
     /// Runs the process, or shows its settings.
     pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
         if self.print {
-            return super::config::print(&self.sources.load(role, flags)?);
+            return print(&self.sources.load(role, flags)?);
         }
         self.sources.run(role, flags)
     }
+}
+
+/// Prints every setting with its value and the place it came from.
+pub fn print(loaded: &Loaded) -> Outcome {
+    for notice in &loaded.notices {
+        say::note(notice);
+    }
+    let lines = loaded.effective.iter().map(|one| format!("{} = {}    # {}", one.name, one.value, one.place));
+    say::line(lines.collect::<Vec<_>>().join("\n"))
 }
