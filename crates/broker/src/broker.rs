@@ -270,7 +270,7 @@ impl Broker {
                 return self.save(now).map_err(internal);
             }
             self.topics_changed();
-            self.forget_offsets(|topic, _| topic == name, now)?;
+            self.forget_topic(name, now)?;
             self.remove_queues(name).map_err(|error| {
                 Refusal::Internal(format!(
                     "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
@@ -340,7 +340,7 @@ impl Broker {
     pub fn remove_group(&self, name: &str, forget_offsets: bool, now: Now) -> Result<(), Refusal> {
         self.catalog.remove_group(name, now)?;
         if forget_offsets {
-            self.forget_offsets(|_, group| group == name, now)?;
+            self.forget_group(name, now)?;
         }
         self.save(now).map_err(internal)
     }
@@ -394,7 +394,7 @@ impl Broker {
     /// Puts the state, log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
     pub fn checkpoint(&self, now: Now) -> Result<(), StorageError> {
         // On a full disk it is needed more than ever, and what the log has no room for waits in memory.
-        let kept = self.offsets.keep(&self.state, now).map(drop);
+        let kept = self.offsets.keep(&self.state, now);
         kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         self.state.save_snapshot(|| {
             [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()].concat()

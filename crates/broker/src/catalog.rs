@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, TopicDocument};
 use format::state::StateChange;
 use parking_lot::Mutex;
@@ -178,7 +178,8 @@ impl Catalog {
             // Without room for it they are found again the next time.
             state
                 .propose(found, now)
-                .or_else(|error| if error.is_disk_full() { Ok(LogOffset(0)) } else { Err(error) })?;
+                .map(drop)
+                .or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         }
         metrics.topics.set(snapshot.topics.size() as u64);
         metrics.groups.set(snapshot.groups.size() as u64);

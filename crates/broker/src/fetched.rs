@@ -4,7 +4,7 @@
 //! writes to at hand, so that a fetch pays for one store into memory. Cells are bounded: if there are too many, those that no
 //! connection keeps go, and what is fetched then is not noted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -52,6 +52,8 @@ pub(crate) struct FetchedTable(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     by_group: HashMap<GroupName, HashMap<TopicName, Arc<FetchedOffsets>>>,
+    /// Groups that have cells in a topic.
+    groups_by_topic: HashMap<TopicName, HashSet<GroupName>>,
     /// Cells of all of them, each pair with those it takes besides.
     cells: usize,
     /// How often there may be no room before it is looked again for what no connection keeps: a look walks them all.
@@ -63,15 +65,30 @@ impl Table {
         self.by_group.get(group)?.get(topic)
     }
 
-    fn retain(&mut self, is_kept: impl Fn(&TopicName, &GroupName, &Arc<FetchedOffsets>) -> bool) {
-        let (mut cells, mut pairs) = (0, 0);
-        self.by_group.retain(|group, topics| {
-            topics.retain(|topic, known| is_kept(topic, group, known));
-            cells += topics.values().map(|known| known.0.len() + PAIR_CELLS).sum::<usize>();
-            pairs += topics.len();
-            !topics.is_empty()
+    /// Forgets what no connection keeps.
+    fn make_room(&mut self) {
+        let unused = self.by_group.iter().flat_map(|(group, topics)| {
+            let unused = topics.iter().filter(|(_, known)| Arc::strong_count(known) == 1);
+            unused.map(move |(topic, _)| (topic.clone(), group.clone()))
         });
-        (self.cells, self.looks_after) = (cells, pairs);
+        let unused: Vec<_> = unused.collect();
+        unused.iter().for_each(|(topic, group)| self.forget(topic.as_str(), group.as_str()));
+        self.looks_after = self.by_group.values().map(HashMap::len).sum();
+    }
+
+    fn forget(&mut self, topic: &str, group: &str) {
+        if let Some(topics) = self.by_group.get_mut(group) {
+            self.cells -= topics.remove(topic).map_or(0, |known| known.0.len() + PAIR_CELLS);
+            if topics.is_empty() {
+                self.by_group.remove(group);
+            }
+        }
+        if let Some(groups) = self.groups_by_topic.get_mut(topic) {
+            groups.remove(group);
+            if groups.is_empty() {
+                self.groups_by_topic.remove(topic);
+            }
+        }
     }
 
     fn make(&mut self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
@@ -79,7 +96,7 @@ impl Table {
         if self.cells + wanted + PAIR_CELLS > FETCHED_QUEUES_MAX {
             match self.looks_after.checked_sub(1) {
                 Some(fewer) => self.looks_after = fewer,
-                None => self.retain(|_, _, known| Arc::strong_count(known) > 1),
+                None => self.make_room(),
             }
         }
         if self.cells + wanted + PAIR_CELLS > FETCHED_QUEUES_MAX {
@@ -90,6 +107,7 @@ impl Table {
         let made = (0..wanted as u32).map(|queue| AtomicI64::new(offset_of(QueueId(queue)))).collect();
         let made = Arc::new(FetchedOffsets(made));
         self.by_group.entry(group.clone()).or_default().insert(topic.name.clone(), made.clone());
+        self.groups_by_topic.entry(topic.name.clone()).or_default().insert(group.clone());
         self.cells = self.cells + wanted + PAIR_CELLS - before.map_or(0, |before| before.0.len() + PAIR_CELLS);
         Some(made)
     }
@@ -106,8 +124,16 @@ impl FetchedTable {
         }
     }
 
-    pub(crate) fn forget(&self, concerns: impl Fn(&str, &str) -> bool) {
-        self.0.lock().retain(|topic, group, _| !concerns(topic.as_str(), group.as_str()));
+    pub(crate) fn forget_topic(&self, topic: &str) {
+        let mut table = self.0.lock();
+        let groups: Vec<_> = table.groups_by_topic.get(topic).into_iter().flatten().cloned().collect();
+        groups.iter().for_each(|group| table.forget(topic, group.as_str()));
+    }
+
+    pub(crate) fn forget_group(&self, group: &str) {
+        let mut table = self.0.lock();
+        let topics: Vec<_> = table.by_group.get(group).into_iter().flat_map(HashMap::keys).cloned().collect();
+        topics.iter().for_each(|topic| table.forget(topic.as_str(), group));
     }
 }
 

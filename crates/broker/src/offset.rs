@@ -1,12 +1,14 @@
 //! Committed offsets: how far each group has come in each queue, and where an administrator wants it to begin again.
 //!
-//! Kept in memory; what has changed gathers and goes into the log as one change of state (`keep_changes`): with the answers of a pass,
-//! else within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
+//! Kept in memory; what has changed gathers and goes into the log as one change of state (`keep_changes`): what somebody's answer waits
+//! for as soon as `gathering.rs` allows, the rest within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::task::Waker;
 
+use base::offset::Watermark;
 use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use format::state::StateChange;
 use parking_lot::Mutex;
@@ -16,6 +18,8 @@ use storage::StorageError;
 use crate::RawOffset;
 use crate::broker::{Broker, internal};
 use crate::catalog::Catalog;
+use crate::committed::{Committed, QueueTable, key};
+use crate::gathering::{CommitStage, Gathering};
 use crate::publish::refusal_of;
 use crate::queue::Queue;
 use crate::state::{OffsetTable, StateLog};
@@ -28,46 +32,6 @@ pub enum Boundary {
     Lower,
     /// The last message of that time or earlier.
     Upper,
-}
-
-/// One group's offsets in one topic.
-type QueueTable = BTreeMap<u32, RawOffset>;
-
-/// Every committed offset, keyed `topic@group` as in the document, and what of it is not in the log yet.
-#[derive(Debug, Default)]
-struct Committed {
-    offsets: HashMap<String, QueueTable>,
-    unkept: BTreeMap<String, BTreeSet<u32>>,
-}
-
-impl Committed {
-    fn put(&mut self, key: String, queue: u32, offset: RawOffset) {
-        if self.offsets.get(&key).and_then(|queues| queues.get(&queue)) == Some(&offset) {
-            return;
-        }
-        self.offsets.entry(key.clone()).or_default().insert(queue, offset);
-        self.unkept.entry(key).or_default().insert(queue);
-    }
-
-    /// Takes what is not in the log yet, as changes.
-    fn take_unkept(&mut self) -> Vec<StateChange> {
-        let unkept = std::mem::take(&mut self.unkept);
-        let change = |(of, queues): (String, BTreeSet<u32>)| {
-            let known = self.offsets.get(&of)?;
-            let offsets = queues.into_iter().filter_map(|queue| Some((queue, *known.get(&queue)?))).collect();
-            Some(StateChange::Offsets { of, replaces: false, offsets })
-        };
-        unkept.into_iter().filter_map(change).collect()
-    }
-
-    /// They could not be put into the log.
-    fn put_back(&mut self, changes: Vec<StateChange>) {
-        for change in changes {
-            if let StateChange::Offsets { of, offsets, .. } = change {
-                self.unkept.entry(of).or_default().extend(offsets.into_keys());
-            }
-        }
-    }
 }
 
 /// Committed offsets and resets.
@@ -83,37 +47,43 @@ pub(crate) struct Offsets {
     /// Held from taking what is not in the log to having put it there: an older value never follows a newer one, and who finds
     /// nothing to take knows that it is there.
     keeping: Mutex<()>,
-}
-
-fn key(topic: &str, group: &str) -> String {
-    format!("{topic}@{group}")
+    gathering: Mutex<Gathering>,
 }
 
 impl Offsets {
     pub(crate) fn open(table: OffsetTable, version: i64, catalog: &Catalog) -> Self {
         let offsets = Self { version: AtomicI64::new(version), unexported: AtomicBool::new(true), ..Self::default() };
-        offsets.committed.lock().offsets = table.into_iter().collect();
+        *offsets.committed.lock() = Committed::of(table);
         offsets.draw_back_to_ends(catalog);
         offsets
     }
 
     fn draw_back_to_ends(&self, catalog: &Catalog) {
         let mut committed = self.committed.lock();
-        let Committed { offsets, unkept } = &mut *committed;
-        for (key, queues) in offsets {
-            let topic = key.split_once('@').map_or(&**key, |(topic, _)| topic);
-            for (queue, offset) in queues {
+        let mut beyond = Vec::new();
+        for (name, group, queues) in committed.all() {
+            let topic = catalog.topic(name);
+            for (&queue, &offset) in queues {
                 // A topic that is not there begins at 0 when it is made again.
-                let end = match catalog.topic(topic) {
-                    Some(topic) => topic.queue(QueueId(*queue)).ok().map(|queue| queue.end().0 as RawOffset),
+                let end = match &topic {
+                    Some(topic) => topic.queue(QueueId(queue)).ok().map(|queue| queue.end().0 as RawOffset),
                     None => Some(0),
                 };
-                if let Some(end) = end.filter(|end| end < offset) {
-                    tracing::warn!(%key, queue, offset, end, "a committed offset was beyond its queue's end; it is there now");
-                    *offset = end;
-                    unkept.entry(key.clone()).or_default().insert(*queue);
+                if let Some(end) = end.filter(|&end| end < offset) {
+                    tracing::warn!(
+                        topic = name,
+                        group,
+                        queue,
+                        offset,
+                        end,
+                        "a committed offset was beyond its queue's end; it is there now"
+                    );
+                    beyond.push((name.to_owned(), group.to_owned(), queue, end));
                 }
             }
+        }
+        for (topic, group, queue, end) in beyond {
+            committed.put(&topic, &group, queue, end);
         }
     }
 
@@ -123,7 +93,7 @@ impl Offsets {
             let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
             json!({
                 "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
-                "offsetTable": self.committed.lock().offsets,
+                "offsetTable": self.committed.lock().table(),
             })
         })
     }
@@ -136,60 +106,68 @@ impl Offsets {
     /// Changes that lead to all offsets there are. Waits for whoever puts some into the log.
     pub(crate) fn state_changes(&self) -> Vec<StateChange> {
         let _one_at_a_time = self.keeping.lock();
-        let offsets: BTreeMap<_, _> = self.committed.lock().offsets.clone().into_iter().collect();
-        offsets.into_iter().map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets }).collect()
+        let committed = self.committed.lock();
+        let all = committed.table().into_iter();
+        all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: offsets.clone() }).collect()
     }
 
-    /// Puts what has changed into the log. Gives where it ends there; `None` if nothing has.
-    pub(crate) fn keep(&self, state: &StateLog, now: Now) -> Result<Option<LogOffset>, StorageError> {
+    /// Puts what has changed into the log, and has those who wait for it woken once it is written.
+    pub(crate) fn keep(&self, state: &StateLog, now: Now) -> Result<(), StorageError> {
         let _in_order = self.keeping.lock();
-        let changes = self.committed.lock().take_unkept();
-        if changes.is_empty() {
-            return Ok(None);
+        let (round, changes) = {
+            let mut committed = self.committed.lock();
+            (committed.round(), committed.take_unkept())
+        };
+        let mut size = 0;
+        if !changes.is_empty() {
+            self.unexported.store(true, Ordering::Release);
+            let proposed = state.propose(changes.clone(), now);
+            size = proposed.inspect_err(|_| self.committed.lock().put_back(changes))?.size;
         }
-        self.unexported.store(true, Ordering::Release);
-        let kept = state.propose(changes.clone(), now);
-        kept.map(Some).inspect_err(|_| self.committed.lock().put_back(changes))
+        let waiting = self.gathering.lock().note(round, size, now.monotonic);
+        for waker in waiting {
+            state.store().when(Watermark::Written, state.end(), waker);
+        }
+        Ok(())
     }
 
     /// Replaces the offsets of some groups in some topics, by none where the table is empty.
-    fn replace(&self, state: &StateLog, tables: Vec<(String, QueueTable)>, now: Now) -> Result<(), StorageError> {
+    fn replace(
+        &self,
+        state: &StateLog,
+        tables: Vec<(String, String, QueueTable)>,
+        now: Now,
+    ) -> Result<(), StorageError> {
         let _in_order = self.keeping.lock();
         if tables.is_empty() {
             return Ok(());
         }
-        let changes = tables.iter().map(|(of, offsets)| StateChange::Offsets {
-            of: of.clone(),
+        let changes = tables.iter().map(|(topic, group, offsets)| StateChange::Offsets {
+            of: key(topic, group),
             replaces: true,
             offsets: offsets.clone(),
         });
         let mut committed = self.committed.lock();
         state.propose(changes.collect(), now)?;
-        for (of, offsets) in tables {
-            committed.unkept.remove(&of);
-            if offsets.is_empty() {
-                committed.offsets.remove(&of);
-            } else {
-                committed.offsets.insert(of, offsets);
-            }
+        for (topic, group, offsets) in tables {
+            committed.replace(&topic, &group, offsets);
         }
         self.unexported.store(true, Ordering::Release);
         Ok(())
     }
 
     fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
-        let key = key(topic, group);
         if self.has_resets.load(Ordering::Acquire)
-            && self.resets.lock().get(&key).is_some_and(|queues| queues.contains_key(&queue.0))
+            && self.resets.lock().get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
         {
             // The consumer has not yet heard of the reset; what it commits is of before.
             return;
         }
-        self.committed.lock().put(key, queue.0, offset);
+        self.committed.lock().put(topic, group, queue.0, offset);
     }
 
     fn committed(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        self.committed.lock().offsets.get(&key(topic, group)).and_then(|queues| queues.get(&queue.0)).copied()
+        self.committed.lock().get(topic, group).and_then(|queues| queues.get(&queue.0)).copied()
     }
 }
 
@@ -268,11 +246,10 @@ impl Broker {
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
     pub fn reset_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
-        let key = key(topic, group);
-        self.offsets.committed.lock().put(key.clone(), queue.0, offset);
+        self.offsets.committed.lock().put(topic, group, queue.0, offset);
         self.fetched.forget_queue(topic, group, queue);
         if self.group_is_online(group) {
-            self.offsets.resets.lock().entry(key).or_default().insert(queue.0, offset);
+            self.offsets.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);
             self.offsets.has_resets.store(true, Ordering::Release);
             // Fetches that wait for a message hear of it now rather than when their time is over.
             if let Some(topic) = self.catalog().topic(topic)
@@ -308,39 +285,29 @@ impl Broker {
 
     /// Offsets of a group in a topic by queue.
     pub fn offsets_of(&self, topic: &str, group: &str) -> BTreeMap<u32, RawOffset> {
-        self.offsets.committed.lock().offsets.get(&key(topic, group)).cloned().unwrap_or_default()
+        self.offsets.committed.lock().get(topic, group).cloned().unwrap_or_default()
     }
 
     /// The sum of a group's offsets in a topic, by the document's `topic@group`.
     pub(crate) fn committed_sums(&self) -> Vec<(String, u64)> {
         let committed = self.offsets.committed.lock();
         let sum = |queues: &QueueTable| queues.values().map(|&offset| offset.max(0) as u64).sum();
-        committed.offsets.iter().map(|(key, queues)| (key.clone(), sum(queues))).collect()
+        committed.all().map(|(topic, group, queues)| (key(topic, group), sum(queues))).collect()
     }
 
     /// Topics a group has offsets in.
     pub fn topics_with_offsets_of(&self, group: &str) -> Vec<String> {
-        let suffix = format!("@{group}");
-        let committed = self.offsets.committed.lock();
-        let mut topics: Vec<_> =
-            committed.offsets.keys().filter_map(|key| key.strip_suffix(suffix.as_str())).map(str::to_owned).collect();
-        topics.sort_unstable();
-        topics
+        self.offsets.committed.lock().topics_of(group)
     }
 
     /// Groups that have offsets in a topic.
     pub fn groups_with_offsets_in(&self, topic: &str) -> Vec<String> {
-        let prefix = format!("{topic}@");
-        let committed = self.offsets.committed.lock();
-        let mut groups: Vec<_> =
-            committed.offsets.keys().filter_map(|key| key.strip_prefix(prefix.as_str())).map(str::to_owned).collect();
-        groups.sort_unstable();
-        groups
+        self.offsets.committed.lock().groups_in(topic)
     }
 
     /// Copies one group's offsets in some topics to another group.
     pub fn copy_offsets(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
-        let copied = topics.iter().map(|topic| (key(topic, target), self.offsets_of(topic, source)));
+        let copied = topics.iter().map(|topic| (topic.clone(), target.to_owned(), self.offsets_of(topic, source)));
         self.offsets.replace(&self.state, copied.collect(), now).map_err(internal)
     }
 
@@ -348,19 +315,32 @@ impl Broker {
     pub fn offset_document(&self) -> Value {
         json!({
             "dataVersion": {"counter": self.offsets.version.load(Ordering::Relaxed), "stateVersion": 0, "timestamp": 0},
-            "offsetTable": self.offsets.committed.lock().offsets,
+            "offsetTable": self.offsets.committed.lock().table(),
         })
     }
 
-    /// Forgets offsets of a removed topic or group.
-    pub(crate) fn forget_offsets(&self, concerns: impl Fn(&str, &str) -> bool, now: Now) -> Result<(), Refusal> {
-        let is_concerned = |key: &String| key.split_once('@').is_some_and(|(topic, group)| concerns(topic, group));
-        let known: Vec<_> =
-            self.offsets.committed.lock().offsets.keys().filter(|key| is_concerned(key)).cloned().collect();
-        let forgotten = known.into_iter().map(|key| (key, QueueTable::new())).collect();
+    /// Forgets the offsets of all groups in a topic that is removed.
+    pub(crate) fn forget_topic(&self, topic: &str, now: Now) -> Result<(), Refusal> {
+        let pairs = self.groups_with_offsets_in(topic).into_iter().map(|group| (topic.to_owned(), group)).collect();
+        self.fetched.forget_topic(topic);
+        self.forget_offsets(pairs, now)
+    }
+
+    /// Forgets the offsets of a group that is removed.
+    pub(crate) fn forget_group(&self, group: &str, now: Now) -> Result<(), Refusal> {
+        let pairs = self.topics_with_offsets_of(group).into_iter().map(|topic| (topic, group.to_owned())).collect();
+        self.fetched.forget_group(group);
+        self.forget_offsets(pairs, now)
+    }
+
+    fn forget_offsets(&self, pairs: Vec<(String, String)>, now: Now) -> Result<(), Refusal> {
+        let keys: Vec<_> = pairs.iter().map(|(topic, group)| key(topic, group)).collect();
+        let forgotten = pairs.into_iter().map(|(topic, group)| (topic, group, QueueTable::new())).collect();
         self.offsets.replace(&self.state, forgotten, now).map_err(internal)?;
-        self.offsets.resets.lock().retain(|key, _| !is_concerned(key));
-        self.fetched.forget(&concerns);
+        // Whoever was reset has an offset.
+        let mut resets = self.offsets.resets.lock();
+        keys.iter().for_each(|key| drop(resets.remove(key)));
+        self.offsets.has_resets.store(!resets.is_empty(), Ordering::Release);
         Ok(())
     }
 
@@ -369,6 +349,34 @@ impl Broker {
     pub fn keep_changes(&self, now: Now) -> Result<LogOffset, Refusal> {
         self.catalog().keep(now).and_then(|()| self.offsets.keep(&self.state, now)).map_err(refusal_of)?;
         Ok(self.state.end())
+    }
+
+    /// Has what was committed before put into the log: now, or with what others commit before long. `waker` is called when it is written.
+    pub fn gather_commits(&self, waker: Waker, now: Now) -> Result<CommitStage, Refusal> {
+        let round = {
+            let mut gathering = self.offsets.gathering.lock();
+            let round = self.offsets.committed.lock().round();
+            if gathering.due() > now.monotonic {
+                gathering.wait(round, waker);
+            }
+            round
+        };
+        self.gathered_commits(round, now)
+    }
+
+    /// How far commits are that gathered; puts them into the log if they are due.
+    pub fn gathered_commits(&self, round: u64, now: Now) -> Result<CommitStage, Refusal> {
+        let (is_logged, due) = {
+            let gathering = self.offsets.gathering.lock();
+            (gathering.is_logged(round), gathering.due())
+        };
+        if is_logged {
+            return Ok(CommitStage::Logged(self.state.end()));
+        }
+        if due > now.monotonic {
+            return Ok(CommitStage::Gathering { round, due });
+        }
+        self.keep_changes(now).map(CommitStage::Logged)
     }
 
     /// Queues of a topic with their numbers.

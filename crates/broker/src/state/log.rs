@@ -67,6 +67,13 @@ impl Unsaved {
     }
 }
 
+/// Changes that were appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proposed {
+    /// Bytes of their records, and of the messages before them.
+    pub(crate) size: u64,
+}
+
 /// Where changes go.
 #[derive(Debug)]
 pub(crate) struct StateLog {
@@ -100,9 +107,9 @@ impl StateLog {
         &self.store
     }
 
-    /// Appends changes to the log. Gives where they end: what a watermark must pass for them to be kept.
-    pub(crate) fn propose(&self, changes: Vec<StateChange>, now: Now) -> Result<LogOffset, StorageError> {
-        self.propose_with(self.store.begin_batch(0), changes, now).map(|(end, _)| end)
+    /// Appends changes to the log.
+    pub(crate) fn propose(&self, changes: Vec<StateChange>, now: Now) -> Result<Proposed, StorageError> {
+        self.propose_with(self.store.begin_batch(0), changes, now).map(|(proposed, _)| proposed)
     }
 
     /// Appends changes to the log behind the messages of `batch`, at once: a crash leaves both or nothing of what comes later.
@@ -111,7 +118,7 @@ impl StateLog {
         mut batch: AppendBatch,
         changes: Vec<StateChange>,
         now: Now,
-    ) -> Result<(LogOffset, Arc<storage::AppendInfo>), StorageError> {
+    ) -> Result<(Proposed, Arc<storage::AppendInfo>), StorageError> {
         for body in bodies(&changes) {
             batch.push_unlisted(&state::draft(&body, &[self.store.checksum_room()], self.store_host, now.wall));
         }
@@ -120,6 +127,7 @@ impl StateLog {
                 self.store.queues_of(&TopicName::trusted(name)).into_iter().for_each(|queue| batch.close(queue));
             }
         }
+        let size = batch.size() as u64;
         // Held while it is appended, so that a snapshot has what the log has below its position.
         let mut unsaved = self.unsaved.lock();
         let appended = self.store.append(batch, now.wall)?;
@@ -127,7 +135,7 @@ impl StateLog {
         unsaved.end = appended.end;
         drop(unsaved);
         self.host.log_changed();
-        Ok((appended.end, appended))
+        Ok((Proposed { size }, appended))
     }
 
     /// Where the last change ends in the log.

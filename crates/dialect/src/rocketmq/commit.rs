@@ -1,12 +1,13 @@
 //! Commits of offsets that are answered: once they are in the log, so that a killed process loses none.
 //!
-//! Those of one pass go into the log together. A commit that nobody waits for is taken at once, and goes into the log within a tenth of a
-//! second.
+//! Those of one pass go into the log together, and with those of other connections while there are many. A commit that nobody waits for
+//! is taken at once, and goes into the log within a tenth of a second.
 
 use std::collections::VecDeque;
 
-use base::LogOffset;
+use base::Monotonic;
 use base::offset::{AckPolicy, Watermark};
+use broker::CommitStage;
 use wire::rocketmq::frame::Command;
 
 use super::answer::{Answer, Asked};
@@ -24,8 +25,7 @@ pub(super) struct Commits {
 
 /// Commits whose answers wait for the log.
 struct WaitingCommits {
-    /// What `written` must pass.
-    end: LogOffset,
+    stage: CommitStage,
     asked: Vec<Asked>,
 }
 
@@ -45,11 +45,14 @@ impl Commits {
             return;
         }
         let asked = std::mem::take(&mut self.of_pass);
-        match connection.broker.keep_changes(connection.now) {
-            Ok(end) => {
-                self.waiting.push_back(WaitingCommits { end, asked });
+        let waker = connection.peer.mailbox.waker();
+        match connection.broker.gather_commits(waker, connection.now) {
+            Ok(stage) => {
+                self.waiting.push_back(WaitingCommits { stage, asked });
                 self.release(connection);
-                if self.waiting.back().is_some_and(|last| last.end == end) {
+                if let CommitStage::Logged(end) = stage
+                    && self.waiting.back().is_some_and(|last| last.stage == stage)
+                {
                     connection.broker.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
                 }
             }
@@ -57,13 +60,37 @@ impl Commits {
         }
     }
 
+    /// When commits that gather have to go into the log.
+    pub(super) fn deadline(&self) -> Option<Monotonic> {
+        match self.waiting.front()?.stage {
+            CommitStage::Gathering { due, .. } => Some(due),
+            CommitStage::Logged(_) => None,
+        }
+    }
+
     /// Answers commits that are in the log, or never will be.
     pub(super) fn release(&mut self, connection: &mut Connection) {
-        let written = connection.broker.reached(Watermark::Written);
-        while let Some(first) = self.waiting.front() {
-            let refusal = if first.end <= written { None } else { connection.broker.poisoned() };
-            if first.end > written && refusal.is_none() {
-                return;
+        while let Some(first) = self.waiting.front_mut() {
+            let mut refusal = None;
+            if let CommitStage::Gathering { round, .. } = first.stage {
+                match connection.broker.gathered_commits(round, connection.now) {
+                    Ok(stage) => {
+                        first.stage = stage;
+                        if let CommitStage::Logged(end) = stage
+                            && !connection.broker.is_kept(AckPolicy::WRITTEN, end)
+                        {
+                            connection.broker.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
+                        }
+                    }
+                    Err(refused) => refusal = Some(refused),
+                }
+            }
+            let written = connection.broker.reached(Watermark::Written);
+            if !matches!(first.stage, CommitStage::Logged(end) if end <= written) {
+                refusal = refusal.or_else(|| connection.broker.poisoned());
+                if refusal.is_none() {
+                    return;
+                }
             }
             let Some(released) = self.waiting.pop_front() else { return };
             let answered = |refusal: &Option<_>| refusal.clone().map_or_else(|| Ok(Answer::ok()), Err);

@@ -207,7 +207,8 @@ impl Session for RocketSession {
         if self.pulls.has_ready() && self.connection.has_room_for_answers() {
             return Some(Monotonic(0));
         }
-        self.pulls.deadline().into_iter().chain(self.sends.deadline()).min()
+        let deadlines = [self.pulls.deadline(), self.sends.deadline(), self.commits.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn wants_input(&self) -> bool {

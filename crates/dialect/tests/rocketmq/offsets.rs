@@ -1,5 +1,7 @@
 //! Promises about offsets: what was committed is known, and where a group begins.
 
+use base::offset::Watermark;
+use base::session::Session;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::header::pull_flag;
 
@@ -55,6 +57,24 @@ fn a_commit_is_answered_once_the_log_has_it() {
     client.ask_well(commit(1));
     assert!(client.give(&[commit(0).one_way()]).is_empty());
     assert_eq!(client.ask_well(query()).number("offset"), 0);
+}
+
+#[test]
+fn commits_that_come_in_numbers_gather_and_one_record_answers_them_all() {
+    let bench = Bench::new();
+    let (mut one, mut other) = (bench.client(), bench.client());
+    one.ask_well(send("orders", "x"));
+    let answered_at_once = (0..1000).take_while(|&offset| !one.give(&[commit(offset)]).is_empty()).count();
+    assert!((5..100).contains(&answered_at_once), "{answered_at_once}");
+    let end = bench.broker.reached(Watermark::Written);
+    assert!(other.give(&[commit(7), commit(8)]).is_empty());
+    let due = one.session.deadline().expect("somebody has to see to it");
+    assert_eq!(one.wait(due.ms_since(one.now.monotonic)).len(), 1);
+    assert_eq!(other.hear().len(), 2, "they wait for nothing of their own");
+    assert_eq!((one.session.deadline(), other.session.deadline()), (None, None));
+    let size = bench.broker.reached(Watermark::Written).0 - end.0;
+    assert!((1..200).contains(&size), "{size} bytes");
+    assert_eq!(committed(&mut one), 8);
 }
 
 #[test]
