@@ -32,8 +32,8 @@ pub(super) struct Expected {
     body_size: u64,
     /// The life of the topic when it was sent; `None` if that is not sure.
     epoch: Option<u64>,
-    /// Power cuts before it was sent: with each a delayed message may come once more, if its progress was not on the disk.
-    power_cuts: u64,
+    /// Crashes before it was sent: with each a delayed message may come once more, if its copy was written and not yet its progress.
+    crashes: u64,
     /// When it was sent, by the clock that is never set.
     sent_lived: u64,
     /// When it is due, if it is delayed, by either clock.
@@ -53,7 +53,7 @@ type Stream = ((usize, u64), Queue, u64);
 #[derive(Debug)]
 pub(super) struct Messages {
     delays_ms: Vec<u64>,
-    power_cuts: u64,
+    crashes: u64,
     expected: BTreeMap<(&'static str, Identity), Expected>,
     /// Lives of topics that ended.
     removed: BTreeMap<&'static str, u64>,
@@ -65,7 +65,7 @@ impl Messages {
     pub(super) fn new(delays_ms: &[u64]) -> Self {
         Self {
             delays_ms: delays_ms.to_vec(),
-            power_cuts: 0,
+            crashes: 0,
             expected: BTreeMap::new(),
             removed: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl Messages {
                 is_refused: false,
                 body_size: sending.size as u64 + 24,
                 epoch,
-                power_cuts: self.power_cuts,
+                crashes: self.crashes,
                 sent_lived: scene.now.lived,
                 due,
                 log_floor: scene.log_end,
@@ -115,7 +115,7 @@ impl Messages {
             is_refused: false,
             body_size: 1024,
             epoch: Some(0),
-            power_cuts: before.map_or(self.power_cuts, |before| before.power_cuts),
+            crashes: before.map_or(self.crashes, |before| before.crashes),
             sent_lived: before.map_or(scene.now.lived, |before| before.sent_lived),
             // The first that comes may be of either.
             due: before.map_or(due, |before| before.due.zip(due).map(|(one, other)| one.min_of(other))),
@@ -147,7 +147,7 @@ impl Messages {
     }
 
     pub(super) fn restarted(&mut self, how: Stopped, lost: &BTreeSet<(&'static str, Identity)>) {
-        self.power_cuts += u64::from(how == Stopped::PowerCut);
+        self.crashes += u64::from(how != Stopped::InOrder);
         for (key, expected) in &mut self.expected {
             if how == Stopped::PowerCut && (lost.contains(key) || !expected.is_durable) {
                 expected.stored = 0;
@@ -187,12 +187,12 @@ impl Messages {
 }
 
 impl Expected {
-    /// How often it may be there after so many power cuts.
-    pub(super) const fn count_max(&self, power_cuts: u64) -> usize {
+    /// How often it may be there after so many crashes.
+    pub(super) const fn count_max(&self, crashes: u64) -> usize {
         if self.due.is_none() {
             self.asked as usize
         } else {
-            self.asked as usize * (1 + power_cuts - self.power_cuts) as usize
+            self.asked as usize * (1 + crashes - self.crashes) as usize
         }
     }
 
@@ -274,7 +274,7 @@ impl Oracle {
 
     pub(super) fn check_copies(&self, topic: &'static str, identity: Identity, expected: &Expected) -> Checked {
         let count = self.queues.count_of(topic, identity);
-        check(count <= expected.count_max(self.messages.power_cuts), Rule::MessagesAreStoredOnce, || {
+        check(count <= expected.count_max(self.messages.crashes), Rule::MessagesAreStoredOnce, || {
             format!("m{} ({} tries) is in {topic} {count} times", identity.0, identity.1)
         })
     }
