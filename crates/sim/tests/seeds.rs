@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Seeds that once showed what no everyday one does: the process is killed between a delayed message's copy and its progress.
-const STORIES: [u64; 1] = [8200];
+/// Seeds that once showed what no everyday one does: the process is killed between a delayed message's copy and its progress; one group
+/// is made and removed at once.
+const STORIES: [u64; 2] = [8200, 9266];
 /// Seeds of an everyday run.
 const SEEDS: u64 = 200;
 

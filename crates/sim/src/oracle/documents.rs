@@ -42,7 +42,10 @@ impl Documents {
 
     pub(super) fn confirm(&mut self, asked: &Asked, number: u64) {
         if let Some((name, _)) = change(asked) {
-            self.of(name).confirm(number, ADMIN_CHANGES);
+            let tried = self.of(name);
+            // Administrators' requests are jobs of several threads: what was asked first need not be done first.
+            tried.let_others_follow(number);
+            tried.confirm(number, ADMIN_CHANGES);
         }
     }
 

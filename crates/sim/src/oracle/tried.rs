@@ -33,6 +33,12 @@ impl<T: Clone + PartialEq> Tried<T> {
         }
     }
 
+    /// Request `number` has changed it, and requests asked before it that are not answered yet may do so after it.
+    pub(crate) fn let_others_follow(&mut self, number: u64) {
+        let unanswered = self.sure + 1..number;
+        self.values.iter_mut().filter(|(tried, _)| unanswered.contains(tried)).for_each(|(tried, _)| *tried = number);
+    }
+
     /// Request `number` has changed it, which is kept from when `kept` says.
     pub(crate) fn confirm(&mut self, number: u64, kept: Kept) {
         self.sure = self.sure.max(number);
