@@ -13,22 +13,20 @@ use base::limits::STAGED_SIZE_MAX;
 use base::metric::{Metrics, Timings};
 use base::offset::AckPolicy;
 use base::refused::RefusedRequests;
-use base::{LogOffset, Now, QueueId, Refusal, Timestamp, TopicName};
+use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use parking_lot::Mutex;
 use rand::RngExt;
-use serde_json::{Value, json};
-use storage::{Recovery, RecoveryProgress, StorageError, Store};
+use storage::{QueueIndex, Recovery, RecoveryProgress, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::delay::Delay;
 use crate::fetched::FetchedTable;
 use crate::flow::Flow;
 use crate::group::Groups;
-use crate::grouped_save::GroupedSave;
 use crate::lock::Locks;
 use crate::offset::Offsets;
 use crate::rate::Rates;
-use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, OpenedState, POSITION, StateLog, StateTables, TOPICS_FILE};
+use crate::state::{OpenedState, StateLog, StateTables};
 
 /// What a broker is called and allows.
 #[derive(Clone, Debug)]
@@ -73,7 +71,7 @@ pub trait Host: Send + Sync + std::fmt::Debug {
     fn log_changed(&self);
     /// This many wait for a sync.
     fn sync_wanted(&self, waiting: usize);
-    /// Topics were made or changed: name servers have to hear of it, documents to be written.
+    /// Topics were made or changed: name servers have to hear of it.
     fn topics_changed(&self);
     /// Waits until the name servers know of all topics, as far as they can be reached and answer soon.
     fn wait_until_announced(&self) {}
@@ -101,7 +99,7 @@ pub struct Broker {
     timings: Timings,
     pub(crate) flow: Mutex<Flow>,
     pub(crate) fetched: FetchedTable,
-    saves: GroupedSave,
+    pub(crate) exporting: Mutex<()>,
     pub(crate) state: Arc<StateLog>,
 }
 
@@ -158,7 +156,7 @@ impl Broker {
             timings: Timings::default(),
             flow: Mutex::default(),
             fetched: FetchedTable::default(),
-            saves: GroupedSave::default(),
+            exporting: Mutex::default(),
             options,
             state,
             store,
@@ -267,17 +265,22 @@ impl Broker {
             let _one_at_a_time = self.catalog.removing.lock();
             if !self.catalog.take_topic(name, now)? {
                 // Somebody else's removal may not be kept yet.
-                return self.save(now).map_err(internal);
+                return self.keep(now).map_err(internal);
             }
             self.topics_changed();
             self.forget_topic(name, now)?;
+            let had_messages = |queue: &Arc<QueueIndex>| queue.appended_end() > QueueOffset(0);
+            if self.store.queues_of(&TopicName::trusted(name)).iter().any(had_messages) {
+                // First: after a power cut the topic must not be there without what its files had.
+                self.store.sync_until(self.state.end()).map_err(internal)?;
+            }
             self.remove_queues(name).map_err(|error| {
                 Refusal::Internal(format!(
                     "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
                 ))
             })?;
         }
-        self.save(now).map_err(internal)
+        self.keep(now).map_err(internal)
     }
 
     /// Removes the queues of a topic that was taken out. Its name is free only then: over files of before, its old messages
@@ -299,7 +302,7 @@ impl Broker {
     }
 
     /// Removes queues of topics that are not there: those whose removal has failed, mostly. Waits for the disk.
-    pub fn remove_unknown_topics(&self) -> Result<(), Refusal> {
+    pub fn remove_unknown_topics(&self, now: Now) -> Result<(), Refusal> {
         self.finish_removals().map_err(internal)?;
         let _one_at_a_time = self.catalog.removing.lock();
         for (name, _) in self.store.topics() {
@@ -311,6 +314,7 @@ impl Broker {
                 // Made since it was looked for.
                 self.catalog.free_name(name.as_str());
             } else {
+                self.catalog.note_unknown_removed(name.as_str(), now)?;
                 self.remove_queues(name.as_str()).map_err(internal)?;
             }
         }
@@ -342,53 +346,20 @@ impl Broker {
         if forget_offsets {
             self.forget_group(name, now)?;
         }
-        self.save(now).map_err(internal)
+        self.keep(now).map_err(internal)
     }
 
-    /// Has every change of before kept: in the log, on the disk where acknowledgements wait for that, and in the documents that a Java
-    /// broker would read; once for all who wait for it. Waits for the disk.
-    pub fn save(&self, now: Now) -> Result<(), StorageError> {
-        self.saves.save(|| self.export(now))
-    }
-
-    /// Writes the documents of what has changed, for a Java broker that takes over: never ahead of the log on the disk. One at a time.
-    fn export(&self, now: Now) -> Result<(), StorageError> {
+    /// Has every change of before kept: in the log, and on the disk where acknowledgements wait for that. Waits for the disk.
+    pub fn keep(&self, now: Now) -> Result<(), StorageError> {
         self.offsets.keep(&self.state, now)?;
-        self.store.write_staged()?;
-        if self.store.watermarks().committed() < self.state.end() {
-            // It may yet be taken back: it is written once it is committed.
-            return Ok(());
+        let end = self.state.end();
+        if self.options.ack_policy.durable {
+            return self.store.sync_until(end);
         }
-        // What the log has below is in the documents, whatever comes into them meanwhile.
-        let position = self.state.end().max(self.store.watermarks().written());
-        let topics = self.catalog.take_topics_to_export().map(|table| (TOPICS_FILE, serde_json::to_value(table)));
-        let groups = self.catalog.take_groups_to_export().map(|table| (GROUPS_FILE, serde_json::to_value(table)));
-        let offsets = self.offsets.take_to_export(now).map(|table| (OFFSETS_FILE, Ok(table)));
-        let delay = self.delay.take_to_export(now).map(|table| (DELAY_FILE, Ok(table)));
-        let documents: Vec<_> = [topics, groups, offsets, delay].into_iter().flatten().collect();
-        if documents.is_empty() {
-            return if self.options.ack_policy.durable { self.store.sync_until(position) } else { Ok(()) };
+        while self.store.watermarks().written() < end {
+            self.store.write_staged()?;
         }
-        let written = self.store.sync_until(position).and_then(|()| {
-            documents
-                .into_iter()
-                .try_for_each(|(name, table)| self.write_document(name, table.unwrap_or_default(), position))
-        });
-        written.inspect_err(|_| {
-            self.catalog.note_unexported();
-            self.offsets.note_unexported();
-            self.delay.note_unexported();
-        })
-    }
-
-    fn write_document(&self, name: &str, mut table: Value, position: LogOffset) -> Result<(), StorageError> {
-        table[POSITION] = json!(position.0);
-        let text = if name == TOPICS_FILE || name == GROUPS_FILE {
-            serde_json::to_string_pretty(&table).unwrap_or_default()
-        } else {
-            table.to_string()
-        };
-        self.store.write_document(name, &text)
+        Ok(())
     }
 
     /// Puts the state, log, entries and keys on the disk and notes how far that goes, so that recovery begins there.

@@ -310,6 +310,16 @@ impl Catalog {
         self.changes.lock().leaving.insert(name.to_owned())
     }
 
+    /// Has the log know that a topic is removed that is not here, and whose name is held.
+    pub(crate) fn note_unknown_removed(&self, name: &str, now: Now) -> Result<(), Refusal> {
+        let mut versions = self.changes.lock();
+        let version = bumped(versions.topics, now);
+        let removed = StateChange::TopicRemoved { name: name.to_owned(), version };
+        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
+        versions.topics = version;
+        Ok(())
+    }
+
     /// The queues of the topic that was taken out are gone.
     pub(crate) fn free_name(&self, name: &str) {
         self.changes.lock().leaving.remove(name);

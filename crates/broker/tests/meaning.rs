@@ -491,7 +491,7 @@ fn queues_of_topics_that_are_not_there_are_removed_on_request() {
     disk.fail(Failure::error(Operation::Name, 28));
     assert!(bench.broker.remove_topic("orders", START).is_err());
     disk.heal();
-    bench.broker.remove_unknown_topics().expect("removes");
+    bench.broker.remove_unknown_topics(START).expect("removes");
     let known: Vec<_> = bench.broker.store().topics().into_keys().map(|name| name.as_str().to_owned()).collect();
     assert!(known.contains(&"others".to_owned()), "{known:?}");
     assert!(!known.contains(&"orders".to_owned()) && !known.contains(&"stray".to_owned()), "{known:?}");
@@ -505,7 +505,7 @@ fn a_light_topic_keeps_its_queue_though_it_has_no_settings() {
     let name = TopicName::trusted("%LMQ%inbox");
     bench.broker.store().queue(&name, QueueId(0));
     assert_eq!(bench.broker.remove_expired_queues().expect("looks"), 0);
-    bench.broker.remove_unknown_topics().expect("looks");
+    bench.broker.remove_unknown_topics(START).expect("looks");
     assert!(bench.broker.store().topics().contains_key(&name));
     assert!(bench.broker.catalog().topic(name.as_str()).is_none());
 }

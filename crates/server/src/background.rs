@@ -32,6 +32,8 @@ const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
 /// How often members, locks and rates are checked.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often topics and groups that have changed are exported.
+const CATALOG_EXPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a failed removal of a topic's files is tried again.
 const REMOVALS_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of log after which a checkpoint is due, whatever the time.
@@ -85,11 +87,9 @@ pub(crate) struct BrokerHost {
     syncer: OnceLock<Thread>,
     /// Number of waiting producers from which on the syncer is woken.
     syncer_expects: AtomicUsize,
-    housekeeper: OnceLock<Thread>,
     /// Notifies the tasks that register at name servers.
     pub(crate) topics: Notify,
     pub(crate) announcements: Arc<Announcements>,
-    topics_unsaved: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -107,8 +107,6 @@ impl Host for BrokerHost {
     }
 
     fn topics_changed(&self) {
-        self.topics_unsaved.store(true, Ordering::Release);
-        unpark(&self.housekeeper);
         self.announcements.note_change();
         self.topics.notify_waiters();
     }
@@ -150,9 +148,7 @@ impl Background {
         background.spawn("log-pages", broker, keep_pages)?;
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
-        let housekeeper =
-            background.spawn("housekeeping", broker, move |broker, host| keep_house(broker, host, intervals))?;
-        let _ = host.housekeeper.set(housekeeper);
+        background.spawn("housekeeping", broker, move |broker, host| keep_house(broker, host, intervals))?;
         Ok(background)
     }
 
@@ -343,6 +339,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     let mut expiry = Due::every(EXPIRY_INTERVAL);
     let mut queues = Due::every(intervals.queue_flush);
     let mut documents = Due::every(intervals.export);
+    let mut catalog = Due::every(CATALOG_EXPORT_INTERVAL);
     let mut removals = Due::every(REMOVALS_INTERVAL);
     let mut checkpoint = Due::every(intervals.checkpoint);
     let mut retention = Due::every(intervals.retention);
@@ -363,7 +360,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
             checkpointed = written;
         }
         problems.report("committed offsets cannot be put into the log", broker.keep_changes(now).map(drop));
-        if host.topics_unsaved.swap(false, Ordering::AcqRel) | documents.is_due(now) {
+        if documents.is_due(now) | (catalog.is_due(now) && broker.catalog().is_unexported()) {
             problems.report("the documents of topics, groups or offsets cannot be written", broker.save(now));
         }
         if removals.is_due(now) {

@@ -31,6 +31,11 @@ impl Catalog {
         }
     }
 
+    /// Whether a document lacks a topic or group.
+    pub fn is_unexported(&self) -> bool {
+        self.topics_unexported.load(Ordering::Acquire) || self.groups_unexported.load(Ordering::Acquire)
+    }
+
     /// The table of topics, if it has changed since it was last asked for here.
     pub(crate) fn take_topics_to_export(&self) -> Option<TopicTableDocument> {
         self.topics_unexported.swap(false, Ordering::AcqRel).then(|| self.topic_table())

@@ -47,7 +47,7 @@ fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
     let new_count = checked.iter().filter(|(name, _)| catalog.group(name.as_str()).is_none()).count();
     catalog.check_room_for_groups(new_count)?;
     catalog.put_groups(checked, context.now)?;
-    context.broker.save(context.now).map_err(internal)?;
+    context.broker.keep(context.now).map_err(internal)?;
     Ok(Answer::ok())
 }
 

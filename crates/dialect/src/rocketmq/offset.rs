@@ -100,7 +100,7 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
         broker.reset_offset(&request.topic, &request.group, queue.id(), offset);
         moved.push((message_queue(broker, &request.topic, queue.id()), offset));
     }
-    broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
+    broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     let table = queue_keyed_object(moved.iter().map(|(queue, offset)| (queue, json!(offset))));
     Ok(Answer::body(format!("{{\"offsetTable\":{table}}}")))
 }

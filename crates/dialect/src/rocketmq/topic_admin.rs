@@ -61,7 +61,7 @@ pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered
 
 fn keep(context: &Context<'_>, topics: Vec<(TopicName, TopicDocument)>) -> Answered {
     context.broker.put_topics(topics, context.now)?;
-    context.broker.save(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
+    context.broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     context.broker.announce_topics();
     Ok(Answer::ok())
 }
@@ -128,7 +128,7 @@ pub(super) fn remove_expired_queues(context: &Context<'_>, _command: &Command<'_
 
 /// Queues of topics that are not there.
 pub(super) fn remove_unknown(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    context.broker.remove_unknown_topics()?;
+    context.broker.remove_unknown_topics(context.now)?;
     Ok(Answer::ok())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use format::loose_json;
 
-use super::promise::ADMIN_CHANGES;
+use super::promise::Kept;
 use super::tried::Tried;
 use super::{Checked, Rule, Stopped, check};
 use crate::connection::Reply;
@@ -40,12 +40,12 @@ impl Documents {
         }
     }
 
-    pub(super) fn confirm(&mut self, asked: &Asked, number: u64) {
+    pub(super) fn confirm(&mut self, asked: &Asked, number: u64, kept: Kept) {
         if let Some((name, _)) = change(asked) {
             let tried = self.of(name);
             // Administrators' requests are jobs of several threads: what was asked first need not be done first.
             tried.let_others_follow(number);
-            tried.confirm(number, ADMIN_CHANGES);
+            tried.confirm(number, kept);
         }
     }
 
@@ -71,6 +71,14 @@ impl Documents {
         check(possible.contains(&found), Rule::AdminChangesHold, || {
             format!("{name} is {found:?}, and may be {possible:?}")
         })
+    }
+
+    pub(super) fn synced(&mut self) {
+        self.tried.values_mut().for_each(Tried::note_synced);
+    }
+
+    pub(super) fn saved(&mut self) {
+        self.tried.values_mut().for_each(Tried::note_saved);
     }
 
     pub(super) fn restarted(&mut self, how: Stopped) {

@@ -21,7 +21,7 @@ use crate::connection::Reply;
 use crate::node::Bounds;
 use crate::request::Asked;
 
-use promise::{COMMITS, GATHERED_COMMITS};
+use promise::{COMMITS, GATHERED_COMMITS, admin_changes};
 
 use documents::Documents;
 use messages::Messages;
@@ -232,16 +232,16 @@ impl Oracle {
             }
             Asked::Committed { group, queue } => self.offsets.read(group, *queue, taken.sure, reply),
             Asked::Reset { group, topic, .. } if reply.code == 0 => {
-                self.offsets.reset_answered(group, topic, taken.number, reply)
+                self.offsets.reset_answered(group, topic, taken.number, reply, admin_changes(self.sync_flush))
             }
             Asked::RemoveTopic(topic) if reply.code == 0 => {
                 self.queues.removed(topic);
                 self.messages.topic_removed(topic);
-                self.documents.confirm(&taken.asked, taken.number);
+                self.documents.confirm(&taken.asked, taken.number, admin_changes(self.sync_flush));
                 Ok(())
             }
             Asked::PutTopic { .. } | Asked::PutGroup { .. } | Asked::RemoveGroup(_) if reply.code == 0 => {
-                self.documents.confirm(&taken.asked, taken.number);
+                self.documents.confirm(&taken.asked, taken.number, admin_changes(self.sync_flush));
                 Ok(())
             }
             Asked::ReadTopic(_) | Asked::ReadGroup(_) => self.documents.read(&taken.asked, taken.sure, reply),
@@ -264,6 +264,7 @@ impl Oracle {
     /// Everything that is known to be written is on the disk.
     pub(crate) fn synced(&mut self) {
         self.offsets.synced();
+        self.documents.synced();
         self.queues.synced();
         self.messages.synced();
     }
@@ -276,6 +277,7 @@ impl Oracle {
     /// Topics, groups and offsets were written.
     pub(crate) fn saved(&mut self) {
         self.offsets.saved();
+        self.documents.saved();
     }
 
     /// Where queues begin and end now.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use format::loose_json;
 use serde_json::Value;
 
-use super::promise::{ADMIN_CHANGES, Kept};
+use super::promise::Kept;
 use super::tried::Tried;
 use super::{Checked, Rule, Stopped, check};
 use crate::connection::Reply;
@@ -65,6 +65,7 @@ impl Offsets {
         topic: &'static str,
         number: u64,
         reply: &Reply,
+        kept: Kept,
     ) -> Checked {
         let body = loose_json::parse(&reply.body).unwrap_or_default();
         let table = body.get("offsetTable").and_then(Value::as_object);
@@ -74,7 +75,7 @@ impl Offsets {
             if let Some((queue, offset)) = queue.zip(offset.as_i64()) {
                 let tried = self.of(group, (topic, queue as u32));
                 tried.settle(number, Committed::At(offset));
-                tried.confirm(number, ADMIN_CHANGES);
+                tried.confirm(number, kept);
             }
         }
         Ok(())

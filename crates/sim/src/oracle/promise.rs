@@ -18,4 +18,6 @@ pub const COMMITS: Kept = Kept::WhenSynced;
 pub const GATHERED_COMMITS: Kept = Kept::WhenSaved;
 
 /// What administrators change: topics, groups, offsets that are reset.
-pub const ADMIN_CHANGES: Kept = Kept::WhenAnswered;
+pub const fn admin_changes(sync_flush: bool) -> Kept {
+    if sync_flush { Kept::WhenAnswered } else { Kept::WhenSynced }
+}

@@ -1,0 +1,63 @@
+//! The documents that a Java broker reads which takes the directory over: written behind the log, one save at a time.
+
+use base::{LogOffset, Now};
+use serde::Serialize;
+use storage::StorageError;
+
+use crate::broker::Broker;
+use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
+
+/// A table as a document of ours has it.
+#[derive(Serialize)]
+struct Export<'a, T: Serialize> {
+    #[serde(flatten)]
+    table: &'a T,
+    #[serde(rename = "sluiceLogPosition")]
+    position: u64,
+}
+
+impl Broker {
+    /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
+    pub fn save(&self, now: Now) -> Result<(), StorageError> {
+        let _one_at_a_time = self.exporting.lock();
+        self.export(now)
+    }
+
+    /// Writes the documents of what has changed, for a Java broker that takes over: never ahead of the log on the disk. One at a time.
+    fn export(&self, now: Now) -> Result<(), StorageError> {
+        self.offsets.keep(&self.state, now)?;
+        self.store().write_staged()?;
+        if self.store().watermarks().committed() < self.state.end() {
+            // It may yet be taken back: it is written once it is committed.
+            return Ok(());
+        }
+        // What the log has below is in the documents, whatever comes into them meanwhile.
+        let position = self.state.end().max(self.store().watermarks().written());
+        let topics = self.catalog().take_topics_to_export();
+        let groups = self.catalog().take_groups_to_export();
+        let offsets = self.offsets.take_to_export(now);
+        let delay = self.delay.take_to_export(now);
+        if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() {
+            return if self.options().ack_policy.durable { self.store().sync_until(position) } else { Ok(()) };
+        }
+        let write = || {
+            self.store().sync_until(position)?;
+            topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position))?;
+            groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position))?;
+            offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position))?;
+            delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position))
+        };
+        write().inspect_err(|_| {
+            self.catalog().note_unexported();
+            self.offsets.note_unexported();
+            self.delay.note_unexported();
+        })
+    }
+
+    fn write_document(&self, name: &str, table: &impl Serialize, position: LogOffset) -> Result<(), StorageError> {
+        let export = Export { table, position: position.0 };
+        let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE;
+        let text = if is_for_people { serde_json::to_string_pretty(&export) } else { serde_json::to_string(&export) };
+        self.store().write_document(name, &text.unwrap_or_default())
+    }
+}
