@@ -1,8 +1,8 @@
 //! What many topics cost: `cargo run --release -p broker --example topics -- DIRECTORY [TOPICS] [MORE] [CLIENTS]` prints seconds and
 //! memory for topics of four queues in an empty directory.
 //!
-//! `TOPICS` are made one by one, their documents written once. Beside these, `CLIENTS` administrators at once make and remove `MORE`, each
-//! of whom waits until the documents tell of it.
+//! `TOPICS` are made one by one, their documents written once. Beside these, `CLIENTS` administrators at once make `MORE`, each of whom
+//! waits until the documents tell of it, and remove as many, which the log alone has to know.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for people who measure")]
 
@@ -48,7 +48,7 @@ fn main() {
             broker.save(NOW).expect("saves");
         });
     });
-    time(&format!("{more} removed by {clients} at once, documents written"), || {
+    time(&format!("{more} removed by {clients} at once"), || {
         share(0..more, clients, |number| broker.remove_topic(&name(number), NOW).expect("removes"));
     });
 }
