@@ -14,3 +14,4 @@ pub mod properties;
 pub mod queue_entry;
 pub mod record;
 pub mod state;
+pub mod state_tables;

@@ -1,10 +1,7 @@
 //! A broker's JSON documents, damaged or made by somebody else.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use base::metric::Metrics;
-use storage::Store;
 use testkit::at;
 
 use crate::taker::Taker;

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use base::metric::Metrics;
 use base::{Now, QueueId, QueueOffset, TopicName};
 use broker::{Broker, Mailbox, Options};
 use dialect::rocketmq::{RocketSession, SessionOptions};
@@ -118,7 +117,8 @@ pub fn run(data: &[u8]) {
     }
     let live = entries(broker.store());
     drop(broker);
-    let recovered = entries(&store_options(directory.path()));
+    let again = open_broker(store_options(directory.path())).expect("a broker that opens what it wrote");
+    let recovered = entries(again.store());
     assert_eq!(recovered, live, "recovery makes other entries than the running broker had");
 }
 

@@ -6,11 +6,10 @@
 
 mod log;
 mod open;
-mod tables;
 
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;
-pub(crate) use tables::{OffsetTable, StateTables};
+pub(crate) use format::state_tables::{OffsetTable, StateTables};
 
 pub(crate) const TOPICS_FILE: &str = "topics.json";
 pub(crate) const GROUPS_FILE: &str = "subscriptionGroup.json";

@@ -19,8 +19,7 @@ use serde_json::Value;
 use storage::disk::Disk;
 use storage::{Snapshot, SnapshotContent, StateReplay, StorageError};
 
-use super::tables::{OffsetTable, StateTables};
-use super::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, POSITION, TOPICS_FILE};
+use super::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, OffsetTable, POSITION, StateTables, TOPICS_FILE};
 use crate::RawOffset;
 
 /// The documents, each if it is there.
@@ -92,7 +91,7 @@ impl OpenedState {
                         "the snapshot of the state cannot be read; topics, groups and offsets are those of the documents and of the log"
                     );
                 }
-                opened.tables.replace_by(own);
+                opened.tables = own.into_tables();
                 opened.known_until = positions.into_iter().min().unwrap_or(LogOffset(u64::MAX));
             }
         }
@@ -171,16 +170,6 @@ impl StateReplay for OpenedState {
     }
 }
 
-impl StateTables {
-    fn replace_by(&mut self, documents: Documents) {
-        let Documents { topics, groups, offsets, delay, .. } = documents;
-        self.topics = topics.unwrap_or_default();
-        self.groups = groups.unwrap_or_default();
-        self.offsets = offsets.unwrap_or_default();
-        self.delay = delay.unwrap_or_default();
-    }
-}
-
 impl Documents {
     fn take_in(&mut self, name: &'static str, value: Value, directory: &Path) -> Result<(), StorageError> {
         self.checksums.insert(name, crc32fast::hash(value.to_string().as_bytes()));
@@ -195,6 +184,16 @@ impl Documents {
 }
 
 impl Documents {
+    fn into_tables(self) -> StateTables {
+        StateTables {
+            topics: self.topics.unwrap_or_default(),
+            groups: self.groups.unwrap_or_default(),
+            offsets: self.offsets.unwrap_or_default(),
+            delay: self.delay.unwrap_or_default(),
+            ..StateTables::default()
+        }
+    }
+
     fn forget(&mut self, name: &str) {
         match name {
             TOPICS_FILE => self.topics = None,

@@ -1,30 +1,32 @@
-//! All that changes of state have led to, as plain tables: what a start is given, and what changes are told apart from.
+//! All that changes of state have led to, as plain tables: what a start is given, what changes are told apart from, and what a check holds
+//! RocketMQ's documents against.
 
 use std::collections::BTreeMap;
 
-use format::document::{GroupTableDocument, TopicTableDocument};
-use format::state::StateChange;
-
-use crate::RawOffset;
+use crate::document::{GroupTableDocument, TopicTableDocument};
+use crate::state::StateChange;
 
 /// Committed offsets by `topic@group` and queue.
-pub(crate) type OffsetTable = BTreeMap<String, BTreeMap<u32, RawOffset>>;
+pub type OffsetTable = BTreeMap<String, BTreeMap<u32, i64>>;
 
 /// The state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StateTables {
-    pub(crate) topics: TopicTableDocument,
-    pub(crate) groups: GroupTableDocument,
-    pub(crate) offsets: OffsetTable,
+pub struct StateTables {
+    /// Topics with their settings.
+    pub topics: TopicTableDocument,
+    /// Groups with their settings.
+    pub groups: GroupTableDocument,
+    /// Committed offsets.
+    pub offsets: OffsetTable,
     /// How far each delay level is delivered.
-    pub(crate) delay: BTreeMap<u32, u64>,
+    pub delay: BTreeMap<u32, u64>,
     /// Checksums of documents of a Java broker that were taken in.
-    pub(crate) imported: BTreeMap<String, u32>,
+    pub imported: BTreeMap<String, u32>,
 }
 
 impl StateTables {
     /// Takes in a change.
-    pub(crate) fn apply(&mut self, change: StateChange) {
+    pub fn apply(&mut self, change: StateChange) {
         match change {
             StateChange::Topic { settings, version } => {
                 self.topics.data_version = version;
@@ -63,7 +65,8 @@ impl StateTables {
         }
     }
 
-    pub(crate) fn topic_changes_to(&self, other: &TopicTableDocument) -> Vec<StateChange> {
+    /// Changes after which topics are as another table has them.
+    pub fn topic_changes_to(&self, other: &TopicTableDocument) -> Vec<StateChange> {
         let (known, wanted) = (&self.topics.topic_config_table, &other.topic_config_table);
         let version = other.data_version;
         let put = wanted.iter().filter(|(name, settings)| known.get(*name) != Some(settings));
@@ -72,7 +75,8 @@ impl StateTables {
         put.chain(gone.map(|name| StateChange::TopicRemoved { name: name.clone(), version })).collect()
     }
 
-    pub(crate) fn group_changes_to(&self, other: &GroupTableDocument) -> Vec<StateChange> {
+    /// The same of groups.
+    pub fn group_changes_to(&self, other: &GroupTableDocument) -> Vec<StateChange> {
         let (known, wanted) = (&self.groups.subscription_group_table, &other.subscription_group_table);
         let version = other.data_version;
         let put = wanted.iter().filter(|(name, settings)| known.get(*name) != Some(settings));
@@ -81,7 +85,8 @@ impl StateTables {
         put.chain(gone.map(|name| StateChange::GroupRemoved { name: name.clone(), version })).collect()
     }
 
-    pub(crate) fn offset_changes_to(&self, other: &OffsetTable) -> Vec<StateChange> {
+    /// The same of committed offsets.
+    pub fn offset_changes_to(&self, other: &OffsetTable) -> Vec<StateChange> {
         let put = other.iter().filter(|(of, offsets)| self.offsets.get(*of) != Some(offsets));
         let put = put.map(|(of, offsets)| (of, offsets.clone()));
         let gone = self.offsets.keys().filter(|of| !other.contains_key(*of)).map(|of| (of, BTreeMap::new()));
@@ -89,7 +94,8 @@ impl StateTables {
         put.chain(gone).map(replaced).collect()
     }
 
-    pub(crate) fn delay_changes_to(&self, other: &BTreeMap<u32, u64>) -> Vec<StateChange> {
+    /// The same of delay progress; levels come and do not go.
+    pub fn delay_changes_to(&self, other: &BTreeMap<u32, u64>) -> Vec<StateChange> {
         let put = other.iter().filter(|(level, delivered)| self.delay.get(level) != Some(delivered));
         put.map(|(&level, &delivered)| StateChange::Delay { level, delivered }).collect()
     }
@@ -97,7 +103,7 @@ impl StateTables {
 
 #[cfg(test)]
 mod tests {
-    use format::document::{DataVersion, GroupDocument, TopicDocument};
+    use crate::document::{DataVersion, GroupDocument, TopicDocument};
 
     use super::*;
 
