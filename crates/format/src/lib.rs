@@ -14,4 +14,5 @@ pub mod properties;
 pub mod queue_entry;
 pub mod record;
 pub mod state;
+pub mod state_documents;
 pub mod state_tables;

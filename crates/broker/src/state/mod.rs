@@ -7,15 +7,7 @@
 mod log;
 mod open;
 
+pub(crate) use format::state_documents::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, POSITION, TOPICS_FILE};
+pub(crate) use format::state_tables::{OffsetTable, StateTables};
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;
-pub(crate) use format::state_tables::{OffsetTable, StateTables};
-
-pub(crate) const TOPICS_FILE: &str = "topics.json";
-pub(crate) const GROUPS_FILE: &str = "subscriptionGroup.json";
-pub(crate) const OFFSETS_FILE: &str = "consumerOffset.json";
-pub(crate) const DELAY_FILE: &str = "delayOffset.json";
-
-/// Member of a document that we wrote: what the log says below this position is in it. Java brokers pass over it, and leave it out
-/// when they write a document.
-pub(crate) const POSITION: &str = "sluiceLogPosition";

@@ -12,26 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{LogOffset, TopicName};
-use format::document::{GroupTableDocument, TopicTableDocument};
 use format::state::{self, StateChange, StateError};
-use serde::de::DeserializeOwned;
+use format::state_documents::{FILES, StateDocuments, position_of};
 use serde_json::Value;
 use storage::disk::Disk;
 use storage::{Snapshot, SnapshotContent, StateReplay, StorageError};
 
-use super::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, OffsetTable, POSITION, StateTables, TOPICS_FILE};
-use crate::RawOffset;
-
-/// The documents, each if it is there.
-#[derive(Debug, Default)]
-struct Documents {
-    topics: Option<TopicTableDocument>,
-    groups: Option<GroupTableDocument>,
-    offsets: Option<OffsetTable>,
-    delay: Option<BTreeMap<u32, u64>>,
-    /// Checksums of their texts.
-    checksums: BTreeMap<&'static str, u32>,
-}
+use super::{OFFSETS_FILE, StateTables};
 
 /// The state as it is being found.
 #[derive(Debug)]
@@ -42,7 +29,9 @@ pub(crate) struct OpenedState {
     /// What the state records behind the snapshot said, for the next one.
     pub(crate) replayed: Vec<StateChange>,
     /// What Java wrote.
-    foreign: Documents,
+    foreign: StateDocuments,
+    /// Checksums of the texts of those documents.
+    foreign_checksums: BTreeMap<&'static str, u32>,
     /// Documents that are our own exports.
     exported: Vec<&'static str>,
     /// Version of the offset table as its document has it.
@@ -53,22 +42,26 @@ impl OpenedState {
     /// Reads snapshot and documents of a data directory.
     pub(crate) fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
         let (snapshot, content) = Snapshot::open(disk, directory)?;
-        let read = |name| storage::read_document(disk, directory, name);
-        let files =
-            [TOPICS_FILE, GROUPS_FILE, OFFSETS_FILE, DELAY_FILE].map(|name| read(name).map(|value| (name, value)));
-        let [topics, groups, offsets, delay] = files;
-        let [topics, groups, offsets, delay] = [topics?, groups?, offsets?, delay?];
-        let offsets_version = offsets.1.as_ref().and_then(|value| value.pointer("/dataVersion/counter"));
-        let offsets_version = offsets_version.and_then(Value::as_i64).unwrap_or_default();
-        let (mut own, mut foreign) = (Documents::default(), Documents::default());
-        let (mut positions, mut exported) = (Vec::new(), Vec::new());
-        for (name, value) in [topics, groups, offsets, delay] {
-            let Some(value) = value else { continue };
-            let position = value.get(POSITION).and_then(Value::as_u64);
-            positions.extend(position.map(LogOffset));
-            let documents = if position.is_some() { &mut own } else { &mut foreign };
-            documents.take_in(name, value, directory)?;
-            exported.extend(position.map(|_| name));
+        let (mut own, mut foreign) = (StateDocuments::default(), StateDocuments::default());
+        let (mut positions, mut exported, mut foreign_checksums) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut offsets_version = 0;
+        for name in FILES {
+            let Some(document) = storage::read_document(disk, directory, name)? else { continue };
+            if name == OFFSETS_FILE {
+                offsets_version = document.pointer("/dataVersion/counter").and_then(Value::as_i64).unwrap_or_default();
+            }
+            let documents = match position_of(&document) {
+                Some(position) => {
+                    positions.push(position);
+                    exported.push(name);
+                    &mut own
+                }
+                None => {
+                    foreign_checksums.insert(name, crc32fast::hash(document.to_string().as_bytes()));
+                    &mut foreign
+                }
+            };
+            documents.take_in(name, document).map_err(|error| unusable(directory, name, &error))?;
         }
         let mut opened = Self {
             tables: StateTables::default(),
@@ -76,6 +69,7 @@ impl OpenedState {
             known_until: LogOffset(u64::MAX),
             replayed: Vec::new(),
             foreign,
+            foreign_checksums,
             exported,
             offsets_version,
         };
@@ -118,7 +112,7 @@ impl OpenedState {
     pub(crate) fn let_foreign_win(&mut self, has_messages: impl Fn(&str) -> bool) -> Vec<StateChange> {
         let mut foreign = std::mem::take(&mut self.foreign);
         let mut changes = Vec::new();
-        for (document, checksum) in std::mem::take(&mut foreign.checksums) {
+        for (document, checksum) in std::mem::take(&mut self.foreign_checksums) {
             if self.tables.imported.get(document) == Some(&checksum) {
                 // Taken in before; it could not be written anew since.
                 foreign.forget(document);
@@ -170,69 +164,9 @@ impl StateReplay for OpenedState {
     }
 }
 
-impl Documents {
-    fn take_in(&mut self, name: &'static str, value: Value, directory: &Path) -> Result<(), StorageError> {
-        self.checksums.insert(name, crc32fast::hash(value.to_string().as_bytes()));
-        match name {
-            TOPICS_FILE => self.topics = Some(named_topics(parse(name, value, directory)?)),
-            GROUPS_FILE => self.groups = Some(named_groups(parse(name, value, directory)?)),
-            OFFSETS_FILE => self.offsets = Some(offset_table(&value)),
-            _ => self.delay = Some(delay_table(&value)),
-        }
-        Ok(())
-    }
-}
-
-impl Documents {
-    fn into_tables(self) -> StateTables {
-        StateTables {
-            topics: self.topics.unwrap_or_default(),
-            groups: self.groups.unwrap_or_default(),
-            offsets: self.offsets.unwrap_or_default(),
-            delay: self.delay.unwrap_or_default(),
-            ..StateTables::default()
-        }
-    }
-
-    fn forget(&mut self, name: &str) {
-        match name {
-            TOPICS_FILE => self.topics = None,
-            GROUPS_FILE => self.groups = None,
-            OFFSETS_FILE => self.offsets = None,
-            _ => self.delay = None,
-        }
-    }
-}
-
-fn parse<T: DeserializeOwned>(name: &str, value: Value, directory: &Path) -> Result<T, StorageError> {
-    serde_json::from_value(value).map_err(|error| StorageError::Damaged {
+fn unusable(directory: &Path, name: &str, error: &serde_json::Error) -> StorageError {
+    StorageError::Damaged {
         path: directory.join("config").join(name),
         problem: format!("{error}; mend it by hand or restore the {name}.bak beside it"),
-    })
-}
-
-/// With the name of each entry in the entry itself, which Java may leave out.
-fn named_topics(mut table: TopicTableDocument) -> TopicTableDocument {
-    table.topic_config_table.iter_mut().for_each(|(name, settings)| settings.topic_name.clone_from(name));
-    table
-}
-
-fn named_groups(mut table: GroupTableDocument) -> GroupTableDocument {
-    table.subscription_group_table.iter_mut().for_each(|(name, settings)| settings.group_name.clone_from(name));
-    table
-}
-
-fn offset_table(value: &Value) -> OffsetTable {
-    let mut table = OffsetTable::new();
-    for (of, queues) in value.get("offsetTable").and_then(Value::as_object).into_iter().flatten() {
-        let queues = queues.as_object().into_iter().flatten();
-        let offsets = queues.filter_map(|(queue, offset)| Some((queue.parse().ok()?, offset.as_i64()?)));
-        table.insert(of.clone(), offsets.collect::<BTreeMap<u32, RawOffset>>());
     }
-    table
-}
-
-fn delay_table(value: &Value) -> BTreeMap<u32, u64> {
-    let levels = value.get("offsetTable").and_then(Value::as_object).into_iter().flatten();
-    levels.filter_map(|(level, delivered)| Some((level.parse().ok()?, delivered.as_u64()?))).collect()
 }
