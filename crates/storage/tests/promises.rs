@@ -264,6 +264,10 @@ fn entries_of_a_segment_that_was_taken_away_go_with_it() {
     let (store, _) = open(directory.path());
     assert_eq!(verify_queue(&store, 0), kept);
     assert_eq!(append_to(&store, 0).0, QueueOffset(kept));
+    // Killed before its first checkpoint, while the log is shorter than it once was.
+    drop(store);
+    let (store, _) = open(directory.path());
+    assert_eq!(verify_queue(&store, 0), kept + 1);
 }
 
 #[test]

@@ -75,8 +75,9 @@ impl Store {
         let rebuild = Rebuild::new(&disk, &root, &mut checkpoint, (sure, durable));
         let Recovered { files, queues, written_ends, key_index, unpublished, end } =
             recover_indexes(&options, &segments, (sure, durable, end_at), rebuild, &mut recovery, state, progress)?;
-        if end_at < LogOffset(u64::MAX) {
-            // First, or a crash would leave a log that ends before what the checkpoint promises.
+        if end_at < LogOffset(u64::MAX) || checkpoint.log_durable.is_some_and(|durable| durable > end) {
+            // The end is taken back, or segments were moved away. First, or a crash would leave a log that ends before what the checkpoint
+            // promises.
             checkpoint = checkpoint.lowered_to(end, recover::last_store_time(&segments, end)?);
             checkpoint.write(&disk, &root)?;
         }
