@@ -87,14 +87,21 @@ impl Replay<'_> {
         }
     }
 
-    /// Takes in a state record. One that says nothing readable counts as damaged; one of a newer version stops the start.
+    /// Takes in a state record. One that is not what was stored, or says nothing readable, counts as damaged; one of a newer version
+    /// stops the start.
     fn apply_state(&mut self, record: &Record<'_>) -> Result<(), StorageError> {
         if record.log_offset < self.state.known_until().min(self.entries_from) {
             return Ok(());
         }
+        if !record.body_is_intact() {
+            // Noted by whoever passed the damage. What it seems to say was never decided.
+            tell_state_lost(record.log_offset, "its body does not have its checksum");
+            return Ok(());
+        }
         let removed = match self.state.apply(record.log_offset, record.body) {
             Ok(removed) => removed,
-            Err(StateError::Damaged(_)) => {
+            Err(problem @ StateError::Damaged(_)) => {
+                tell_state_lost(record.log_offset, &problem.to_string());
                 self.recovery.damaged.push(record.log_offset);
                 return Ok(());
             }
@@ -127,4 +134,11 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+fn tell_state_lost(log_offset: LogOffset, problem: &str) {
+    tracing::error!(
+        %log_offset, problem,
+        "changes of topics, groups or offsets are lost: their record is damaged. Those before and after it are taken; look whether settings are as they should be"
+    );
 }
