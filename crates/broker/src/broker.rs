@@ -124,8 +124,7 @@ impl Broker {
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, Recovery), StorageError> {
         let Surroundings { metrics, host, seed } = surroundings;
-        let mut opened = OpenedState::read(&store.disk, &store.directory)?;
-        let (store, recovery) = Store::open_with_state(store, metrics.clone(), &mut opened, progress)?;
+        let (mut opened, store, recovery) = OpenedState::open_with_store(store, metrics.clone(), progress)?;
         let with_messages = store.topics();
         let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
         let (tables, offsets_version) = (opened.tables.clone(), opened.offsets_version);

@@ -178,7 +178,7 @@ fn a_delayed_message_whose_segment_expires_before_it_is_due_is_lost_and_counted(
         let pass = |bench: &mut support::Bench, milliseconds: u64| {
             memory.set_now(bench.now.wall.0 + milliseconds);
             bench.advance(milliseconds);
-            bench.broker.store().checkpoint().expect("checkpoint");
+            bench.broker.checkpoint(bench.now).expect("checkpoint");
             bench.broker.store().apply_retention(bench.now.wall, 5).expect("looks").removed
         };
         bench.publish("orders", &message(b"lost", b"DELAY\x012\x02")).expect("stored");
@@ -460,7 +460,7 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     for _ in 0..20 {
         bench.publish("others", &message(&[b'y'; 1000], b"")).expect("stored");
     }
-    bench.broker.store().checkpoint().expect("checkpoint");
+    bench.broker.checkpoint(START).expect("checkpoint");
     let disk = Disk::new(memory.clone());
     let is_there = |queue: u32| disk.exists(&Path::new("/data/consumequeue/orders").join(queue.to_string()));
     let clean = || bench.broker.remove_expired_queues().expect("looks");

@@ -54,5 +54,5 @@ pub use queue_index::QueueIndex;
 pub use records::Records;
 pub use recover::{Recovery, RecoveryProgress, replay_start};
 pub use retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
-pub use state::{NoState, Snapshot, SnapshotContent, StateReplay};
+pub use state::{NoState, Snapshot, SnapshotContent, SnapshotFrame, StateReplay};
 pub use store::{CommitRule, Options, ReadMode, Store};

@@ -69,12 +69,59 @@ pub struct Snapshot {
 /// What a snapshot says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotContent {
-    /// Changes, those of a frame each, the oldest first.
-    pub frames: Vec<Vec<u8>>,
-    /// State records below this are in them; `None` if there is no whole frame.
-    pub position: Option<LogOffset>,
-    /// Whether something behind the last whole frame was not readable.
+    /// Frames that are whole, the oldest first.
+    pub frames: Vec<SnapshotFrame>,
+    /// Whether something behind the last of them was not readable.
     pub is_cut: bool,
+}
+
+/// A part of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotFrame {
+    /// State records below this are in it and those before.
+    pub position: LogOffset,
+    /// Changes (see `format::state`).
+    pub changes: Vec<u8>,
+}
+
+impl SnapshotFrame {
+    const fn size(&self) -> u64 {
+        (HEAD_SIZE + self.changes.len()) as u64
+    }
+}
+
+impl SnapshotContent {
+    /// What the bytes of its file say.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut content = Self::default();
+        let mut rest = bytes;
+        while let Some((position, changes, after)) = split_frame(rest) {
+            content.frames.push(SnapshotFrame { position, changes: changes.to_vec() });
+            rest = after;
+        }
+        content.is_cut = !rest.is_empty();
+        content
+    }
+
+    /// State records below this are in it; `None` if there is no whole frame.
+    pub fn position(&self) -> Option<LogOffset> {
+        self.frames.last().map(|frame| frame.position)
+    }
+
+    /// Leaves out what a log that ends at `end` cannot say, as far as something older is there: the first frame, which holds all, stays.
+    pub fn end_at(&mut self, end: LogOffset) {
+        let of_this_log = self.frames.iter().take_while(|frame| frame.position <= end).count();
+        self.frames.truncate(of_this_log.max(1));
+    }
+
+    /// What can be read of it, in words.
+    pub fn readable(&self) -> String {
+        match (self.frames.len(), self.position()) {
+            (1, Some(position)) => format!("its first frame, up to log offset {position}, is whole"),
+            (count, Some(position)) => format!("its first {count} frames, up to log offset {position}, are whole"),
+            (_, None) => "no frame of it is whole".to_owned(),
+        }
+    }
 }
 
 impl Snapshot {
@@ -87,18 +134,10 @@ impl Snapshot {
             }
             read => read?.unwrap_or_default(),
         };
-        let mut content = SnapshotContent::default();
-        let mut rest = &bytes[..];
-        while let Some((position, changes, after)) = split_frame(rest) {
-            content.frames.push(changes.to_vec());
-            content.position = Some(position);
-            rest = after;
-            snapshot.size = (bytes.len() - rest.len()) as u64;
-            if snapshot.base_size == 0 {
-                snapshot.base_size = snapshot.size;
-            }
-        }
-        content.is_cut = !rest.is_empty();
+        let content = SnapshotContent::of(&bytes);
+        snapshot.size = content.frames.iter().map(SnapshotFrame::size).sum();
+        // Behind a frame that is not whole others may be, which nothing may make good again: such a file is written anew.
+        snapshot.base_size = content.frames.first().filter(|_| !content.is_cut).map_or(0, SnapshotFrame::size);
         Ok((snapshot, content))
     }
 
@@ -182,8 +221,12 @@ mod tests {
     #[test]
     fn frames_are_read_back_also_by_a_machine_that_was_cut_off() {
         let (disk, memory) = written();
-        let frames = [&b"all of it"[..], b"", b"more"].map(<[u8]>::to_vec).to_vec();
-        let whole = SnapshotContent { frames, position: Some(LogOffset(300)), is_cut: false };
+        let frame = |(position, changes): (u64, &[u8])| SnapshotFrame {
+            position: LogOffset(position),
+            changes: changes.to_vec(),
+        };
+        let frames = [(100, &b"all of it"[..]), (200, b""), (300, b"more")].map(frame).to_vec();
+        let whole = SnapshotContent { frames, is_cut: false };
         assert_eq!(read(&disk), whole);
         assert_eq!(read(&Disk::new(memory.after_restart_of_the_machine())), whole);
     }
@@ -195,13 +238,43 @@ mod tests {
         for position in size - 20..size {
             assert!(memory.flip_bit(Path::new("/data/state"), position, 3));
             let content = read(&disk);
-            assert_eq!((content.position, content.frames.len(), content.is_cut), (Some(LogOffset(200)), 2, true));
+            assert_eq!((content.position(), content.frames.len(), content.is_cut), (Some(LogOffset(200)), 2, true));
             assert!(memory.flip_bit(Path::new("/data/state"), position, 3));
         }
         assert!(memory.flip_bit(Path::new("/data/state"), size - 1, 3));
         let (mut snapshot, _) = Snapshot::open(&disk, Path::new("/data")).expect("opens");
         snapshot.write_delta(LogOffset(250), b"less").expect("writes");
-        assert_eq!((read(&disk).position, read(&disk).frames.len()), (Some(LogOffset(250)), 3));
+        assert_eq!((read(&disk).position(), read(&disk).frames.len()), (Some(LogOffset(250)), 3));
+    }
+
+    /// A delta of the same size in the place of a damaged one would put those behind it in force again.
+    #[test]
+    fn a_snapshot_that_is_not_whole_is_written_anew() {
+        let (disk, memory) = written();
+        let second = HEAD_SIZE as u64 + 9;
+        assert!(memory.flip_bit(Path::new("/data/state"), second, 3));
+        let (mut snapshot, content) = Snapshot::open(&disk, Path::new("/data")).expect("opens");
+        assert_eq!(content.readable(), "its first frame, up to log offset 100, is whole");
+        assert!(snapshot.wants_base());
+        snapshot.write_base(LogOffset(150), b"anew").expect("writes");
+        assert_eq!((read(&disk).position(), read(&disk).is_cut), (Some(LogOffset(150)), false));
+    }
+
+    #[test]
+    fn of_a_log_that_ends_earlier_the_frames_up_to_its_end_are_taken_and_the_first_in_any_case() {
+        let (disk, _) = written();
+        for (end, position, readable) in [
+            (300, 300, "its first 3 frames, up to log offset 300, are whole"),
+            (299, 200, "its first 2 frames, up to log offset 200, are whole"),
+            (99, 100, "its first frame, up to log offset 100, is whole"),
+        ] {
+            let mut content = read(&disk);
+            content.end_at(LogOffset(end));
+            assert_eq!((content.position(), &*content.readable()), (Some(LogOffset(position)), readable), "{end}");
+        }
+        let mut nothing = SnapshotContent::default();
+        nothing.end_at(LogOffset(0));
+        assert_eq!((nothing.position(), &*nothing.readable()), (None, "no frame of it is whole"));
     }
 
     #[test]

@@ -4,19 +4,26 @@
 //! |---|---|
 //! | a snapshot | what it says, then what the state records from its position on say |
 //! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on |
+//! | neither these nor documents of Java's | what all state records say |
 //! | a document without a position | Java wrote it: it wins over all of that, for what it is about, once |
+//!
+//! A log that has lost its end may end before the position of snapshot or exports. Then what they say of later counts as little as the
+//! messages that are gone, as far as something older is there, and the snapshot is written anew before anything is appended: state
+//! records that come below that position would pass for known. Offsets beyond their queues' ends are drawn back (`offset.rs`, `delay.rs`).
 //!
 //! A topic that a document of Java's does not list stays if the log has messages of it: Java writes its documents in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
+use base::metric::Metrics;
 use base::{LogOffset, TopicName};
 use format::state::{self, StateChange, StateError};
 use format::state_documents::{FILES, StateDocuments, position_of};
 use serde_json::Value;
 use storage::disk::Disk;
-use storage::{Snapshot, SnapshotContent, StateReplay, StorageError};
+use storage::{Recovery, RecoveryProgress, Snapshot, SnapshotContent, StateReplay, StorageError, Store};
 
 use super::{OFFSETS_FILE, StateTables};
 
@@ -25,6 +32,8 @@ use super::{OFFSETS_FILE, StateTables};
 pub(crate) struct OpenedState {
     pub(crate) tables: StateTables,
     pub(crate) snapshot: Snapshot,
+    /// Up to where the log is in snapshot or exports, if there are any.
+    position: Option<LogOffset>,
     known_until: LogOffset,
     /// What the state records behind the snapshot said, for the next one.
     pub(crate) replayed: Vec<StateChange>,
@@ -39,9 +48,42 @@ pub(crate) struct OpenedState {
 }
 
 impl OpenedState {
-    /// Reads snapshot and documents of a data directory.
-    pub(crate) fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
-        let (snapshot, content) = Snapshot::open(disk, directory)?;
+    /// Opens a store, and what it and the files beside it say of the state.
+    pub(crate) fn open_with_store(
+        options: storage::Options,
+        metrics: Arc<Metrics>,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, Store, Recovery), StorageError> {
+        let (disk, directory) = (options.disk.clone(), options.directory.clone());
+        let mut opened = Self::read(&disk, &directory, LogOffset(u64::MAX))?;
+        let (store, recovery) = Store::open_with_state(options, metrics, &mut opened, progress)?;
+        let end = store.watermarks().written();
+        if opened.position.is_none_or(|position| position <= end) {
+            return Ok((opened, store, recovery));
+        }
+        let was_known_until = opened.position.unwrap_or_default();
+        opened = Self::read(&disk, &directory, end)?;
+        let (store, _) = store.reopen_at(end, &mut opened, progress)?;
+        store.sync_until(end)?;
+        opened.snapshot.write_base(end, &state::encode(&opened.tables.all_changes()))?;
+        tracing::error!(
+            log_end = end.0,
+            was_known_until = was_known_until.0,
+            "the log has lost its end: topics, groups and offsets are as they were at the end it has now, as far as that is known"
+        );
+        Ok((opened, store, recovery))
+    }
+
+    /// Reads snapshot and documents of a data directory whose log ends at `log_end`, or before.
+    fn read(disk: &Disk, directory: &Path, log_end: LogOffset) -> Result<Self, StorageError> {
+        let (snapshot, mut content) = Snapshot::open(disk, directory)?;
+        if content.is_cut {
+            tracing::error!(
+                readable = content.readable(),
+                "the snapshot of the state is damaged: what of it is whole is taken, or else the documents in config, and the log from there on"
+            );
+        }
+        content.end_at(log_end);
         let (mut own, mut foreign) = (StateDocuments::default(), StateDocuments::default());
         let (mut positions, mut exported, mut foreign_checksums) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut offsets_version = 0;
@@ -66,6 +108,7 @@ impl OpenedState {
         let mut opened = Self {
             tables: StateTables::default(),
             snapshot,
+            position: None,
             known_until: LogOffset(u64::MAX),
             replayed: Vec::new(),
             foreign,
@@ -75,36 +118,30 @@ impl OpenedState {
         };
         // What no document of ours says beside it is never changed here.
         let forbidden = [&own.groups, &opened.foreign.groups].into_iter().flatten().next();
-        opened.tables.groups.forbidden_table =
-            forbidden.map(|groups| groups.forbidden_table.clone()).unwrap_or_default();
-        match content.position {
-            Some(position) => opened.take_in(&content, position, directory)?,
-            None => {
-                if content.is_cut {
-                    tracing::error!(
-                        "the snapshot of the state cannot be read; topics, groups and offsets are those of the documents and of the log"
-                    );
-                }
-                opened.tables = own.into_tables();
-                opened.known_until = positions.into_iter().min().unwrap_or(LogOffset(u64::MAX));
-            }
+        let forbidden = forbidden.map(|groups| groups.forbidden_table.clone()).unwrap_or_default();
+        opened.position = content.position().or_else(|| positions.into_iter().min());
+        if content.frames.is_empty() {
+            opened.tables = own.into_tables();
+        } else {
+            opened.take_in(&content, directory)?;
         }
+        opened.tables.groups.forbidden_table = forbidden;
+        opened.known_until = match opened.position {
+            Some(position) => position.min(log_end),
+            // Nothing tells of anything but the log itself; where Java was at work it holds no state.
+            None if opened.foreign == StateDocuments::default() => LogOffset(0),
+            None => LogOffset(u64::MAX),
+        };
         Ok(opened)
     }
 
-    fn take_in(
-        &mut self,
-        content: &SnapshotContent,
-        position: LogOffset,
-        directory: &Path,
-    ) -> Result<(), StorageError> {
+    fn take_in(&mut self, content: &SnapshotContent, directory: &Path) -> Result<(), StorageError> {
         let of_file = |problem| StorageError::State { path: directory.join("state"), problem };
         for frame in &content.frames {
-            for change in state::decode(frame).map_err(of_file)? {
+            for change in state::decode(&frame.changes).map_err(of_file)? {
                 self.tables.apply(change);
             }
         }
-        self.known_until = position;
         Ok(())
     }
 

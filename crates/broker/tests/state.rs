@@ -1,0 +1,319 @@
+//! Starts on a state that is damaged, of a newer version, or ahead of its log: what is kept, and what is refused.
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{GroupName, LogOffset, Now, QueueId, TopicName};
+use format::document::{GroupDocument, TopicDocument};
+use format::record::Record;
+use format::state::{self, STATE_TOPIC, STATE_VERSION, StateChange};
+use storage::{Snapshot, SnapshotContent, StorageError};
+use support::{Bench, layout, message, open_on};
+use tempfile::TempDir;
+use testkit::{ManualHost, at, broker_options};
+
+const START: Now = at(1_700_000_000_000);
+const SEGMENT_SIZE: u64 = 16 << 10;
+
+fn options(directory: &Path) -> storage::Options {
+    storage::Options { segment_size: SEGMENT_SIZE, ..layout(directory, vec![1000]) }
+}
+
+fn open(directory: &Path) -> Bench {
+    open_on(options(directory), START, |_| ())
+}
+
+fn refused(directory: &Path) -> String {
+    let opened = testkit::open_broker(broker_options(), options(directory), Arc::new(ManualHost::default()), START);
+    opened.expect_err("is refused").to_string()
+}
+
+fn put_group(bench: &Bench, name: &str, retry_max_times: i32) {
+    let settings = GroupDocument { retry_max_times, ..GroupDocument::default() };
+    bench.broker.catalog().put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
+}
+
+fn retries_of(bench: &Bench, name: &str) -> Option<i32> {
+    bench.broker.catalog().group(name).map(|group| group.retry_max_times)
+}
+
+fn publish(bench: &Bench, count: usize) {
+    for _ in 0..count {
+        bench.publish("orders", &message(b"x", b"")).expect("stored");
+    }
+}
+
+/// Sends until the log is in another segment.
+fn fill_segment(bench: &Bench) {
+    let segment = |offset: LogOffset| offset.0 / SEGMENT_SIZE;
+    let first = bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+    while segment(bench.publish("orders", &message(&[7; 1000], b"")).expect("stored")) == segment(first) {}
+}
+
+fn commit(bench: &Bench, offset: i64) {
+    bench.broker.commit_offset("orders", "billing", QueueId(0), offset).expect("commits");
+    bench.broker.keep_changes(START).expect("kept");
+    bench.broker.store().write_staged().expect("writes");
+}
+
+fn committed(bench: &Bench) -> Option<i64> {
+    bench.broker.committed_offset("orders", "billing", QueueId(0))
+}
+
+/// Where a killed process leaves its directory.
+fn kill(bench: Bench) {
+    drop(bench);
+}
+
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let listed = fs::read_dir(directory.join("commitlog")).expect("lists");
+    let mut paths: Vec<_> = listed.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+/// State records of the first segment with their offsets.
+fn state_records(directory: &Path) -> Vec<(u64, Vec<StateChange>)> {
+    let log = fs::read(&segments(directory)[0]).expect("reads");
+    let (mut at, mut found) = (0, Vec::new());
+    while let Ok(record) = Record::decode(&log[at..]) {
+        if record.topic == STATE_TOPIC {
+            found.push((at as u64, state::decode(record.body).expect("changes")));
+        }
+        at += record.size;
+    }
+    found
+}
+
+fn snapshot(directory: &Path) -> SnapshotContent {
+    Snapshot::open(&storage::disk::Disk::real(), directory).expect("reads").1
+}
+
+fn remove_documents(directory: &Path) {
+    fs::remove_dir_all(directory.join("config")).expect("removes");
+}
+
+fn append_state(bench: &Bench, body: &[u8]) {
+    let store = bench.broker.store();
+    let mut batch = store.begin_batch(0);
+    batch.push_unlisted(&state::draft(body, &[], "127.0.0.1:1".parse().expect("address"), START.wall));
+    store.append(batch, START.wall).expect("appends");
+    store.write_staged().expect("writes");
+}
+
+#[test]
+fn a_state_record_of_a_newer_version_stops_the_start_and_is_named_with_it() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    append_state(&bench, &[STATE_VERSION + 1, 1, 2, 3]);
+    kill(bench);
+    let told = refused(directory.path());
+    for words in ["commitlog/00000000000000000000", "version 2", "reads version 1 and below", "start the newer Sluice"]
+    {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_newer_version_stops_the_start_and_is_named_with_it() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    bench.broker.close(START).expect("closes");
+    kill(bench);
+    let (mut snapshot, content) = Snapshot::open(&storage::disk::Disk::real(), directory.path()).expect("reads");
+    snapshot.write_delta(content.position().expect("a position"), &[9, 1, 2]).expect("writes");
+    let told = refused(directory.path());
+    assert!(told.contains("/state: ") && told.contains("version 9"), "{told}");
+}
+
+#[test]
+fn a_state_record_that_says_nothing_readable_is_passed_over_and_those_around_it_are_taken() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    put_group(&bench, "before", 3);
+    append_state(&bench, &[STATE_VERSION, 0xff, 0xff]);
+    put_group(&bench, "behind", 4);
+    bench.broker.store().write_staged().expect("writes");
+    kill(bench);
+    let bench = open(directory.path());
+    assert_eq!((retries_of(&bench, "before"), retries_of(&bench, "behind")), (Some(3), Some(4)));
+}
+
+/// A bit that flips in an offset leaves changes that decode: what they say was never decided.
+#[test]
+fn what_a_state_record_seems_to_say_is_not_taken_if_it_does_not_have_its_checksum() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    publish(&bench, 3);
+    commit(&bench, 1);
+    commit(&bench, 2);
+    bench.broker.close(START).expect("closes");
+    kill(bench);
+    // The last byte of the changes is the offset; in two records, of which the second is damaged.
+    let is_commit = |changes: &[StateChange]| matches!(changes, [StateChange::Offsets { .. }]);
+    let commits: Vec<_> = state_records(directory.path()).into_iter().filter(|(_, found)| is_commit(found)).collect();
+    let (last, changes) = commits.last().expect("a commit");
+    let log = OpenOptions::new().read(true).write(true).open(&segments(directory.path())[0]).expect("opens");
+    let body = state::encode(changes);
+    let mut record = vec![0; 2000];
+    log.read_exact_at(&mut record, *last).expect("reads");
+    let at = record.windows(body.len()).position(|bytes| bytes == body).expect("the body") + body.len() - 1;
+    log.write_all_at(&[record[at] ^ 2], last + at as u64).expect("writes");
+    fs::remove_file(directory.path().join("state")).expect("removes");
+    remove_documents(directory.path());
+    let bench = open(directory.path());
+    assert_eq!(committed(&bench), Some(1));
+}
+
+#[test]
+fn without_snapshot_and_documents_the_log_says_it_all() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    put_group(&bench, "billing", 3);
+    publish(&bench, 9);
+    commit(&bench, 7);
+    bench.broker.close(START).expect("closes");
+    kill(bench);
+    fs::remove_file(directory.path().join("state")).expect("removes");
+    remove_documents(directory.path());
+    let bench = open(directory.path());
+    assert_eq!((retries_of(&bench, "billing"), committed(&bench)), (Some(3), Some(7)));
+}
+
+#[test]
+fn of_a_damaged_snapshot_what_is_whole_is_taken_and_the_log_from_there_on() {
+    for damaged_frame in [0, 1, 2] {
+        let directory = tempfile::tempdir().expect("directory");
+        let bench = open(directory.path());
+        for times in 1..=3 {
+            put_group(&bench, &format!("group-{times}"), times);
+            bench.broker.checkpoint(START).expect("a checkpoint");
+        }
+        kill(bench);
+        let content = snapshot(directory.path());
+        let sizes: Vec<_> = content.frames.iter().map(|frame| 24 + frame.changes.len() as u64).collect();
+        assert!(sizes.len() >= 3, "{sizes:?}");
+        let at: u64 = sizes[..damaged_frame].iter().sum();
+        let file = OpenOptions::new().write(true).open(directory.path().join("state")).expect("opens");
+        file.write_all_at(b"XX", at).expect("writes");
+        assert_eq!(snapshot(directory.path()).frames.len(), damaged_frame);
+        let bench = open(directory.path());
+        let found: Vec<_> = (1..=3).map(|times| retries_of(&bench, &format!("group-{times}"))).collect();
+        assert_eq!(found, [Some(1), Some(2), Some(3)], "frame {damaged_frame}");
+        bench.broker.checkpoint(START).expect("a checkpoint");
+        let anew = snapshot(directory.path());
+        assert_eq!((anew.frames.len(), anew.is_cut), (1, false), "it is written anew");
+    }
+}
+
+/// A directory whose log has lost its last segments, with a commit and a group in the part that is left and later ones in the lost part,
+/// each in a frame of the snapshot; and where the log ends now.
+fn without_the_logs_end() -> (TempDir, u64) {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    fill_segment(&bench);
+    put_group(&bench, "kept", 3);
+    commit(&bench, 5);
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    fill_segment(&bench);
+    fill_segment(&bench);
+    put_group(&bench, "lost", 4);
+    commit(&bench, 30);
+    bench.broker.close(START).expect("closes");
+    kill(bench);
+    let all = segments(directory.path());
+    all[2..].iter().for_each(|path| fs::remove_file(path).expect("removes"));
+    (directory, 2 * SEGMENT_SIZE)
+}
+
+#[test]
+fn a_state_ahead_of_a_log_that_lost_its_end_goes_back_to_what_the_log_says() {
+    let (directory, end) = without_the_logs_end();
+    assert!(snapshot(directory.path()).position().expect("a position").0 > end);
+    let bench = open(directory.path());
+    assert_eq!((retries_of(&bench, "kept"), retries_of(&bench, "lost"), committed(&bench)), (Some(3), None, Some(5)));
+    // What is new lies below where the snapshot of before was, and outlives a kill.
+    put_group(&bench, "new", 5);
+    commit(&bench, 6);
+    let log_end = bench.broker.store().watermarks().written();
+    assert!(log_end.0 >= end);
+    kill(bench);
+    let bench = open(directory.path());
+    assert_eq!((retries_of(&bench, "new"), retries_of(&bench, "lost"), committed(&bench)), (Some(5), None, Some(6)));
+}
+
+#[test]
+fn a_state_ahead_of_its_log_is_kept_where_nothing_older_is_there_and_offsets_are_drawn_back() {
+    let (directory, _) = without_the_logs_end();
+    // All in one frame, as it is now and then.
+    let content = snapshot(directory.path());
+    let (mut file, _) = Snapshot::open(&storage::disk::Disk::real(), directory.path()).expect("reads");
+    let changes: Vec<_> =
+        content.frames.iter().flat_map(|frame| state::decode(&frame.changes).expect("changes")).collect();
+    file.write_base(content.position().expect("a position"), &state::encode(&changes)).expect("writes");
+    for is_killed in [false, true] {
+        let bench = open(directory.path());
+        let queue_end = bench.broker.catalog().topic("orders").expect("a topic").queues[0].end().0 as i64;
+        assert!(queue_end < 30);
+        assert_eq!((retries_of(&bench, "lost"), committed(&bench)), (Some(4), Some(queue_end)), "{is_killed}");
+        put_group(&bench, "new", 5);
+        bench.broker.store().write_staged().expect("writes");
+        kill(bench);
+        let bench = open(directory.path());
+        assert_eq!(retries_of(&bench, "new"), Some(5));
+    }
+}
+
+#[test]
+fn exports_ahead_of_their_log_count_where_there_is_no_snapshot_and_changes_behind_the_end_are_kept() {
+    let (directory, _) = without_the_logs_end();
+    fs::remove_file(directory.path().join("state")).expect("removes");
+    let bench = open(directory.path());
+    assert_eq!(retries_of(&bench, "kept"), Some(3));
+    put_group(&bench, "new", 5);
+    bench.broker.store().write_staged().expect("writes");
+    kill(bench);
+    let bench = open(directory.path());
+    assert_eq!((retries_of(&bench, "kept"), retries_of(&bench, "new")), (Some(3), Some(5)));
+}
+
+/// Nobody here changes it, and a Java broker that takes over wants it back.
+#[test]
+fn what_a_java_broker_forbids_is_kept_from_the_first_start_on() {
+    let directory = tempfile::tempdir().expect("directory");
+    let config = directory.path().join("config");
+    fs::create_dir_all(&config).expect("makes");
+    let text = r#"{"dataVersion":{"counter":1},"forbiddenTable":{"g":{"t":1}},"subscriptionGroupTable":{"g":{"groupName":"g"}}}"#;
+    fs::write(config.join("subscriptionGroup.json"), text).expect("writes");
+    for _ in 0..2 {
+        let bench = open(directory.path());
+        assert_eq!(bench.broker.catalog().group_table().forbidden_table["g"]["t"], 1);
+        bench.broker.close(START).expect("closes");
+    }
+}
+
+#[test]
+fn a_topic_keeps_its_settings_when_documents_and_snapshot_are_older() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    bench.broker.save(START).expect("saves");
+    let settings = TopicDocument { read_queue_nums: 3, write_queue_nums: 3, ..TopicDocument::default() };
+    bench.broker.catalog().put_topic(TopicName::trusted("orders"), settings, START).expect("made");
+    bench.broker.store().write_staged().expect("writes");
+    kill(bench);
+    let bench = open(directory.path());
+    assert_eq!(bench.broker.catalog().topic("orders").expect("a topic").queues.len(), 3);
+}
+
+/// A directory in use stays as it is, whoever else comes.
+#[test]
+fn a_directory_in_use_is_refused() {
+    let directory = tempfile::tempdir().expect("directory");
+    let _bench = open(directory.path());
+    let told = refused(directory.path());
+    assert_eq!(told, StorageError::Locked(directory.path().to_owned()).to_string());
+}
