@@ -195,7 +195,7 @@ fn of_a_damaged_snapshot_what_is_whole_is_taken_and_the_log_from_there_on() {
         }
         kill(bench);
         let content = snapshot(directory.path());
-        let sizes: Vec<_> = content.frames.iter().map(|frame| 24 + frame.changes.len() as u64).collect();
+        let sizes: Vec<_> = content.frames.iter().map(storage::SnapshotFrame::size).collect();
         assert!(sizes.len() >= 3, "{sizes:?}");
         let at: u64 = sizes[..damaged_frame].iter().sum();
         let file = OpenOptions::new().write(true).open(directory.path().join("state")).expect("opens");

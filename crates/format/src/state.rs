@@ -11,6 +11,7 @@
 //! Changes hold absolute values: applied twice, or again after later ones of the same log, they lead to the same state.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 
 use base::{QueueId, Timestamp};
@@ -84,6 +85,48 @@ pub enum StateChange {
         /// CRC-32 of its text: the same text is not taken in again.
         checksum: u32,
     },
+}
+
+/// Offsets that are named, of those of one change.
+const OFFSETS_NAMED_MAX: usize = 16;
+
+/// For people who look at a log.
+impl fmt::Display for StateChange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic { settings, .. } => write!(
+                out,
+                "topic {}: {} read queues, {} write queues, permission {}",
+                settings.topic_name, settings.read_queue_nums, settings.write_queue_nums, settings.perm
+            ),
+            Self::TopicRemoved { name, .. } => write!(out, "topic {name} is removed"),
+            Self::Group { settings, .. } => write!(
+                out,
+                "group {}: {} retry queues, {} retries at most, may {}consume",
+                settings.group_name,
+                settings.retry_queue_nums,
+                settings.retry_max_times,
+                if settings.consume_enable { "" } else { "not " }
+            ),
+            Self::GroupRemoved { name, .. } => write!(out, "group {name} is removed"),
+            Self::Offsets { of, replaces: true, offsets } if offsets.is_empty() => write!(out, "no offsets of {of}"),
+            Self::Offsets { of, replaces, offsets } => {
+                write!(out, "offsets of {of}{}", if *replaces { ", and no others" } else { "" })?;
+                for (number, (queue, offset)) in offsets.iter().take(OFFSETS_NAMED_MAX).enumerate() {
+                    write!(out, "{} queue {queue} at {offset}", if number == 0 { ":" } else { "," })?;
+                }
+                match offsets.len().saturating_sub(OFFSETS_NAMED_MAX) {
+                    0 => Ok(()),
+                    more => write!(out, " and {more} more"),
+                }
+            }
+            Self::Delay { level, delivered } => write!(out, "delay level {level} is delivered up to {delivered}"),
+            Self::Imported { document, checksum: 0 } => write!(out, "{document} is ours again"),
+            Self::Imported { document, checksum } => {
+                write!(out, "{document} of a RocketMQ broker is taken over (CRC-32 {checksum:08x})")
+            }
+        }
+    }
 }
 
 /// Why changes cannot be read.
@@ -180,6 +223,28 @@ mod tests {
     fn changes_come_out_as_they_went_in() {
         assert_eq!(decode(&encode(&changes())), Ok(changes()));
         assert_eq!(decode(&encode(&[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_change_can_be_told_in_words() {
+        let many = (0..20).map(|queue| (queue, 1)).collect();
+        let offsets = StateChange::Offsets { of: "orders@billing".to_owned(), replaces: true, offsets: many };
+        let none = StateChange::Offsets { of: "orders@billing".to_owned(), replaces: true, offsets: BTreeMap::new() };
+        let ours = StateChange::Imported { document: "topics.json".to_owned(), checksum: 0 };
+        let words: Vec<_> = changes().into_iter().chain([offsets, none, ours]).map(|one| one.to_string()).collect();
+        assert_eq!(words[0], "topic orders: 3 read queues, 16 write queues, permission 6");
+        assert_eq!(words[1], "topic gone is removed");
+        assert_eq!(words[2], "group billing: 1 retry queues, 16 retries at most, may consume");
+        assert_eq!(words[3], "group gone is removed");
+        assert_eq!(
+            words[4],
+            "offsets of orders@billing: queue 0 at 17, queue 5 at 9223372036854775807, queue 65535 at -1"
+        );
+        assert_eq!(words[5], "delay level 3 is delivered up to 18446744073709551615");
+        assert_eq!(words[6], "topics.json of a RocketMQ broker is taken over (CRC-32 ffffffff)");
+        assert!(words[7].starts_with("offsets of orders@billing, and no others: queue 0 at 1,"), "{}", words[7]);
+        assert!(words[7].ends_with("queue 15 at 1 and 4 more"), "{}", words[7]);
+        assert_eq!((&*words[8], &*words[9]), ("no offsets of orders@billing", "topics.json is ours again"));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The documents in `config`, each with its backup, and the offsets they hold against the queues.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use format::document::{GroupTableDocument, TopicTableDocument};
 use format::index_rules::DELAY_TOPIC;
+use format::state_documents::{DELAY_FILE, FILES, GROUPS_FILE, OFFSETS_FILE, StateDocuments, TOPICS_FILE, position_of};
 use serde_json::Value;
 use storage::disk::Disk;
 
@@ -14,11 +15,6 @@ use crate::queues::Queues;
 /// Larger documents are not read: no broker writes such.
 const DOCUMENT_SIZE_MAX: u64 = 512 * 1024 * 1024;
 
-const TOPICS_FILE: &str = "topics.json";
-const GROUPS_FILE: &str = "subscriptionGroup.json";
-const OFFSETS_FILE: &str = "consumerOffset.json";
-const DELAY_FILE: &str = "delayOffset.json";
-
 /// What the documents say.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
@@ -26,6 +22,14 @@ pub(crate) struct Documents {
     pub(crate) topics: Option<HashSet<String>>,
     offsets: Option<Value>,
     delay: Option<Value>,
+    /// Those of the state that we wrote,
+    pub(crate) own: StateDocuments,
+    /// up to where the log is in each of them,
+    pub(crate) positions: BTreeMap<&'static str, u64>,
+    /// and those that Java wrote.
+    pub(crate) foreign: BTreeSet<&'static str>,
+    /// Every document that is there, readable or not.
+    pub(crate) seen: HashSet<String>,
     pub(crate) count: u64,
 }
 
@@ -37,12 +41,11 @@ impl Documents {
             findings.add(Kind::Unreadable, "config", None, error.to_string());
             Vec::new()
         });
-        let mut seen = HashSet::new();
         for name in &names {
             let document = name.strip_suffix(".bak").unwrap_or(name);
             if name.ends_with(".tmp") {
                 findings.add(Kind::UnknownFile, format!("config/{name}"), None, "left by an interrupted change");
-            } else if document.ends_with(".json") && seen.insert(document) {
+            } else if document.ends_with(".json") && documents.seen.insert(document.to_owned()) {
                 documents.document(disk, root, document, findings);
             }
         }
@@ -74,6 +77,7 @@ impl Documents {
             }
             (Parsed::Missing, Parsed::Missing) => return,
         };
+        self.note_writer(name, &value);
         match name {
             TOPICS_FILE => {
                 let table = value.get("topicConfigTable").and_then(Value::as_object);
@@ -82,6 +86,19 @@ impl Documents {
             OFFSETS_FILE => self.offsets = Some(value),
             DELAY_FILE => self.delay = Some(value),
             _ => {}
+        }
+    }
+
+    /// Notes who wrote a document of the state, and what it says if that was us.
+    fn note_writer(&mut self, name: &str, value: &Value) {
+        let Some(name) = FILES.into_iter().find(|known| *known == name) else { return };
+        match position_of(value) {
+            Some(position) if self.own.take_in(name, value.clone()).is_ok() => {
+                self.positions.insert(name, position.0);
+            }
+            _ => {
+                self.foreign.insert(name);
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! Records of the log, one after the other, for people and programs that want to see them.
 
+use format::index_rules::IndexRules;
 use format::properties::names;
 use format::record::Record;
+use format::state;
 use jiff::Timestamp;
 use serde::Serialize;
 use storage::{Options, StorageError};
@@ -65,6 +67,9 @@ pub struct DumpedRecord<'a> {
     pub body_size: usize,
     /// Whether the body is what was stored.
     pub crc_ok: bool,
+    /// What a state record says, in words.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub state: &'a [String],
     /// The body.
     #[serde(skip)]
     pub body: &'a [u8],
@@ -94,7 +99,8 @@ pub fn dump(
     let walk = Walk { log: &log, unsure_from: u64::MAX };
     walk.run(options.from, &mut |event| match event {
         Event::Record { record, is_intact } if options.wants(record) => {
-            visit(Dumped::Record(dumped(record, is_intact)))
+            let state = words(record, is_intact, &store.index_rules);
+            visit(Dumped::Record(dumped(record, &state, is_intact)))
         }
         // Where the walk begins there need be no record.
         Event::Broken { from, to, why, .. } if from != options.from => {
@@ -105,7 +111,18 @@ pub fn dump(
     Ok(())
 }
 
-fn dumped<'a>(record: &Record<'a>, crc_ok: bool) -> DumpedRecord<'a> {
+/// What a state record says; nothing of any other.
+fn words(record: &Record<'_>, is_intact: bool, rules: &IndexRules) -> Vec<String> {
+    if !is_intact || !rules.apply_to(record).is_state {
+        return Vec::new();
+    }
+    match state::decode(record.body) {
+        Ok(changes) => changes.iter().map(ToString::to_string).collect(),
+        Err(problem) => vec![problem.to_string()],
+    }
+}
+
+fn dumped<'a>(record: &Record<'a>, state: &'a [String], crc_ok: bool) -> DumpedRecord<'a> {
     DumpedRecord {
         log_offset: record.log_offset.0,
         store_time_ms: record.store_timestamp.0,
@@ -118,6 +135,7 @@ fn dumped<'a>(record: &Record<'a>, crc_ok: bool) -> DumpedRecord<'a> {
         unique_id: record.property(names::UNIQUE_KEY),
         body_size: record.body.len(),
         crc_ok,
+        state,
         body: record.body,
     }
 }

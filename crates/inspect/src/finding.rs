@@ -170,6 +170,31 @@ kinds! {
     TopicsEmpty, Note, "topics-empty",
         "Topics without a single message.",
         "Nothing.";
+    // State.
+    StateRecordDamaged, Damage, "state-record-damaged",
+        "Changes of topics, groups or offsets are lost: a start passes the record over and takes those before and after it.",
+        "Restore the segment from a copy or a replica, or look after the start whether settings are as they should be.";
+    StateNewer, Warning, "state-newer",
+        "A newer Sluice has written it: this one does not start on the directory.",
+        "Start the newer Sluice again.";
+    SnapshotUnreadable, Damage, "snapshot-unreadable",
+        "No start goes on with this snapshot, though its checksums are right.",
+        "Keep a copy and report it; without the file `state` a start takes documents and log.";
+    SnapshotDamaged, Warning, "snapshot-damaged",
+        "The next start takes what of the snapshot is whole, or else the documents, and reads the log from there on.",
+        "Nothing after a power cut; otherwise suspect the disk.";
+    StateLost, Damage, "state-lost",
+        "Changes of topics, groups or offsets are lost: they were in segments that are gone, and nothing else has them.",
+        "Restore the file `state` or the segments from a copy, or look after the start whether settings are as they should be.";
+    StateAhead, Warning, "state-ahead",
+        "The log has lost its end: the file tells of changes that were in it. The next start goes back to what the log says, as far as older frames are there.",
+        "Restore the last segments from a copy if there is one.";
+    ExportBehind, Note, "export-behind",
+        "The document is not up to date, as after a kill: a Java broker that is started now goes by it.",
+        "Nothing for Sluice; before a Java broker is started, `sluice store export`.";
+    ExportDiffers, Warning, "export-differs",
+        "The document says something else than the state, which has not changed since: Sluice goes by the state, a Java broker by the document.",
+        "If it was edited on purpose, remove `sluiceLogPosition` from it: the next start takes it over. Otherwise `sluice store export`.";
     // The directory.
     CheckpointDamaged, Warning, "checkpoint-damaged",
         "It is not known up to where the log was safe: after a killed process all of it is read.",

@@ -16,6 +16,7 @@ mod queue_files;
 mod queues;
 mod scene;
 mod spans;
+mod state;
 mod walk;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ use queue_files::QueueFiles;
 use queues::Queues;
 use scene::Scene;
 use spans::Spans;
+use state::State;
 use walk::{End, Event, Walk};
 
 /// How far a check has come.
@@ -54,6 +56,8 @@ pub struct Counts {
     pub segments: u64,
     /// Records in them.
     pub records: u64,
+    /// Records of changes of the state, among them.
+    pub state_records: u64,
     /// Bytes of the log, from its first record to its end.
     pub log_bytes: u64,
     /// Log offset of the first byte kept.
@@ -113,7 +117,8 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
         findings.add(Kind::InUse, "lock", None, format!("held by process {holder}"));
     }
     // Documents first: what is added to queues meanwhile can only make their offsets right.
-    let documents = Documents::read(disk, root, &mut findings);
+    let mut documents = Documents::read(disk, root, &mut findings);
+    let mut state = State::open(disk, root, &documents, &mut findings)?;
     let was_clean = Begun::read(disk, root)?.is_none();
     if !was_clean && !live {
         findings.add(Kind::NotStopped, begun::NAME, None, "it is there");
@@ -139,16 +144,19 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
     let mut counts = Counts { durable, log_first: scene.log.first(), documents: documents.count, ..Counts::default() };
     counts.segments = scene.log.segments.len() as u64;
 
-    let end = read_log(&mut scene, &mut queues, &mut keys, &mut counts, progress);
+    let end = read_log(&mut scene, &mut state, &mut queues, &mut keys, &mut counts, progress);
     judge_end(&end, durable, live, &mut scene);
     queues.finish(end.offset, &mut scene);
     keys.finish(end.offset, &mut scene);
+    state.judge(&documents, end.offset, live, &mut scene);
+    documents.topics = state.topics(&documents).or(documents.topics);
     queues.judge_topics(documents.topics.as_ref(), &mut scene);
     documents.judge(&queues, &mut scene.findings);
     directory::rest(disk, root, &mut scene.findings)?;
 
     counts.log_end = end.offset;
     counts.log_bytes = end.offset.saturating_sub(counts.log_first);
+    counts.state_records = state.records;
     counts.topics = queues.topics().count() as u64;
     counts.queues = queues.queue_count();
     counts.entries = queues.entry_count();
@@ -166,6 +174,7 @@ pub fn holder(store: &Options) -> Option<u32> {
 /// Reads the log from front to back and holds queues and keys against it.
 fn read_log(
     scene: &mut Scene,
+    state: &mut State,
     queues: &mut Queues,
     keys: &mut Keys,
     counts: &mut Counts,
@@ -178,7 +187,7 @@ fn read_log(
         match event {
             Event::Record { record, is_intact } => {
                 counts.records += 1;
-                if !is_intact {
+                if !state.record(record, is_intact, scene) && !is_intact {
                     let log_offset = record.log_offset.0;
                     let what = format!(
                         "the body of {} queue {} offset {} at log offset {log_offset} does not have its checksum",

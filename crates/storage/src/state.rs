@@ -85,7 +85,8 @@ pub struct SnapshotFrame {
 }
 
 impl SnapshotFrame {
-    const fn size(&self) -> u64 {
+    /// Bytes it takes in the file.
+    pub const fn size(&self) -> u64 {
         (HEAD_SIZE + self.changes.len()) as u64
     }
 }

@@ -179,6 +179,7 @@ fn table(report: &Report, seconds: f64) -> String {
     };
     row("segments", grouped(counts.segments));
     row("records", grouped(counts.records));
+    row("state records", grouped(counts.state_records));
     row("bytes of the log", grouped(counts.log_bytes));
     row("log offsets", format!("{} to {}", grouped(counts.log_first), grouped(counts.log_end)));
     row("on the disk by the checkpoint", counts.durable.map_or("not told".to_owned(), grouped));
@@ -283,6 +284,9 @@ fn text_line(dumped: &Dumped<'_>, with_body: bool) -> String {
         text(record.unique_id),
         if record.crc_ok { "ok" } else { "WRONG" },
     );
+    if !record.state.is_empty() {
+        let _ = write!(line, "  state: {}", clean(&record.state.join("; ")));
+    }
     if with_body {
         let body = std::str::from_utf8(record.body).map_or_else(|_| hex(record.body), clean);
         let _ = write!(line, "  {body}");
@@ -332,6 +336,7 @@ mod tests {
             unique_id: None,
             body_size: 2,
             crc_ok: true,
+            state: &[],
             body: b"a\n",
         };
         let line = text_line(&Dumped::Record(record), true);
