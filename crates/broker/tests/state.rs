@@ -1,5 +1,7 @@
 //! Starts on a state that is damaged, of a newer version, or ahead of its log: what is kept, and what is refused.
 
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
 mod support;
 
 use std::fs::{self, OpenOptions};

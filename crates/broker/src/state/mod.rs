@@ -7,7 +7,7 @@
 mod log;
 mod open;
 
-pub(crate) use format::state_documents::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, POSITION, TOPICS_FILE};
+pub(crate) use format::state_documents::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
 pub(crate) use format::state_tables::{OffsetTable, StateTables};
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;
