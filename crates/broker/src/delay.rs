@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::broker::Broker;
 use crate::catalog::{Catalog, Topic};
 use crate::published::Published;
+use crate::state::documents;
 
 /// How far the times that two threads have read may be apart.
 const CLOCKS_APART_MS: u64 = 100;
@@ -198,12 +199,7 @@ impl Delay {
 
     /// The document, if it has changed since it was last asked for here.
     pub(crate) fn take_to_export(&self, now: Now) -> Option<Value> {
-        self.unexported.swap(false, Ordering::AcqRel).then(|| {
-            json!({
-                "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.wall.0},
-                "offsetTable": self.delivered(),
-            })
-        })
+        self.unexported.swap(false, Ordering::AcqRel).then(|| documents::delay(&self.delivered(), now))
     }
 
     /// Changes that lead to the progress of all levels. Waits for whoever delivers.

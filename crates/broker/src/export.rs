@@ -5,16 +5,7 @@ use serde::Serialize;
 use storage::StorageError;
 
 use crate::broker::Broker;
-use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
-
-/// A table as a document of ours has it.
-#[derive(Serialize)]
-struct Export<'a, T: Serialize> {
-    #[serde(flatten)]
-    table: &'a T,
-    #[serde(rename = "sluiceLogPosition")]
-    position: u64,
-}
+use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE, documents};
 
 impl Broker {
     /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
@@ -55,9 +46,6 @@ impl Broker {
     }
 
     fn write_document(&self, name: &str, table: &impl Serialize, position: LogOffset) -> Result<(), StorageError> {
-        let export = Export { table, position: position.0 };
-        let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE;
-        let text = if is_for_people { serde_json::to_string_pretty(&export) } else { serde_json::to_string(&export) };
-        self.store().write_document(name, &text.unwrap_or_default())
+        self.store().write_document(name, &documents::text(name, table, position))
     }
 }

@@ -48,6 +48,7 @@ pub use publish::{Added, Message, PublishBatch};
 pub use published::{Position, Published};
 pub use queue::Queue;
 pub use retry::SendBack;
+pub use state::{Exported, Written, export_documents};
 
 /// One place's position, as committed or reported: may lie outside the queue.
 pub type RawOffset = i64;

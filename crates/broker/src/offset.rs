@@ -22,7 +22,7 @@ use crate::committed::{Committed, QueueTable, key};
 use crate::gathering::{CommitStage, Gathering};
 use crate::publish::refusal_of;
 use crate::queue::Queue;
-use crate::state::{OffsetTable, StateLog};
+use crate::state::{OffsetTable, StateLog, documents};
 
 /// Which end of equal store times is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,10 +91,7 @@ impl Offsets {
     pub(crate) fn take_to_export(&self, now: Now) -> Option<Value> {
         self.unexported.swap(false, Ordering::AcqRel).then(|| {
             let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
-            json!({
-                "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
-                "offsetTable": self.committed.lock().table(),
-            })
+            documents::offsets(version, &self.committed.lock().table(), now)
         })
     }
 

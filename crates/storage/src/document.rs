@@ -42,7 +42,7 @@ fn read_one(disk: &Disk, path: &Path) -> Result<Option<Result<Value, String>>, S
 }
 
 /// Replaces `config/<name>`.
-pub(crate) fn write(disk: &Disk, root: &Path, name: &str, text: &str) -> Result<(), StorageError> {
+pub fn write(disk: &Disk, root: &Path, name: &str, text: &str) -> Result<(), StorageError> {
     disk.replace_file(&root.join("config").join(name), text.as_bytes())
 }
 

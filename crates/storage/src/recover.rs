@@ -25,6 +25,7 @@ mod rebuild;
 mod removed;
 mod restore;
 mod segments;
+mod state;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
 pub(crate) use restore::Unpublished;
 pub(crate) use segments::open_segments;
+pub use state::replay_state;
 
 /// Java brokers may lag this much behind their checkpoint's times.
 const CHECKPOINT_SLACK_MS: u64 = 3000;

@@ -401,7 +401,7 @@ impl Store {
     }
 }
 
-fn new_queue(files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
+pub(crate) fn new_queue(files: &Arc<OpenFiles>, topic: &TopicName, queue: QueueId) -> QueueIndex {
     let zero = QueueOffset(0);
     QueueIndex::new(files.clone(), topic.clone(), queue, (zero, zero))
 }

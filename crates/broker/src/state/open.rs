@@ -74,6 +74,33 @@ impl OpenedState {
         Ok((opened, store, recovery))
     }
 
+    /// Reads what the files and the log of a stopped broker say, and changes nothing. Gives where the log ends, too. Whoever calls this
+    /// has locked the directory.
+    pub(crate) fn read_with_log(
+        options: &storage::Options,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Self, LogOffset), StorageError> {
+        let (disk, directory) = (&options.disk, &options.directory);
+        let mut opened = Self::read(disk, directory, LogOffset(u64::MAX))?;
+        let end = storage::replay_state(options, &mut opened, progress)?;
+        if opened.position.is_some_and(|position| position > end) {
+            opened = Self::read(disk, directory, end)?;
+            storage::replay_state(options, &mut opened, progress)?;
+        }
+        Ok((opened, end))
+    }
+
+    /// Whether there is a state beside what Java wrote.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.position.is_some() || !self.replayed.is_empty()
+    }
+
+    /// Documents that Java has written and that were not taken in yet.
+    pub(crate) fn foreign_news(&self) -> impl Iterator<Item = &'static str> {
+        let is_news = |name: &str, checksum| self.tables.imported.get(name) != Some(checksum);
+        self.foreign_checksums.iter().filter(move |(name, checksum)| is_news(name, checksum)).map(|(name, _)| *name)
+    }
+
     /// Reads snapshot and documents of a data directory whose log ends at `log_end`, or before.
     fn read(disk: &Disk, directory: &Path, log_end: LogOffset) -> Result<Self, StorageError> {
         let (snapshot, mut content) = Snapshot::open(disk, directory)?;

@@ -3,7 +3,7 @@
 //! A segment that is missing or short while later ones exist is an error below durable, and truncates the log above: a file system
 //! may reserve a large file in steps, with a power cut between two of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Recovery;
@@ -50,12 +50,7 @@ pub(crate) fn open_segments(
             put_away(disk, directory, &path, size, recovery)?;
             continue;
         } else if size != segment_size || base != expected {
-            return Err(StorageError::Damaged {
-                path,
-                problem: format!(
-                    "expected a segment of {segment_size} bytes that begins at {expected}; a segment before it is missing or was cut short. Restore it from a copy, or move this and all later segments away to go on without them"
-                ),
-            });
+            return Err(not_next(path, Some(segment_size), expected));
         }
         segments.push(Arc::new(Segment::open(disk, directory, base, size)?));
     }
@@ -69,19 +64,54 @@ pub(crate) fn open_segments(
     Ok(segments)
 }
 
-/// Base offsets and sizes of the segments there are, in order. Files without a byte are removed.
-fn found(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError> {
-    let mut found = Vec::new();
-    for name in disk.list(directory)? {
-        let Some(base) = name.parse::<u64>().ok().filter(|base| name.len() == 20 && *base <= i64::MAX as u64) else {
-            continue;
-        };
-        match disk.size(&directory.join(&name))? {
-            0 => disk.remove_file(&directory.join(&name))?,
-            size => found.push((base, size)),
+/// Opens the segments for reading alone. What `open_segments` would put away ends the log; any other gap is an error.
+pub(super) fn open_segments_read_only(
+    disk: &Disk,
+    directory: &Path,
+    checkpoint: &Checkpoint,
+    was_clean: bool,
+) -> Result<Vec<Arc<Segment>>, StorageError> {
+    let promised = checkpoint.log_durable.filter(|_| !was_clean);
+    let mut segments: Vec<Arc<Segment>> = Vec::new();
+    for (base, _) in listed(disk, directory)?.into_iter().filter(|(_, size)| *size > 0) {
+        let expected = segments.last().map_or(base, |last| last.end());
+        if base == expected {
+            segments.push(Arc::new(Segment::open_read_only(disk, directory, base)?));
+        } else if promised.is_none_or(|promised| promised.0 > expected) {
+            return Err(not_next(directory.join(file_name(base)), None, expected));
+        } else {
+            break;
         }
     }
+    Ok(segments)
+}
+
+/// Base offsets and sizes of the segments there are, in order.
+fn listed(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError> {
+    let names = disk.list(directory)?.into_iter();
+    let bases = names.filter_map(|name| {
+        let base = name.parse::<u64>().ok().filter(|base| name.len() == 20 && *base <= i64::MAX as u64);
+        base.map(|base| (base, name))
+    });
+    bases.map(|(base, name)| Ok((base, disk.size(&directory.join(name))?))).collect()
+}
+
+/// The same without files that have no byte, which are removed.
+fn found(disk: &Disk, directory: &Path) -> Result<Vec<(u64, u64)>, StorageError> {
+    let (empty, found): (Vec<_>, Vec<_>) = listed(disk, directory)?.into_iter().partition(|(_, size)| *size == 0);
+    empty.into_iter().try_for_each(|(base, _)| disk.remove_file(&directory.join(file_name(base))))?;
     Ok(found)
+}
+
+/// A segment that is not the one after those before it.
+fn not_next(path: PathBuf, segment_size: Option<u64>, expected: u64) -> StorageError {
+    let size = segment_size.map(|size| format!(" of {size} bytes")).unwrap_or_default();
+    StorageError::Damaged {
+        path,
+        problem: format!(
+            "expected a segment{size} that begins at {expected}; a segment before it is missing or was cut short. Restore it from a copy, or move this and all later segments away to go on without them"
+        ),
+    }
 }
 
 /// Whether a short segment may be one whose space was still being reserved. Nothing is written before that is done, but a power cut
