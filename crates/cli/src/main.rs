@@ -36,7 +36,7 @@ enum Command {
     Doctor(cmd::doctor::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
-    /// Looks at a data directory: verifies it, prints its records.
+    /// Looks at a data directory: verifies it, prints its records, exports its documents.
     Store(cmd::store::Arguments),
 }
 

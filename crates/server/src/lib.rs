@@ -17,6 +17,7 @@ mod directories;
 mod drive;
 mod dump;
 mod error;
+mod export;
 mod files;
 mod group_commit;
 mod jobs;
@@ -32,4 +33,5 @@ mod wakeup;
 
 pub use broker_options::store_options;
 pub use error::StartError;
+pub use export::export_documents;
 pub use process::run;
