@@ -1,5 +1,7 @@
 //! RocketMQ's documents of a broker that is stopped: as it would have written them itself, and nothing else is touched.
 
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
 mod support;
 
 use std::collections::BTreeMap;
