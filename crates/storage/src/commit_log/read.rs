@@ -41,7 +41,7 @@ impl CommitLog {
 
     /// Collects the records that are in memory.
     fn read_recent(&self, entries: &[NumberedEntry], found: &mut Collection) {
-        let recent = self.recent.reader();
+        let mut recent = self.recent.reader();
         for (number, (_, entry)) in entries.iter().enumerate() {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
             if let Some((bytes, at)) = recent.find(start, size)
