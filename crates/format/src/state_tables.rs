@@ -111,9 +111,10 @@ impl StateTables {
         put.chain(gone).map(replaced).collect()
     }
 
-    /// The same of delay progress; levels come and do not go.
+    /// The same of delay progress; levels come and do not go, and one that is not there is at 0: a Java broker's document has all levels.
     pub fn delay_changes_to(&self, other: &BTreeMap<u32, u64>) -> Vec<StateChange> {
-        let put = other.iter().filter(|(level, delivered)| self.delay.get(level) != Some(delivered));
+        let known = |level| self.delay.get(level).copied().unwrap_or_default();
+        let put = other.iter().filter(|&(level, &delivered)| known(level) != delivered);
         put.map(|(&level, &delivered)| StateChange::Delay { level, delivered }).collect()
     }
 }
@@ -173,6 +174,11 @@ mod tests {
                 assert_eq!(applied, *to);
             }
         }
+        let mut at_rest = states[0].clone();
+        at_rest.delay.extend([(2, 0), (3, 0)]);
+        assert_eq!(changes_between(&states[0], &at_rest), []);
+        at_rest.delay.insert(1, 0);
+        assert_eq!(changes_between(&states[0], &at_rest), [StateChange::Delay { level: 1, delivered: 0 }]);
         let mut wanted = states[1].clone();
         wanted.imported.insert("topics.json".to_owned(), 7);
         let mut again = StateTables::default();
