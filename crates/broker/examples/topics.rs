@@ -49,13 +49,13 @@ fn main() {
         });
     });
     time(&format!("{more} removed by {clients} at once"), || {
-        share(0..more, clients, |number| broker.remove_topic(&name(number), NOW).expect("removes"));
+        share(0..more, clients, |number| broker.removals.topic(&name(number), NOW).expect("removes"));
     });
 }
 
 fn make(broker: &Broker, number: usize) {
     let settings = TopicDocument { read_queue_nums: QUEUES, write_queue_nums: QUEUES, ..TopicDocument::default() };
-    broker.put_topics(vec![(TopicName::trusted(&name(number)), settings)], NOW).expect("makes");
+    broker.catalog.put_topics(vec![(TopicName::trusted(&name(number)), settings)], NOW).expect("makes");
 }
 
 fn name(number: usize) -> String {

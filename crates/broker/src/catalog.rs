@@ -15,63 +15,21 @@ use format::document::{DataVersion, GroupDocument, TopicDocument};
 use format::state::StateChange;
 use parking_lot::Mutex;
 use rpds::HashTrieMapSync;
-use storage::{StorageError, Store};
+use storage::StorageError;
 
-use crate::publish::refusal_of;
+use crate::error::refusal_of;
+use crate::host::Host;
+use crate::options::Options;
 use crate::queue::Queue;
 use crate::state::{StateLog, StateTables};
 
 mod documents;
+mod on_demand;
+mod system_topics;
+mod topic;
 
-/// What a topic allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permission(pub u32);
-
-impl Permission {
-    const INHERIT: u32 = 1;
-    const WRITE: u32 = 2;
-    const READ: u32 = 4;
-
-    /// Whether producers may write.
-    pub const fn can_write(self) -> bool {
-        self.0 & Self::WRITE != 0
-    }
-
-    /// Whether consumers may read.
-    pub const fn can_read(self) -> bool {
-        self.0 & Self::READ != 0
-    }
-
-    /// Whether new topics may take their settings from this one.
-    pub const fn is_inherited(self) -> bool {
-        self.0 & Self::INHERIT != 0
-    }
-}
-
-/// A topic with its queues.
-#[derive(Debug)]
-pub struct Topic {
-    /// Name.
-    pub name: TopicName,
-    /// Settings.
-    pub settings: TopicDocument,
-    /// Queues: as many as the larger of read and write queues.
-    pub queues: Vec<Queue>,
-}
-
-impl Topic {
-    /// What it allows.
-    pub const fn permission(&self) -> Permission {
-        Permission(self.settings.perm)
-    }
-
-    /// A queue by its number.
-    pub fn queue(&self, queue: QueueId) -> Result<&Queue, Refusal> {
-        self.queues
-            .get(queue.0 as usize)
-            .ok_or_else(|| Refusal::no_queue_id(self.name.as_str(), queue, self.queues.len() as u32))
-    }
-}
+pub(crate) use system_topics::is_write_protected;
+pub use topic::{Permission, Topic};
 
 /// What becomes of a topic or group that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,6 +59,8 @@ pub struct Catalog {
     /// Held while a topic's queues are removed: who comes second must not remove those of a topic made anew in between.
     pub(crate) removing: Mutex<()>,
     state: Arc<StateLog>,
+    host: Arc<dyn Host>,
+    options: Arc<Options>,
     metrics: Arc<Metrics>,
 }
 
@@ -139,6 +99,8 @@ impl Catalog {
     pub(crate) fn open(
         tables: StateTables,
         state: Arc<StateLog>,
+        host: Arc<dyn Host>,
+        options: Arc<Options>,
         metrics: Arc<Metrics>,
         now: Now,
     ) -> Result<Self, StorageError> {
@@ -154,7 +116,7 @@ impl Catalog {
         let store = state.store();
         for (name, settings) in topics.topic_config_table {
             let name = TopicName::trusted(&name);
-            snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
+            snapshot.topics.insert_mut(name.clone(), Arc::new(Topic::new(store, name, settings)));
         }
         for (name, settings) in groups.subscription_group_table {
             snapshot.groups.insert_mut(GroupName::trusted(&name), Arc::new(settings));
@@ -171,7 +133,7 @@ impl Catalog {
                 tracing::warn!(topic = %name, queues, "topic found in the log that nothing tells of; made again");
                 versions.topics = bumped(versions.topics, now);
                 found.push(StateChange::Topic { settings: Box::new(settings.clone()), version: versions.topics });
-                snapshot.topics.insert_mut(name.clone(), Arc::new(new_topic(store, name, settings)));
+                snapshot.topics.insert_mut(name.clone(), Arc::new(Topic::new(store, name, settings)));
             }
         }
         if !found.is_empty() {
@@ -191,6 +153,8 @@ impl Catalog {
             groups_unexported: AtomicBool::new(true),
             removing: Mutex::default(),
             state,
+            host,
+            options,
             metrics,
         })
     }
@@ -203,6 +167,12 @@ impl Catalog {
     /// One past the last message of a queue; `None` if there is no such queue.
     pub(crate) fn end_of(&self, topic: &str, queue: QueueId) -> Option<QueueOffset> {
         self.topic(topic)?.queue(queue).ok().map(|queue| queue.index.appended_end())
+    }
+
+    /// Queues of a topic with their numbers.
+    pub fn queues_of(&self, topic: &str) -> Result<Vec<Queue>, Refusal> {
+        let topic = self.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
+        Ok(topic.queues.clone())
     }
 
     /// Every topic, sorted by name.
@@ -236,12 +206,17 @@ impl Catalog {
 
     /// Makes a topic or changes its settings.
     pub fn put_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let put = self.put_topics(vec![(name, settings)], Known::Change, now)?;
+        let put = self.take_in_topics(vec![(name, settings)], Known::Change, now)?;
         put.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
     }
 
     /// Makes topics or changes their settings: all, or none if one of them is refused.
-    pub(crate) fn put_topics(
+    pub fn put_topics(&self, wanted: Vec<(TopicName, TopicDocument)>, now: Now) -> Result<(), Refusal> {
+        self.take_in_topics(wanted, Known::Change, now).map(drop)
+    }
+
+    /// The same; gives the topics.
+    pub(crate) fn take_in_topics(
         &self,
         wanted: Vec<(TopicName, TopicDocument)>,
         if_known: Known,
@@ -272,7 +247,7 @@ impl Catalog {
                 continue;
             }
             changes.push(StateChange::Topic { settings: Box::new(settings.clone()), version });
-            let topic = Arc::new(new_topic(self.state.store(), name.clone(), settings));
+            let topic = Arc::new(Topic::new(self.state.store(), name.clone(), settings));
             next.topics.insert_mut(name, topic.clone());
             put.push(topic);
         }
@@ -427,11 +402,4 @@ impl Catalog {
 /// The version after this one.
 const fn bumped(version: DataVersion, now: Now) -> DataVersion {
     DataVersion { counter: version.counter + 1, timestamp: now.wall.0 as i64, ..version }
-}
-
-fn new_topic(store: &Store, name: TopicName, mut settings: TopicDocument) -> Topic {
-    name.as_str().clone_into(&mut settings.topic_name);
-    let count = settings.read_queue_nums.max(settings.write_queue_nums).min(QUEUES_PER_TOPIC_MAX);
-    let queues = (0..count).map(|number| Queue { index: store.queue(&name, QueueId(number)) }).collect();
-    Topic { name, settings, queues }
 }

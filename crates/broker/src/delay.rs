@@ -8,16 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{Monotonic, Now, QueueId, Refusal, Timestamp, TopicName};
-use format::document::TopicDocument;
+use base::{Monotonic, Now, QueueId, Timestamp};
 use format::index_rules::DELAY_TOPIC;
 use format::queue_entry::Entry;
 use format::state::StateChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use storage::Store;
 
-use crate::broker::Broker;
-use crate::catalog::{Catalog, Topic};
+use crate::catalog::Catalog;
 use crate::published::Published;
 use crate::state::documents;
 
@@ -158,7 +157,9 @@ impl Progress {
 
 /// Delivery of parked messages.
 #[derive(Debug)]
-pub(crate) struct Delay {
+pub struct Delay {
+    store: Arc<Store>,
+    catalog: Arc<Catalog>,
     progress: Mutex<BTreeMap<usize, Progress>>,
     /// Held from putting copies into the log until they are noted here.
     pub(crate) delivering: Mutex<()>,
@@ -167,14 +168,20 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    pub(crate) fn open(delivered: &BTreeMap<u32, u64>, catalog: &Catalog) -> Self {
+    pub(crate) fn open(delivered: &BTreeMap<u32, u64>, catalog: Arc<Catalog>, store: Arc<Store>) -> Self {
         let mut progress = BTreeMap::new();
         for (&level, &delivered) in delivered {
             // Java's document may be of a log that a power cut made shorter.
             let end = catalog.end_of(DELAY_TOPIC, QueueId(level.saturating_sub(1))).unwrap_or_default();
             progress.insert(level as usize, Progress { next: delivered.min(end.0), ..Progress::default() });
         }
-        Self { progress: Mutex::new(progress), delivering: Mutex::default(), unexported: AtomicBool::new(true) }
+        Self {
+            store,
+            catalog,
+            progress: Mutex::new(progress),
+            delivering: Mutex::default(),
+            unexported: AtomicBool::new(true),
+        }
     }
 
     /// Looks at, or changes, how far a level is.
@@ -208,25 +215,10 @@ impl Delay {
         let delivered = self.delivered().into_iter();
         delivered.map(|(level, delivered)| StateChange::Delay { level: level as u32, delivered }).collect()
     }
-}
 
-impl Broker {
     /// How many levels there are.
-    pub(crate) fn delay_level_count(&self) -> usize {
-        self.store().index_rules().delay_levels_ms().len()
-    }
-
-    /// The topic of parked messages.
-    pub(crate) fn delay_topic(&self, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let levels = self.delay_level_count() as u32;
-        match self.catalog().topic(DELAY_TOPIC) {
-            Some(topic) if topic.queues.len() as u32 >= levels => Ok(topic),
-            _ => {
-                let settings =
-                    TopicDocument { read_queue_nums: levels, write_queue_nums: levels, ..TopicDocument::default() };
-                self.catalog().put_topic(TopicName::trusted(DELAY_TOPIC), settings, now)
-            }
-        }
+    pub(crate) fn level_count(&self) -> usize {
+        self.store.index_rules().delay_levels_ms().len()
     }
 
     /// Messages of these numbers and levels were just parked. Their due times count from when they were stored, and after the clock
@@ -236,28 +228,28 @@ impl Broker {
             return;
         }
         for &(number, level) in parked {
-            let (_, delay_ms) = self.store().index_rules().clip_level(level);
+            let (_, delay_ms) = self.store.index_rules().clip_level(level);
             for position in published.positions(number..number + 1) {
                 let (end, by) = (position.queue_offset.0 + 1, now.monotonic.plus_ms(delay_ms));
-                self.delay.at(level, |progress| progress.bound_due(end, by, delay_ms));
+                self.at(level, |progress| progress.bound_due(end, by, delay_ms));
             }
         }
     }
 
     /// How far each level is: (level, delivered, end).
-    pub fn delay_progress(&self) -> Vec<(usize, u64, u64)> {
-        let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return Vec::new() };
-        (1..=self.delay_level_count())
+    pub fn levels(&self) -> Vec<(usize, u64, u64)> {
+        let Some(topic) = self.catalog.topic(DELAY_TOPIC) else { return Vec::new() };
+        (1..=self.level_count())
             .filter_map(|level| {
                 let queue = topic.queue(QueueId(level as u32 - 1)).ok()?;
-                Some((level, self.delay.at(level, |progress| progress.next()), queue.end().0))
+                Some((level, self.at(level, |progress| progress.next()), queue.end().0))
             })
             .collect()
     }
 
     /// The delivery offsets as the document has them.
-    pub fn delay_document(&self) -> Value {
-        json!({"offsetTable": self.delay.delivered()})
+    pub fn document(&self) -> Value {
+        json!({"offsetTable": self.delivered()})
     }
 }
 

@@ -4,20 +4,24 @@
 //! RocketMQ. **Always holds**: a message leaves its level by its copy being in the log, or by being damaged or removed, which is told
 //! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
+use base::metric::{Metrics, Timings};
 use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, names};
 use format::queue_entry::Entry;
 use format::record::Record;
 use format::state::StateChange;
-use storage::{QueueIndex, ReadMode};
+use storage::{QueueIndex, ReadMode, Store};
 
-use crate::broker::{Broker, internal};
-use crate::delay::Progress;
-use crate::publish::{Message, PublishBatch, is_write_protected};
+use crate::catalog::{Catalog, is_write_protected};
+use crate::delay::{Delay, Progress};
+use crate::durability::Durability;
+use crate::error::internal;
+use crate::publish::{Message, PublishBatch, Publisher};
 
 /// Messages of one level delivered in one pass.
 const PASS_COUNT_MAX: usize = 256;
@@ -71,23 +75,35 @@ struct PassEnd {
     refusal: Option<Refusal>,
 }
 
-impl Broker {
+/// Publishes what is due.
+#[derive(Debug)]
+pub struct Delivery {
+    pub(crate) delay: Arc<Delay>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) durability: Arc<Durability>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) timings: Arc<Timings>,
+}
+
+impl Delivery {
     /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk. What
     /// fails is logged and tried again.
     pub fn deliver_due(&self, now: Now) -> u64 {
         // A poisoned log takes no copies, and what its disk says of damage does not count.
-        if self.poisoned().is_some() {
+        if self.durability.poisoned().is_some() {
             return REST_MS;
         }
-        let Some(topic) = self.catalog().topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
+        let Some(topic) = self.catalog.topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
         let mut wait_ms = LOOK_AGAIN_MS;
         // What is parked from here on was stored after `now`: it is for the next pass.
         let queues: Vec<_> = topic.queues.iter().map(|queue| (&*queue.index, queue.index.end())).collect();
-        for (level, (queue, end)) in (1..=self.delay_level_count()).zip(queues) {
+        for (level, (queue, end)) in (1..=self.delay.level_count()).zip(queues) {
             if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
                 continue;
             }
-            if self.is_behind() {
+            if self.durability.is_behind() {
                 return BEHIND_MS;
             }
             let outcome =
@@ -109,7 +125,7 @@ impl Broker {
                 wait_ms
             }
             Err(refusal) => {
-                self.metrics().delayed_failures.add(1);
+                self.metrics.delayed_failures.add(1);
                 if is_news {
                     tracing::error!(level, %refusal, "delayed messages of this level wait, and are tried again every second");
                 }
@@ -132,7 +148,7 @@ impl Broker {
             (0..).map(|number| start.after(number)).zip(entries).take_while(|(offset, _)| *offset < end).collect();
         let Some(first) = parked.first() else { return Ok(LOOK_AGAIN_MS) };
         let (due_count, next_wait_ms) = self.delay.at(level, |progress| {
-            bound_due(progress, first, self.store().index_rules().clip_level(level).1, end, now);
+            bound_due(progress, first, self.store.index_rules().clip_level(level).1, end, now);
             let due_count = parked.iter().take_while(|parked| wait_ms(progress, parked) == 0).count();
             (due_count, parked.get(due_count).map(|next| wait_ms(progress, next)))
         });
@@ -174,7 +190,7 @@ impl Broker {
                 }
             }
         })?;
-        self.metrics().delayed_held.set(self.delay.held_count());
+        self.metrics.delayed_held.set(self.delay.held_count());
         Ok(())
     }
 
@@ -187,7 +203,7 @@ impl Broker {
         now: Now,
     ) -> Result<QueueOffset, Refusal> {
         if start < first {
-            self.keep_progress(level, self.begin_batch(0, now), |progress| progress.advance(first.0), now)?;
+            self.keep_progress(level, self.publisher.begin_batch(0, now), |progress| progress.advance(first.0), now)?;
             self.tell_expired(level, first.0 - start.0);
         }
         Ok(start.max(first))
@@ -200,7 +216,7 @@ impl Broker {
                 messages,
                 "delayed messages were removed with their log segments before they were delivered; raise retention.age, retention.size or the room on the disk"
             );
-            self.metrics().delayed_expired.add(messages);
+            self.metrics.delayed_expired.add(messages);
         }
     }
 
@@ -212,7 +228,7 @@ impl Broker {
             %refusal,
             "delayed messages cannot be delivered now; they are tried again every second"
         );
-        self.metrics().delayed_held.set(self.delay.held_count());
+        self.metrics.delayed_held.set(self.delay.held_count());
     }
 
     /// Publishes all that can be, and has `note` take in those that are held, by number; nothing is published or taken in if that fails.
@@ -225,10 +241,10 @@ impl Broker {
         note: impl FnOnce(&mut Progress, &[usize]),
     ) -> Result<PassEnd, Refusal> {
         let size = due.iter().map(|(_, entry)| entry.size as usize).sum();
-        let mut batch = self.begin_batch(size, now);
+        let mut batch = self.publisher.begin_batch(size, now);
         let mut ended = PassEnd { held: Vec::new(), refusal: None };
         // What is damaged is passed over; the store has told of it.
-        let records = self.store().read(queue, due, ReadMode::MayWait).map_err(internal)?;
+        let records = self.store.read(queue, due, ReadMode::MayWait).map_err(internal)?;
         for (number, record) in records.iter().enumerate() {
             let Some(Ok(record)) = record.map(Record::decode) else { continue };
             match self.add_due(&mut batch, &record, now) {
@@ -238,7 +254,7 @@ impl Broker {
                     ended.refusal.get_or_insert(refusal);
                 }
                 Err(Undelivered::Never) => {
-                    self.metrics().delayed_undeliverable.add(1);
+                    self.metrics.delayed_undeliverable.add(1);
                     let topic = record.property(names::REAL_TOPIC).unwrap_or_default();
                     tracing::error!(
                         log_offset = %record.log_offset, topic,
@@ -250,10 +266,10 @@ impl Broker {
         let count = batch.len() as u64;
         self.keep_progress(level, batch, |progress| note(progress, &ended.held), now)?;
         if count > 0 {
-            self.metrics().delayed_delivered.add(count);
+            self.metrics.delayed_delivered.add(count);
             // All of one pass: the first was due first.
             let late_ms = due.first().map_or(0, |first| now.wall.ms_since(due_of(first)));
-            self.timings().delay.record(Duration::from_millis(late_ms), count);
+            self.timings.delay.record(Duration::from_millis(late_ms), count);
         }
         Ok(ended)
     }
@@ -271,7 +287,7 @@ impl Broker {
         note(&mut after);
         let delivered = after.delivered();
         if !copies.is_empty() || delivered != before {
-            self.append_with(copies, vec![StateChange::Delay { level: level as u32, delivered }], now)?;
+            self.publisher.append_with(copies, vec![StateChange::Delay { level: level as u32, delivered }], now)?;
             self.delay.note_unexported();
         }
         self.delay.at(level, |progress| progress.take_in(after));
@@ -282,7 +298,7 @@ impl Broker {
         let name = record.property(names::REAL_TOPIC).unwrap_or_default();
         let queue: Option<u32> = record.property(names::REAL_QUEUE_ID).and_then(|queue| queue.parse().ok());
         let queue = queue.filter(|queue| *queue < QUEUES_PER_TOPIC_MAX);
-        let topic = match self.catalog().topic(name) {
+        let topic = match self.catalog.topic(name) {
             Some(topic) => topic,
             None => {
                 let name = TopicName::checked(name).ok().filter(|name| !is_write_protected(name.as_str()));
@@ -290,12 +306,13 @@ impl Broker {
                 // Removed since, or not in a document yet when the process was killed.
                 let queues = queue.unwrap_or_default() + 1;
                 tracing::warn!(topic = %name, queues, "a delayed message is due for a topic that is not there; it is made");
-                self.make_internal_topic(name, queues, now).map_err(Undelivered::NotNow)?
+                self.catalog.make_internal_topic(name, queues, now).map_err(Undelivered::NotNow)?
             }
         };
         // A queue that the topic had when the message was sent.
         let queues = topic.queues.len() as u32;
-        let queue = queue.filter(|queue| *queue < queues).or_else(|| (queues > 0).then(|| self.random_below(queues)));
+        let queue =
+            queue.filter(|queue| *queue < queues).or_else(|| (queues > 0).then(|| self.publisher.random_below(queues)));
         let queue = queue.map(QueueId).ok_or_else(|| {
             Undelivered::NotNow(Refusal::NotPermitted(format!("the topic [{}] has no queue to write to", topic.name)))
         })?;
@@ -310,7 +327,7 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times,
         };
-        self.add_due_copy(batch, &topic, queue, &message).map_err(Undelivered::NotNow)
+        self.publisher.add_due_copy(batch, &topic, queue, &message).map_err(Undelivered::NotNow)
     }
 }
 

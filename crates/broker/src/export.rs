@@ -1,51 +1,69 @@
 //! The documents that a Java broker reads which takes the directory over: written behind the log, one save at a time.
 
+use std::sync::Arc;
+
 use base::{LogOffset, Now};
+use parking_lot::Mutex;
 use serde::Serialize;
-use storage::StorageError;
+use storage::{StorageError, Store};
 
-use crate::broker::Broker;
-use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE, documents};
+use crate::catalog::Catalog;
+use crate::delay::Delay;
+use crate::offset::Offsets;
+use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateLog, TOPICS_FILE, documents};
 
-impl Broker {
+/// Writes the documents.
+#[derive(Debug)]
+pub(crate) struct Exports {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) offsets: Arc<Offsets>,
+    pub(crate) delay: Arc<Delay>,
+    pub(crate) state: Arc<StateLog>,
+    pub(crate) store: Arc<Store>,
+    /// Whether what is answered is on the disk.
+    pub(crate) is_durable: bool,
+    pub(crate) exporting: Mutex<()>,
+}
+
+impl Exports {
     /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
-    pub fn save(&self, now: Now) -> Result<(), StorageError> {
+    pub(crate) fn save(&self, now: Now) -> Result<(), StorageError> {
         let _one_at_a_time = self.exporting.lock();
         self.export(now)
     }
 
     /// Writes the documents of what has changed, for a Java broker that takes over: never ahead of the log on the disk. One at a time.
     fn export(&self, now: Now) -> Result<(), StorageError> {
-        self.offsets.keep(&self.state, now)?;
-        self.store().write_staged()?;
-        if self.store().watermarks().committed() < self.state.end() {
+        self.offsets.keep(now)?;
+        self.store.write_staged()?;
+        if self.store.watermarks().committed() < self.state.end() {
             // It may yet be taken back: it is written once it is committed.
             return Ok(());
         }
         // What the log has below is in the documents, whatever comes into them meanwhile.
-        let position = self.state.end().max(self.store().watermarks().written());
-        let topics = self.catalog().take_topics_to_export();
-        let groups = self.catalog().take_groups_to_export();
+        let position = self.state.end().max(self.store.watermarks().written());
+        let topics = self.catalog.take_topics_to_export();
+        let groups = self.catalog.take_groups_to_export();
         let offsets = self.offsets.take_to_export(now);
         let delay = self.delay.take_to_export(now);
         if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() {
-            return if self.options().ack_policy.durable { self.store().sync_until(position) } else { Ok(()) };
+            return if self.is_durable { self.store.sync_until(position) } else { Ok(()) };
         }
         let write = || {
-            self.store().sync_until(position)?;
+            self.store.sync_until(position)?;
             topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position))?;
             groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position))?;
             offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position))?;
             delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position))
         };
         write().inspect_err(|_| {
-            self.catalog().note_unexported();
+            self.catalog.note_unexported();
             self.offsets.note_unexported();
             self.delay.note_unexported();
         })
     }
 
     fn write_document(&self, name: &str, table: &impl Serialize, position: LogOffset) -> Result<(), StorageError> {
-        self.store().write_document(name, &documents::text(name, table, position))
+        self.store.write_document(name, &documents::text(name, table, position))
     }
 }

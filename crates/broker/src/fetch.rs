@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use base::metric::Metrics;
 use base::{GroupName, QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
 use format::queue_entry::Entry;
 use format::record;
-use storage::{ReadMode, StorageError};
+use storage::{ReadMode, StorageError, Store};
 
 use crate::RawOffset;
-use crate::broker::Broker;
 use crate::catalog::{Permission, Topic};
 use crate::filter::Filter;
+use crate::options::Options;
 use crate::queue::Queue;
 
 /// Entries looked at for one fetch when a filter lets few through.
@@ -70,7 +71,15 @@ pub struct Fetched {
     is_full: bool,
 }
 
-impl Broker {
+/// Reads queues.
+#[derive(Debug)]
+pub struct Fetcher {
+    pub(crate) store: Arc<Store>,
+    pub(crate) options: Arc<Options>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Fetcher {
     /// Reads what a consumer asks for. Waits for the disk.
     pub fn fetch(&self, fetch: &Fetch) -> Result<Fetched, Refusal> {
         let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;
@@ -90,7 +99,7 @@ impl Broker {
                 Ok(Some(fetched))
             }
             Err(StorageError::WouldBlock) => {
-                self.metrics().fetch_cold.add(1);
+                self.metrics.fetch_cold.add(1);
                 Ok(None)
             }
             Err(error) => Err(Refusal::Internal(error.to_string())),
@@ -98,10 +107,10 @@ impl Broker {
     }
 
     fn check_fetch(&self, fetch: &Fetch) -> Result<(), Refusal> {
-        if !Permission(self.options().permission).can_read() {
+        if !Permission(self.options.permission).can_read() {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] pulling message is forbidden (broker.permission)",
-                self.options().broker_name
+                self.options.broker_name
             )));
         }
         if !fetch.topic.permission().can_read() {
@@ -181,7 +190,7 @@ impl Broker {
             passed += 1;
         }
         // What is damaged is passed over; the store has told of it.
-        let records = self.store().read(&queue.index, &chosen, mode)?;
+        let records = self.store.read(&queue.index, &chosen, mode)?;
         fetched.count += records.count();
         let before = fetched.pieces.len();
         records.into_pieces(&mut fetched.pieces);
@@ -193,11 +202,11 @@ impl Broker {
 
     fn count_fetch(&self, fetched: &Fetched) {
         if fetched.status == FetchStatus::Found {
-            self.metrics().fetch_hits.add(1);
-            self.metrics().messages_out.add(fetched.count as u64);
-            self.metrics().message_bytes_out.add(fetched.size as u64);
+            self.metrics.fetch_hits.add(1);
+            self.metrics.messages_out.add(fetched.count as u64);
+            self.metrics.message_bytes_out.add(fetched.size as u64);
         } else {
-            self.metrics().fetch_misses.add(1);
+            self.metrics.fetch_misses.add(1);
         }
     }
 }

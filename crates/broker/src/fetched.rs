@@ -13,7 +13,6 @@ use base::{GroupName, QueueId, QueueOffset, TopicName};
 use parking_lot::Mutex;
 
 use crate::RawOffset;
-use crate::broker::Broker;
 use crate::catalog::Topic;
 
 /// What a pair of topic and group takes besides its queues, as a number of these.
@@ -46,8 +45,9 @@ impl FetchedOffsets {
     }
 }
 
+/// Where each group's fetches are.
 #[derive(Debug, Default)]
-pub(crate) struct FetchedTable(Mutex<Table>);
+pub struct FetchedTable(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -135,12 +135,10 @@ impl FetchedTable {
         let topics: Vec<_> = table.by_group.get(group).into_iter().flat_map(HashMap::keys).cloned().collect();
         topics.iter().for_each(|topic| table.forget(topic.as_str(), group));
     }
-}
 
-impl Broker {
     /// Where a group's fetches in a topic are noted; `None` if there is no room for more.
-    pub fn fetched_offsets(&self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
-        let mut table = self.fetched.0.lock();
+    pub fn offsets_of(&self, topic: &Topic, group: &GroupName) -> Option<Arc<FetchedOffsets>> {
+        let mut table = self.0.lock();
         match table.get(topic.name.as_str(), group.as_str()) {
             Some(known) if known.0.len() >= topic.queues.len() => Some(known.clone()),
             _ => table.make(topic, group),

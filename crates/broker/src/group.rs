@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
-use base::{GroupName, Now, Refusal, TopicName};
-use format::document::{GroupDocument, TopicDocument};
+use base::{GroupName, Now, Refusal};
 use parking_lot::Mutex;
 
-use crate::broker::Broker;
-use crate::catalog::Known;
+use crate::catalog::Catalog;
 use crate::filter::Filter;
+use crate::lock::Locks;
 use crate::mailbox::{Mailbox, Signal};
 use crate::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
 
@@ -64,8 +63,12 @@ struct ConsumerGroup {
 }
 
 /// What is connected.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
+#[derive(Debug)]
+pub struct Groups {
+    catalog: Arc<Catalog>,
+    locks: Arc<Locks>,
+    /// A client without a heartbeat for this long is gone, ms.
+    expiry_ms: u64,
     consumers: Mutex<HashMap<GroupName, ConsumerGroup>>,
     producers: Mutex<HashMap<GroupName, Members>>,
 }
@@ -85,7 +88,11 @@ pub struct GroupSnapshot {
     pub subscriptions: Vec<Arc<Subscription>>,
 }
 
-impl Broker {
+impl Groups {
+    pub(crate) fn new(catalog: Arc<Catalog>, locks: Arc<Locks>, expiry_ms: u64) -> Self {
+        Self { catalog, locks, expiry_ms, consumers: Mutex::default(), producers: Mutex::default() }
+    }
+
     /// Registers a consumer and makes its group and retry topic if need be.
     pub fn register_consumer(
         &self,
@@ -101,13 +108,13 @@ impl Broker {
                 registration.subscriptions.len()
             )));
         }
-        let settings = self.group_for_use(&registration.group, now)?;
-        match self.ensure_retry_topic(&settings, now) {
+        let settings = self.catalog.group_for_use(&registration.group, now)?;
+        match self.catalog.ensure_retry_topic(&settings, now) {
             // Who only reads is served by a full or failed disk too: a later heartbeat makes the topic.
             Err(Refusal::Unavailable(_)) => {}
             made => made?,
         }
-        let mut consumers = self.groups.consumers.lock();
+        let mut consumers = self.consumers.lock();
         if member.mailbox.is_closed() {
             // Its connection went while its heartbeat was read: nobody would take it out again.
             return Ok(());
@@ -139,7 +146,7 @@ impl Broker {
     /// Registers a client that sends.
     pub fn register_producer(&self, group: &GroupName, member: Member) -> Result<(), Refusal> {
         check_client_id(&member)?;
-        let mut producers = self.groups.producers.lock();
+        let mut producers = self.producers.lock();
         if member.mailbox.is_closed() {
             return Ok(());
         }
@@ -169,7 +176,7 @@ impl Broker {
     /// A client leaves a consumer group, if it is there by this connection: one that has come back by another under the same
     /// id stays, and keeps its locks.
     pub fn unregister_consumer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
-        let mut consumers = self.groups.consumers.lock();
+        let mut consumers = self.consumers.lock();
         let Some((name, known)) = consumers.get_key_value(group) else { return };
         if known.members.get(client_id).is_none_or(|known| !known.seat.is_of(mailbox)) {
             return;
@@ -184,12 +191,12 @@ impl Broker {
             }
         }
         drop(consumers);
-        self.release_locks_of(group, client_id);
+        self.locks.release_all_of(group, client_id);
     }
 
     /// A client leaves a producer group, if it is there by this connection.
     pub fn unregister_producer(&self, group: &str, client_id: &str, mailbox: &Arc<Mailbox>) {
-        let mut producers = self.groups.producers.lock();
+        let mut producers = self.producers.lock();
         let Some(members) = producers.get_mut(group) else { return };
         if members.get(client_id).is_some_and(|known| known.seat.is_of(mailbox)) {
             members.remove(client_id);
@@ -207,15 +214,14 @@ impl Broker {
     }
 
     /// Removes members whose heartbeats stopped.
-    pub fn expire_members(&self, now: Now) {
-        let expiry_ms = self.options().client_expiry_ms;
-        let is_expired = |member: &Member| now.monotonic.ms_since(member.seen.monotonic) > expiry_ms;
+    pub fn expire(&self, now: Now) {
+        let is_expired = |member: &Member| now.monotonic.ms_since(member.seen.monotonic) > self.expiry_ms;
         self.remove_consumers(is_expired);
         self.remove_producers(is_expired);
     }
 
     fn remove_consumers(&self, is_gone: impl Fn(&Member) -> bool) {
-        self.groups.consumers.lock().retain(|name, group| {
+        self.consumers.lock().retain(|name, group| {
             if group.remove(&is_gone) && self.notifies(name) {
                 group.notify(name);
             }
@@ -224,11 +230,11 @@ impl Broker {
     }
 
     fn notifies(&self, group: &GroupName) -> bool {
-        self.catalog().group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
+        self.catalog.group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
     }
 
     fn remove_producers(&self, is_gone: impl Fn(&Member) -> bool) {
-        self.groups.producers.lock().retain(|_, members| {
+        self.producers.lock().retain(|_, members| {
             members.retain(|_, seated| !is_gone(&seated.member));
             !members.is_empty()
         });
@@ -236,17 +242,17 @@ impl Broker {
 
     /// Ids of a group's members.
     pub fn member_ids(&self, group: &str) -> Option<Vec<String>> {
-        self.groups.consumers.lock().get(group).map(|group| group.members.keys().cloned().collect())
+        self.consumers.lock().get(group).map(|group| group.members.keys().cloned().collect())
     }
 
     /// Whether the group has members.
-    pub fn group_is_online(&self, group: &str) -> bool {
-        self.groups.consumers.lock().contains_key(group)
+    pub fn is_online(&self, group: &str) -> bool {
+        self.consumers.lock().contains_key(group)
     }
 
     /// What a group wants of a topic.
     pub fn subscription(&self, group: &str, topic: &str) -> Result<Arc<Subscription>, Refusal> {
-        let consumers = self.groups.consumers.lock();
+        let consumers = self.consumers.lock();
         consumers
             .get(group)
             .and_then(|group| group.subscriptions.get(topic))
@@ -255,8 +261,8 @@ impl Broker {
     }
 
     /// A consumer group as it is connected now.
-    pub fn group_snapshot(&self, group: &str) -> Option<GroupSnapshot> {
-        let consumers = self.groups.consumers.lock();
+    pub fn snapshot(&self, group: &str) -> Option<GroupSnapshot> {
+        let consumers = self.consumers.lock();
         let group = consumers.get(group)?;
         Some(GroupSnapshot {
             members: members_of(&group.members),
@@ -268,8 +274,8 @@ impl Broker {
     }
 
     /// Groups with members that subscribe to a topic.
-    pub fn groups_subscribed_to(&self, topic: &str) -> Vec<String> {
-        let consumers = self.groups.consumers.lock();
+    pub fn subscribed_to(&self, topic: &str) -> Vec<String> {
+        let consumers = self.consumers.lock();
         let mut groups: Vec<_> = consumers
             .iter()
             .filter(|(_, group)| group.subscriptions.contains_key(topic))
@@ -281,72 +287,14 @@ impl Broker {
 
     /// Clients of a producer group.
     pub fn producers_of(&self, group: &str) -> Vec<Member> {
-        let producers = self.groups.producers.lock();
+        let producers = self.producers.lock();
         producers.get(group).map(members_of).unwrap_or_default()
     }
 
     /// Every producer group with its clients.
     pub fn all_producers(&self) -> Vec<(GroupName, Vec<Member>)> {
-        let producers = self.groups.producers.lock();
+        let producers = self.producers.lock();
         producers.iter().map(|(name, members)| (name.clone(), members_of(members))).collect()
-    }
-
-    /// The settings of a group, made on the fly if that is allowed.
-    pub fn group_for_use(&self, group: &GroupName, now: Now) -> Result<Arc<GroupDocument>, Refusal> {
-        if let Some(known) = self.catalog().group(group.as_str()) {
-            return Ok(known);
-        }
-        if !self.options().auto_create_groups {
-            return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
-        }
-        self.catalog().check_room_for_groups(1)?;
-        self.catalog().take_in_groups(vec![(group.clone(), GroupDocument::default())], Known::Keep, now)?;
-        self.catalog().group(group.as_str()).ok_or_else(|| Refusal::NoSuchGroup(group.as_str().to_owned()))
-    }
-
-    /// Makes those of a heartbeat's groups, and of their retry topics, that are not there yet, all at once: each by itself would copy the
-    /// table of groups and that of topics. What cannot be made is refused to who asks for it.
-    pub fn prepare_groups(&self, names: &[GroupName], now: Now) {
-        let mut missing: Vec<_> =
-            names.iter().filter(|name| self.catalog().group(name.as_str()).is_none()).cloned().collect();
-        missing.sort_unstable();
-        missing.dedup();
-        if !missing.is_empty() && self.options().auto_create_groups {
-            if self.catalog().check_room_for_groups(missing.len()).is_err() {
-                return;
-            }
-            let made = missing.into_iter().map(|name| (name, GroupDocument::default())).collect();
-            if let Err(refusal) = self.catalog().take_in_groups(made, Known::Keep, now) {
-                tracing::warn!(%refusal, "groups of a heartbeat cannot be made");
-                return;
-            }
-        }
-        let groups = names.iter().filter_map(|name| self.catalog().group(name.as_str()));
-        let retry_topics = groups.filter_map(|group| self.missing_retry_topic(&group));
-        let mut retry_topics: Vec<_> =
-            retry_topics.filter(|(name, settings)| self.catalog().may_be_made(name, settings)).collect();
-        retry_topics.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        retry_topics.dedup_by(|(one, _), (other, _)| one == other);
-        if !retry_topics.is_empty() && self.catalog().put_topics(retry_topics, Known::Keep, now).is_ok() {
-            self.topics_changed();
-        }
-    }
-
-    /// A group's retry topic, if it keeps retries and does not have it yet. A group with too long a name consumes all the same; what it
-    /// gives back is refused.
-    fn missing_retry_topic(&self, group: &GroupDocument) -> Option<(TopicName, TopicDocument)> {
-        let (name, queues) = (TopicName::retry_of(&group.group_name), group.retry_queue_nums);
-        let is_missing = queues > 0 && name.check_size().is_ok() && self.catalog().topic(name.as_str()).is_none();
-        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        is_missing.then_some((name, settings))
-    }
-
-    /// The topic that holds a group's retries.
-    pub(crate) fn ensure_retry_topic(&self, group: &GroupDocument, now: Now) -> Result<(), Refusal> {
-        if let Some((name, _)) = self.missing_retry_topic(group) {
-            self.make_internal_topic(name, group.retry_queue_nums, now)?;
-        }
-        Ok(())
     }
 }
 

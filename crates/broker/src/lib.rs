@@ -5,12 +5,13 @@
 //! acknowledged is in the store, changes of state too. **On a crash** of the process alone nothing is lost that was answered; commits
 //! that are not answered may be a tenth of a second old: consumers see some messages again, never fewer.
 
-pub mod admin;
 mod broker;
 mod catalog;
 mod committed;
 mod delay;
 mod deliver;
+mod durability;
+mod error;
 mod export;
 mod fetch;
 mod fetched;
@@ -18,36 +19,47 @@ mod filter;
 mod flow;
 mod gathering;
 mod group;
+mod host;
 mod lock;
 mod lookup;
 mod mailbox;
 mod member;
 mod noted;
 mod offset;
+mod options;
 mod publish;
 mod published;
 mod queue;
 mod rate;
+mod removal;
 mod retry;
+mod snapshots;
 mod state;
 
-pub use broker::{Broker, Host, Options, Surroundings};
+pub use broker::{Broker, Surroundings};
 pub use catalog::{Catalog, Permission, Topic};
-pub use fetch::{Fetch, FetchStatus, Fetched};
-pub use fetched::FetchedOffsets;
+pub use delay::Delay;
+pub use deliver::Delivery;
+pub use durability::Durability;
+pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
+pub use fetched::{FetchedOffsets, FetchedTable};
 pub use filter::Filter;
 pub use flow::PeriodFlow;
 pub use gathering::CommitStage;
-pub use group::{ConsumerRegistration, GroupSnapshot, Subscription};
-pub use lock::QueueKey;
-pub use lookup::KeyKind;
+pub use group::{ConsumerRegistration, GroupSnapshot, Groups, Subscription};
+pub use host::Host;
+pub use lock::{Locks, QueueKey};
+pub use lookup::{KeyKind, Lookup};
 pub use mailbox::{Mailbox, Signal};
 pub use member::Member;
-pub use offset::Boundary;
-pub use publish::{Added, Message, PublishBatch};
+pub use offset::{Boundary, Offsets};
+pub use options::Options;
+pub use publish::{Added, Message, PublishBatch, Publisher};
 pub use published::{Position, Published};
 pub use queue::Queue;
-pub use retry::SendBack;
+pub use removal::Removals;
+pub use retry::{Retries, SendBack};
+pub use snapshots::{ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};
 pub use state::{Exported, Written, export_documents};
 
 /// One place's position, as committed or reported: may lie outside the queue.

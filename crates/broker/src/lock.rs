@@ -10,8 +10,6 @@ use base::limits::{CLIENT_ID_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, QUEUE_LOCKS
 use base::{Monotonic, Now};
 use parking_lot::Mutex;
 
-use crate::broker::Broker;
-
 /// How long a lock holds without being renewed.
 const LOCK_EXPIRY_MS: u64 = 60_000;
 
@@ -33,8 +31,9 @@ impl Holder {
 /// One group's locks.
 type Held = HashMap<QueueKey, Holder>;
 
+/// The locks of all groups.
 #[derive(Debug, Default)]
-pub(crate) struct Locks(Mutex<Table>);
+pub struct Locks(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -57,11 +56,11 @@ impl Table {
     }
 }
 
-impl Broker {
+impl Locks {
     /// Locks or renews what can be had; returns the queues the client now holds. More than `QUEUE_LOCKS_MAX` are not to be
     /// had.
-    pub fn lock_queues(&self, group: &str, client_id: &str, queues: Vec<QueueKey>, now: Now) -> HashSet<QueueKey> {
-        let mut table = self.locks.0.lock();
+    pub fn lock(&self, group: &str, client_id: &str, queues: Vec<QueueKey>, now: Now) -> HashSet<QueueKey> {
+        let mut table = self.0.lock();
         if client_id.len() > CLIENT_ID_SIZE_MAX {
             return HashSet::new();
         }
@@ -90,8 +89,8 @@ impl Broker {
     }
 
     /// Gives up locks the client holds.
-    pub fn unlock_queues(&self, group: &str, client_id: &str, queues: &HashSet<QueueKey>) {
-        self.locks.0.lock().change(group, |held| {
+    pub fn unlock(&self, group: &str, client_id: &str, queues: &HashSet<QueueKey>) {
+        self.0.lock().change(group, |held| {
             for queue in queues {
                 if held.get(queue).is_some_and(|holder| *holder.client_id == *client_id) {
                     held.remove(queue);
@@ -102,18 +101,18 @@ impl Broker {
 
     /// Whether a client holds a queue of the group.
     pub fn is_consumed_in_order(&self, group: &str, now: Now) -> bool {
-        let table = self.locks.0.lock();
+        let table = self.0.lock();
         let mut holders = table.by_group.get(group).into_iter().flat_map(HashMap::values);
         holders.any(|holder| holder.holds(now))
     }
 
-    pub(crate) fn release_locks_of(&self, group: &str, client_id: &str) {
-        self.locks.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
+    pub(crate) fn release_all_of(&self, group: &str, client_id: &str) {
+        self.0.lock().change(group, |held| held.retain(|_, holder| *holder.client_id != *client_id));
     }
 
     /// Forgets locks that were not renewed.
-    pub fn expire_locks(&self, now: Now) {
-        let mut table = self.locks.0.lock();
+    pub fn expire(&self, now: Now) {
+        let mut table = self.0.lock();
         table.by_group.retain(|_, held| {
             held.retain(|_, holder| holder.holds(now));
             !held.is_empty()

@@ -1,12 +1,15 @@
 //! Finding single messages: by place in the log, and by key within a time.
 
+use std::sync::Arc;
+
 use base::{LogOffset, Refusal, Timestamp};
 use bytes::Bytes;
 use format::hash::key_hash;
 use format::properties::names;
 use format::record::Record;
+use storage::Store;
 
-use crate::broker::{Broker, internal};
+use crate::error::internal;
 
 /// Which kind of key is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +20,22 @@ pub enum KeyKind {
     Unique,
 }
 
-impl Broker {
+/// Finds messages.
+#[derive(Debug)]
+pub struct Lookup {
+    pub(crate) store: Arc<Store>,
+}
+
+impl Lookup {
     /// The message at a place in the log. Waits for the disk.
-    pub fn message_at(&self, offset: LogOffset) -> Result<Bytes, Refusal> {
-        let found = self.store().record_at(offset).map_err(internal)?;
+    pub fn at(&self, offset: LogOffset) -> Result<Bytes, Refusal> {
+        let found = self.store.record_at(offset).map_err(internal)?;
         found.ok_or_else(|| Refusal::NoSuchMessage(format!("can not find message by the offset, {offset}")))
     }
 
     /// Messages of a topic with a key, stored within the times, newest first: so many and so many bytes at most. Waits
     /// for the disk.
-    pub fn messages_by_key(
+    pub fn by_key(
         &self,
         topic: &str,
         key: &str,
@@ -38,12 +47,12 @@ impl Broker {
         let mut size_left = size_max;
         let mut places = Vec::new();
         let hash = key_hash(topic, key);
-        let searched = self.store().find_by_key(hash, times, count_max, |offset| {
+        let searched = self.store.find_by_key(hash, times, count_max, |offset| {
             if places.contains(&offset) {
                 // Power loss can leave a record in the index twice.
                 return Ok(false);
             }
-            let Some(bytes) = self.store().record_at(offset)? else { return Ok(false) };
+            let Some(bytes) = self.store.record_at(offset)? else { return Ok(false) };
             let fits = Record::decode(&bytes).is_ok_and(|record| {
                 let stored = record.store_timestamp;
                 record.topic == topic && has_key(&record, key, kind) && times.0 <= stored && stored <= times.1
@@ -61,6 +70,11 @@ impl Broker {
             )));
         }
         Ok(found)
+    }
+
+    /// Time and place of the last record that can be found by key.
+    pub fn last_indexed(&self) -> (Timestamp, LogOffset) {
+        self.store.key_index_last()
     }
 }
 

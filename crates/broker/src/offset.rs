@@ -5,6 +5,7 @@
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;
 
@@ -16,11 +17,12 @@ use serde_json::{Value, json};
 use storage::StorageError;
 
 use crate::RawOffset;
-use crate::broker::{Broker, internal};
 use crate::catalog::Catalog;
 use crate::committed::{Committed, QueueTable, key};
+use crate::error::{internal, refusal_of};
+use crate::fetched::FetchedTable;
 use crate::gathering::{CommitStage, Gathering};
-use crate::publish::refusal_of;
+use crate::group::Groups;
 use crate::queue::Queue;
 use crate::state::{OffsetTable, StateLog, documents};
 
@@ -35,8 +37,14 @@ pub enum Boundary {
 }
 
 /// Committed offsets and resets.
-#[derive(Debug, Default)]
-pub(crate) struct Offsets {
+#[derive(Debug)]
+pub struct Offsets {
+    catalog: Arc<Catalog>,
+    groups: Arc<Groups>,
+    fetched: Arc<FetchedTable>,
+    state: Arc<StateLog>,
+    /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
+    young_queue_size: u64,
     committed: Mutex<Committed>,
     resets: Mutex<HashMap<String, QueueTable>>,
     /// Mirrors whether `resets` has anything: looked at with every fetch.
@@ -51,18 +59,38 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    pub(crate) fn open(table: OffsetTable, version: i64, catalog: &Catalog) -> Self {
-        let offsets = Self { version: AtomicI64::new(version), unexported: AtomicBool::new(true), ..Self::default() };
-        *offsets.committed.lock() = Committed::of(table);
-        offsets.draw_back_to_ends(catalog);
+    /// With what a start knows: the table of offsets, and the version its document has.
+    pub(crate) fn open(
+        (table, version): (OffsetTable, i64),
+        catalog: Arc<Catalog>,
+        groups: Arc<Groups>,
+        fetched: Arc<FetchedTable>,
+        state: Arc<StateLog>,
+        young_queue_size: u64,
+    ) -> Self {
+        let offsets = Self {
+            catalog,
+            groups,
+            fetched,
+            state,
+            young_queue_size,
+            committed: Mutex::new(Committed::of(table)),
+            resets: Mutex::default(),
+            has_resets: AtomicBool::new(false),
+            unexported: AtomicBool::new(true),
+            version: AtomicI64::new(version),
+            keeping: Mutex::default(),
+            gathering: Mutex::default(),
+        };
+        offsets.draw_back_to_ends();
         offsets
     }
 
-    fn draw_back_to_ends(&self, catalog: &Catalog) {
+    fn draw_back_to_ends(&self) {
         let mut committed = self.committed.lock();
         let mut beyond = Vec::new();
         for (name, group, queues) in committed.all() {
-            let topic = catalog.topic(name);
+            let topic = self.catalog.topic(name);
             for (&queue, &offset) in queues {
                 // A topic that is not there begins at 0 when it is made again.
                 let end = match &topic {
@@ -109,7 +137,7 @@ impl Offsets {
     }
 
     /// Puts what has changed into the log, and has those who wait for it woken once it is written.
-    pub(crate) fn keep(&self, state: &StateLog, now: Now) -> Result<(), StorageError> {
+    pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
         let _in_order = self.keeping.lock();
         let (round, changes) = {
             let mut committed = self.committed.lock();
@@ -118,23 +146,18 @@ impl Offsets {
         let mut size = 0;
         if !changes.is_empty() {
             self.unexported.store(true, Ordering::Release);
-            let proposed = state.propose(changes.clone(), now);
+            let proposed = self.state.propose(changes.clone(), now);
             size = proposed.inspect_err(|_| self.committed.lock().put_back(changes))?.size;
         }
         let waiting = self.gathering.lock().note(round, size, now.monotonic);
         for waker in waiting {
-            state.store().when(Watermark::Written, state.end(), waker);
+            self.state.store().when(Watermark::Written, self.state.end(), waker);
         }
         Ok(())
     }
 
     /// Replaces the offsets of some groups in some topics, by none where the table is empty.
-    fn replace(
-        &self,
-        state: &StateLog,
-        tables: Vec<(String, String, QueueTable)>,
-        now: Now,
-    ) -> Result<(), StorageError> {
+    fn replace(&self, tables: Vec<(String, String, QueueTable)>, now: Now) -> Result<(), StorageError> {
         let _in_order = self.keeping.lock();
         if tables.is_empty() {
             return Ok(());
@@ -145,7 +168,7 @@ impl Offsets {
             offsets: offsets.clone(),
         });
         let mut committed = self.committed.lock();
-        state.propose(changes.collect(), now)?;
+        self.state.propose(changes.collect(), now)?;
         for (topic, group, offsets) in tables {
             committed.replace(&topic, &group, offsets);
         }
@@ -153,7 +176,7 @@ impl Offsets {
         Ok(())
     }
 
-    fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
+    fn take_in(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
         if self.has_resets.load(Ordering::Acquire)
             && self.resets.lock().get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
         {
@@ -163,43 +186,37 @@ impl Offsets {
         self.committed.lock().put(topic, group, queue.0, offset);
     }
 
-    fn committed(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        self.committed.lock().get(topic, group).and_then(|queues| queues.get(&queue.0)).copied()
-    }
-}
-
-impl Broker {
     /// Takes a consumer's word for how far it has come, even if it is less than before.
-    pub fn commit_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
-        let known = self.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
+    pub fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         known.queue(queue)?;
         if offset < 0 {
             return Err(Refusal::BadRequest(format!("the offset {offset} is negative")));
         }
         // Offsets are kept under `topic@group`: nothing else may look like that.
         GroupName::checked(group)?;
-        self.offsets.commit(topic, group, queue, offset);
+        self.take_in(topic, group, queue, offset);
         Ok(())
     }
 
     /// The committed offset, if there is one.
-    pub fn committed_offset(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        self.offsets.committed(topic, group, queue)
+    pub fn committed(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
+        self.committed.lock().get(topic, group).and_then(|queues| queues.get(&queue.0)).copied()
     }
 
     /// Where a consumer of the group begins: its committed offset, or the start of a young queue that nobody need
     /// skip. `None` leaves the choice to the consumer's own rule.
-    pub fn start_offset(
+    pub fn start_of(
         &self,
         topic: &str,
         group: &str,
         queue: QueueId,
         zero_if_new: bool,
     ) -> Result<Option<RawOffset>, Refusal> {
-        if let Some(offset) = self.offsets.committed(topic, group, queue) {
+        if let Some(offset) = self.committed(topic, group, queue) {
             return Ok(Some(offset));
         }
-        let known = self.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
+        let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         let is_young = known.queue(queue)?.first() == QueueOffset(0);
         Ok((is_young && zero_if_new && self.fits_memory(known.queue(queue)?)).then_some(0))
     }
@@ -208,8 +225,8 @@ impl Broker {
     fn fits_memory(&self, queue: &Queue) -> bool {
         match queue.index.entry(queue.first()) {
             Ok(Some(first)) => {
-                let behind = self.store().watermarks().written().0.saturating_sub(first.log_offset.0);
-                behind < self.options().young_queue_size
+                let behind = self.state.store().watermarks().written().0.saturating_sub(first.log_offset.0);
+                behind < self.young_queue_size
             }
             Ok(None) => true,
             Err(_) => false,
@@ -217,9 +234,9 @@ impl Broker {
     }
 
     /// The offset of the message stored at `time` or, by `boundary`, just after or before. Waits for the disk.
-    pub fn search_offset(&self, queue: &Queue, time: Timestamp, boundary: Boundary) -> Result<QueueOffset, Refusal> {
+    pub fn search(&self, queue: &Queue, time: Timestamp, boundary: Boundary) -> Result<QueueOffset, Refusal> {
         let mut failure = None;
-        let found = queue.index.search(|entry| match self.store().store_time(entry) {
+        let found = queue.index.search(|entry| match self.state.store().store_time(entry) {
             Ok(Some(stored)) => match boundary {
                 Boundary::Lower => stored >= time,
                 Boundary::Upper => stored > time,
@@ -242,14 +259,14 @@ impl Broker {
 
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
-    pub fn reset_offset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
-        self.offsets.committed.lock().put(topic, group, queue.0, offset);
+    pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
+        self.committed.lock().put(topic, group, queue.0, offset);
         self.fetched.forget_queue(topic, group, queue);
-        if self.group_is_online(group) {
-            self.offsets.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);
-            self.offsets.has_resets.store(true, Ordering::Release);
+        if self.groups.is_online(group) {
+            self.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);
+            self.has_resets.store(true, Ordering::Release);
             // Fetches that wait for a message hear of it now rather than when their time is over.
-            if let Some(topic) = self.catalog().topic(topic)
+            if let Some(topic) = self.catalog.topic(topic)
                 && let Ok(queue) = topic.queue(queue)
             {
                 queue.index.wake_watchers();
@@ -259,73 +276,73 @@ impl Broker {
 
     /// Whether a reset waits for this consumer.
     pub fn has_reset(&self, topic: &str, group: &str, queue: QueueId) -> bool {
-        self.offsets.has_resets.load(Ordering::Acquire) && {
-            let resets = self.offsets.resets.lock();
+        self.has_resets.load(Ordering::Acquire) && {
+            let resets = self.resets.lock();
             resets.get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
         }
     }
 
     /// Takes the reset that waits for this consumer, if there is one.
     pub fn take_reset(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        if !self.offsets.has_resets.load(Ordering::Acquire) {
+        if !self.has_resets.load(Ordering::Acquire) {
             return None;
         }
-        let mut resets = self.offsets.resets.lock();
+        let mut resets = self.resets.lock();
         let queues = resets.get_mut(&key(topic, group))?;
         let offset = queues.remove(&queue.0);
         if queues.is_empty() {
             resets.remove(&key(topic, group));
         }
-        self.offsets.has_resets.store(!resets.is_empty(), Ordering::Release);
+        self.has_resets.store(!resets.is_empty(), Ordering::Release);
         offset
     }
 
     /// Offsets of a group in a topic by queue.
-    pub fn offsets_of(&self, topic: &str, group: &str) -> BTreeMap<u32, RawOffset> {
-        self.offsets.committed.lock().get(topic, group).cloned().unwrap_or_default()
+    pub fn of(&self, topic: &str, group: &str) -> BTreeMap<u32, RawOffset> {
+        self.committed.lock().get(topic, group).cloned().unwrap_or_default()
     }
 
     /// The sum of a group's offsets in a topic, by the document's `topic@group`.
-    pub(crate) fn committed_sums(&self) -> Vec<(String, u64)> {
-        let committed = self.offsets.committed.lock();
+    pub(crate) fn sums(&self) -> Vec<(String, u64)> {
+        let committed = self.committed.lock();
         let sum = |queues: &QueueTable| queues.values().map(|&offset| offset.max(0) as u64).sum();
         committed.all().map(|(topic, group, queues)| (key(topic, group), sum(queues))).collect()
     }
 
     /// Topics a group has offsets in.
-    pub fn topics_with_offsets_of(&self, group: &str) -> Vec<String> {
-        self.offsets.committed.lock().topics_of(group)
+    pub fn topics_of(&self, group: &str) -> Vec<String> {
+        self.committed.lock().topics_of(group)
     }
 
     /// Groups that have offsets in a topic.
-    pub fn groups_with_offsets_in(&self, topic: &str) -> Vec<String> {
-        self.offsets.committed.lock().groups_in(topic)
+    pub fn groups_in(&self, topic: &str) -> Vec<String> {
+        self.committed.lock().groups_in(topic)
     }
 
     /// Copies one group's offsets in some topics to another group.
-    pub fn copy_offsets(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
-        let copied = topics.iter().map(|topic| (topic.clone(), target.to_owned(), self.offsets_of(topic, source)));
-        self.offsets.replace(&self.state, copied.collect(), now).map_err(internal)
+    pub fn copy(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
+        let copied = topics.iter().map(|topic| (topic.clone(), target.to_owned(), self.of(topic, source)));
+        self.replace(copied.collect(), now).map_err(internal)
     }
 
     /// Every offset as the document has it.
-    pub fn offset_document(&self) -> Value {
+    pub fn document(&self) -> Value {
         json!({
-            "dataVersion": {"counter": self.offsets.version.load(Ordering::Relaxed), "stateVersion": 0, "timestamp": 0},
-            "offsetTable": self.offsets.committed.lock().table(),
+            "dataVersion": {"counter": self.version.load(Ordering::Relaxed), "stateVersion": 0, "timestamp": 0},
+            "offsetTable": self.committed.lock().table(),
         })
     }
 
     /// Forgets the offsets of all groups in a topic that is removed.
     pub(crate) fn forget_topic(&self, topic: &str, now: Now) -> Result<(), Refusal> {
-        let pairs = self.groups_with_offsets_in(topic).into_iter().map(|group| (topic.to_owned(), group)).collect();
+        let pairs = self.groups_in(topic).into_iter().map(|group| (topic.to_owned(), group)).collect();
         self.fetched.forget_topic(topic);
         self.forget_offsets(pairs, now)
     }
 
     /// Forgets the offsets of a group that is removed.
     pub(crate) fn forget_group(&self, group: &str, now: Now) -> Result<(), Refusal> {
-        let pairs = self.topics_with_offsets_of(group).into_iter().map(|topic| (topic, group.to_owned())).collect();
+        let pairs = self.topics_of(group).into_iter().map(|topic| (topic, group.to_owned())).collect();
         self.fetched.forget_group(group);
         self.forget_offsets(pairs, now)
     }
@@ -333,26 +350,26 @@ impl Broker {
     fn forget_offsets(&self, pairs: Vec<(String, String)>, now: Now) -> Result<(), Refusal> {
         let keys: Vec<_> = pairs.iter().map(|(topic, group)| key(topic, group)).collect();
         let forgotten = pairs.into_iter().map(|(topic, group)| (topic, group, QueueTable::new())).collect();
-        self.offsets.replace(&self.state, forgotten, now).map_err(internal)?;
+        self.replace(forgotten, now).map_err(internal)?;
         // Whoever was reset has an offset.
-        let mut resets = self.offsets.resets.lock();
+        let mut resets = self.resets.lock();
         keys.iter().for_each(|key| drop(resets.remove(key)));
-        self.offsets.has_resets.store(!resets.is_empty(), Ordering::Release);
+        self.has_resets.store(!resets.is_empty(), Ordering::Release);
         Ok(())
     }
 
     /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
     /// watermark must pass for all that was taken before to be kept.
     pub fn keep_changes(&self, now: Now) -> Result<LogOffset, Refusal> {
-        self.catalog().keep(now).and_then(|()| self.offsets.keep(&self.state, now)).map_err(refusal_of)?;
+        self.catalog.keep(now).and_then(|()| self.keep(now)).map_err(refusal_of)?;
         Ok(self.state.end())
     }
 
     /// Has what was committed before put into the log: now, or with what others commit before long. `waker` is called when it is written.
     pub fn gather_commits(&self, waker: Waker, now: Now) -> Result<CommitStage, Refusal> {
         let round = {
-            let mut gathering = self.offsets.gathering.lock();
-            let round = self.offsets.committed.lock().round();
+            let mut gathering = self.gathering.lock();
+            let round = self.committed.lock().round();
             if gathering.due() > now.monotonic {
                 gathering.wait(round, waker);
             }
@@ -364,7 +381,7 @@ impl Broker {
     /// How far commits are that gathered; puts them into the log if they are due.
     pub fn gathered_commits(&self, round: u64, now: Now) -> Result<CommitStage, Refusal> {
         let (is_logged, due) = {
-            let gathering = self.offsets.gathering.lock();
+            let gathering = self.gathering.lock();
             (gathering.is_logged(round), gathering.due())
         };
         if is_logged {
@@ -374,11 +391,5 @@ impl Broker {
             return Ok(CommitStage::Gathering { round, due });
         }
         self.keep_changes(now).map(CommitStage::Logged)
-    }
-
-    /// Queues of a topic with their numbers.
-    pub fn queues_of(&self, topic: &str) -> Result<Vec<Queue>, Refusal> {
-        let topic = self.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
-        Ok(topic.queues.clone())
     }
 }

@@ -2,24 +2,26 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::limits::PROPERTIES_SIZE_MAX;
+use base::metric::Metrics;
 use base::offset::AckPolicy;
-use base::{Now, QueueId, Refusal, Timestamp, TopicName};
-use format::document::TopicDocument;
+use base::{Now, QueueId, Refusal, Timestamp};
 use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
-use format::state::{STATE_TOPIC, StateChange};
-use storage::{AppendBatch, StorageError};
+use format::state::StateChange;
+use storage::{AppendBatch, StorageError, Store};
 
-use crate::broker::Broker;
-use crate::catalog::{Known, Permission, Topic};
+use crate::catalog::{Catalog, Permission, Topic};
+use crate::delay::Delay;
+use crate::error::refusal_of;
+use crate::host::Host;
 use crate::noted::Noted;
+use crate::options::Options;
 use crate::published::Published;
-
-/// Topic whose settings new topics take, unless the producer names another.
-pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
+use crate::state::StateLog;
 
 /// A message as its producer gave it.
 #[derive(Clone, Debug)]
@@ -89,67 +91,45 @@ impl PublishBatch {
     }
 }
 
-impl Broker {
+/// Puts messages into the log.
+#[derive(Debug)]
+pub struct Publisher {
+    store: Arc<Store>,
+    state: Arc<StateLog>,
+    catalog: Arc<Catalog>,
+    delay: Arc<Delay>,
+    host: Arc<dyn Host>,
+    options: Arc<Options>,
+    metrics: Arc<Metrics>,
+    /// Appended to every message's properties.
+    stamp: Vec<u8>,
+    next_queue: AtomicU64,
+}
+
+impl Publisher {
+    /// `seed` drives the queue of messages that name none.
+    pub(crate) fn new(
+        state: Arc<StateLog>,
+        catalog: Arc<Catalog>,
+        delay: Arc<Delay>,
+        host: Arc<dyn Host>,
+        options: Arc<Options>,
+        metrics: Arc<Metrics>,
+        seed: u64,
+    ) -> Self {
+        let stamp = stamp(&options);
+        let store = state.store().clone();
+        Self { store, state, catalog, delay, host, options, metrics, stamp, next_queue: AtomicU64::new(seed) }
+    }
+
+    /// A queue for a message that names none. The starting point is random, then they take turns.
+    pub(crate) fn random_below(&self, count: u32) -> u32 {
+        (self.next_queue.fetch_add(1, Ordering::Relaxed) % u64::from(count.max(1))) as u32
+    }
+
     /// Begins a batch of messages of about `size` bytes in all.
     pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
-        PublishBatch {
-            records: self.store().begin_batch(size),
-            now,
-            ack_policy: AckPolicy::WRITTEN,
-            parked: Vec::new(),
-        }
-    }
-
-    /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
-    /// takes, `queues` how many the producer wants at most.
-    pub fn topic_for_publish(&self, name: &str, template: &str, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
-        if is_write_protected(name) {
-            return Err(Refusal::ReservedTopic(name.to_owned()));
-        }
-        if let Some(topic) = self.catalog().topic(name) {
-            return Ok(topic);
-        }
-        let checked = TopicName::checked(name)?;
-        if let Some(group) = checked.retried_group() {
-            let group = base::GroupName::checked(group)?;
-            let settings = self.group_for_use(&group, now)?;
-            return self.make_internal_topic(checked, settings.retry_queue_nums.max(1), now);
-        }
-        if template == TEMPLATE_TOPIC && !self.options().auto_create_topics {
-            return Err(Refusal::NoSuchTopic(name.to_owned()));
-        }
-        let Some(template) = self.catalog().topic(template) else {
-            return Err(Refusal::NoSuchTopic(name.to_owned()));
-        };
-        if !template.permission().is_inherited() {
-            return Err(Refusal::NotPermitted(format!(
-                "the topic [{}] may not be used as a template (permission {}); create [{name}] first (mqadmin updateTopic)",
-                template.name, template.settings.perm
-            )));
-        }
-        let queues = queues.min(template.settings.write_queue_nums).max(1);
-        let settings = TopicDocument {
-            read_queue_nums: queues,
-            write_queue_nums: queues,
-            perm: template.settings.perm & !1,
-            topic_sys_flag: template.settings.topic_sys_flag,
-            ..TopicDocument::default()
-        };
-        tracing::info!(topic = name, queues, "topic created on first send");
-        self.make_topic(checked, settings, now)
-    }
-
-    fn make_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let made = self.catalog().put_topics(vec![(name, settings)], Known::Keep, now)?;
-        self.topics_changed();
-        made.into_iter().next().ok_or_else(|| Refusal::Internal("no topic was made".to_owned()))
-    }
-
-    /// A topic the broker needs for itself: retries, dead letters.
-    pub(crate) fn make_internal_topic(&self, name: TopicName, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        name.check_size()?;
-        self.make_topic(name, settings, now)
+        PublishBatch { records: self.store.begin_batch(size), now, ack_policy: AckPolicy::WRITTEN, parked: Vec::new() }
     }
 
     /// Checks a message and adds it to the batch as one record.
@@ -186,7 +166,7 @@ impl Broker {
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
         let noted = Noted::of(message.properties);
-        let pieces = [message.properties, self.store().checksum_room()];
+        let pieces = [message.properties, self.store.checksum_room()];
         self.push(batch, topic, queue, message, &pieces, &noted)
     }
 
@@ -202,12 +182,12 @@ impl Broker {
         let block = &*cleaned;
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
         if noted.waits {
-            batch.ack_policy = batch.ack_policy.and(self.options().ack_policy);
+            batch.ack_policy = batch.ack_policy.and(self.options.ack_policy);
         }
         if noted.delay_level > 0 && !topic.name.as_str().starts_with(DELAY_TOPIC) {
             self.park(batch, topic, queue, message, (block, separator), noted)?;
         } else {
-            let pieces = [block, separator, self.stamp(), self.store().checksum_room()];
+            let pieces = [block, separator, &self.stamp, self.store.checksum_room()];
             self.push(batch, topic, queue, message, &pieces, noted)?;
         }
         Ok(queue)
@@ -223,12 +203,12 @@ impl Broker {
         (block, separator): (&[u8], &[u8]),
         noted: &Noted<'_>,
     ) -> Result<(), Refusal> {
-        let (level, _) = self.store().index_rules().clip_level(noted.delay_level);
-        let parked = self.delay_topic(batch.now)?;
+        let (level, _) = self.store.index_rules().clip_level(noted.delay_level);
+        let parked = self.catalog.delay_topic(batch.now)?;
         let mut way_back = Vec::new();
         properties::append(&mut way_back, names::REAL_TOPIC, topic.name.as_str());
         properties::append(&mut way_back, names::REAL_QUEUE_ID, &queue.0.to_string());
-        let pieces = [block, separator, self.stamp(), &way_back, self.store().checksum_room()];
+        let pieces = [block, separator, &self.stamp, &way_back, self.store.checksum_room()];
         self.push(batch, &parked, QueueId(level as u32 - 1), message, &pieces, noted)?;
         batch.parked.push((batch.records.len() - 1, level));
         Ok(())
@@ -250,21 +230,21 @@ impl Broker {
                 "the message's properties take {properties_len} bytes; at most {PROPERTIES_SIZE_MAX} are possible"
             )));
         }
-        let (size, limit) = (draft.encoded_len(), self.store().record_size_max());
+        let (size, limit) = (draft.encoded_len(), self.store.record_size_max());
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        let indexed = self.store().index_rules().apply(topic.name.as_str(), message.system_flag, &noted.indexed);
+        let indexed = self.store.index_rules().apply(topic.name.as_str(), message.system_flag, &noted.indexed);
         batch.records.push(&topic.queue(queue)?.index, &draft, &indexed);
         Ok(())
     }
 
     fn check_permission(&self, topic: &Topic) -> Result<(), Refusal> {
-        let broker_permission = Permission(self.options().permission);
+        let broker_permission = Permission(self.options.permission);
         if !broker_permission.can_write() {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] sending message is forbidden (broker.permission)",
-                self.options().broker_name
+                self.options.broker_name
             )));
         }
         if !topic.permission().can_write() {
@@ -287,7 +267,7 @@ impl Broker {
             system_flag: message.system_flag,
             born_timestamp: message.born_timestamp,
             born_host: message.born_host,
-            store_host: self.options().store_host,
+            store_host: self.options.store_host,
             reconsume_times: message.reconsume_times,
             prepared_transaction_offset: 0,
             body: message.body,
@@ -297,17 +277,17 @@ impl Broker {
 
     /// Bytes a message takes in the log if its properties are kept as they are and it is not delayed.
     pub fn record_size(&self, topic: &Topic, message: &Message<'_>) -> usize {
-        let pieces = [message.properties, self.stamp(), self.store().checksum_room()];
+        let pieces = [message.properties, &self.stamp, self.store.checksum_room()];
         self.draft(topic, QueueId(0), message, &pieces).encoded_len()
     }
 
     fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {
         self.check_permission(topic)?;
-        if message.body.len() > self.options().message_size_max {
+        if message.body.len() > self.options.message_size_max {
             return Err(Refusal::BadMessage(format!(
                 "the message's body has {} bytes; at most {} are allowed (message.size_max)",
                 message.body.len(),
-                self.options().message_size_max
+                self.options.message_size_max
             )));
         }
         if message.system_flag & system_flag::TRANSACTION_MASK != 0 {
@@ -342,43 +322,27 @@ impl Broker {
     /// passes `Published::end`.
     pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
         let count = batch.records.len() as u64;
-        match self.store().append(batch.records, now.wall) {
+        match self.store.append(batch.records, now.wall) {
             Ok(appended) => {
-                self.log_changed();
+                self.host.log_changed();
                 let published = Published(appended);
-                self.bound_parked(&published, &batch.parked, now);
+                self.delay.bound_parked(&published, &batch.parked, now);
                 Ok(published)
             }
             Err(error) => {
-                self.metrics().publish_refused.add(count);
+                self.metrics.publish_refused.add(count);
                 Err(refusal_of(error))
             }
         }
     }
 }
 
-/// A failure to append, as the client hears of it.
-pub(crate) fn refusal_of(error: StorageError) -> Refusal {
-    match error {
-        StorageError::RecordTooLarge { .. } => Refusal::BadMessage(error.to_string()),
-        error => Refusal::Unavailable(error.to_string()),
-    }
-}
-
-/// Topics the broker alone writes (source: RocketMQ `TopicValidator`, `TimerMessageStore`: a Java broker stops at a record there that is not
-/// its own).
-pub(crate) fn is_write_protected(name: &str) -> bool {
-    matches!(
-        name,
-        DELAY_TOPIC
-            | STATE_TOPIC
-            | "RMQ_SYS_TRANS_HALF_TOPIC"
-            | "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-            | "TRANS_CHECK_MAX_TIME_TOPIC"
-            | "SELF_TEST_TOPIC"
-            | "OFFSET_MOVED_EVENT"
-            | "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
-            | "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
-            | "rmq_sys_wheel_timer"
-    )
+/// The properties every stored message gets.
+fn stamp(options: &Options) -> Vec<u8> {
+    use format::properties::{append, names};
+    let mut stamp = Vec::new();
+    append(&mut stamp, names::MESSAGE_REGION, &options.region);
+    append(&mut stamp, names::TRACE_SWITCH, if options.trace_on { "true" } else { "false" });
+    append(&mut stamp, names::CLUSTER, &options.cluster_name);
+    stamp
 }

@@ -7,7 +7,7 @@ use base::{QueueId, QueueOffset, Refusal, TopicName};
 use format::queue_entry::Entry;
 use storage::{QueueIndex, ReadMode};
 
-use crate::broker::internal;
+use crate::error::internal;
 
 /// A queue. A copy is the same queue.
 #[derive(Clone, Debug)]

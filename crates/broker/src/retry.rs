@@ -1,11 +1,16 @@
 //! Messages a consumer could not handle: back to its group's retry topic after a while, at last to its dead letters.
 
+use std::sync::Arc;
+
+use base::metric::Metrics;
 use base::{GroupName, LogOffset, Now, QueueId, Refusal, TopicName};
 use format::properties::{self, names};
 use format::record::Record;
+use storage::Store;
 
-use crate::broker::{Broker, internal};
-use crate::publish::Message;
+use crate::catalog::Catalog;
+use crate::error::internal;
+use crate::publish::{Message, Publisher};
 use crate::published::Published;
 
 /// First delay level of a retry: the third (10 s by default), one more with each.
@@ -24,16 +29,25 @@ pub struct SendBack {
     pub max_reconsume_times: Option<i32>,
 }
 
-impl Broker {
+/// Takes back what consumers could not handle.
+#[derive(Debug)]
+pub struct Retries {
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Retries {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
     pub fn send_back(&self, request: &SendBack, now: Now) -> Result<Option<Published>, Refusal> {
         let group_name = request.group.as_str();
-        let group = self.group_for_use(&request.group, now)?;
+        let group = self.catalog.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {
             return Ok(None);
         }
-        let bytes = self.store().record_at(request.log_offset).map_err(internal)?;
+        let bytes = self.store.record_at(request.log_offset).map_err(internal)?;
         let bytes =
             bytes.ok_or_else(|| Refusal::Internal(format!("look message by offset failed, {}", request.log_offset)))?;
         let record = Record::decode(&bytes).map_err(internal)?;
@@ -46,23 +60,23 @@ impl Broker {
         note_origin(&mut block, &record);
         let topic = if gives_up {
             note_death(&mut block, &record);
-            self.metrics().dead_letters.add(1);
-            self.dead_letter_topic(group_name, now)?
+            self.metrics.dead_letters.add(1);
+            self.catalog.dead_letter_topic(group_name, now)?
         } else {
             let level = match request.delay_level {
                 0 => RETRY_LEVEL_FIRST.saturating_add(record.reconsume_times),
                 level => level,
             };
             properties::append(&mut block, names::DELAY, &level.to_string());
-            self.metrics().retries.add(1);
+            self.metrics.retries.add(1);
             let name = TopicName::retry_of(group_name);
             name.check_size()?;
-            self.ensure_retry_topic(&group, now)?;
-            self.catalog().topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?
+            self.catalog.ensure_retry_topic(&group, now)?;
+            self.catalog.topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?
         };
         let queues = topic.settings.write_queue_nums.max(1);
         let message = Message {
-            queue: Some(QueueId(self.random_below(queues))),
+            queue: Some(QueueId(self.publisher.random_below(queues))),
             body: record.body,
             properties: &block,
             flag: record.flag,
@@ -71,19 +85,9 @@ impl Broker {
             born_host: record.born_host,
             reconsume_times: record.reconsume_times.saturating_add(1),
         };
-        let mut batch = self.begin_batch(bytes.len(), now);
-        self.add_sent_back(&mut batch, &topic, &message)?;
-        self.append(batch, now).map(Some)
-    }
-
-    /// The topic of a group's dead letters, made with the first.
-    pub fn dead_letter_topic(&self, group: &str, now: Now) -> Result<std::sync::Arc<crate::Topic>, Refusal> {
-        let name = TopicName::dead_letters_of(group);
-        name.check_size()?;
-        match self.catalog().topic(name.as_str()) {
-            Some(topic) => Ok(topic),
-            None => self.make_internal_topic(name, 1, now),
-        }
+        let mut batch = self.publisher.begin_batch(bytes.len(), now);
+        self.publisher.add_sent_back(&mut batch, &topic, &message)?;
+        self.publisher.append(batch, now).map(Some)
     }
 }
 

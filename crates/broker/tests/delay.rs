@@ -58,7 +58,7 @@ fn store(bench: &Bench, (topic, queue): (&str, u32), properties: &[u8], system_f
 fn put_topic(bench: &Bench, name: &str, perm: u32, queues: u32) {
     let settings =
         TopicDocument { perm, read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-    bench.broker.catalog().put_topic(TopicName::trusted(name), settings, bench.now).expect("changed");
+    bench.broker.catalog.put_topic(TopicName::trusted(name), settings, bench.now).expect("changed");
 }
 
 /// Two levels of a second, on a disk whose segments soon are full.
@@ -137,7 +137,7 @@ fn a_killed_process_loses_no_copy_that_was_not_written() {
     let bench = open(Disk::new(disk.clone()), START, &[1000], |_| ());
     bench.publish("orders", &delayed(b"acknowledged", LEVEL_1)).expect("stored");
     let now = START.plus_ms(1000);
-    bench.broker.deliver_due(now);
+    bench.broker.delivery.deliver_due(now);
     // Killed before the writer came to it.
     drop(bench);
     let mut again = open(Disk::new(disk), now, &[1000], |_| ());
@@ -250,7 +250,7 @@ fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
         bench.publish(topic, &delayed(&[b'x'; 1000], LEVEL_1)).expect("stored");
     }
     put_topic(&bench, "frozen", 4, 4);
-    bench.broker.remove_topic("gone", START).expect("removed");
+    bench.broker.removals.topic("gone", START).expect("removed");
     // As an older version let it through, with a timer beside the level, and as RocketMQ parks a committed half message.
     let of_topic = |name: &str, more: &str| format!("REAL_TOPIC\x01{name}\x02REAL_QID\x010\x02DELAY\x011\x02{more}");
     store(&bench, (DELAY_TOPIC, 0), of_topic("timed", "TIMER_DELAY_SEC\x015\x02").as_bytes(), 0);
@@ -333,17 +333,17 @@ fn a_parked_message_for_a_queue_that_no_topic_can_have_is_delivered_to_another()
     }
     bench.advance(1000);
     assert_eq!(bench.bodies("orders", 0).len(), 3);
-    assert_eq!(bench.broker.queues_of("orders").expect("is made").len(), 1);
+    assert_eq!(bench.broker.catalog.queues_of("orders").expect("is made").len(), 1);
 }
 
 #[test]
 fn a_committed_message_of_a_java_broker_can_be_sent_back() {
     let mut bench = memory(&[1000]);
     let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED);
-    bench.broker.catalog().put_groups(vec![(GroupName::trusted("billing"), Default::default())], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(GroupName::trusted("billing"), Default::default())], START).expect("made");
     let group = GroupName::trusted("billing");
     let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
-    bench.broker.send_back(&back, START).expect("taken back").expect("stored");
+    bench.broker.retries.send_back(&back, START).expect("taken back").expect("stored");
     bench.broker.store().write_staged().expect("writes");
     bench.advance(1000);
     let again = bench.fetch("%RETRY%billing", 0, 0, Filter::All);
@@ -398,7 +398,7 @@ fn what_is_parked_after_a_pass_has_read_the_time_is_not_early() {
     let read_by_the_pass = bench.now;
     bench.now = bench.now.plus_ms(50);
     bench.publish("orders", &delayed(b"parked", LEVEL_1)).expect("stored");
-    bench.broker.deliver_due(read_by_the_pass);
+    bench.broker.delivery.deliver_due(read_by_the_pass);
     bench.advance(9_999);
     assert!(bench.bodies("orders", 0).is_empty());
     bench.advance(1);
@@ -421,7 +421,7 @@ fn many_large_messages_due_at_once_are_delivered_a_little_at_a_time() {
     bench.publish("orders", &delayed(&[b'y'; 3_000_000], LEVEL_1)).expect("stored");
     bench.now = bench.now.plus_ms(1000);
     let mut passes = 0;
-    while bench.broker.deliver_due(bench.now) == 0 {
+    while bench.broker.delivery.deliver_due(bench.now) == 0 {
         passes += 1;
         let size = bench.broker.store().staged_size() as u64;
         assert!(size <= PASS_SIZE || size > 3_000_000, "{size} bytes in one pass");
@@ -445,11 +445,11 @@ fn delivery_waits_for_the_writer() {
     }
     bench.now = bench.now.plus_ms(1000);
     // Nobody writes meanwhile.
-    while bench.broker.deliver_due(bench.now) == 0 {}
+    while bench.broker.delivery.deliver_due(bench.now) == 0 {}
     assert!(bench.broker.store().staged_size() < 40_000_000, "{}", bench.broker.store().staged_size());
     while bench.broker.metrics().delayed_delivered.get() < 12 {
         bench.broker.store().write_staged().expect("writes");
-        bench.broker.deliver_due(bench.now);
+        bench.broker.delivery.deliver_due(bench.now);
     }
 }
 
@@ -481,11 +481,11 @@ fn after_a_kill_each_of_eighteen_levels_is_due_when_it_was() {
 fn each_try_waits_one_level_longer_from_the_third_on() {
     let mut bench = memory(&official_delays_ms());
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_groups(vec![(group.clone(), Default::default())], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(group.clone(), Default::default())], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"")).expect("stored");
     for (tries, delay_s) in [10, 30, 60, 120, 180].into_iter().enumerate() {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, max_reconsume_times: None };
-        bench.broker.send_back(&back, bench.now).expect("taken back").expect("stored");
+        bench.broker.retries.send_back(&back, bench.now).expect("taken back").expect("stored");
         bench.broker.store().write_staged().expect("writes");
         bench.advance(delay_s * 1000 - 1);
         assert_eq!(bench.bodies("%RETRY%billing", 0).len(), tries, "try {tries} is early");
@@ -496,7 +496,7 @@ fn each_try_waits_one_level_longer_from_the_third_on() {
     }
     // A level the client names is that level.
     let back = SendBack { group, log_offset: place, delay_level: 2, max_reconsume_times: None };
-    bench.broker.send_back(&back, bench.now).expect("taken back").expect("stored");
+    bench.broker.retries.send_back(&back, bench.now).expect("taken back").expect("stored");
     bench.broker.store().write_staged().expect("writes");
     bench.advance(4_999);
     assert_eq!(bench.bodies("%RETRY%billing", 0).len(), 5);

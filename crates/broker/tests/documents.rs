@@ -33,14 +33,14 @@ fn whoever_is_told_that_a_document_is_written_finds_it_so_whatever_others_write(
         // Consumers commit, and the housekeeper writes what they did.
         scope.spawn(|| {
             for round in (0..20_000).take_while(|_| !is_over.load(Ordering::Relaxed)) {
-                broker.commit_offset("orders", "shipping", QueueId(0), round % 2).expect("commits");
+                broker.offsets.commit("orders", "shipping", QueueId(0), round % 2).expect("commits");
                 broker.save(START).expect("saves");
             }
         });
         // An administrator's changes, each answered once it is written.
         for round in 0..200 {
             let group = format!("group-{round}");
-            broker.reset_offset("orders", &group, QueueId(0), 1);
+            broker.offsets.reset("orders", &group, QueueId(0), 1);
             broker.save(START).unwrap_or_else(|error| panic!("round {round}: {error}"));
             let text = broker.store().read_document("consumerOffset.json").expect("reads").expect("is there");
             assert_eq!(text["offsetTable"][format!("orders@{group}")]["0"], 1, "round {round}");
@@ -65,17 +65,17 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
         match document {
             "topics.json" => {
                 let settings = TopicDocument { read_queue_nums: 3, ..TopicDocument::default() };
-                let catalog = bench.broker.catalog();
+                let catalog = &bench.broker.catalog;
                 catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("made");
             }
             "subscriptionGroup.json" => {
                 bench
                     .broker
-                    .catalog()
+                    .catalog
                     .put_groups(vec![(GroupName::trusted("billing"), GroupDocument::default())], START)
                     .expect("made");
             }
-            "consumerOffset.json" => bench.broker.reset_offset("parked", "billing", QueueId(0), 1),
+            "consumerOffset.json" => bench.broker.offsets.reset("parked", "billing", QueueId(0), 1),
             _ => {
                 bench.advance(1000);
                 bench.broker.store().sync().expect("syncs");
@@ -97,19 +97,19 @@ fn a_document_that_was_found_after_a_kill_is_not_lost_when_the_power_fails() {
     let bench = open(disk.clone());
     bench.broker.save(START).expect("saves");
     let group = GroupName::trusted("billing");
-    bench.broker.catalog().put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
     // Killed when the document had its name, but before the name was on the disk.
     disk.fail(Failure::error(Operation::SyncDirectory, EIO).at("config").times(1));
     bench.broker.save(START).expect_err("killed");
     drop(bench);
     let bench = open(disk.clone());
     // Whoever asks for what is there already is told that it is.
-    assert!(bench.broker.catalog().group("billing").is_some());
-    bench.broker.catalog().put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
+    assert!(bench.broker.catalog.group("billing").is_some());
+    bench.broker.catalog.put_groups(vec![(group.clone(), GroupDocument::default())], START).expect("made");
     bench.broker.save(START).expect("saves");
     drop(bench);
     let bench = open(disk.after_power_cut(disk.points(), || false));
-    assert!(bench.broker.catalog().group("billing").is_some());
+    assert!(bench.broker.catalog.group("billing").is_some());
 }
 
 /// A Java broker that asks for checksums takes the log to end at the first record that has none.
@@ -157,6 +157,6 @@ fn a_topic_that_a_java_broker_removed_stays_removed() {
     members["topicConfigTable"].as_object_mut().expect("a table").remove("gone");
     std::fs::write(directory.path().join("config/topics.json"), topics.to_string()).expect("writes");
     let bench = open();
-    assert!(bench.broker.catalog().topic("gone").is_none());
+    assert!(bench.broker.catalog.topic("gone").is_none());
     assert_eq!(bench.bodies("kept", 0), ["x", "x"]);
 }

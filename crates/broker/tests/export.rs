@@ -66,7 +66,7 @@ fn killed() -> TempDir {
     let topic =
         |queues| TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
     let put_topic = |bench: &Bench, name: &str, queues| {
-        bench.broker.catalog().put_topic(TopicName::trusted(name), topic(queues), START).expect("made");
+        bench.broker.catalog.put_topic(TopicName::trusted(name), topic(queues), START).expect("made");
     };
     put_topic(&bench, "orders", 1);
     put_topic(&bench, "gone", 1);
@@ -75,14 +75,14 @@ fn killed() -> TempDir {
     put_topic(&bench, "orders", 3);
     put_topic(&bench, "late", 2);
     let settings = GroupDocument { retry_max_times: 5, ..GroupDocument::default() };
-    bench.broker.catalog().put_groups(vec![(GroupName::trusted("billing"), settings)], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(GroupName::trusted("billing"), settings)], START).expect("made");
     for _ in 0..9 {
         bench.publish("orders", &message(b"x", b"DELAY\x012\x02")).expect("stored");
         bench.publish("orders", &message(b"y", b"")).expect("stored");
     }
     bench.advance(5000);
-    bench.broker.commit_offset("orders", "billing", QueueId(0), 7).expect("commits");
-    bench.broker.keep_changes(START).expect("kept");
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 7).expect("commits");
+    bench.broker.offsets.keep_changes(START).expect("kept");
     bench.broker.store().write_staged().expect("writes");
     drop(bench);
     directory
@@ -134,9 +134,9 @@ fn a_start_after_an_export_finds_what_it_would_have_found_before() {
         export(directory.path());
     }
     let bench = open(directory.path());
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(7));
-    assert_eq!(bench.broker.catalog().topic("orders").expect("a topic").queues.len(), 3);
-    assert_eq!(bench.broker.delay_document()["offsetTable"]["2"], 9);
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(7));
+    assert_eq!(bench.broker.catalog.topic("orders").expect("a topic").queues.len(), 3);
+    assert_eq!(bench.broker.delay.document()["offsetTable"]["2"], 9);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn what_java_has_written_since_is_left_to_it_and_a_directory_of_javas_alone_is_n
     assert_eq!((exported.left, exported.written.len()), (vec![path.clone()], 3));
     assert_eq!(fs::read_to_string(&path).expect("reads"), text);
     let bench = open(directory.path());
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(8), "it wins at the next start");
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(8), "it wins at the next start");
     drop(bench);
 
     let java = tempfile::tempdir().expect("directory");

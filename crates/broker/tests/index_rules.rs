@@ -74,7 +74,7 @@ fn act(bench: &mut Bench, chance: &mut StdRng) {
 /// A consumer gives a message back, to be tried again later.
 fn send_back(bench: &Bench, chance: &mut StdRng) {
     let topic = TOPICS.choose(chance).expect("topics");
-    let Some(known) = bench.broker.catalog().topic(topic) else { return };
+    let Some(known) = bench.broker.catalog.topic(topic) else { return };
     let entries = known.queues.iter().flat_map(|queue| queue.entries(queue.first(), 10).expect("reads"));
     let entries: Vec<_> = entries.collect();
     let Some(entry) = entries.choose(chance) else { return };
@@ -84,7 +84,7 @@ fn send_back(bench: &Bench, chance: &mut StdRng) {
         delay_level: chance.random_range(-1..4),
         max_reconsume_times: None,
     };
-    bench.broker.send_back(&request, bench.now).expect("stored again");
+    bench.broker.retries.send_back(&request, bench.now).expect("stored again");
     bench.broker.store().write_staged().expect("writes");
 }
 

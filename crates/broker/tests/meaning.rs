@@ -22,13 +22,13 @@ fn a_new_topic_takes_its_queues_from_the_producer_and_the_template() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     for (name, asked, queues) in [("few", 2, 2), ("many", 100, 8), ("none", 0, 1)] {
-        let topic = bench.broker.topic_for_publish(name, "TBW102", asked, START).expect("made");
+        let topic = bench.broker.catalog.topic_for_publish(name, "TBW102", asked, START).expect("made");
         let settings = &topic.settings;
         assert_eq!((settings.write_queue_nums, settings.read_queue_nums, settings.perm), (queues, queues, 6), "{name}");
     }
-    let refused = bench.broker.topic_for_publish("x", "few", 4, START);
+    let refused = bench.broker.catalog.topic_for_publish("x", "few", 4, START);
     assert!(matches!(refused, Err(Refusal::NotPermitted(_))), "a topic without the inherit bit is no template");
-    let reserved = bench.broker.topic_for_publish("SCHEDULE_TOPIC_XXXX", "TBW102", 4, START);
+    let reserved = bench.broker.catalog.topic_for_publish("SCHEDULE_TOPIC_XXXX", "TBW102", 4, START);
     assert!(matches!(reserved, Err(Refusal::ReservedTopic(_))));
 }
 
@@ -44,12 +44,12 @@ fn topics_and_offsets_are_there_after_reopening() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"one", b"")).expect("stored");
-    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("committed");
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 1).expect("committed");
     bench.broker.close(START).expect("closes");
     drop(bench);
     let bench = open(scratch.path(), START);
     assert_eq!(bench.bodies("orders", 0), ["one"]);
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(1));
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(1));
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn a_commit_that_was_put_into_the_log_outlives_a_kill() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"one", b"")).expect("stored");
-    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("taken");
-    let end = bench.broker.keep_changes(START).expect("appended");
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 1).expect("taken");
+    let end = bench.broker.offsets.keep_changes(START).expect("appended");
     bench.broker.store().write_staged().expect("writes");
     assert!(bench.broker.store().watermarks().written() >= end);
-    assert_eq!(bench.broker.keep_changes(START).expect("nothing new"), end);
+    assert_eq!(bench.broker.offsets.keep_changes(START).expect("nothing new"), end);
     drop(bench);
     let bench = open(scratch.path(), START);
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(1));
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(1));
 }
 
 #[test]
@@ -72,12 +72,12 @@ fn a_topic_made_on_the_fly_is_there_after_a_kill_as_it_was_made() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"one", b"")).expect("stored");
-    let made = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
+    let made = bench.broker.catalog.topic("orders").expect("is there").settings.clone();
     // Killed before the document was written.
     drop(bench);
     let bench = open(scratch.path(), START);
     assert_eq!(bench.bodies("orders", 0), ["one"]);
-    assert_eq!(bench.broker.catalog().topic("orders").expect("is there").settings, made);
+    assert_eq!(bench.broker.catalog.topic("orders").expect("is there").settings, made);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_topic_that_nothing_tells_of_is_found_again_from_the_log() {
     for _ in 0..2 {
         let bench = open(scratch.path(), START);
         assert_eq!(bench.bodies("orders", 0), ["one"]);
-        let settings = bench.broker.catalog().topic("orders").expect("is there").settings.clone();
+        let settings = bench.broker.catalog.topic("orders").expect("is there").settings.clone();
         assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (2, 2), "as many as have messages");
     }
 }
@@ -228,7 +228,7 @@ fn what_a_power_cut_takes_from_a_queue_was_not_consumed() {
 
     let mut bench = open(Disk::new(disk.after_power_cut(disk.points(), || false)), bench.now);
     assert_eq!(bench.bodies("orders", 0), ["kept", "parked"]);
-    assert_eq!(bench.broker.committed_offset("orders", "g", QueueId(0)), Some(2));
+    assert_eq!(bench.broker.offsets.committed("orders", "g", QueueId(0)), Some(2));
     bench.publish("orders", &message(b"parked anew", b"DELAY\x011\x02")).expect("publishes");
     bench.advance(1000);
     assert_eq!(bench.bodies("orders", 0), ["kept", "parked", "parked anew"]);
@@ -240,11 +240,11 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
     let mut bench = open(scratch.path(), START);
     let group = GroupName::trusted("billing");
     let settings = GroupDocument { retry_max_times: 2, ..GroupDocument::default() };
-    bench.broker.catalog().put_groups(vec![(group.clone(), settings)], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(group.clone(), settings)], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"KEYS\x01k\x02")).expect("stored");
     for tries in 1..=2 {
         let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, max_reconsume_times: None };
-        bench.broker.send_back(&back, bench.now).expect("taken back");
+        bench.broker.retries.send_back(&back, bench.now).expect("taken back");
         bench.broker.store().write_staged().expect("writes");
         bench.advance(1000);
         let again = bench.fetch("%RETRY%billing", 0, tries - 1, Filter::All);
@@ -254,7 +254,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
         place = record.log_offset;
     }
     let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
-    bench.broker.send_back(&back, bench.now).expect("taken back");
+    bench.broker.retries.send_back(&back, bench.now).expect("taken back");
     bench.broker.store().write_staged().expect("writes");
     assert_eq!(bench.bodies("%DLQ%billing", 0), ["hard"]);
     bench.advance(10_000);
@@ -267,27 +267,29 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"x", b"")).expect("stored");
     let (broker, queue) = (&bench.broker, QueueId(0));
-    let commit = |offset| broker.commit_offset("orders", "billing", queue, offset).expect("taken");
+    let commit = |offset| broker.offsets.commit("orders", "billing", queue, offset).expect("taken");
     commit(1);
     // Nobody is online: the offset is simply set.
-    broker.reset_offset("orders", "billing", queue, 0);
-    assert_eq!(broker.take_reset("orders", "billing", queue), None);
-    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(0));
+    broker.offsets.reset("orders", "billing", queue, 0);
+    assert_eq!(broker.offsets.take_reset("orders", "billing", queue), None);
+    assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(0));
     commit(1);
-    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(1));
+    assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(1));
 
-    broker.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
-    broker.reset_offset("orders", "billing", queue, 0);
-    broker.reset_offset("orders", "billing", QueueId(1), 0);
+    broker.groups.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
+    broker.offsets.reset("orders", "billing", queue, 0);
+    broker.offsets.reset("orders", "billing", QueueId(1), 0);
     commit(1);
-    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(0), "of before the reset");
-    assert!(broker.has_reset("orders", "billing", queue));
-    assert!(!broker.has_reset("orders", "shipping", queue) && !broker.has_reset("others", "billing", queue));
-    assert_eq!(broker.take_reset("orders", "billing", queue), Some(0));
-    assert_eq!(broker.take_reset("orders", "billing", queue), None, "told once");
+    assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(0), "of before the reset");
+    assert!(broker.offsets.has_reset("orders", "billing", queue));
+    assert!(
+        !broker.offsets.has_reset("orders", "shipping", queue) && !broker.offsets.has_reset("others", "billing", queue)
+    );
+    assert_eq!(broker.offsets.take_reset("orders", "billing", queue), Some(0));
+    assert_eq!(broker.offsets.take_reset("orders", "billing", queue), None, "told once");
     commit(1);
-    assert_eq!(broker.committed_offset("orders", "billing", queue), Some(1));
-    assert_eq!(broker.take_reset("orders", "billing", QueueId(1)), Some(0), "each queue by itself");
+    assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(1));
+    assert_eq!(broker.offsets.take_reset("orders", "billing", QueueId(1)), Some(0), "each queue by itself");
 }
 
 fn consumers(group: &str) -> ConsumerRegistration {
@@ -317,9 +319,9 @@ fn a_new_group_starts_a_young_queue_at_its_beginning() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"x", b"")).expect("stored");
-    assert_eq!(bench.broker.start_offset("orders", "new", QueueId(0), true), Ok(Some(0)));
-    assert_eq!(bench.broker.start_offset("orders", "new", QueueId(0), false), Ok(None));
-    assert!(matches!(bench.broker.start_offset("none", "new", QueueId(0), true), Err(Refusal::NoSuchTopic(_))));
+    assert_eq!(bench.broker.offsets.start_of("orders", "new", QueueId(0), true), Ok(Some(0)));
+    assert_eq!(bench.broker.offsets.start_of("orders", "new", QueueId(0), false), Ok(None));
+    assert!(matches!(bench.broker.offsets.start_of("none", "new", QueueId(0), true), Err(Refusal::NoSuchTopic(_))));
 }
 
 #[test]
@@ -327,11 +329,11 @@ fn a_queue_lock_is_one_clients_until_it_expires_or_is_given_up() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     let queues = || vec![("orders".to_owned(), 0), ("orders".to_owned(), 1)];
-    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START).len(), 2);
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 0);
-    bench.broker.unlock_queues("g", "one", &queues().into_iter().take(1).collect());
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(59_000)).len(), 1);
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_001)).len(), 2);
+    assert_eq!(bench.broker.locks.lock("g", "one", queues(), START).len(), 2);
+    assert_eq!(bench.broker.locks.lock("g", "two", queues(), START.plus_ms(59_000)).len(), 0);
+    bench.broker.locks.unlock("g", "one", &queues().into_iter().take(1).collect());
+    assert_eq!(bench.broker.locks.lock("g", "two", queues(), START.plus_ms(59_000)).len(), 1);
+    assert_eq!(bench.broker.locks.lock("g", "two", queues(), START.plus_ms(60_001)).len(), 2);
 }
 
 #[test]
@@ -339,11 +341,11 @@ fn a_lock_is_kept_for_its_minute_whoever_sweeps() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     let queues = || vec![("orders".to_owned(), 0)];
-    assert_eq!(bench.broker.lock_queues("g", "one", queues(), START).len(), 1);
+    assert_eq!(bench.broker.locks.lock("g", "one", queues(), START).len(), 1);
     bench.broker.expire(START.plus_ms(60_000));
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(60_000)).len(), 0);
+    assert_eq!(bench.broker.locks.lock("g", "two", queues(), START.plus_ms(60_000)).len(), 0);
     bench.broker.expire(START.plus_ms(60_001));
-    assert_eq!(bench.broker.lock_queues("g", "two", queues(), START.plus_ms(30_000)).len(), 1, "it was swept");
+    assert_eq!(bench.broker.locks.lock("g", "two", queues(), START.plus_ms(30_000)).len(), 1, "it was swept");
 }
 
 #[test]
@@ -352,9 +354,9 @@ fn every_queue_of_a_large_topic_is_locked_and_unlocked_within_a_moment() {
     let bench = open(scratch.path(), START);
     let queues = || (0..65_536).map(|number| ("orders".to_owned(), number));
     let began = std::time::Instant::now();
-    assert_eq!(bench.broker.lock_queues("g", "one", queues().collect(), START).len(), 65_536);
-    bench.broker.unlock_queues("g", "one", &queues().collect());
-    assert_eq!(bench.broker.lock_queues("g", "two", queues().collect(), START).len(), 65_536);
+    assert_eq!(bench.broker.locks.lock("g", "one", queues().collect(), START).len(), 65_536);
+    bench.broker.locks.unlock("g", "one", &queues().collect());
+    assert_eq!(bench.broker.locks.lock("g", "two", queues().collect(), START).len(), 65_536);
     // Compared one with another, they would be some 10^10 steps.
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
@@ -365,12 +367,12 @@ fn no_more_queues_are_locked_than_there_is_room_for() {
     let bench = open(scratch.path(), START);
     let lock = |group: &str, from: u32, count: u32, now| {
         let queues = (from..from + count).map(|number| ("t".to_owned(), number)).collect();
-        bench.broker.lock_queues(group, "one", queues, now).len()
+        bench.broker.locks.lock(group, "one", queues, now).len()
     };
     assert_eq!(lock("a", 0, 200_000, START), 200_000);
     assert_eq!(lock("b", 0, 200_000, START), 62_144);
     assert_eq!(lock("a", 0, 200_001, START), 200_000, "renewed, and none in addition");
-    bench.broker.unlock_queues("a", "one", &(0..5).map(|number| ("t".to_owned(), number)).collect());
+    bench.broker.locks.unlock("a", "one", &(0..5).map(|number| ("t".to_owned(), number)).collect());
     assert_eq!(lock("c", 0, 10, START), 5);
     bench.broker.expire(START.plus_ms(60_001));
     assert_eq!(lock("c", 0, 10, START.plus_ms(60_001)), 10);
@@ -399,7 +401,7 @@ fn an_offset_that_came_back_to_its_queues_end_skips_nothing_after_the_next_power
     let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || false));
     let bench = open(&disk);
     assert_eq!(bench.bodies("orders", 0), ["new"]);
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), Some(0));
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(0));
 }
 
 #[test]
@@ -419,16 +421,16 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
         } else {
             "consumequeue"
         }));
-        assert!(bench.broker.remove_topic("orders", START).is_err(), "{operation:?}");
-        assert!(bench.broker.finish_removals().is_err(), "{operation:?}");
+        assert!(bench.broker.removals.topic("orders", START).is_err(), "{operation:?}");
+        assert!(bench.broker.removals.finish().is_err(), "{operation:?}");
         disk.heal();
         let refused = bench.publish("orders", &message(b"new", b""));
         assert!(matches!(&refused, Err(Refusal::Busy(why)) if why.contains("is being removed")), "{refused:?}");
     }
-    bench.broker.finish_removals().expect("removes");
+    bench.broker.removals.finish().expect("removes");
     bench.broker.store().prepare_next_segment().expect("room is kept aside again");
     bench.publish("orders", &message(b"new", b"")).expect("stored");
-    bench.broker.remove_topic("others", START).expect("was never there");
+    bench.broker.removals.topic("others", START).expect("was never there");
     assert_eq!(bench.bodies("orders", 0), ["new"]);
     bench.broker.close(START).expect("closes");
     drop(bench);
@@ -454,7 +456,7 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     }
     let set = |queues| {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        bench.broker.catalog().put_topic(TopicName::trusted("orders"), settings, START)
+        bench.broker.catalog.put_topic(TopicName::trusted("orders"), settings, START)
     };
     set(2).expect("changed");
     for _ in 0..20 {
@@ -463,18 +465,19 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     bench.broker.checkpoint(START).expect("checkpoint");
     let disk = Disk::new(memory.clone());
     let is_there = |queue: u32| disk.exists(&Path::new("/data/consumequeue/orders").join(queue.to_string()));
-    let clean = || bench.broker.remove_expired_queues().expect("looks");
+    let clean = || bench.broker.removals.expired_queues().expect("looks");
     // Queue 2 never had a message.
     assert_eq!((clean(), is_there(0), is_there(3)), (1, true, true), "queue 3 has one still");
     memory.set_now(START.wall.0 + 20_000);
     assert!(bench.broker.store().apply_retention(START.wall.plus_ms(20_000), 5).expect("looks").removed > 0);
     assert_eq!((clean(), is_there(0), is_there(3)), (1, true, false));
-    assert_eq!((clean(), bench.broker.catalog().topic("orders").expect("is there").queues[0].end().0), (0, 1));
+    assert_eq!((clean(), bench.broker.catalog.topic("orders").expect("is there").queues[0].end().0), (0, 1));
     // Made again it begins anew, and the others go on.
     set(4).expect("changed");
     bench.publish("orders", &of(3)).expect("stored");
     bench.publish("orders", &of(0)).expect("stored");
-    let ends: Vec<_> = bench.broker.queues_of("orders").expect("is there").iter().map(|queue| queue.end().0).collect();
+    let ends: Vec<_> =
+        bench.broker.catalog.queues_of("orders").expect("is there").iter().map(|queue| queue.end().0).collect();
     assert_eq!(ends, [2, 0, 0, 1]);
 }
 
@@ -489,9 +492,9 @@ fn queues_of_topics_that_are_not_there_are_removed_on_request() {
     bench.broker.store().queue(&TopicName::trusted("stray"), QueueId(0));
     bench.broker.store().checkpoint().expect("checkpoint");
     disk.fail(Failure::error(Operation::Name, 28));
-    assert!(bench.broker.remove_topic("orders", START).is_err());
+    assert!(bench.broker.removals.topic("orders", START).is_err());
     disk.heal();
-    bench.broker.remove_unknown_topics(START).expect("removes");
+    bench.broker.removals.unknown_topics(START).expect("removes");
     let known: Vec<_> = bench.broker.store().topics().into_keys().map(|name| name.as_str().to_owned()).collect();
     assert!(known.contains(&"others".to_owned()), "{known:?}");
     assert!(!known.contains(&"orders".to_owned()) && !known.contains(&"stray".to_owned()), "{known:?}");
@@ -504,16 +507,16 @@ fn a_light_topic_keeps_its_queue_though_it_has_no_settings() {
     let bench = open_on(in_memory(), START, |_| ());
     let name = TopicName::trusted("%LMQ%inbox");
     bench.broker.store().queue(&name, QueueId(0));
-    assert_eq!(bench.broker.remove_expired_queues().expect("looks"), 0);
-    bench.broker.remove_unknown_topics(START).expect("looks");
+    assert_eq!(bench.broker.removals.expired_queues().expect("looks"), 0);
+    bench.broker.removals.unknown_topics(START).expect("looks");
     assert!(bench.broker.store().topics().contains_key(&name));
-    assert!(bench.broker.catalog().topic(name.as_str()).is_none());
+    assert!(bench.broker.catalog.topic(name.as_str()).is_none());
 }
 
 #[test]
 fn there_is_room_for_a_million_groups() {
     let bench = open_on(in_memory(), START, |_| ());
-    let catalog = bench.broker.catalog();
+    let catalog = &bench.broker.catalog;
     catalog.put_groups(vec![(GroupName::trusted("billing"), GroupDocument::default())], START).expect("made");
     let room = GROUPS_MAX - catalog.groups().len();
     catalog.check_room_for_groups(room).expect("so many may come");
@@ -526,17 +529,17 @@ fn fetches_of_queues_that_a_topic_got_later_are_noted_too() {
     let bench = open_on(in_memory(), START, |_| ());
     let put = |queues| {
         let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
-        let catalog = bench.broker.catalog();
+        let catalog = &bench.broker.catalog;
         catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("put")
     };
     let group = GroupName::trusted("billing");
     let note = |topic: &_, queue, next| {
-        let noted = bench.broker.fetched_offsets(topic, &group).expect("there is room");
+        let noted = bench.broker.fetched.offsets_of(topic, &group).expect("there is room");
         noted.note(QueueId(queue), QueueOffset(next));
     };
     note(&put(1), 0, 5);
     note(&put(3), 2, 7);
-    let progress = bench.broker.progress_snapshot("orders", "billing").expect("is there");
+    let progress = bench.broker.snapshots.progress("orders", "billing").expect("is there");
     assert_eq!(progress.iter().map(|queue| queue.fetched).collect::<Vec<_>>(), [5, 0, 7]);
 }
 
@@ -545,12 +548,13 @@ fn members_of_a_full_group_stay_in_it() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open_with(scratch.path(), START, vec![1000], |_| ());
     let group = GroupName::trusted("makers");
-    let join = |number: usize, seen| bench.broker.register_producer(&group, member(&format!("one-{number}"), seen));
+    let join =
+        |number: usize, seen| bench.broker.groups.register_producer(&group, member(&format!("one-{number}"), seen));
     (0..GROUP_MEMBERS_MAX).for_each(|number| join(number, START).expect("joins"));
     assert!(matches!(join(GROUP_MEMBERS_MAX, START), Err(Refusal::Busy(_))));
     join(7, START.plus_ms(100_000)).expect("is in it already");
     bench.broker.expire(START.plus_ms(120_001));
-    let left = bench.broker.producers_of("makers");
+    let left = bench.broker.groups.producers_of("makers");
     assert_eq!(left.iter().map(|member| &*member.client_id).collect::<Vec<_>>(), ["one-7"]);
 }
 
@@ -564,9 +568,9 @@ fn a_group_seen_for_the_first_time_joins_while_the_log_takes_nothing() {
     bench.broker.store().sync().expect_err("a disk that fails");
     assert!(matches!(bench.publish("orders", &message(b"y", b"")), Err(Refusal::Unavailable(_))));
     let broker = &bench.broker;
-    broker.prepare_groups(&[GroupName::trusted("billing")], START);
-    broker.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
-    assert!(broker.group_is_online("billing"));
+    broker.catalog.prepare_groups(&[GroupName::trusted("billing")], START);
+    broker.groups.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
+    assert!(broker.groups.is_online("billing"));
     assert_eq!(bench.bodies("orders", 0), ["x"]);
 }
 
@@ -575,12 +579,12 @@ fn a_removed_topic_begins_anew() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     bench.publish("orders", &message(b"old", b"")).expect("stored");
-    bench.broker.commit_offset("orders", "billing", QueueId(0), 1).expect("committed");
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 1).expect("committed");
     bench.publish("others", &message(b"x", b"")).expect("stored");
-    bench.broker.commit_offset("others", "billing", QueueId(0), 1).expect("committed");
-    bench.broker.remove_topic("orders", START).expect("removed");
-    assert_eq!(bench.broker.committed_offset("orders", "billing", QueueId(0)), None);
-    assert_eq!(bench.broker.committed_offset("others", "billing", QueueId(0)), Some(1), "of another topic");
+    bench.broker.offsets.commit("others", "billing", QueueId(0), 1).expect("committed");
+    bench.broker.removals.topic("orders", START).expect("removed");
+    assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), None);
+    assert_eq!(bench.broker.offsets.committed("others", "billing", QueueId(0)), Some(1), "of another topic");
     bench.publish("orders", &message(b"new", b"")).expect("stored");
     assert_eq!(bench.bodies("orders", 0), ["new"]);
     drop(bench);
@@ -593,7 +597,7 @@ fn permissions_hold() {
     let scratch = tempfile::tempdir().expect("directory");
     let bench = open(scratch.path(), START);
     let read_only = TopicDocument { perm: 4, read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
-    bench.broker.catalog().put_topic(TopicName::trusted("frozen"), read_only, START).expect("made");
+    bench.broker.catalog.put_topic(TopicName::trusted("frozen"), read_only, START).expect("made");
     assert!(matches!(bench.publish("frozen", &message(b"x", b"")), Err(Refusal::NotPermitted(_))));
 }
 
@@ -610,20 +614,20 @@ fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
         let made: Vec<_> = std::thread::scope(|scope| {
             let make = |queues| {
                 together.wait();
-                let made = bench.broker.topic_for_publish(&topic, "TBW102", queues, START).expect("made");
-                let _ = bench.broker.group_for_use(&group, START);
+                let made = bench.broker.catalog.topic_for_publish(&topic, "TBW102", queues, START).expect("made");
+                let _ = bench.broker.catalog.group_for_use(&group, START);
                 made.queues.len()
             };
             let threads = [2, 16].map(|queues| scope.spawn(move || make(queues)));
             together.wait();
             let settings = GroupDocument { retry_max_times: 3, ..GroupDocument::default() };
-            bench.broker.catalog().put_groups(vec![(group.clone(), settings)], START).expect("made");
+            bench.broker.catalog.put_groups(vec![(group.clone(), settings)], START).expect("made");
             threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
         });
         // What was sent to a queue in between must not be in a queue that its topic has no more.
-        let queues = bench.broker.catalog().topic(&topic).expect("is there").queues.len();
+        let queues = bench.broker.catalog.topic(&topic).expect("is there").queues.len();
         assert_eq!(made, [queues; 2], "{topic}");
-        let kept = bench.broker.catalog().group(group.as_str()).expect("is there").retry_max_times;
+        let kept = bench.broker.catalog.group(group.as_str()).expect("is there").retry_max_times;
         assert_eq!(kept, 3, "what an administrator has set");
     }
 }
@@ -634,36 +638,36 @@ fn setting_the_clock_by_an_hour_moves_the_end_of_no_lock_and_no_membership() {
         let bench = open_on(in_memory(), START, |_| ());
         let broker = &bench.broker;
         let after = |ms| clock_set(START.plus_ms(ms), by_ms);
-        let lock = |client: &str, now| broker.lock_queues("g", client, vec![("orders".to_owned(), 0)], now).len();
+        let lock = |client: &str, now| broker.locks.lock("g", client, vec![("orders".to_owned(), 0)], now).len();
         assert_eq!(lock("one", START), 1);
-        broker.register_producer(&GroupName::trusted("makers"), member("gone", START)).expect("registered");
-        broker.register_consumer(member("gone", START), consumers("billing"), START).expect("joins");
+        broker.groups.register_producer(&GroupName::trusted("makers"), member("gone", START)).expect("registered");
+        broker.groups.register_consumer(member("gone", START), consumers("billing"), START).expect("joins");
         broker.expire(after(60_000));
-        assert!(lock("two", after(60_000)) == 0 && broker.is_consumed_in_order("g", after(60_000)), "{by_ms}");
-        assert!(!broker.is_consumed_in_order("g", after(60_001)), "{by_ms}");
+        assert!(lock("two", after(60_000)) == 0 && broker.locks.is_consumed_in_order("g", after(60_000)), "{by_ms}");
+        assert!(!broker.locks.is_consumed_in_order("g", after(60_001)), "{by_ms}");
         broker.expire(after(60_001));
         assert_eq!(lock("two", after(60_001)), 1, "{by_ms}");
         broker.expire(after(120_000));
-        assert!(broker.producers_of("makers").len() == 1 && broker.group_is_online("billing"), "{by_ms}");
+        assert!(broker.groups.producers_of("makers").len() == 1 && broker.groups.is_online("billing"), "{by_ms}");
         broker.expire(after(120_001));
-        assert!(broker.producers_of("makers").is_empty() && !broker.group_is_online("billing"), "{by_ms}");
+        assert!(broker.groups.producers_of("makers").is_empty() && !broker.groups.is_online("billing"), "{by_ms}");
     }
 }
 
 #[test]
 fn what_is_noted_of_fetches_is_bounded_however_many_groups_there_are() {
     let bench = open_on(in_memory(), START, |_| ());
-    let topic = bench.broker.topic_for_publish("orders", "TBW102", 4, START).expect("made");
+    let topic = bench.broker.catalog.topic_for_publish("orders", "TBW102", 4, START).expect("made");
     assert_eq!(topic.queues.len(), 4);
     let group = |number| GroupName::trusted(&format!("group-{number}"));
     let began = std::time::Instant::now();
     // Connections keep all of them at hand.
     let mut kept: Vec<_> =
-        (0..250_000).filter_map(|number| bench.broker.fetched_offsets(&topic, &group(number))).collect();
+        (0..250_000).filter_map(|number| bench.broker.fetched.offsets_of(&topic, &group(number))).collect();
     assert!((100_000..150_000).contains(&kept.len()), "{} groups, each of some 250 bytes", kept.len());
     // Looked through for each that finds no room, they would be some 10^10 steps.
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     kept.clear();
-    let later = (250_000..400_000).filter_map(|number| bench.broker.fetched_offsets(&topic, &group(number))).count();
+    let later = (250_000..400_000).filter_map(|number| bench.broker.fetched.offsets_of(&topic, &group(number))).count();
     assert!(later > 10_000, "{later}: those that nobody keeps make room");
 }

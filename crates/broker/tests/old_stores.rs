@@ -55,9 +55,9 @@ fn is_served_as_it_was(name: &str) {
     let tagged = bench.fetch("OldA", 1, 0, Filter::parse("TagB").expect("a tag"));
     assert_eq!(tagged.count, 75);
     let all = (Timestamp(0), Timestamp(u64::MAX / 2));
-    let found = bench.broker.messages_by_key("OldA", "key-0-1042", KeyKind::Key, all, (10, usize::MAX)).expect("found");
+    let found = bench.broker.lookup.by_key("OldA", "key-0-1042", KeyKind::Key, all, (10, usize::MAX)).expect("found");
     assert_eq!(Record::decode(&found[0]).expect("a record").queue_offset.0, 1042);
-    let offset = |topic, queue| bench.broker.committed_offset(topic, "old_group", QueueId(queue));
+    let offset = |topic, queue| bench.broker.offsets.committed(topic, "old_group", QueueId(queue));
     assert_eq!((offset("OldA", 0), offset("OldA", 1)), (Some(1000), Some(20)));
     assert_eq!((offset("OldB", 0), offset("OldB", 1)), (Some(5), None));
     // Due long ago: delivered at once, to the queue it was sent to.

@@ -36,11 +36,11 @@ fn refused(directory: &Path) -> String {
 
 fn put_group(bench: &Bench, name: &str, retry_max_times: i32) {
     let settings = GroupDocument { retry_max_times, ..GroupDocument::default() };
-    bench.broker.catalog().put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
+    bench.broker.catalog.put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
 }
 
 fn retries_of(bench: &Bench, name: &str) -> Option<i32> {
-    bench.broker.catalog().group(name).map(|group| group.retry_max_times)
+    bench.broker.catalog.group(name).map(|group| group.retry_max_times)
 }
 
 fn publish(bench: &Bench, count: usize) {
@@ -57,13 +57,13 @@ fn fill_segment(bench: &Bench) {
 }
 
 fn commit(bench: &Bench, offset: i64) {
-    bench.broker.commit_offset("orders", "billing", QueueId(0), offset).expect("commits");
-    bench.broker.keep_changes(START).expect("kept");
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), offset).expect("commits");
+    bench.broker.offsets.keep_changes(START).expect("kept");
     bench.broker.store().write_staged().expect("writes");
 }
 
 fn committed(bench: &Bench) -> Option<i64> {
-    bench.broker.committed_offset("orders", "billing", QueueId(0))
+    bench.broker.offsets.committed("orders", "billing", QueueId(0))
 }
 
 /// Where a killed process leaves its directory.
@@ -259,7 +259,7 @@ fn a_state_ahead_of_its_log_is_kept_where_nothing_older_is_there_and_offsets_are
     file.write_base(content.position().expect("a position"), &state::encode(&changes)).expect("writes");
     for is_killed in [false, true] {
         let bench = open(directory.path());
-        let queue_end = bench.broker.catalog().topic("orders").expect("a topic").queues[0].end().0 as i64;
+        let queue_end = bench.broker.catalog.topic("orders").expect("a topic").queues[0].end().0 as i64;
         assert!(queue_end < 30);
         assert_eq!((retries_of(&bench, "lost"), committed(&bench)), (Some(4), Some(queue_end)), "{is_killed}");
         put_group(&bench, "new", 5);
@@ -293,7 +293,7 @@ fn what_a_java_broker_forbids_is_kept_from_the_first_start_on() {
     fs::write(config.join("subscriptionGroup.json"), text).expect("writes");
     for _ in 0..2 {
         let bench = open(directory.path());
-        assert_eq!(bench.broker.catalog().group_table().forbidden_table["g"]["t"], 1);
+        assert_eq!(bench.broker.catalog.group_table().forbidden_table["g"]["t"], 1);
         bench.broker.close(START).expect("closes");
     }
 }
@@ -304,11 +304,11 @@ fn a_topic_keeps_its_settings_when_documents_and_snapshot_are_older() {
     let bench = open(directory.path());
     bench.broker.save(START).expect("saves");
     let settings = TopicDocument { read_queue_nums: 3, write_queue_nums: 3, ..TopicDocument::default() };
-    bench.broker.catalog().put_topic(TopicName::trusted("orders"), settings, START).expect("made");
+    bench.broker.catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("made");
     bench.broker.store().write_staged().expect("writes");
     kill(bench);
     let bench = open(directory.path());
-    assert_eq!(bench.broker.catalog().topic("orders").expect("a topic").queues.len(), 3);
+    assert_eq!(bench.broker.catalog.topic("orders").expect("a topic").queues.len(), 3);
 }
 
 /// A directory in use stays as it is, whoever else comes.

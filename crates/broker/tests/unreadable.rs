@@ -62,7 +62,7 @@ fn a_pull_passes_a_record_that_cannot_be_read_and_serves_its_neighbours() {
         assert_eq!((alone.status, alone.next.0, alone.count), (FetchStatus::Found, 30, 22));
         // Where waiting is not allowed, the disk is asked elsewhere.
         let fetch = Fetch {
-            topic: bench.broker.catalog().topic("orders").expect("is there"),
+            topic: bench.broker.catalog.topic("orders").expect("is there"),
             queue: QueueId(0),
             group: GroupName::trusted("readers"),
             offset: 7,
@@ -70,7 +70,7 @@ fn a_pull_passes_a_record_that_cannot_be_read_and_serves_its_neighbours() {
             size_max: 1000,
             filter: Filter::All,
         };
-        assert!(bench.broker.fetch_cached(&fetch).expect("no refusal").is_none());
+        assert!(bench.broker.fetcher.fetch_cached(&fetch).expect("no refusal").is_none());
         assert_eq!(bench.broker.store().record_at(places[7]).expect("no failure"), None);
         assert!(bench.broker.store().record_at(places[8]).expect("reads").is_some());
         assert_eq!(bench.broker.metrics().records_damaged.get(), 1, "told once");

@@ -74,8 +74,8 @@ fn documents_are_exported_once_nobody_is_at_work_on_the_directory() {
     let store = testkit::store_options(scratch.path());
     let host = Arc::new(testkit::ManualHost::default());
     let broker = testkit::open_broker(testkit::broker_options(), store, host, now).expect("opens");
-    broker.commit_offset("SELF_TEST_TOPIC", "billing", QueueId(0), 0).expect("commits");
-    broker.keep_changes(now).expect("kept");
+    broker.offsets.commit("SELF_TEST_TOPIC", "billing", QueueId(0), 0).expect("commits");
+    broker.offsets.keep_changes(now).expect("kept");
     broker.store().write_staged().expect("writes");
     let offsets = || std::fs::read_to_string(scratch.path().join("config/consumerOffset.json")).expect("reads");
     let settings = ["--set", "delay.levels=1s 5s"];

@@ -103,7 +103,7 @@ fn lag(sources: &Sources) -> MetricFamily {
     let help = "Messages of a group's topics that it has not consumed.";
     let mut family = family("sluice_group_lag_messages", Kind::Gauge, help);
     for broker in &sources.brokers {
-        for (group, lag) in broker.lag_by_group() {
+        for (group, lag) in broker.snapshots.lag_by_group() {
             let mut labels = labels(sources, broker);
             labels.push(("group", &group));
             family.mut_metric().push(metric(Kind::Gauge, &labels, lag));

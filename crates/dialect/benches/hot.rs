@@ -211,7 +211,7 @@ struct Fetching {
 
 impl Fetching {
     fn fetch(&self) -> Fetched {
-        self.broker.fetch_cached(&self.fetch).expect("allowed").expect("in memory")
+        self.broker.fetcher.fetch_cached(&self.fetch).expect("allowed").expect("in memory")
     }
 }
 
@@ -239,17 +239,17 @@ fn message(queue: u32, body: &[u8]) -> Message<'_> {
 fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) -> Fetching {
     let directory = tempfile::tempdir().expect("directory");
     let broker = open_broker(directory.path(), recent_size);
-    let topic = broker.topic_for_publish(TOPIC, "TBW102", QUEUES, NOW).expect("a topic");
+    let topic = broker.catalog.topic_for_publish(TOPIC, "TBW102", QUEUES, NOW).expect("a topic");
     for _ in 0..pulls {
-        let mut batch = broker.begin_batch(2 * PULL * queues.len() * body.len(), NOW);
+        let mut batch = broker.publisher.begin_batch(2 * PULL * queues.len() * body.len(), NOW);
         for queue in queues.iter().cycle().take(PULL * queues.len()) {
-            broker.add(&mut batch, &topic, &message(*queue, body)).expect("added");
+            broker.publisher.add(&mut batch, &topic, &message(*queue, body)).expect("added");
         }
-        broker.append(batch, NOW).expect("appended");
+        broker.publisher.append(batch, NOW).expect("appended");
         broker.store().write_staged().expect("written");
     }
     let fetch = Fetch {
-        topic: broker.catalog().topic(TOPIC).expect("the topic is there"),
+        topic: broker.catalog.topic(TOPIC).expect("the topic is there"),
         queue: QueueId(1),
         group: GroupName::trusted("readers"),
         offset: 16,

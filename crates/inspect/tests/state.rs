@@ -41,13 +41,13 @@ fn directory(is_killed: bool) -> TempDir {
     let directory = tempfile::tempdir().expect("directory");
     let broker = open!(directory.path());
     let settings = TopicDocument { read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
-    broker.catalog().put_topic(TopicName::trusted("orders"), settings, NOW).expect("made");
-    broker.catalog().put_groups(group(3), NOW).expect("made");
+    broker.catalog.put_topic(TopicName::trusted("orders"), settings, NOW).expect("made");
+    broker.catalog.put_groups(group(3), NOW).expect("made");
     broker.checkpoint(NOW).expect("a checkpoint");
-    broker.commit_offset("orders", "billing", QueueId(0), 0).expect("commits");
+    broker.offsets.commit("orders", "billing", QueueId(0), 0).expect("commits");
     if is_killed {
         broker.save(NOW).expect("saves");
-        broker.catalog().put_groups(group(4), NOW).expect("changed");
+        broker.catalog.put_groups(group(4), NOW).expect("changed");
         broker.store().write_staged().expect("writes");
     } else {
         broker.close(NOW).expect("closes");
@@ -212,7 +212,7 @@ fn a_state_whose_changes_went_with_segments_is_lost() {
     broker.checkpoint(NOW).expect("a checkpoint");
     let behind = frames(directory.path()).last().expect("a frame").position;
     for times in 0..1000 {
-        broker.catalog().put_groups(group(times), NOW).expect("changed");
+        broker.catalog.put_groups(group(times), NOW).expect("changed");
     }
     broker.store().write_staged().expect("writes");
     broker.store().checkpoint().expect("a checkpoint without a snapshot");

@@ -308,7 +308,7 @@ fn index_keys(broker: &Broker, host: &BrokerHost) {
 
 fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
     while !host.is_stopping() {
-        let wait_ms = broker.deliver_due(clock::now());
+        let wait_ms = broker.delivery.deliver_due(clock::now());
         if wait_ms > 0 {
             thread::park_timeout(Duration::from_millis(wait_ms));
         }
@@ -359,12 +359,12 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
             problems.report("no checkpoint can be written", broker.checkpoint(now));
             checkpointed = written;
         }
-        problems.report("committed offsets cannot be put into the log", broker.keep_changes(now).map(drop));
-        if documents.is_due(now) | (catalog.is_due(now) && broker.catalog().is_unexported()) {
+        problems.report("committed offsets cannot be put into the log", broker.offsets.keep_changes(now).map(drop));
+        if documents.is_due(now) | (catalog.is_due(now) && broker.catalog.is_unexported()) {
             problems.report("the documents of topics, groups or offsets cannot be written", broker.save(now));
         }
         if removals.is_due(now) {
-            let finished = broker.finish_removals();
+            let finished = broker.removals.finish();
             problems
                 .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
         }

@@ -33,7 +33,7 @@ impl Dump {
         }
         tracing::info!("figures of the process: {}", text(&self.traffic.rows()));
         for broker in &self.brokers {
-            let problem = broker.poisoned().map(|refusal| refusal.to_string()).unwrap_or_default();
+            let problem = broker.durability.poisoned().map(|refusal| refusal.to_string()).unwrap_or_default();
             let name = &broker.options().broker_name;
             tracing::info!(name, problem, "figures of the broker: {}", text(&broker.metrics().rows()));
         }

@@ -107,7 +107,7 @@ impl Registrar {
         let registrar = self.clone();
         let request = move || {
             let broker = &registrar.broker;
-            let topics = told(broker.catalog().topic_table(), broker.options().permission, broker.started().wall);
+            let topics = told(broker.catalog.topic_table(), broker.options().permission, broker.started().wall);
             register_request(&registrar.identity, &topics, Form::Json, opaque).map_err(|error| error.to_string())
         };
         tokio::task::spawn_blocking(request).await.unwrap_or_else(|ended| match ended.try_into_panic() {

@@ -109,7 +109,7 @@ impl Node {
             Work::Sync => store.sync().map(|_| ()),
             Work::IndexKeys => store.index_staged(),
             Work::DeliverDelayed => {
-                self.host.give_way(|| broker.deliver_due(now));
+                self.host.give_way(|| broker.delivery.deliver_due(now));
                 Ok(())
             }
             Work::PrepareSegment => store.prepare_next_segment(),
@@ -119,10 +119,12 @@ impl Node {
                 self.host.take_topics_unsaved();
                 broker.save(now)
             }
-            Work::KeepChanges => {
-                broker.keep_changes(now).map(drop).map_err(|refusal| StorageError::DiskFull(refusal.to_string()))
-            }
-            Work::FinishRemovals => broker.finish_removals(),
+            Work::KeepChanges => broker
+                .offsets
+                .keep_changes(now)
+                .map(drop)
+                .map_err(|refusal| StorageError::DiskFull(refusal.to_string())),
+            Work::FinishRemovals => broker.removals.finish(),
             Work::Expire => {
                 broker.expire(now);
                 Ok(())
@@ -136,7 +138,7 @@ impl Node {
 
     /// Where each queue begins and ends.
     pub(crate) fn bounds(&self) -> Bounds {
-        let topics = self.broker.catalog().topics();
+        let topics = self.broker.catalog.topics();
         let queues = topics.iter().flat_map(|topic| &topic.queues);
         queues
             .map(|queue| ((queue.topic().as_str().to_owned(), queue.id().0), (queue.first().0, queue.end().0)))

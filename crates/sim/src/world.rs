@@ -290,7 +290,7 @@ impl World {
             let is_excused = self.is_muted
                 || !self.has_room()
                 || !self.sectors.is_empty()
-                || broker.poisoned().is_some()
+                || broker.durability.poisoned().is_some()
                 || is_refused;
             check(is_excused, Rule::WorkSucceeds, || format!("{work:?}: {error}"))?;
         }

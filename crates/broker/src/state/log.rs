@@ -13,7 +13,7 @@ use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
 use parking_lot::Mutex;
 use storage::{AppendBatch, Snapshot, StorageError, Store};
 
-use crate::broker::Host;
+use crate::host::Host;
 use crate::state::open::OpenedState;
 
 /// What a change is about: a later one about the same takes the place of an earlier one.
@@ -103,7 +103,7 @@ impl StateLog {
         }
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) const fn store(&self) -> &Arc<Store> {
         &self.store
     }
 

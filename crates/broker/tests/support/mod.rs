@@ -59,10 +59,10 @@ pub fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
 impl Bench {
     /// Publishes to a topic that is made if need be; returns the place in the log.
     pub fn publish(&self, topic: &str, message: &Message<'_>) -> Result<base::LogOffset, Refusal> {
-        let topic = self.broker.topic_for_publish(topic, "TBW102", 4, self.now)?;
-        let mut batch = self.broker.begin_batch(0, self.now);
-        self.broker.add(&mut batch, &topic, message)?;
-        let appended = self.broker.append(batch, self.now)?;
+        let topic = self.broker.catalog.topic_for_publish(topic, "TBW102", 4, self.now)?;
+        let mut batch = self.broker.publisher.begin_batch(0, self.now);
+        self.broker.publisher.add(&mut batch, &topic, message)?;
+        let appended = self.broker.publisher.append(batch, self.now)?;
         self.broker.store().write_staged().expect("writes");
         Ok(appended.positions(0..1).next().expect("one message").log_offset)
     }
@@ -70,7 +70,7 @@ impl Bench {
     /// Everything a group may read in a queue from an offset on.
     pub fn fetch(&self, topic: &str, queue: u32, offset: i64, filter: Filter) -> Fetched {
         let fetch = Fetch {
-            topic: self.broker.catalog().topic(topic).expect("the topic is there"),
+            topic: self.broker.catalog.topic(topic).expect("the topic is there"),
             queue: QueueId(queue),
             group: GroupName::trusted("readers"),
             offset,
@@ -78,7 +78,7 @@ impl Bench {
             size_max: 1 << 20,
             filter,
         };
-        self.broker.fetch(&fetch).expect("allowed")
+        self.broker.fetcher.fetch(&fetch).expect("allowed")
     }
 
     /// Bodies in a queue from its start.
@@ -94,7 +94,7 @@ impl Bench {
     /// Lets time pass and delivers what came due.
     pub fn advance(&mut self, milliseconds: u64) {
         self.now = self.now.plus_ms(milliseconds);
-        self.broker.deliver_due(self.now);
+        self.broker.delivery.deliver_due(self.now);
         self.broker.store().write_staged().expect("writes");
     }
 }

@@ -215,16 +215,16 @@ impl World {
     fn find_documents(&mut self) {
         for (topic, queue) in self.model.offsets.keys().copied().collect::<Vec<_>>() {
             let end = self.end_of(TOPICS[topic], queue);
-            let found = self.broker().committed_offset(TOPICS[topic], GROUP, QueueId(queue));
+            let found = self.broker().offsets.committed(TOPICS[topic], GROUP, QueueId(queue));
             assert!(found.unwrap_or_default() <= end, "{found:?} is beyond the end {end} of {}/{queue}", TOPICS[topic]);
             // A power cut may have taken messages that were consumed already.
             let written = self.model.offsets.get_mut(&(topic, queue)).expect("all are there");
             written.tried.iter_mut().flatten().for_each(|offset| *offset = (*offset).min(end));
             written.find(found, &format!("the offset of {}/{queue}", TOPICS[topic]));
         }
-        let found = self.broker().catalog().group(GROUP).map(|group| group.retry_max_times);
+        let found = self.broker().catalog.group(GROUP).map(|group| group.retry_max_times);
         self.model.group.find(found, "the group");
-        let found = self.broker().catalog().topic(BRIEF_TOPIC).map(|topic| topic.settings.perm);
+        let found = self.broker().catalog.topic(BRIEF_TOPIC).map(|topic| topic.settings.perm);
         self.model.brief.find(found, "the brief topic");
     }
 
@@ -249,7 +249,7 @@ impl World {
                 self.deliver(chance)
             }
             64..72 => {
-                let kept = self.broker().keep_changes(self.bench.now);
+                let kept = self.broker().offsets.keep_changes(self.bench.now);
                 kept.map(drop).map_err(|_| StorageError::WouldBlock)
             }
             72..78 => self.sync(),
@@ -267,7 +267,7 @@ impl World {
     }
 
     fn deliver(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
-        self.broker().deliver_due(self.bench.now);
+        self.broker().delivery.deliver_due(self.bench.now);
         if chance.percent(70) { self.write() } else { Ok(()) }
     }
 
@@ -302,13 +302,13 @@ impl World {
         let level = chance.pick(&[0, 0, 1, 2, 3]);
         let property = if level > 0 { format!("DELAY\u{1}{level}\u{2}") } else { String::new() };
         let now = self.bench.now;
-        let known = self.broker().topic_for_publish(topic, "TBW102", QUEUES, now).expect("a topic");
+        let known = self.broker().catalog.topic_for_publish(topic, "TBW102", QUEUES, now).expect("a topic");
         // A topic that a crash took from the document is made again with the queues it has messages in.
         let queue = QueueId(chance.below(known.queues.len() as u64) as u32);
         let message = broker::Message { queue: Some(queue), ..message(body.as_bytes(), property.as_bytes()) };
-        let mut batch = self.broker().begin_batch(0, now);
-        self.broker().add(&mut batch, &known, &message).expect("taken");
-        let Ok(published) = self.broker().append(batch, now) else { return Ok(()) };
+        let mut batch = self.broker().publisher.begin_batch(0, now);
+        self.broker().publisher.add(&mut batch, &known, &message).expect("taken");
+        let Ok(published) = self.broker().publisher.append(batch, now) else { return Ok(()) };
         let due_ms = if level > 0 { self.model.true_ms + DELAYS_MS[level - 1] } else { 0 };
         let (place, end) = (first_of(&published), published.end());
         self.model.sent.push(Sent { topic: topic.to_owned(), body, tries: 0, place, end, due_ms });
@@ -319,13 +319,13 @@ impl World {
     fn send_back(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
         let topic = chance.pick(&[TOPICS[0], TOPICS[1], RETRY_TOPIC]);
         let Some((place, body, tries)) = self.records_in(topic).pop() else { return Ok(()) };
-        if self.broker().catalog().group(GROUP).is_none() {
+        if self.broker().catalog.group(GROUP).is_none() {
             return Ok(());
         }
         let delay_level = chance.below(3) as i32 + 1;
         let group = GroupName::trusted(GROUP);
         let back = SendBack { group, log_offset: place, delay_level, max_reconsume_times: Some(100) };
-        let Ok(Some(published)) = self.broker().send_back(&back, self.bench.now) else { return Ok(()) };
+        let Ok(Some(published)) = self.broker().retries.send_back(&back, self.bench.now) else { return Ok(()) };
         let due_ms = self.model.true_ms + DELAYS_MS[delay_level as usize - 1];
         let (place, end, topic) = (first_of(&published), published.end(), RETRY_TOPIC.to_owned());
         self.model.sent.push(Sent { topic, body, tries: tries + 1, place, end, due_ms });
@@ -335,9 +335,9 @@ impl World {
     fn change_document(&mut self, chance: &mut Chance) -> Result<(), StorageError> {
         change(&self.bench, &mut self.model, chance.pick(&DOCUMENTS), chance)?;
         match chance.below(4) {
-            0 if self.broker().catalog().topic(BRIEF_TOPIC).is_some() => {
+            0 if self.broker().catalog.topic(BRIEF_TOPIC).is_some() => {
                 self.model.brief.try_out(None);
-                let removed = self.broker().remove_topic(BRIEF_TOPIC, self.bench.now);
+                let removed = self.broker().removals.topic(BRIEF_TOPIC, self.bench.now);
                 self.note_watermarks();
                 removed.map_err(|_| StorageError::WouldBlock)?;
                 // Its answer says that the others are written too.
@@ -346,7 +346,7 @@ impl World {
             }
             1 => {
                 self.model.group.try_out(None);
-                let removed = self.broker().remove_group(GROUP, false, self.bench.now);
+                let removed = self.broker().removals.group(GROUP, false, self.bench.now);
                 removed.map_err(|_| StorageError::WouldBlock)?;
                 self.settle_documents();
                 Ok(())
@@ -405,7 +405,7 @@ impl World {
     /// Every record of a topic that consumers find: its place, body and number of tries.
     fn records_in(&self, topic: &str) -> Vec<(LogOffset, String, i32)> {
         let mut found = Vec::new();
-        for queue in self.broker().queues_of(topic).unwrap_or_default() {
+        for queue in self.broker().catalog.queues_of(topic).unwrap_or_default() {
             let queue = self.broker().store().queue(queue.topic(), queue.id());
             let mut entries = Vec::new();
             while queue.first().after(entries.len() as u64) < queue.end() {
@@ -456,7 +456,7 @@ impl World {
         }
         for _ in 0..4 {
             self.pass(DELAYS_MS[2]);
-            while self.broker().deliver_due(self.bench.now) == 0 {}
+            while self.broker().delivery.deliver_due(self.bench.now) == 0 {}
             self.write().expect("writes");
         }
         let visible = self.visible();
@@ -479,7 +479,7 @@ const DOCUMENTS: [Document; 3] = [Document::Groups, Document::Topics, Document::
 
 /// An administrator or a consumer changes something that is not written yet.
 fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Chance) -> Result<(), StorageError> {
-    let (catalog, now) = (bench.broker.catalog(), bench.now);
+    let (catalog, now) = (&bench.broker.catalog, bench.now);
     match document {
         Document::Groups => {
             let times = catalog.group(GROUP).map_or(0, |group| group.retry_max_times + 1);
@@ -500,9 +500,9 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
             let at = (chance.below(TOPICS.len() as u64) as usize, chance.below(u64::from(QUEUES)) as u32);
             let offset = chance.below(end_of(bench, TOPICS[at.0], at.1) as u64 + 1) as i64;
             let is_committed =
-                chance.percent(50) && bench.broker.commit_offset(TOPICS[at.0], GROUP, QueueId(at.1), offset).is_ok();
+                chance.percent(50) && bench.broker.offsets.commit(TOPICS[at.0], GROUP, QueueId(at.1), offset).is_ok();
             if !is_committed {
-                bench.broker.reset_offset(TOPICS[at.0], GROUP, QueueId(at.1), offset);
+                bench.broker.offsets.reset(TOPICS[at.0], GROUP, QueueId(at.1), offset);
             }
             model.offsets.get_mut(&at).expect("all are there").try_out(Some(offset));
         }
@@ -511,7 +511,7 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
 }
 
 fn end_of(bench: &Bench, topic: &str, queue: u32) -> i64 {
-    let topic = bench.broker.catalog().topic(topic);
+    let topic = bench.broker.catalog.topic(topic);
     topic.and_then(|topic| topic.queue(QueueId(queue)).ok().map(|queue| queue.end().0)).unwrap_or_default() as i64
 }
 

@@ -57,7 +57,7 @@ fn put_time_ranges(times: &Durations) -> String {
 pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let broker = context.broker;
     let metrics = broker.metrics();
-    let store = broker.runtime_snapshot(context.now);
+    let store = broker.snapshots.runtime(context.now);
     let mut table = Map::new();
     let mut put = |name: &str, value: String| {
         table.insert(name.to_owned(), Value::String(value));
@@ -87,7 +87,7 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("putLatency99", format!("{:.2}", whole_ms(0.99)));
     put("putLatency999", format!("{:.2}", whole_ms(0.999)));
     put("getMessageEntireTimeMax", "0".to_owned());
-    let [today, yesterday] = broker.mornings();
+    let [today, yesterday] = broker.snapshots.mornings();
     put("msgPutTotalTodayNow", metrics.messages_in.get().to_string());
     put("msgPutTotalTodayMorning", today.0.to_string());
     put("msgPutTotalYesterdayMorning", yesterday.0.to_string());
@@ -100,7 +100,7 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("remainTransientStoreBufferNumbs", i32::MAX.to_string());
     put("remainHowManyDataToCommit", "0".to_owned());
     put("remainHowManyDataToFlush", format!("{} B", store.unsynced_bytes));
-    let earliest = broker.earliest_in_log().unwrap_or(Timestamp(0));
+    let earliest = broker.snapshots.earliest_in_log().unwrap_or(Timestamp(0));
     put("earliestMessageTimeStamp", if earliest.0 == 0 { "-1".to_owned() } else { earliest.0.to_string() });
     let ratio = format!("{:.4}", store.disk_used_bytes as f64 / store.disk_total_bytes.max(1) as f64);
     put("commitLogDiskRatio", ratio.clone());
@@ -109,7 +109,7 @@ pub(super) fn runtime(context: &Context<'_>, _command: &Command<'_>) -> Answered
     put("commitLogMaxOffset", store.log_end.to_string());
     put("commitLogDirCapacity", capacity(store.disk_used_bytes, store.disk_total_bytes));
     put_absent(&mut put);
-    for (level, delivered, end) in broker.delay_progress() {
+    for (level, delivered, end) in broker.delay.levels() {
         put(&format!("scheduleMessageOffset_{level}"), format!("{delivered},{end}"));
     }
     Ok(Answer::json(&json!({"table": table})))
@@ -162,7 +162,7 @@ pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
             )));
         }
     };
-    let flow = if is_kept { context.broker.flow_of(key) } else { None };
+    let flow = if is_kept { context.broker.snapshots.flow_of(key) } else { None };
     let [minute, hour, day] = flow.ok_or_else(|| Refusal::Internal(format!("The stats <{name}> <{key}> not exist")))?;
     // How many came with one request is not kept.
     let item = |period: PeriodFlow| json!({"sum": period.sum, "tps": period.rate, "avgpt": 0.0});

@@ -46,14 +46,14 @@ impl Commits {
         }
         let asked = std::mem::take(&mut self.of_pass);
         let waker = connection.peer.mailbox.waker();
-        match connection.broker.gather_commits(waker, connection.now) {
+        match connection.broker.offsets.gather_commits(waker, connection.now) {
             Ok(stage) => {
                 self.waiting.push_back(WaitingCommits { stage, asked });
                 self.release(connection);
                 if let CommitStage::Logged(end) = stage
                     && self.waiting.back().is_some_and(|last| last.stage == stage)
                 {
-                    connection.broker.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
+                    connection.broker.durability.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
                 }
             }
             Err(refusal) => asked.into_iter().for_each(|asked| connection.refuse(asked, &refusal)),
@@ -73,21 +73,25 @@ impl Commits {
         while let Some(first) = self.waiting.front_mut() {
             let mut refusal = None;
             if let CommitStage::Gathering { round, .. } = first.stage {
-                match connection.broker.gathered_commits(round, connection.now) {
+                match connection.broker.offsets.gathered_commits(round, connection.now) {
                     Ok(stage) => {
                         first.stage = stage;
                         if let CommitStage::Logged(end) = stage
-                            && !connection.broker.is_kept(AckPolicy::WRITTEN, end)
+                            && !connection.broker.durability.is_kept(AckPolicy::WRITTEN, end)
                         {
-                            connection.broker.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
+                            connection.broker.durability.when(
+                                AckPolicy::WRITTEN,
+                                end,
+                                &connection.peer.mailbox.waker(),
+                            );
                         }
                     }
                     Err(refused) => refusal = Some(refused),
                 }
             }
-            let written = connection.broker.reached(Watermark::Written);
+            let written = connection.broker.durability.reached(Watermark::Written);
             if !matches!(first.stage, CommitStage::Logged(end) if end <= written) {
-                refusal = refusal.or_else(|| connection.broker.poisoned());
+                refusal = refusal.or_else(|| connection.broker.durability.poisoned());
                 if refusal.is_none() {
                     return;
                 }

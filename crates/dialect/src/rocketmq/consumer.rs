@@ -31,21 +31,21 @@ pub(super) fn heartbeat(context: &Context<'_>, command: &Command<'_>) -> Answere
     let mut left_out = LeftOut::default();
     for producer in &heartbeat.producers {
         let group = GroupName::checked(&producer.group_name);
-        left_out.note("producer", group.and_then(|group| broker.register_producer(&group, member.clone())));
+        left_out.note("producer", group.and_then(|group| broker.groups.register_producer(&group, member.clone())));
     }
     let names = heartbeat.consumers.iter().filter_map(|consumer| GroupName::checked(&consumer.group_name).ok());
-    broker.prepare_groups(&names.collect::<Vec<_>>(), context.now);
+    broker.catalog.prepare_groups(&names.collect::<Vec<_>>(), context.now);
     for consumer in heartbeat.consumers {
         let registration = registration_of(consumer, heartbeat.without_subscriptions);
-        let registered =
-            registration.and_then(|registration| broker.register_consumer(member.clone(), registration, context.now));
+        let registered = registration
+            .and_then(|registration| broker.groups.register_consumer(member.clone(), registration, context.now));
         left_out.note("consumer", registered);
     }
     // Clients of 5.1.3 and later may leave unchanged subscriptions out if told that they can.
     let answer = Answer::ok().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", true);
     let remark = left_out.remark();
     if let Some(reason) = &remark {
-        broker.note_left_out(&member, reason);
+        broker.groups.note_left_out(&member, reason);
     }
     Ok(Answer { remark, ..answer })
 }
@@ -107,17 +107,17 @@ fn registration_of(consumer: ConsumerData, keeps_subscriptions: bool) -> Result<
 pub(super) fn unregister(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: UnregisterClientRequest<'_> = header(command)?;
     if let Some(group) = &request.producer_group {
-        context.broker.unregister_producer(group, &request.client_id, &context.peer.mailbox);
+        context.broker.groups.unregister_producer(group, &request.client_id, &context.peer.mailbox);
     }
     if let Some(group) = &request.consumer_group {
-        context.broker.unregister_consumer(group, &request.client_id, &context.peer.mailbox);
+        context.broker.groups.unregister_consumer(group, &request.client_id, &context.peer.mailbox);
     }
     Ok(Answer::ok())
 }
 
 pub(super) fn list_members(broker: &Broker, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
-    match broker.member_ids(&request.consumer_group) {
+    match broker.groups.member_ids(&request.consumer_group) {
         Some(ids) => Ok(Answer::json(&serde_json::json!({"consumerIdList": ids}))),
         None => Err(Refusal::Internal(format!("no consumer for this group, {}", request.consumer_group))),
     }
@@ -143,7 +143,7 @@ pub(super) fn lock_queues(context: &Context<'_>, command: &Command<'_>) -> Answe
     let batch: LockBatch = decode_list("queue lock", command)?;
     GroupName::checked(&batch.consumer_group)?;
     let wanted = batch.mq_set.iter().filter_map(queue_key).collect();
-    let held = context.broker.lock_queues(&batch.consumer_group, &batch.client_id, wanted, context.now);
+    let held = context.broker.locks.lock(&batch.consumer_group, &batch.client_id, wanted, context.now);
     let is_held = |queue: &&MessageQueue| queue_key(queue).is_some_and(|key| held.contains(&key));
     let locked: Vec<_> = batch.mq_set.iter().filter(is_held).collect();
     Ok(Answer::json(&serde_json::json!({"lockOKMQSet": locked})))
@@ -152,7 +152,7 @@ pub(super) fn lock_queues(context: &Context<'_>, command: &Command<'_>) -> Answe
 pub(super) fn unlock_queues(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let batch: LockBatch = decode_list("queue lock", command)?;
     let given_up = batch.mq_set.iter().filter_map(queue_key).collect();
-    context.broker.unlock_queues(&batch.consumer_group, &batch.client_id, &given_up);
+    context.broker.locks.unlock(&batch.consumer_group, &batch.client_id, &given_up);
     Ok(Answer::ok())
 }
 
@@ -167,7 +167,7 @@ pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answere
         delay_level: request.delay_level,
         max_reconsume_times: request.max_reconsume_times,
     };
-    let published = context.broker.send_back(&send_back, context.now)?;
-    published.map_or(Ok(()), |published| context.broker.wait_until_kept(&published))?;
+    let published = context.broker.retries.send_back(&send_back, context.now)?;
+    published.map_or(Ok(()), |published| context.broker.durability.wait_until_kept(&published))?;
     Ok(Answer::ok())
 }

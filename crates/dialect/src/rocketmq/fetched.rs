@@ -39,7 +39,7 @@ impl FetchedCells {
     }
 
     fn add(&mut self, broker: &Broker, fetch: &Fetch) -> Option<&Arc<FetchedOffsets>> {
-        let offsets = broker.fetched_offsets(&fetch.topic, &fetch.group);
+        let offsets = broker.fetched.offsets_of(&fetch.topic, &fetch.group);
         let entry = Entry { topic: Arc::downgrade(&fetch.topic), group: fetch.group.clone(), offsets };
         if self.entries.len() < ENTRIES_MAX {
             self.entries.push(entry);

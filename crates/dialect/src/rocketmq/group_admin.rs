@@ -43,7 +43,7 @@ fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
     for settings in groups {
         checked.push((GroupName::checked(&settings.group_name)?, settings));
     }
-    let catalog = context.broker.catalog();
+    let catalog = &context.broker.catalog;
     let new_count = checked.iter().filter(|(name, _)| catalog.group(name.as_str()).is_none()).count();
     catalog.check_room_for_groups(new_count)?;
     catalog.put_groups(checked, context.now)?;
@@ -54,17 +54,17 @@ fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
 pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: DeleteGroupRequest<'_> = header(command)?;
     let forget = request.clean_offset.or(request.remove_offset).unwrap_or_default();
-    context.broker.remove_group(&request.group_name, forget, context.now)?;
+    context.broker.removals.group(&request.group_name, forget, context.now)?;
     Ok(Answer::ok())
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::body(serde_json::to_vec(&context.broker.catalog().group_table()).map_err(internal)?))
+    Ok(Answer::body(serde_json::to_vec(&context.broker.catalog.group_table()).map_err(internal)?))
 }
 
 pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: GroupRequest<'_> = header(command)?;
-    let group = context.broker.catalog().group(&request.group);
+    let group = context.broker.catalog.group(&request.group);
     let group = group.ok_or_else(|| Refusal::NoSuchGroup(request.group.to_string()))?;
     Ok(Answer::body(serde_json::to_vec(&*group).map_err(internal)?))
 }
@@ -80,7 +80,7 @@ fn connection(member: &Member) -> Value {
 
 pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
-    let group = context.broker.group_snapshot(&request.consumer_group);
+    let group = context.broker.groups.snapshot(&request.consumer_group);
     let group = group.ok_or_else(|| Refusal::GroupOffline(request.consumer_group.to_string()))?;
     let subscriptions: Map<String, Value> =
         group.subscriptions.iter().map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted)))).collect();
@@ -95,7 +95,7 @@ pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>)
 
 pub(super) fn producer_connections(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ProducerGroupRequest<'_> = header(command)?;
-    let producers = context.broker.producers_of(&request.producer_group);
+    let producers = context.broker.groups.producers_of(&request.producer_group);
     if producers.is_empty() {
         return Ok(Answer {
             code: response::SYSTEM_ERROR,
@@ -108,7 +108,7 @@ pub(super) fn producer_connections(context: &Context<'_>, command: &Command<'_>)
 
 pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let mut data = Map::new();
-    for (group, members) in context.broker.all_producers() {
+    for (group, members) in context.broker.groups.all_producers() {
         let members = members.iter().map(|member| {
             json!({
                 "clientId": member.client_id,
@@ -137,11 +137,11 @@ fn stats_of(context: &Context<'_>, group: &str, topics: &[String], behind: &mut 
     let mut rows = Vec::new();
     let mut rate = 0.0;
     for topic in topics {
-        if context.broker.catalog().topic(topic).is_none() {
+        if context.broker.catalog.topic(topic).is_none() {
             continue;
         }
-        rate += context.broker.consume_rate(topic, group, context.now);
-        for queue in context.broker.progress_snapshot(topic, group)? {
+        rate += context.broker.snapshots.consume_rate(topic, group, context.now);
+        for queue in context.broker.snapshots.progress(topic, group)? {
             behind.unconsumed += queue.end.0.saturating_sub(queue.committed.max(0) as u64);
             behind.fetched += (queue.fetched - queue.committed).max(0) as u64;
             let value = json!({
@@ -165,7 +165,7 @@ pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Ans
     let mut topics = named(request.topic.as_deref());
     topics.extend(named(request.topic_list.as_deref()));
     if topics.is_empty() {
-        topics = context.broker.topics_of_group(&request.consumer_group);
+        topics = context.broker.snapshots.topics_of_group(&request.consumer_group);
     }
     Ok(Answer::body(stats_of(context, &request.consumer_group, &topics, &mut Behind::default())?))
 }
@@ -173,9 +173,9 @@ pub(super) fn consume_stats(context: &Context<'_>, command: &Command<'_>) -> Ans
 pub(super) fn all_consume_stats(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let mut groups = Vec::new();
     let mut behind = Behind::default();
-    for group in context.broker.catalog().groups() {
+    for group in context.broker.catalog.groups() {
         let name = &group.group_name;
-        let topics = context.broker.topics_of_group(name);
+        let topics = context.broker.snapshots.topics_of_group(name);
         let stats = stats_of(context, name, &topics, &mut behind)?;
         groups.push(format!("{{{}:[{stats}]}}", Value::from(name.as_str())));
     }
@@ -190,12 +190,12 @@ pub(super) fn all_consume_stats(context: &Context<'_>, _command: &Command<'_>) -
 
 pub(super) fn topics(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: GroupRequest<'_> = header(command)?;
-    Ok(Answer::json(&json!({"topicList": context.broker.topics_of_group(&request.group)})))
+    Ok(Answer::json(&json!({"topicList": context.broker.snapshots.topics_of_group(&request.group)})))
 }
 
 pub(super) fn subscription(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicGroupRequest<'_> = header(command)?;
-    let known = context.broker.subscription(&request.group, &request.topic).ok();
+    let known = context.broker.groups.subscription(&request.group, &request.topic).ok();
     Ok(Answer::json(&json!({
         "group": request.group,
         "topic": request.topic,
@@ -205,11 +205,11 @@ pub(super) fn subscription(context: &Context<'_>, command: &Command<'_>) -> Answ
 
 pub(super) fn time_span(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicGroupRequest<'_> = header(command)?;
-    let queues = context.broker.topic_snapshot(&request.topic)?;
-    let progress = context.broker.progress_snapshot(&request.topic, &request.group)?;
+    let queues = context.broker.snapshots.topic(&request.topic)?;
+    let progress = context.broker.snapshots.progress(&request.topic, &request.group)?;
     let spans = queues.iter().zip(&progress).map(|(queue, done)| {
-        let earliest = context.broker.earliest_stored(&request.topic, queue.queue).unwrap_or_default();
-        let next = context.broker.stored_at(&request.topic, queue.queue, done.committed.max(0) as u64);
+        let earliest = context.broker.snapshots.earliest_stored(&request.topic, queue.queue).unwrap_or_default();
+        let next = context.broker.snapshots.stored_at(&request.topic, queue.queue, done.committed.max(0) as u64);
         let delay = if done.committed.max(0) as u64 >= queue.end.0 { 0 } else { context.now.wall.ms_since(next) };
         json!({
             "messageQueue": message_queue(context.broker, &request.topic, queue.queue),

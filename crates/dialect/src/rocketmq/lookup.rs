@@ -25,8 +25,8 @@ pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
         KeyKind::Key => usize::try_from(request.max_count).unwrap_or_default().min(context.options.query_key_count_max),
     };
     let count = count.max(1);
-    let found = context.broker.messages_by_key(&request.topic, &request.key, kind, times, (count, BODY_SIZE_MAX));
-    let (last_time, last_offset) = context.broker.key_index_last();
+    let found = context.broker.lookup.by_key(&request.topic, &request.key, kind, times, (count, BODY_SIZE_MAX));
+    let (last_time, last_offset) = context.broker.lookup.last_indexed();
     let answer = match found {
         Ok(messages) => Answer::body(messages.concat()),
         Err(Refusal::NoSuchMessage(text)) => return Err(Refusal::NotFound(text)),
@@ -38,16 +38,16 @@ pub(super) fn by_key(context: &Context<'_>, command: &Command<'_>) -> Answered {
 pub(super) fn by_id(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ViewMessageRequest<'_> = header(command)?;
     let offset = LogOffset(u64::try_from(request.offset).unwrap_or(u64::MAX));
-    Ok(Answer::body(context.broker.message_at(offset)?))
+    Ok(Answer::body(context.broker.lookup.at(offset)?))
 }
 
 pub(super) fn consume_queue(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: QueryConsumeQueueRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
-    let queues = context.broker.queues_of(&request.topic)?;
+    let queues = context.broker.catalog.queues_of(&request.topic)?;
     let known = queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(&request.topic, queue, 0))?;
     let group = request.consumer_group.as_deref().unwrap_or_default();
-    let subscription = context.broker.subscription(group, &request.topic).ok();
+    let subscription = context.broker.groups.subscription(group, &request.topic).ok();
     let count = usize::try_from(request.count).unwrap_or_default().min(ENTRIES_MAX);
     let from = QueueOffset(u64::try_from(request.index).unwrap_or_default()).max(known.first());
     let data: Vec<_> = known

@@ -17,21 +17,21 @@ use super::queue::{message_queue, queue_id};
 pub(super) fn commit(broker: &Broker, command: &Command<'_>) -> Answered {
     let request: UpdateConsumerOffsetRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, broker)?;
-    broker.commit_offset(&request.topic, &request.consumer_group, queue, request.commit_offset)?;
+    broker.offsets.commit(&request.topic, &request.consumer_group, queue, request.commit_offset)?;
     Ok(Answer::ok())
 }
 
 pub(super) fn max(broker: &Broker, command: &Command<'_>) -> Answered {
     let request: QueueRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, broker)?;
-    let queues = broker.queues_of(&request.topic)?;
+    let queues = broker.catalog.queues_of(&request.topic)?;
     Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.end().0)))
 }
 
 pub(super) fn min(broker: &Broker, command: &Command<'_>) -> Answered {
     let request: QueueRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, broker)?;
-    let queues = broker.queues_of(&request.topic)?;
+    let queues = broker.catalog.queues_of(&request.topic)?;
     Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.first().0)))
 }
 
@@ -40,7 +40,7 @@ pub(super) fn query(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
     let zero_if_new = request.set_zero_if_not_found != Some(false);
     // This shows where a reset leads and leaves the reset to a pull: a tool may ask, or a member that does not pull.
-    match context.broker.start_offset(&request.topic, &request.consumer_group, queue, zero_if_new)? {
+    match context.broker.offsets.start_of(&request.topic, &request.consumer_group, queue, zero_if_new)? {
         Some(offset) => Ok(Answer::ok().field("offset", offset)),
         None => Err(Refusal::NotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first".to_owned())),
     }
@@ -53,16 +53,16 @@ pub(super) fn search(context: &Context<'_>, command: &Command<'_>) -> Answered {
         Some(text) if text.eq_ignore_ascii_case("UPPER") => Boundary::Upper,
         _ => Boundary::Lower,
     };
-    let queues = context.broker.queues_of(&request.topic)?;
+    let queues = context.broker.catalog.queues_of(&request.topic)?;
     let known = queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(&request.topic, queue, 0))?;
     let time = Timestamp(u64::try_from(request.timestamp).unwrap_or_default());
-    Ok(Answer::ok().field("offset", context.broker.search_offset(known, time, boundary)?))
+    Ok(Answer::ok().field("offset", context.broker.offsets.search(known, time, boundary)?))
 }
 
 pub(super) fn earliest(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: QueueRequest<'_> = header(command)?;
     let queue = queue_id(&request.topic, request.queue_id, context.broker)?;
-    let earliest = context.broker.earliest_stored(&request.topic, queue)?;
+    let earliest = context.broker.snapshots.earliest_stored(&request.topic, queue)?;
     // Java says -1 where there is nothing.
     let shown = if earliest == Timestamp(0) { -1 } else { earliest.0 as i64 };
     Ok(Answer::ok().field("timestamp", shown))
@@ -73,8 +73,8 @@ pub(super) fn earliest(context: &Context<'_>, command: &Command<'_>) -> Answered
 pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ResetOffsetRequest<'_> = header(command)?;
     let broker = context.broker;
-    let queues = broker.queues_of(&request.topic)?;
-    if broker.catalog().group(&request.group).is_none() {
+    let queues = broker.catalog.queues_of(&request.topic)?;
+    if broker.catalog.group(&request.group).is_none() {
         return Err(Refusal::NoSuchGroup(request.group.to_string()));
     }
     let mut moved = Vec::new();
@@ -88,16 +88,16 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
             None if request.timestamp < 0 => queue.end().0 as i64,
             None => {
                 let time = Timestamp(request.timestamp as u64);
-                broker.search_offset(queue, time, Boundary::Lower)?.0 as i64
+                broker.offsets.search(queue, time, Boundary::Lower)?.0 as i64
             }
         };
-        let committed = broker.committed_offset(&request.topic, &request.group, queue.id());
+        let committed = broker.offsets.committed(&request.topic, &request.group, queue.id());
         // Without force a group is only ever set back.
         let offset = match committed {
             Some(committed) if !request.is_force && target > committed => committed,
             _ => target,
         };
-        broker.reset_offset(&request.topic, &request.group, queue.id(), offset);
+        broker.offsets.reset(&request.topic, &request.group, queue.id(), offset);
         moved.push((message_queue(broker, &request.topic, queue.id()), offset));
     }
     broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
@@ -109,16 +109,16 @@ pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answe
     let request: CloneGroupOffsetRequest<'_> = header(command)?;
     let topics = match request.topic.as_deref().filter(|topic| !topic.is_empty()) {
         Some(topic) => vec![topic.to_owned()],
-        None => context.broker.topics_with_offsets_of(&request.source_group),
+        None => context.broker.offsets.topics_of(&request.source_group),
     };
-    context.broker.copy_offsets(&topics, &request.source_group, &request.target_group, context.now)?;
+    context.broker.offsets.copy(&topics, &request.source_group, &request.target_group, context.now)?;
     Ok(Answer::ok())
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&context.broker.offset_document()))
+    Ok(Answer::json(&context.broker.offsets.document()))
 }
 
 pub(super) fn all_delayed(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&context.broker.delay_document()))
+    Ok(Answer::json(&context.broker.delay.document()))
 }

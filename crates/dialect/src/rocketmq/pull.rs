@@ -42,11 +42,11 @@ impl Pull {
         let request: PullRequest<'_> = header(command)?;
         let Context { broker, options, now, .. } = *context;
         let group = GroupName::checked(&request.consumer_group)?;
-        let settings = broker.group_for_use(&group, now)?;
+        let settings = broker.catalog.group_for_use(&group, now)?;
         if !settings.consume_enable {
             return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
         }
-        let topic = broker.catalog().topic(&request.topic);
+        let topic = broker.catalog.topic(&request.topic);
         let topic = topic.ok_or_else(|| Refusal::NoSuchTopic(request.topic.to_string()))?;
         let queue = u32::try_from(request.queue_id).ok().map(QueueId);
         let queue = queue.filter(|queue| topic.queue(*queue).is_ok());
@@ -55,7 +55,7 @@ impl Pull {
         })?;
         let filter = filter_of(&request, &settings, broker)?;
         if request.system_flag & pull_flag::COMMIT_OFFSET != 0 {
-            broker.commit_offset(&request.topic, group.as_str(), queue, request.commit_offset)?;
+            broker.offsets.commit(&request.topic, group.as_str(), queue, request.commit_offset)?;
         }
         let may_wait = request.system_flag & pull_flag::SUSPEND != 0 && request.suspend_timeout_ms > 0;
         let wait_ms = if options.long_polling {
@@ -89,9 +89,9 @@ fn filter_of(request: &PullRequest<'_>, group: &GroupDocument, broker: &Broker) 
     if request.system_flag & pull_flag::SUBSCRIPTION != 0 {
         return Filter::parse(request.subscription.as_deref().unwrap_or_default());
     }
-    let subscription = broker.subscription(&request.consumer_group, &request.topic)?;
+    let subscription = broker.groups.subscription(&request.consumer_group, &request.topic)?;
     if !group.consume_broadcast_enable
-        && broker.group_snapshot(&group.group_name).is_some_and(|g| g.message_model == "BROADCASTING")
+        && broker.groups.snapshot(&group.group_name).is_some_and(|g| g.message_model == "BROADCASTING")
     {
         return Err(Refusal::NotPermitted(format!(
             "the consumer group[{}] can not consume by broadcast way",

@@ -79,7 +79,7 @@ impl Pulls {
     /// Answers with the reset that waits for who pulls, if there is one; else tries.
     fn go_on(&mut self, pull: Pull, connection: &mut Connection) {
         let Fetch { topic, group, queue, .. } = &pull.fetch;
-        match connection.broker.take_reset(topic.name.as_str(), group.as_str(), *queue) {
+        match connection.broker.offsets.take_reset(topic.name.as_str(), group.as_str(), *queue) {
             Some(offset) => {
                 let (first, end) = topic.queue(*queue).map_or((0, 0), |queue| (queue.first().0, queue.end().0));
                 answer(pull.asked, response::PULL_OFFSET_MOVED, offset, (first as i64, end as i64), connection);
@@ -90,12 +90,12 @@ impl Pulls {
 
     /// Reads from memory; goes to the disk by a job, waits, or answers.
     fn try_pull(&mut self, pull: Pull, connection: &mut Connection) {
-        match connection.broker.fetch_cached(&pull.fetch) {
+        match connection.broker.fetcher.fetch_cached(&pull.fetch) {
             Ok(Some(fetched)) => self.settle(pull, fetched, connection),
             Ok(None) => {
                 let (broker, since) = (connection.broker.clone(), connection.now.monotonic);
                 connection.run_job(COLD_FETCH_SIZE.min(pull.fetch.size_max), move || {
-                    let result = broker.fetch(&pull.fetch);
+                    let result = broker.fetcher.fetch(&pull.fetch);
                     Done::Pull(Box::new(PullOutcome { pull, since, result }))
                 });
             }
@@ -170,7 +170,8 @@ impl Pulls {
         self.deadlines.insert((deadline, number));
         let broker = &connection.broker;
         broker.metrics().fetch_waiting.add(1);
-        if queue.end().0 as i64 > offset || broker.has_reset(queue.topic().as_str(), group.as_str(), queue.id()) {
+        if queue.end().0 as i64 > offset || broker.offsets.has_reset(queue.topic().as_str(), group.as_str(), queue.id())
+        {
             self.resume(number, connection);
         }
     }

@@ -6,7 +6,7 @@ use wire::rocketmq::body::client::MessageQueue;
 
 /// A queue number of a request.
 pub(super) fn queue_id(topic: &str, number: i32, broker: &Broker) -> Result<QueueId, Refusal> {
-    let known = broker.catalog().topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
+    let known = broker.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
     let count = known.queues.len() as u32;
     let queue = u32::try_from(number).ok().filter(|&number| number < count).map(QueueId);
     queue.ok_or_else(|| Refusal::no_such_queue(topic, i64::from(number), count))

@@ -136,10 +136,13 @@ impl Sends {
         if pass.batch.is_none() {
             pass.unique_keys = std::mem::take(&mut self.spare_unique_keys);
         }
-        let open = pass.batch.get_or_insert_with(|| broker.begin_batch(pass.expected_size, *now));
+        let open = pass.batch.get_or_insert_with(|| broker.publisher.begin_batch(pass.expected_size, *now));
         let first = open.len();
-        let added =
-            if is_batch { stage_batch(broker, open, &topic, &message)? } else { broker.add(open, &topic, &message)? };
+        let added = if is_batch {
+            stage_batch(broker, open, &topic, &message)?
+        } else {
+            broker.publisher.add(open, &topic, &message)?
+        };
         let unique_key = pass.unique_keys.len()..pass.unique_keys.len() + added.unique_key.len();
         pass.unique_keys.extend_from_slice(added.unique_key);
         pass.sends.push(StagedSend { asked, first, count: open.len() - first, queue: added.queue, unique_key });
@@ -148,7 +151,7 @@ impl Sends {
 
     /// The topic of a send. Connections mostly send to one topic: its name is looked up once.
     fn topic_of(&mut self, send: &SendRequest<'_>, broker: &Broker, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let generation = broker.catalog().generation();
+        let generation = broker.catalog.generation();
         if let Some((known, topic)) = &self.last_topic
             && *known == generation
             && topic.name.as_str() == send.topic
@@ -156,8 +159,8 @@ impl Sends {
             return Ok(topic.clone());
         }
         let queues = u32::try_from(send.default_topic_queue_nums).unwrap_or_default();
-        let topic = broker.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
-        self.last_topic = Some((broker.catalog().generation(), topic.clone()));
+        let topic = broker.catalog.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
+        self.last_topic = Some((broker.catalog.generation(), topic.clone()));
         Ok(topic)
     }
 
@@ -170,7 +173,7 @@ impl Sends {
         };
         let ack_policy = gathered.ack_policy();
         let now = connection.now;
-        match connection.broker.append(gathered, now) {
+        match connection.broker.publisher.append(gathered, now) {
             Ok(published) => {
                 let deadline = now.monotonic.plus_ms(connection.options.flush_timeout_ms);
                 let end = published.end();
@@ -180,7 +183,7 @@ impl Sends {
                 self.release(connection);
                 // Most are answered here and now: whoever waits for a write only, with nobody before it.
                 if self.waiting.back().is_some_and(|last| last.published.end() == end) {
-                    connection.broker.when(ack_policy, end, &connection.peer.mailbox.waker());
+                    connection.broker.durability.when(ack_policy, end, &connection.peer.mailbox.waker());
                 }
             }
             Err(refusal) => sends.iter().for_each(|send| connection.refuse(send.asked, &refusal)),
@@ -192,11 +195,11 @@ impl Sends {
         let now = connection.now.monotonic;
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
-            let is_kept = |policy: AckPolicy| connection.broker.is_kept(policy, waiting.published.end());
+            let is_kept = |policy: AckPolicy| connection.broker.durability.is_kept(policy, waiting.published.end());
             let ack_policy = waiting.ack_policy;
             if is_kept(ack_policy) {
                 self.answer_sent(at, None, connection);
-            } else if let Some(refusal) = connection.broker.poisoned() {
+            } else if let Some(refusal) = connection.broker.durability.poisoned() {
                 self.answer_refused(at, &refusal, connection);
             } else if waiting.deadline <= now && is_kept(AckPolicy::WRITTEN) {
                 let is_synced = ack_policy.replicated && (!ack_policy.durable || is_kept(AckPolicy::DURABLE));
@@ -257,13 +260,13 @@ fn dead_letter_topic_if_spent(
     now: Now,
 ) -> Result<Option<Arc<Topic>>, Refusal> {
     let Some(group) = topic.name.retried_group() else { return Ok(None) };
-    let settings = broker.group_for_use(&GroupName::checked(group)?, now)?;
+    let settings = broker.catalog.group_for_use(&GroupName::checked(group)?, now)?;
     let tries_max = send.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(settings.retry_max_times);
-    if send.reconsume_times.unwrap_or_default() <= tries_max && !broker.is_consumed_in_order(group, now) {
+    if send.reconsume_times.unwrap_or_default() <= tries_max && !broker.locks.is_consumed_in_order(group, now) {
         return Ok(None);
     }
     broker.metrics().dead_letters.add(1);
-    broker.dead_letter_topic(group, now).map(Some)
+    broker.catalog.dead_letter_topic(group, now).map(Some)
 }
 
 fn stage_batch<'a>(
@@ -302,7 +305,7 @@ fn stage_batch<'a>(
         properties::append_all(&mut block, &common);
         let message =
             Message { queue: Some(queue), body: item.body, properties: &block, flag: item.flag, ..whole.clone() };
-        if let Err(refusal) = broker.add(batch, topic, &message) {
+        if let Err(refusal) = broker.publisher.add(batch, topic, &message) {
             // All or nothing.
             batch.truncate(first);
             return Err(refusal);
@@ -320,7 +323,7 @@ fn check_batch_size(
     whole: &Message<'_>,
     items: &[BatchItem<'_>],
 ) -> Result<(), Refusal> {
-    let each = broker.record_size(topic, &Message { body: &[], ..whole.clone() });
+    let each = broker.publisher.record_size(topic, &Message { body: &[], ..whole.clone() });
     let own: usize = items.iter().map(|item| item.body.len() + item.properties.len()).sum();
     let size = items.len() * each + own;
     if size <= BATCH_RECORDS_SIZE_MAX {

@@ -212,7 +212,8 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.may_read() && (self.sends.is_empty() && self.commits.is_empty() || !self.connection.broker.is_behind())
+        self.may_read()
+            && (self.sends.is_empty() && self.commits.is_empty() || !self.connection.broker.durability.is_behind())
     }
 
     fn is_busy(&self) -> bool {
@@ -237,7 +238,7 @@ impl Session for RocketSession {
 
     fn closed(&mut self, _now: Now) {
         self.pulls.stop_waiting(&self.connection.broker);
-        self.connection.broker.connection_closed(&self.connection.peer.mailbox);
+        self.connection.broker.groups.connection_closed(&self.connection.peer.mailbox);
     }
 }
 

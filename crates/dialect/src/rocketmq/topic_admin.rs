@@ -19,8 +19,8 @@ const PERMISSION_MASK: i32 = 0b111;
 
 pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: CreateTopicRequest<'_> = header(command)?;
-    let name = checked_name(&context.broker.system_topics(), &request.topic)?;
-    let known = context.broker.catalog().topic(name.as_str());
+    let name = checked_name(&context.broker.catalog.system_topics(), &request.topic)?;
+    let known = context.broker.catalog.topic(name.as_str());
     let mut attributes = known.map(|topic| topic.settings.attributes.clone()).unwrap_or_default();
     change_attributes(&mut attributes, request.attributes.as_deref().unwrap_or_default())?;
     if request.permission & !PERMISSION_MASK != 0 {
@@ -50,7 +50,7 @@ struct TopicList {
 
 pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let list: TopicList = decode("topic list", command.body).map_err(bad_body)?;
-    let reserved = context.broker.system_topics();
+    let reserved = context.broker.catalog.system_topics();
     let mut checked = Vec::new();
     for settings in list.topic_config_list {
         settings.attributes.iter().try_for_each(|(key, value)| check_attribute(key, value))?;
@@ -60,9 +60,9 @@ pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered
 }
 
 fn keep(context: &Context<'_>, topics: Vec<(TopicName, TopicDocument)>) -> Answered {
-    context.broker.put_topics(topics, context.now)?;
+    context.broker.catalog.put_topics(topics, context.now)?;
     context.broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
-    context.broker.announce_topics();
+    context.broker.catalog.announce();
     Ok(Answer::ok())
 }
 
@@ -116,31 +116,31 @@ pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
     if request.topic.trim().is_empty() {
         return Err(Refusal::BadRequest("The specified topic is blank.".to_owned()));
     }
-    context.broker.remove_topic(&request.topic, context.now)?;
+    context.broker.removals.topic(&request.topic, context.now)?;
     Ok(Answer::ok())
 }
 
 /// Queues that their topic does not have any more, without a message left.
 pub(super) fn remove_expired_queues(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    context.broker.remove_expired_queues()?;
+    context.broker.removals.expired_queues()?;
     Ok(Answer::ok())
 }
 
 /// Queues of topics that are not there.
 pub(super) fn remove_unknown(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    context.broker.remove_unknown_topics(context.now)?;
+    context.broker.removals.unknown_topics(context.now)?;
     Ok(Answer::ok())
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    let table = context.broker.catalog().topic_table();
+    let table = context.broker.catalog.topic_table();
     let text = serde_json::to_vec(&table).map_err(|error| Refusal::Internal(error.to_string()))?;
     Ok(Answer::body(text))
 }
 
 pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicRequest<'_> = header(command)?;
-    let topic = context.broker.catalog().topic(&request.topic);
+    let topic = context.broker.catalog.topic(&request.topic);
     let topic = topic.ok_or_else(|| Refusal::NoSuchTopic(request.topic.to_string()))?;
     let text = serde_json::to_vec(&topic.settings).map_err(|error| Refusal::Internal(error.to_string()))?;
     Ok(Answer::body(text))
@@ -148,7 +148,7 @@ pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
 
 pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicRequest<'_> = header(command)?;
-    let snapshots = context.broker.topic_snapshot(&request.topic)?;
+    let snapshots = context.broker.snapshots.topic(&request.topic)?;
     let rows: Vec<_> = snapshots
         .iter()
         .map(|queue| {
@@ -163,15 +163,15 @@ pub(super) fn stats(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let table = queue_keyed_object(rows.iter().map(|(queue, value)| (queue, value.clone())));
     Ok(Answer::body(format!(
         "{{\"offsetTable\":{table},\"topicPutTps\":{:?}}}",
-        context.broker.put_rate(&request.topic, context.now)
+        context.broker.snapshots.put_rate(&request.topic, context.now)
     )))
 }
 
 pub(super) fn groups(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicRequest<'_> = header(command)?;
-    Ok(Answer::json(&json!({"groupList": context.broker.groups_of_topic(&request.topic)})))
+    Ok(Answer::json(&json!({"groupList": context.broker.snapshots.groups_of_topic(&request.topic)})))
 }
 
 pub(super) fn system(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&json!({"topicList": context.broker.system_topics()})))
+    Ok(Answer::json(&json!({"topicList": context.broker.catalog.system_topics()})))
 }

@@ -12,7 +12,7 @@ const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 fn let_pass(bench: &Bench, client: &mut Client, milliseconds: u64) {
     client.wait(milliseconds);
-    bench.broker.deliver_due(client.now);
+    bench.broker.delivery.deliver_due(client.now);
 }
 
 /// How many messages wait or have waited.
@@ -142,7 +142,7 @@ fn a_group_whose_retry_topic_would_be_too_long_consumes_and_is_told_that_it_has_
     client.ask_well(send_back(&bench, &longest));
     client.ask_well(send_back(&bench, &longest).with("delayLevel", -1));
     client.ask_well(send(&format!("%RETRY%{longest}"), "x"));
-    let count = bench.broker.catalog().topics().len();
+    let count = bench.broker.catalog.topics().len();
 
     let too_long = "g".repeat(121);
     join(&mut client, &too_long);
@@ -161,7 +161,7 @@ fn a_group_whose_retry_topic_would_be_too_long_consumes_and_is_told_that_it_has_
         assert_eq!(reply.code, response::INVALID_PARAMETER, "{}", reply.remark);
         assert!(reply.remark.contains("longer than 120 bytes has no retries and no dead letters"), "{}", reply.remark);
     }
-    assert_eq!(bench.broker.catalog().topics().len(), count);
+    assert_eq!(bench.broker.catalog.topics().len(), count);
 }
 
 /// RocketMQ 5.x makes such topics. They are read, and not written to.
@@ -227,6 +227,6 @@ fn a_topic_of_queues_of_another_kind_is_not_made() {
     let list = r#"{"topicConfigList":[{"topicName":"orders","attributes":{"queue.type":"BatchCQ"}}]}"#;
     let reply = client.ask(ask(request::UPDATE_AND_CREATE_TOPIC_LIST, &[]).body(list));
     assert_eq!(reply.code, response::REQUEST_CODE_NOT_SUPPORTED, "{}", reply.remark);
-    assert!(bench.broker.catalog().topic("orders").is_none());
+    assert!(bench.broker.catalog.topic("orders").is_none());
     client.ask_well(make.with("attributes", "+queue.type=SimpleCQ,+message.type=NORMAL"));
 }

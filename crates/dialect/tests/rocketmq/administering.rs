@@ -99,9 +99,9 @@ fn the_bounds_of_the_log_and_the_room_on_its_disk_are_told() {
     let mut client = bench.client();
     client.ask_well(send("orders", "on the disk"));
     bench.sync();
-    let synced = bench.broker.reached(Watermark::Durable).0;
+    let synced = bench.broker.durability.reached(Watermark::Durable).0;
     client.ask_well(send("orders", "written"));
-    let end = bench.broker.reached(Watermark::Written).0;
+    let end = bench.broker.durability.reached(Watermark::Written).0;
     assert!(0 < synced && synced < end);
     let (used, _) = bench.broker.store().disk_usage().expect("is told");
     memory.set_capacity(4 * used);
@@ -132,7 +132,7 @@ fn how_far_each_delay_level_is_delivered_is_told() {
     let told = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()));
     assert_eq!(progress(&mut client), told(["0,3", "0,2", "0,0"]));
     client.wait(1000);
-    bench.broker.deliver_due(client.now);
+    bench.broker.delivery.deliver_due(client.now);
     assert_eq!(progress(&mut client), told(["3,3", "0,2", "0,0"]));
 }
 
@@ -195,7 +195,7 @@ fn a_topic_is_made_as_it_was_asked_for_or_refused() {
         let reply = client.ask(make_topic("others").with(queues, -1));
         assert!(reply.remark.contains("topic [others]: -1 queues"), "{}", reply.remark);
     }
-    assert!(bench.broker.catalog().topic("others").is_none());
+    assert!(bench.broker.catalog.topic("others").is_none());
     // The broker's own stay as they are.
     for reserved in ["TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "rmq_sys_wheel_timer"] {
         assert_eq!(client.ask(make_topic(reserved)).code, response::NO_PERMISSION, "{reserved}");
@@ -403,7 +403,7 @@ fn settings_and_delivery_offsets_are_listed() {
     assert_eq!(String::from_utf8(config.body).expect("text"), "listen=here\nstorage.flush=sync\n");
     client.ask_well(send("orders", "later").with("i", "DELAY\u{1}2\u{2}"));
     client.wait(5000);
-    bench.broker.deliver_due(client.now);
+    bench.broker.delivery.deliver_due(client.now);
     bench.sync();
     let delayed = client.ask_well(ask(request::GET_ALL_DELAY_OFFSET, &[])).json();
     assert_eq!(delayed["offsetTable"]["2"], 1, "{delayed}");

@@ -79,23 +79,23 @@ impl Bench {
     }
 
     pub fn make_topic(&self, name: &str, settings: TopicDocument) {
-        let made = self.broker.catalog().put_topic(TopicName::trusted(name), settings, START);
+        let made = self.broker.catalog.put_topic(TopicName::trusted(name), settings, START);
         made.expect("made");
     }
 
     pub fn make_group(&self, name: &str, settings: GroupDocument) {
-        self.broker.catalog().put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
+        self.broker.catalog.put_groups(vec![(GroupName::trusted(name), settings)], START).expect("made");
     }
 
     /// Where the oldest message of a topic's first queue is in the log.
     pub fn first_of(&self, topic: &str) -> i64 {
-        let queues = self.broker.queues_of(topic).expect("the topic is there");
+        let queues = self.broker.catalog.queues_of(topic).expect("the topic is there");
         let entries = queues[0].entries(queues[0].first(), 1).expect("reads");
         entries.first().expect("a message").log_offset.0 as i64
     }
 
     /// How many messages a queue has ever had; 0 if its topic is not there.
     pub fn count(&self, topic: &str, queue: usize) -> u64 {
-        self.broker.queues_of(topic).map_or(0, |queues| queues[queue].end().0)
+        self.broker.catalog.queues_of(topic).map_or(0, |queues| queues[queue].end().0)
     }
 }

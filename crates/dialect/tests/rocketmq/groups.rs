@@ -147,16 +147,16 @@ fn with_the_last_member_go_the_subscriptions_but_not_the_offsets() {
 fn the_first_heartbeat_makes_the_group_and_its_retry_topic_if_that_is_allowed() {
     let bench = Bench::new();
     let _one = member(&bench, "one");
-    assert!(bench.broker.catalog().group("billing").is_some());
+    assert!(bench.broker.catalog.group("billing").is_some());
     bench.make_group("shipping", GroupDocument { retry_queue_nums: 3, ..GroupDocument::default() });
     bench.client().give(&[heartbeat("two", "shipping", "orders", "*", 1)]);
     for (topic, queues) in [("%RETRY%billing", 1), ("%RETRY%shipping", 3)] {
-        let settings = bench.broker.catalog().topic(topic).expect("is made").settings.clone();
+        let settings = bench.broker.catalog.topic(topic).expect("is made").settings.clone();
         assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (queues, queues), "{topic}");
     }
     let strict = Bench::with(|setup| setup.broker.auto_create_groups = false);
     let reply = strict.client().ask_well(heartbeat("one", "billing", "orders", "*", 1));
-    assert!(strict.broker.catalog().group("billing").is_none());
+    assert!(strict.broker.catalog.group("billing").is_none());
     assert!(reply.remark.contains("group.auto_create"), "{}", reply.remark);
 }
 
@@ -275,7 +275,7 @@ fn what_is_taken_in_at_once_is_bounded() {
     let reply = client.ask_well(many(10_001));
     assert!(reply.remark.contains("subscribes to 10001 topics; at most 10000"), "{}", reply.remark);
     client.give(&[many(10_000)]);
-    assert_eq!(bench.broker.group_snapshot("billing").expect("is online").subscriptions.len(), 10_000);
+    assert_eq!(bench.broker.groups.snapshot("billing").expect("is online").subscriptions.len(), 10_000);
     let long = heartbeat_with(&"x".repeat(8 << 20), Vec::new(), Vec::new());
     let reply = client.ask(long);
     assert_eq!(reply.code, response::SYSTEM_ERROR);
@@ -324,17 +324,17 @@ fn a_heartbeat_that_is_read_when_its_connection_is_gone_registers_nobody() {
 fn groups_of_one_heartbeat_are_made_together() {
     let bench = Bench::new();
     let mut client = bench.client();
-    let before = bench.broker.catalog().generation();
+    let before = bench.broker.catalog.generation();
     bench.make_group("without", GroupDocument { retry_queue_nums: 0, ..GroupDocument::default() });
     let before = before + 1;
     let groups = (0..500).map(|number| consumer(&format!("group-{number}"), Vec::new()));
     let others = ["without", &"long".repeat(50)].map(|group| consumer(group, Vec::new()));
     client.give(&[heartbeat_with("one", groups.chain(others).collect(), Vec::new())]);
-    assert!(bench.broker.catalog().topic("%RETRY%without").is_none());
-    assert!(bench.broker.catalog().topic(&format!("%RETRY%{}", "long".repeat(50))).is_none());
-    assert!(bench.broker.catalog().group("group-499").is_some());
-    assert!(bench.broker.catalog().topic("%RETRY%group-499").is_some());
-    assert_eq!(bench.broker.catalog().generation() - before, 2, "one change of the groups, one of the topics");
+    assert!(bench.broker.catalog.topic("%RETRY%without").is_none());
+    assert!(bench.broker.catalog.topic(&format!("%RETRY%{}", "long".repeat(50))).is_none());
+    assert!(bench.broker.catalog.group("group-499").is_some());
+    assert!(bench.broker.catalog.topic("%RETRY%group-499").is_some());
+    assert_eq!(bench.broker.catalog.generation() - before, 2, "one change of the groups, one of the topics");
 }
 
 #[test]
@@ -343,11 +343,11 @@ fn missing_retry_topics_of_one_heartbeat_are_made_together() {
     let odd = GroupDocument { retry_queue_nums: 100_000, ..GroupDocument::default() };
     bench.make_group("odd", odd);
     (0..50).for_each(|number| bench.make_group(&format!("group-{number}"), GroupDocument::default()));
-    let before = bench.broker.catalog().generation();
+    let before = bench.broker.catalog.generation();
     let groups = (0..50).map(|number| consumer(&format!("group-{number}"), Vec::new()));
     bench.client().give(&[heartbeat_with("one", groups.chain([consumer("odd", Vec::new())]).collect(), Vec::new())]);
-    assert!(bench.broker.catalog().topic("%RETRY%group-49").is_some());
-    assert_eq!(bench.broker.catalog().generation() - before, 1, "one change of the topics");
+    assert!(bench.broker.catalog.topic("%RETRY%group-49").is_some());
+    assert_eq!(bench.broker.catalog.generation() - before, 1, "one change of the topics");
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn what_one_connection_is_in_is_bounded_by_its_bytes() {
     let groups: Vec<_> = (0..100_000).map(|number| producer(&format!("p-{number}"))).collect();
     let reply = client.ask_well(heartbeat_with(&id, Vec::new(), groups));
     assert!(reply.remark.starts_with("left out: "), "{}", reply.remark);
-    let groups_of_one = bench.broker.all_producers().len();
+    let groups_of_one = bench.broker.groups.all_producers().len();
     assert!((5_000..20_000).contains(&groups_of_one), "{groups_of_one} groups of one connection");
     // Whoever else comes has room of its own, and so has this one once it has left.
     let mut other = bench.client();
@@ -466,12 +466,12 @@ fn what_one_connection_is_in_is_bounded_by_its_bytes() {
         let subscriptions = (0..10_000).map(|number| wanted(group, number)).collect();
         other.give(&[heartbeat_with("one", vec![consumer(group, subscriptions)], Vec::new())]);
     }
-    let is_in = |group: &&str| bench.broker.group_is_online(group);
+    let is_in = |group: &&str| bench.broker.groups.is_online(group);
     let count = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].iter().filter(|group| is_in(group)).count();
     assert!((2..7).contains(&count), "{count} large groups of one connection");
     client.close();
     other.close();
-    assert_eq!(bench.broker.all_producers().len(), 0);
+    assert_eq!(bench.broker.groups.all_producers().len(), 0);
     let mut again = bench.client();
     assert_eq!(again.ask_well(heartbeat_with("one", Vec::new(), vec![producer("makers")])).remark, "");
 }

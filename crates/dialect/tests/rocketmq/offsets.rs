@@ -66,13 +66,13 @@ fn commits_that_come_in_numbers_gather_and_one_record_answers_them_all() {
     one.ask_well(send("orders", "x"));
     let answered_at_once = (0..1000).take_while(|&offset| !one.give(&[commit(offset)]).is_empty()).count();
     assert!((5..100).contains(&answered_at_once), "{answered_at_once}");
-    let end = bench.broker.reached(Watermark::Written);
+    let end = bench.broker.durability.reached(Watermark::Written);
     assert!(other.give(&[commit(7), commit(8)]).is_empty());
     let due = one.session.deadline().expect("somebody has to see to it");
     assert_eq!(one.wait(due.ms_since(one.now.monotonic)).len(), 1);
     assert_eq!(other.hear().len(), 2, "they wait for nothing of their own");
     assert_eq!((one.session.deadline(), other.session.deadline()), (None, None));
-    let size = bench.broker.reached(Watermark::Written).0 - end.0;
+    let size = bench.broker.durability.reached(Watermark::Written).0 - end.0;
     assert!((1..200).contains(&size), "{size} bytes");
     assert_eq!(committed(&mut one), 8);
 }
@@ -348,7 +348,7 @@ fn a_connection_that_fetches_for_many_groups_notes_all_of_them() {
             client.ask_well(pull(group, "orders", 0).with("maxMsgNums", round));
         }
         for group in &groups {
-            let fetched = bench.broker.progress_snapshot("orders", group).expect("is there");
+            let fetched = bench.broker.snapshots.progress("orders", group).expect("is there");
             assert_eq!(fetched[0].fetched, round, "{group}");
         }
     }

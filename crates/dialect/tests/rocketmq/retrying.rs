@@ -22,7 +22,7 @@ fn bodies(client: &mut Client, topic: &str) -> Vec<String> {
 
 fn let_pass(bench: &Bench, client: &mut Client, milliseconds: u64) {
     client.wait(milliseconds);
-    bench.broker.deliver_due(client.now);
+    bench.broker.delivery.deliver_due(client.now);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_message_whose_tries_are_spent_is_a_dead_letter() {
     assert_eq!(bodies(&mut client, "%RETRY%billing"), ["last try", "last early try"]);
     assert_eq!(bodies(&mut client, "%DLQ%billing"), ["hard", "hard", "spent", "spent early"]);
     for topic in ["%RETRY%billing", "%DLQ%billing"] {
-        let settings = bench.broker.catalog().topic(topic).expect("is made").settings.clone();
+        let settings = bench.broker.catalog.topic(topic).expect("is made").settings.clone();
         assert_eq!((settings.read_queue_nums, settings.write_queue_nums), (1, 1), "{topic}");
     }
 }
@@ -116,5 +116,5 @@ fn what_cannot_be_given_back_is_refused() {
     // A group without retry queues keeps none, and that is no error.
     bench.make_group("billing", GroupDocument { retry_queue_nums: 0, ..GroupDocument::default() });
     client.ask_well(send_back(bench.first_of("orders"), 0));
-    assert!(bench.broker.catalog().topic("%RETRY%billing").is_none());
+    assert!(bench.broker.catalog.topic("%RETRY%billing").is_none());
 }

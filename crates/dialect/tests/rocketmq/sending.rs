@@ -283,7 +283,7 @@ fn a_header_field_that_is_missing_or_no_number_is_named() {
             }
         }
     }
-    assert!(bench.broker.catalog().topic("orders").is_none());
+    assert!(bench.broker.catalog.topic("orders").is_none());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_send_that_waits_for_sync_and_replicas_is_answered_once_both_have_it() {
         let mut client = bench.client();
         assert_eq!(client.give(&[send("orders", "one")]), []);
         bench.write();
-        let replicate = || bench.broker.store().set_replicated(bench.broker.reached(Watermark::Written));
+        let replicate = || bench.broker.store().set_replicated(bench.broker.durability.reached(Watermark::Written));
         let steps: [&dyn Fn(); 2] = [&|| bench.sync(), &replicate];
         steps[usize::from(!synced_first)]();
         assert_eq!(client.hear(), []);

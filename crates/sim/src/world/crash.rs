@@ -109,7 +109,7 @@ impl World {
     /// Whether a sync of the log has failed: then what is to be seen in the page cache says nothing of the disk, and nothing but a look at
     /// the disk itself does.
     fn has_failed_sync(&self) -> bool {
-        self.is_sync_to_fail && self.node.as_ref().is_some_and(|node| node.broker.poisoned().is_some())
+        self.is_sync_to_fail && self.node.as_ref().is_some_and(|node| node.broker.durability.poisoned().is_some())
     }
 
     /// Does `action` as far as nobody hears of it any more.

@@ -35,7 +35,7 @@ impl World {
     pub(super) fn finish(&mut self) -> Checked {
         self.mend(|sector| sector.contents == Contents::Records);
         self.set_room(None)?;
-        if self.node()?.broker.poisoned().is_some() {
+        if self.node()?.broker.durability.poisoned().is_some() {
             self.kill(None, 0)?;
         }
         // It has to be seen that there is room again.

@@ -1,15 +1,21 @@
 //! Snapshots of the broker for administrators: what the console and the admin commands show.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use base::metric::Metrics;
 use base::offset::Watermark;
-use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
-use format::document::TopicDocument;
+use base::{Now, QueueId, QueueOffset, Refusal, Timestamp};
+use parking_lot::Mutex;
+use storage::Store;
 
 use crate::RawOffset;
-use crate::broker::Broker;
-use crate::catalog::Known;
-use crate::flow::PeriodFlow;
+use crate::catalog::Catalog;
+use crate::fetched::FetchedTable;
+use crate::flow::{Flow, PeriodFlow};
+use crate::group::Groups;
+use crate::offset::Offsets;
+use crate::rate::Rates;
 
 /// One queue's bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,45 +64,59 @@ pub struct RuntimeSnapshot {
     pub disk_total_bytes: u64,
 }
 
-impl Broker {
+/// Tells administrators.
+#[derive(Debug)]
+pub struct Snapshots {
+    pub(crate) store: Arc<Store>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) offsets: Arc<Offsets>,
+    pub(crate) fetched: Arc<FetchedTable>,
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) rates: Mutex<Rates>,
+    pub(crate) flow: Mutex<Flow>,
+}
+
+impl Snapshots {
     /// The broker's figures now.
-    pub fn runtime_snapshot(&self, now: Now) -> RuntimeSnapshot {
+    pub fn runtime(&self, now: Now) -> RuntimeSnapshot {
         let (put_rates, get_rates) = self.rates.lock().averages(now);
-        let end = self.reached(Watermark::Written);
-        let (disk_used_bytes, disk_total_bytes) = self.store().disk_usage().unwrap_or_default();
+        let end = self.store.watermarks().get(Watermark::Written);
+        let (disk_used_bytes, disk_total_bytes) = self.store.disk_usage().unwrap_or_default();
         RuntimeSnapshot {
             put_rates,
             get_rates,
-            log_first: self.store().log_first().0,
+            log_first: self.store.log_first().0,
             log_end: end.0,
-            unsynced_bytes: end.0 - self.reached(Watermark::Durable).0.min(end.0),
+            unsynced_bytes: end.0 - self.store.watermarks().get(Watermark::Durable).0.min(end.0),
             disk_used_bytes,
             disk_total_bytes,
         }
     }
 
-    /// Takes new samples of how fast offsets move, if it is time.
-    pub(crate) fn sample_flow(&self, now: Now) {
+    /// Takes new samples of how fast messages come and go, and of how fast offsets move if it is time for that.
+    pub(crate) fn sample(&self, now: Now) {
+        self.rates.lock().sample(now, self.metrics.messages_in.get(), self.metrics.messages_out.get());
         if !self.flow.lock().is_due(now) {
             return;
         }
-        let topics = self.catalog().topics();
+        let topics = self.catalog.topics();
         let stored = topics
             .iter()
             .map(|topic| (topic.name.as_str().to_owned(), topic.queues.iter().map(|queue| queue.end().0).sum::<u64>()));
-        let consumed = self.committed_sums();
+        let consumed = self.offsets.sums();
         self.flow.lock().sample(now, stored.chain(consumed));
     }
 
     /// Messages stored in a topic a second.
     pub fn put_rate(&self, topic: &str, now: Now) -> f64 {
-        let end = self.queues_of(topic).unwrap_or_default().iter().map(|queue| queue.end().0).sum();
+        let end = self.catalog.queues_of(topic).unwrap_or_default().iter().map(|queue| queue.end().0).sum();
         self.flow.lock().rate(topic, end, now)
     }
 
     /// Messages of a topic a group consumes a second, by what it commits.
     pub fn consume_rate(&self, topic: &str, group: &str, now: Now) -> f64 {
-        let sum = self.offsets_of(topic, group).values().map(|&offset| offset.max(0) as u64).sum();
+        let sum = self.offsets.of(topic, group).values().map(|&offset| offset.max(0) as u64).sum();
         self.flow.lock().rate(&format!("{topic}@{group}"), sum, now)
     }
 
@@ -111,15 +131,9 @@ impl Broker {
         self.rates.lock().mornings()
     }
 
-    /// Makes topics, or changes their settings.
-    pub fn put_topics(&self, topics: Vec<(TopicName, TopicDocument)>, now: Now) -> Result<(), Refusal> {
-        self.catalog().put_topics(topics, Known::Change, now)?;
-        Ok(())
-    }
-
     /// Bounds of a topic's queues. Waits for the disk.
-    pub fn topic_snapshot(&self, topic: &str) -> Result<Vec<QueueSnapshot>, Refusal> {
-        let queues = self.queues_of(topic)?;
+    pub fn topic(&self, topic: &str) -> Result<Vec<QueueSnapshot>, Refusal> {
+        let queues = self.catalog.queues_of(topic)?;
         let snapshots = queues.iter().map(|queue| {
             let (first, end) = (queue.first(), queue.end());
             let last_stored = if end > first { self.stored_at(topic, queue.id(), end.0 - 1) } else { Timestamp(0) };
@@ -129,10 +143,10 @@ impl Broker {
     }
 
     /// A group's progress in a topic's queues. Waits for the disk.
-    pub fn progress_snapshot(&self, topic: &str, group: &str) -> Result<Vec<ProgressSnapshot>, Refusal> {
-        let offsets = self.offsets_of(topic, group);
+    pub fn progress(&self, topic: &str, group: &str) -> Result<Vec<ProgressSnapshot>, Refusal> {
+        let offsets = self.offsets.of(topic, group);
         let fetched = self.fetched.get(topic, group);
-        let queues = self.queues_of(topic)?;
+        let queues = self.catalog.queues_of(topic)?;
         let snapshots = queues.iter().map(|queue| {
             let committed = offsets.get(&queue.id().0).copied().unwrap_or_default().max(0);
             let fetched = fetched.as_ref().and_then(|fetched| fetched.of(queue.id())).unwrap_or_default();
@@ -153,8 +167,8 @@ impl Broker {
 
     /// Topics a group consumes: those it has offsets in and those its members subscribe to.
     pub fn topics_of_group(&self, group: &str) -> Vec<String> {
-        let mut topics = self.topics_with_offsets_of(group);
-        if let Some(snapshot) = self.group_snapshot(group) {
+        let mut topics = self.offsets.topics_of(group);
+        if let Some(snapshot) = self.groups.snapshot(group) {
             topics.extend(snapshot.subscriptions.iter().map(|subscription| subscription.topic.clone()));
         }
         topics.sort_unstable();
@@ -164,8 +178,8 @@ impl Broker {
 
     /// Groups that consume a topic.
     pub fn groups_of_topic(&self, topic: &str) -> Vec<String> {
-        let mut groups = self.groups_with_offsets_in(topic);
-        groups.extend(self.groups_subscribed_to(topic));
+        let mut groups = self.offsets.groups_in(topic);
+        groups.extend(self.groups.subscribed_to(topic));
         groups.sort_unstable();
         groups.dedup();
         groups
@@ -173,15 +187,15 @@ impl Broker {
 
     /// When the message at an offset was stored; 0 if it cannot be told.
     pub fn stored_at(&self, topic: &str, queue: QueueId, offset: u64) -> Timestamp {
-        let queues = self.queues_of(topic).unwrap_or_default();
+        let queues = self.catalog.queues_of(topic).unwrap_or_default();
         let entry =
             queues.get(queue.0 as usize).and_then(|queue| queue.index.entry(QueueOffset(offset)).ok().flatten());
-        entry.and_then(|entry| self.store().store_time(&entry).ok().flatten()).unwrap_or_default()
+        entry.and_then(|entry| self.store.store_time(&entry).ok().flatten()).unwrap_or_default()
     }
 
     /// When the oldest message of a queue was stored.
     pub fn earliest_stored(&self, topic: &str, queue: QueueId) -> Result<Timestamp, Refusal> {
-        let queues = self.queues_of(topic)?;
+        let queues = self.catalog.queues_of(topic)?;
         let known =
             queues.get(queue.0 as usize).ok_or_else(|| Refusal::no_queue_id(topic, queue, queues.len() as u32))?;
         Ok(self.stored_at(topic, queue, known.first().0))
@@ -189,17 +203,17 @@ impl Broker {
 
     /// When the oldest message still kept was stored; `None` if there is none.
     pub fn earliest_in_log(&self) -> Option<Timestamp> {
-        self.store().earliest_store_time().ok().flatten()
+        self.store.earliest_store_time().ok().flatten()
     }
 
     /// Total messages not yet consumed by each group: for `consumer lag` on the metrics page.
     pub fn lag_by_group(&self) -> BTreeMap<String, u64> {
         let mut lags = BTreeMap::new();
-        for group in self.catalog().groups() {
+        for group in self.catalog.groups() {
             let mut lag = 0;
-            for topic in self.topics_with_offsets_of(&group.group_name) {
-                let offsets = self.offsets_of(&topic, &group.group_name);
-                for queue in self.queues_of(&topic).unwrap_or_default() {
+            for topic in self.offsets.topics_of(&group.group_name) {
+                let offsets = self.offsets.of(&topic, &group.group_name);
+                for queue in self.catalog.queues_of(&topic).unwrap_or_default() {
                     if let Some(&offset) = offsets.get(&queue.id().0) {
                         lag += queue.end().0.saturating_sub(offset.max(0) as u64);
                     }

@@ -3,19 +3,22 @@
 use base::{Now, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
+use format::state::STATE_TOPIC;
 
-use super::Broker;
-use crate::publish::TEMPLATE_TOPIC;
+use super::Catalog;
 
-impl Broker {
+/// Topic whose settings new topics take, unless the producer names another.
+pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
+
+impl Catalog {
     /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
-    pub(super) fn make_system_topics(&self, now: Now) {
+    pub(crate) fn make_system_topics(&self, now: Now) {
         let options = &self.options;
         let mut wanted = vec![
             ("SELF_TEST_TOPIC", 1, 6),
             ("BenchmarkTest", 1024, 6),
             ("OFFSET_MOVED_EVENT", 1, 6),
-            (DELAY_TOPIC, self.store.index_rules().delay_levels_ms().len() as u32, 6),
+            (DELAY_TOPIC, self.state.store().index_rules().delay_levels_ms().len() as u32, 6),
         ];
         if options.auto_create_topics {
             wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));
@@ -26,13 +29,12 @@ impl Broker {
             wanted.push((trace, 1, 6));
         }
         for (name, queues, perm) in wanted {
-            if self.catalog.topic(name).is_some() {
+            if self.topic(name).is_some() {
                 continue;
             }
             let settings =
                 TopicDocument { read_queue_nums: queues, write_queue_nums: queues, perm, ..TopicDocument::default() };
-            let made =
-                TopicName::checked(name).and_then(|name| self.catalog.put_topic(name, settings, now).map(|_| ()));
+            let made = TopicName::checked(name).and_then(|name| self.put_topic(name, settings, now).map(|_| ()));
             if let Err(refusal) = made {
                 tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
             }
@@ -46,4 +48,22 @@ impl Broker {
         let named = [&options.cluster_name, &options.broker_name].into_iter().chain(&options.trace_topic);
         fixed.into_iter().map(str::to_owned).chain(named.cloned()).collect()
     }
+}
+
+/// Topics the broker alone writes (source: RocketMQ `TopicValidator`, `TimerMessageStore`: a Java broker stops at a record there that is not
+/// its own).
+pub(crate) fn is_write_protected(name: &str) -> bool {
+    matches!(
+        name,
+        DELAY_TOPIC
+            | STATE_TOPIC
+            | "RMQ_SYS_TRANS_HALF_TOPIC"
+            | "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+            | "TRANS_CHECK_MAX_TIME_TOPIC"
+            | "SELF_TEST_TOPIC"
+            | "OFFSET_MOVED_EVENT"
+            | "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+            | "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+            | "rmq_sys_wheel_timer"
+    )
 }

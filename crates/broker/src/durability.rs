@@ -3,13 +3,27 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use base::limits::STAGED_SIZE_MAX;
 use base::offset::{AckPolicy, Watermark};
 use base::{LogOffset, Refusal};
+use storage::{StorageError, Store};
 
-use super::Broker;
+use crate::host::Host;
 use crate::published::Published;
 
-impl Broker {
+/// The log, to whoever waits for it.
+#[derive(Debug)]
+pub struct Durability {
+    store: Arc<Store>,
+    host: Arc<dyn Host>,
+    ack_policy: AckPolicy,
+}
+
+impl Durability {
+    pub(crate) const fn new(store: Arc<Store>, host: Arc<dyn Host>, ack_policy: AckPolicy) -> Self {
+        Self { store, host, ack_policy }
+    }
+
     /// How far the log has come by `watermark`.
     pub fn reached(&self, watermark: Watermark) -> LogOffset {
         self.store.watermarks().get(watermark)
@@ -38,7 +52,7 @@ impl Broker {
                 self.0.unpark();
             }
         }
-        let policy = self.options.ack_policy;
+        let policy = self.ack_policy;
         while !self.is_kept(policy, published.end()) {
             if let Some(refusal) = self.poisoned() {
                 return Err(refusal);
@@ -47,5 +61,27 @@ impl Broker {
             std::thread::park();
         }
         Ok(())
+    }
+
+    /// Has all below `end` kept as safe as messages are to be. Waits for the disk.
+    pub(crate) fn keep_until(&self, end: LogOffset) -> Result<(), StorageError> {
+        if self.ack_policy.durable {
+            return self.store.sync_until(end);
+        }
+        while self.store.watermarks().written() < end {
+            self.store.write_staged()?;
+        }
+        Ok(())
+    }
+
+    /// Whether publishers must wait: too much is staged and not yet written.
+    pub fn is_behind(&self) -> bool {
+        self.store.staged_size() >= STAGED_SIZE_MAX
+    }
+
+    /// Why nothing more can be stored, if that is so.
+    pub fn poisoned(&self) -> Option<Refusal> {
+        let reason = self.store.poisoned()?;
+        Some(Refusal::Unavailable(StorageError::Poisoned(reason).to_string()))
     }
 }

@@ -1,0 +1,125 @@
+//! Removal: topics with their queues and offsets, groups, queues that nothing lists any more.
+//!
+//! **Always holds**: that a topic is gone is in the log before its files go, and its name is free only once they are. **On a crash** in
+//! between a start removes what is left of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base::{Now, QueueId, QueueOffset, Refusal, TopicName};
+use storage::{QueueIndex, StorageError, Store};
+
+use crate::catalog::Catalog;
+use crate::durability::Durability;
+use crate::error::internal;
+use crate::offset::Offsets;
+use crate::state::StateLog;
+
+/// Removes things.
+#[derive(Debug)]
+pub struct Removals {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) offsets: Arc<Offsets>,
+    pub(crate) durability: Arc<Durability>,
+    pub(crate) state: Arc<StateLog>,
+    pub(crate) store: Arc<Store>,
+}
+
+impl Removals {
+    /// Removes a topic with its queues and all offsets in it. Waits for the disk.
+    pub fn topic(&self, name: &str, now: Now) -> Result<(), Refusal> {
+        if self.catalog.system_topics().iter().any(|system| system == name) {
+            return Err(Refusal::ReservedTopic(name.to_owned()));
+        }
+        {
+            let _one_at_a_time = self.catalog.removing.lock();
+            if !self.catalog.take_topic(name, now)? {
+                // Somebody else's removal may not be kept yet.
+                return self.keep(now);
+            }
+            self.catalog.announce_soon();
+            self.offsets.forget_topic(name, now)?;
+            let had_messages = |queue: &Arc<QueueIndex>| queue.appended_end() > QueueOffset(0);
+            if self.store.queues_of(&TopicName::trusted(name)).iter().any(had_messages) {
+                // First: after a power cut the topic must not be there without what its files had.
+                self.store.sync_until(self.state.end()).map_err(internal)?;
+            }
+            self.remove_queues(name).map_err(|error| {
+                Refusal::Internal(format!(
+                    "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
+                ))
+            })?;
+        }
+        self.keep(now)
+    }
+
+    /// Removes the queues of a topic that was taken out. Its name is free only then: over files of before, its old messages
+    /// would come back.
+    fn remove_queues(&self, name: &str) -> Result<(), StorageError> {
+        self.store.remove_topic(&TopicName::trusted(name))?;
+        self.catalog.free_name(name);
+        Ok(())
+    }
+
+    /// Tries again to remove what could not be removed of topics. Waits for the disk.
+    pub fn finish(&self) -> Result<(), StorageError> {
+        if self.catalog.leaving().is_empty() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.catalog.removing.lock();
+        // What a request has removed meanwhile is not in the list any more.
+        self.catalog.leaving().iter().try_for_each(|name| self.remove_queues(name))
+    }
+
+    /// Removes queues of topics that are not there: those whose removal has failed, mostly. Waits for the disk.
+    pub fn unknown_topics(&self, now: Now) -> Result<(), Refusal> {
+        self.finish().map_err(internal)?;
+        let _one_at_a_time = self.catalog.removing.lock();
+        for (name, _) in self.store.topics() {
+            let is_known = || name.is_light() || self.catalog.topic(name.as_str()).is_some();
+            if is_known() || !self.catalog.hold_name(name.as_str()) {
+                continue;
+            }
+            if is_known() {
+                // Made since it was looked for.
+                self.catalog.free_name(name.as_str());
+            } else {
+                self.catalog.note_unknown_removed(name.as_str(), now)?;
+                self.remove_queues(name.as_str()).map_err(internal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes queues that their topic does not have any more, once retention has taken their last message; gives how many.
+    /// Waits for the disk.
+    pub fn expired_queues(&self) -> Result<usize, Refusal> {
+        let _one_at_a_time = self.catalog.removing.lock();
+        let count_of = |name: &TopicName| self.catalog.topic(name.as_str()).map_or(0, |topic| topic.queues.len());
+        let has_others = |name: &TopicName, count: u32| !name.is_light() && count as usize > count_of(name);
+        // Meanwhile none of these topics gets queues anew.
+        let mut held = HashSet::new();
+        for (name, count) in self.store.topics() {
+            if has_others(&name, count) && self.catalog.hold_name(name.as_str()) {
+                held.insert(name);
+            }
+        }
+        let is_used = |name: &TopicName, queue: QueueId| !held.contains(name) || (queue.0 as usize) < count_of(name);
+        let removed = self.store.remove_expired_queues(is_used);
+        held.iter().for_each(|name| self.catalog.free_name(name.as_str()));
+        removed.map_err(internal)
+    }
+
+    /// Removes a group and, if asked to, its offsets. Waits for the disk.
+    pub fn group(&self, name: &str, forget_offsets: bool, now: Now) -> Result<(), Refusal> {
+        self.catalog.remove_group(name, now)?;
+        if forget_offsets {
+            self.offsets.forget_group(name, now)?;
+        }
+        self.keep(now)
+    }
+
+    fn keep(&self, now: Now) -> Result<(), Refusal> {
+        self.offsets.keep(now).and_then(|()| self.durability.keep_until(self.state.end())).map_err(internal)
+    }
+}
