@@ -78,16 +78,36 @@ struct PassEnd {
 /// Publishes what is due.
 #[derive(Debug)]
 pub struct Delivery {
-    pub(crate) delay: Arc<Delay>,
-    pub(crate) publisher: Arc<Publisher>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) durability: Arc<Durability>,
-    pub(crate) store: Arc<Store>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) timings: Arc<Timings>,
+    delay: Arc<Delay>,
+    publisher: Arc<Publisher>,
+    catalog: Arc<Catalog>,
+    durability: Arc<Durability>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    timings: Arc<Timings>,
 }
 
 impl Delivery {
+    pub(crate) fn new(
+        delay: &Arc<Delay>,
+        publisher: &Arc<Publisher>,
+        catalog: &Arc<Catalog>,
+        durability: &Arc<Durability>,
+        store: &Arc<Store>,
+        metrics: &Arc<Metrics>,
+        timings: &Arc<Timings>,
+    ) -> Self {
+        Self {
+            delay: delay.clone(),
+            publisher: publisher.clone(),
+            catalog: catalog.clone(),
+            durability: durability.clone(),
+            store: store.clone(),
+            metrics: metrics.clone(),
+            timings: timings.clone(),
+        }
+    }
+
     /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk. What
     /// fails is logged and tried again.
     pub fn deliver_due(&self, now: Now) -> u64 {

@@ -15,17 +15,36 @@ use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateLog, TOPICS_FILE,
 /// Writes the documents.
 #[derive(Debug)]
 pub(crate) struct Exports {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) offsets: Arc<Offsets>,
-    pub(crate) delay: Arc<Delay>,
-    pub(crate) state: Arc<StateLog>,
-    pub(crate) store: Arc<Store>,
+    catalog: Arc<Catalog>,
+    offsets: Arc<Offsets>,
+    delay: Arc<Delay>,
+    state: Arc<StateLog>,
+    store: Arc<Store>,
     /// Whether what is answered is on the disk.
-    pub(crate) is_durable: bool,
-    pub(crate) exporting: Mutex<()>,
+    is_durable: bool,
+    exporting: Mutex<()>,
 }
 
 impl Exports {
+    pub(crate) fn new(
+        catalog: &Arc<Catalog>,
+        offsets: &Arc<Offsets>,
+        delay: &Arc<Delay>,
+        state: &Arc<StateLog>,
+        store: &Arc<Store>,
+        is_durable: bool,
+    ) -> Self {
+        Self {
+            catalog: catalog.clone(),
+            offsets: offsets.clone(),
+            delay: delay.clone(),
+            state: state.clone(),
+            store: store.clone(),
+            is_durable,
+            exporting: Mutex::default(),
+        }
+    }
+
     /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
     pub(crate) fn save(&self, now: Now) -> Result<(), StorageError> {
         let _one_at_a_time = self.exporting.lock();

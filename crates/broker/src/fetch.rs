@@ -74,12 +74,16 @@ pub struct Fetched {
 /// Reads queues.
 #[derive(Debug)]
 pub struct Fetcher {
-    pub(crate) store: Arc<Store>,
-    pub(crate) options: Arc<Options>,
-    pub(crate) metrics: Arc<Metrics>,
+    store: Arc<Store>,
+    options: Arc<Options>,
+    metrics: Arc<Metrics>,
 }
 
 impl Fetcher {
+    pub(crate) fn new(store: &Arc<Store>, options: &Arc<Options>, metrics: &Arc<Metrics>) -> Self {
+        Self { store: store.clone(), options: options.clone(), metrics: metrics.clone() }
+    }
+
     /// Reads what a consumer asks for. Waits for the disk.
     pub fn fetch(&self, fetch: &Fetch) -> Result<Fetched, Refusal> {
         let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;

@@ -23,10 +23,14 @@ pub enum KeyKind {
 /// Finds messages.
 #[derive(Debug)]
 pub struct Lookup {
-    pub(crate) store: Arc<Store>,
+    store: Arc<Store>,
 }
 
 impl Lookup {
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        Self { store: store.clone() }
+    }
+
     /// The message at a place in the log. Waits for the disk.
     pub fn at(&self, offset: LogOffset) -> Result<Bytes, Refusal> {
         let found = self.store.record_at(offset).map_err(internal)?;

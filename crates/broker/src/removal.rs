@@ -18,14 +18,30 @@ use crate::state::StateLog;
 /// Removes things.
 #[derive(Debug)]
 pub struct Removals {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) offsets: Arc<Offsets>,
-    pub(crate) durability: Arc<Durability>,
-    pub(crate) state: Arc<StateLog>,
-    pub(crate) store: Arc<Store>,
+    catalog: Arc<Catalog>,
+    offsets: Arc<Offsets>,
+    durability: Arc<Durability>,
+    state: Arc<StateLog>,
+    store: Arc<Store>,
 }
 
 impl Removals {
+    pub(crate) fn new(
+        catalog: &Arc<Catalog>,
+        offsets: &Arc<Offsets>,
+        durability: &Arc<Durability>,
+        state: &Arc<StateLog>,
+        store: &Arc<Store>,
+    ) -> Self {
+        Self {
+            catalog: catalog.clone(),
+            offsets: offsets.clone(),
+            durability: durability.clone(),
+            state: state.clone(),
+            store: store.clone(),
+        }
+    }
+
     /// Removes a topic with its queues and all offsets in it. Waits for the disk.
     pub fn topic(&self, name: &str, now: Now) -> Result<(), Refusal> {
         if self.catalog.system_topics().iter().any(|system| system == name) {

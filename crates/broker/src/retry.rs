@@ -32,13 +32,22 @@ pub struct SendBack {
 /// Takes back what consumers could not handle.
 #[derive(Debug)]
 pub struct Retries {
-    pub(crate) publisher: Arc<Publisher>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) store: Arc<Store>,
-    pub(crate) metrics: Arc<Metrics>,
+    publisher: Arc<Publisher>,
+    catalog: Arc<Catalog>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
 }
 
 impl Retries {
+    pub(crate) fn new(
+        publisher: &Arc<Publisher>,
+        catalog: &Arc<Catalog>,
+        store: &Arc<Store>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        Self { publisher: publisher.clone(), catalog: catalog.clone(), store: store.clone(), metrics: metrics.clone() }
+    }
+
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
     pub fn send_back(&self, request: &SendBack, now: Now) -> Result<Option<Published>, Refusal> {

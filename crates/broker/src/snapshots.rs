@@ -67,17 +67,37 @@ pub struct RuntimeSnapshot {
 /// Tells administrators.
 #[derive(Debug)]
 pub struct Snapshots {
-    pub(crate) store: Arc<Store>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) offsets: Arc<Offsets>,
-    pub(crate) fetched: Arc<FetchedTable>,
-    pub(crate) groups: Arc<Groups>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) rates: Mutex<Rates>,
-    pub(crate) flow: Mutex<Flow>,
+    store: Arc<Store>,
+    catalog: Arc<Catalog>,
+    offsets: Arc<Offsets>,
+    fetched: Arc<FetchedTable>,
+    groups: Arc<Groups>,
+    metrics: Arc<Metrics>,
+    rates: Mutex<Rates>,
+    flow: Mutex<Flow>,
 }
 
 impl Snapshots {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        catalog: &Arc<Catalog>,
+        offsets: &Arc<Offsets>,
+        fetched: &Arc<FetchedTable>,
+        groups: &Arc<Groups>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        Self {
+            store: store.clone(),
+            catalog: catalog.clone(),
+            offsets: offsets.clone(),
+            fetched: fetched.clone(),
+            groups: groups.clone(),
+            metrics: metrics.clone(),
+            rates: Mutex::default(),
+            flow: Mutex::default(),
+        }
+    }
+
     /// The broker's figures now.
     pub fn runtime(&self, now: Now) -> RuntimeSnapshot {
         let (put_rates, get_rates) = self.rates.lock().averages(now);
