@@ -125,6 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_mutation_can_be_put_into_the_tree_as_it_is() {
+        for patch in patches(&[]).expect("listed") {
+            let checked = Command::new("git").args(["apply", "--check"]).arg(&patch).current_dir(root()).output();
+            let told = checked.map(|checked| (checked.status.success(), checked.stderr)).expect("git runs");
+            assert!(told.0, "make it anew, or strike it if its code is gone: {}", String::from_utf8_lossy(&told.1));
+        }
+    }
+
+    #[test]
     fn every_mutation_says_which_defect_it_brings_back_and_there_are_ten() {
         let patches = patches(&[]).expect("listed");
         assert!(patches.len() >= 10, "{patches:?}");
