@@ -9,7 +9,7 @@ use base::{LogOffset, Refusal};
 use storage::{StorageError, Store};
 
 use crate::host::Host;
-use crate::published::Published;
+use crate::publish::published::Published;
 
 /// The log, to whoever waits for it.
 #[derive(Debug)]

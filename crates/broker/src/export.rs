@@ -8,8 +8,8 @@ use serde::Serialize;
 use storage::{StorageError, Store};
 
 use crate::catalog::Catalog;
-use crate::delay::Delay;
-use crate::offset::Offsets;
+use crate::cursor::offset::Offsets;
+use crate::parked::delay::Delay;
 use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateLog, TOPICS_FILE, documents};
 
 /// Writes the documents.

@@ -3,6 +3,10 @@
 //! Consumers share out queues among themselves; the broker lists them and tells all when the list changes. A member goes
 //! when its connection closes, when it says so, or when its heartbeats stop.
 
+pub(crate) mod lock;
+pub(crate) mod mailbox;
+pub(crate) mod member;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -12,9 +16,9 @@ use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::filter::Filter;
-use crate::lock::Locks;
-use crate::mailbox::{Mailbox, Signal};
-use crate::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
+use crate::group::lock::Locks;
+use crate::group::mailbox::{Mailbox, Signal};
+use crate::group::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
 
 /// What a consumer wants of a topic. The texts are kept as they came, for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]

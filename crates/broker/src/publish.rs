@@ -1,5 +1,8 @@
 //! From a message to a record with a place: check, route, encode; then append the batch once.
 
+pub(crate) mod noted;
+pub(crate) mod published;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +18,12 @@ use format::state::StateChange;
 use storage::{AppendBatch, StorageError, Store};
 
 use crate::catalog::{Catalog, Permission, Topic};
-use crate::delay::Delay;
 use crate::error::refusal_of;
 use crate::host::Host;
-use crate::noted::Noted;
 use crate::options::Options;
-use crate::published::Published;
+use crate::parked::delay::Delay;
+use crate::publish::noted::Noted;
+use crate::publish::published::Published;
 use crate::state::StateLog;
 
 /// A message as its producer gave it.

@@ -10,9 +10,9 @@ use base::{Now, QueueId, QueueOffset, Refusal, TopicName};
 use storage::{QueueIndex, StorageError, Store};
 
 use crate::catalog::Catalog;
+use crate::cursor::offset::Offsets;
 use crate::durability::Durability;
 use crate::error::internal;
-use crate::offset::Offsets;
 use crate::state::StateLog;
 
 /// Removes things.

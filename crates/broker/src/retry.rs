@@ -10,8 +10,8 @@ use storage::Store;
 
 use crate::catalog::Catalog;
 use crate::error::internal;
+use crate::publish::published::Published;
 use crate::publish::{Message, Publisher};
-use crate::published::Published;
 
 /// First delay level of a retry: the third (10 s by default), one more with each.
 const RETRY_LEVEL_FIRST: i32 = 3;

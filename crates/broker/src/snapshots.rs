@@ -1,5 +1,8 @@
 //! Snapshots of the broker for administrators: what the console and the admin commands show.
 
+pub(crate) mod flow;
+pub(crate) mod rate;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,11 +14,11 @@ use storage::Store;
 
 use crate::RawOffset;
 use crate::catalog::Catalog;
-use crate::fetched::FetchedTable;
-use crate::flow::{Flow, PeriodFlow};
+use crate::cursor::fetched::FetchedTable;
+use crate::cursor::offset::Offsets;
 use crate::group::Groups;
-use crate::offset::Offsets;
-use crate::rate::Rates;
+use crate::snapshots::flow::{Flow, PeriodFlow};
+use crate::snapshots::rate::Rates;
 
 /// One queue's bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //!
 //! A log that has lost its end may end before the position of snapshot or exports. Then what they say of later counts as little as the
 //! messages that are gone, as far as something older is there, and the snapshot is written anew before anything is appended: state
-//! records that come below that position would pass for known. Offsets beyond their queues' ends are drawn back (`offset.rs`, `delay.rs`).
+//! records that come below that position would pass for known. Offsets beyond their queues' ends are drawn back (`cursor/offset.rs`, `parked/delay.rs`).
 //!
 //! A topic that a document of Java's does not list stays if the log has messages of it: Java writes its documents in the background.
 

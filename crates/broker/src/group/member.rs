@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use base::limits::{CLIENT_ID_SIZE_MAX, GROUP_MEMBERS_MAX, MEMBERSHIPS_SIZE_MAX};
 use base::{Now, Refusal};
 
-use crate::mailbox::Mailbox;
+use crate::group::mailbox::Mailbox;
 
 /// Bytes a membership takes besides what its client says: a table of its own, as most groups have one member by one connection.
 const MEMBER_SIZE: usize = 2048;

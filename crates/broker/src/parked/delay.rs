@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use storage::Store;
 
 use crate::catalog::Catalog;
-use crate::published::Published;
+use crate::publish::published::Published;
 use crate::state::documents;
 
 /// How far the times that two threads have read may be apart.

@@ -18,9 +18,9 @@ use format::state::StateChange;
 use storage::{QueueIndex, ReadMode, Store};
 
 use crate::catalog::{Catalog, is_write_protected};
-use crate::delay::{Delay, Progress};
 use crate::durability::Durability;
 use crate::error::internal;
+use crate::parked::delay::{Delay, Progress};
 use crate::publish::{Message, PublishBatch, Publisher};
 
 /// Messages of one level delivered in one pass.

@@ -18,10 +18,10 @@ use storage::StorageError;
 
 use crate::RawOffset;
 use crate::catalog::Catalog;
-use crate::committed::{Committed, QueueTable, key};
+use crate::cursor::committed::{Committed, QueueTable, key};
+use crate::cursor::fetched::FetchedTable;
+use crate::cursor::gathering::{CommitStage, Gathering};
 use crate::error::{internal, refusal_of};
-use crate::fetched::FetchedTable;
-use crate::gathering::{CommitStage, Gathering};
 use crate::group::Groups;
 use crate::queue::Queue;
 use crate::state::{OffsetTable, StateLog, documents};

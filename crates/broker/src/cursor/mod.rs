@@ -1,0 +1,6 @@
+//! How far each group has come in each queue: offset cursors.
+
+pub(crate) mod committed;
+pub(crate) mod fetched;
+pub(crate) mod gathering;
+pub(crate) mod offset;
