@@ -37,7 +37,7 @@ pub struct Message<'a> {
     pub properties: &'a [u8],
     /// The user's own number.
     pub flag: i32,
-    /// System flag.
+    /// System flag; bits that are no sender's are left out of its record.
     pub system_flag: i32,
     /// When it was made.
     pub born_timestamp: Timestamp,
@@ -237,7 +237,7 @@ impl Publisher {
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        let indexed = self.store.index_rules().apply(topic.name.as_str(), message.system_flag, &noted.indexed);
+        let indexed = self.store.index_rules().apply(draft.topic, draft.system_flag, &noted.indexed);
         batch.records.push(&topic.queue(queue)?.index, &draft, &indexed);
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Publisher {
             topic: topic.name.as_str(),
             queue,
             flag: message.flag,
-            system_flag: message.system_flag,
+            system_flag: message.system_flag & system_flag::OF_SENDER,
             born_timestamp: message.born_timestamp,
             born_host: message.born_host,
             store_host: self.options.store_host,

@@ -57,9 +57,13 @@ impl Retries {
             return Ok(None);
         }
         let bytes = self.store.record_at(request.log_offset).map_err(internal)?;
-        let bytes =
-            bytes.ok_or_else(|| Refusal::Internal(format!("look message by offset failed, {}", request.log_offset)))?;
+        let none = || Refusal::Internal(format!("look message by offset failed, {}", request.log_offset));
+        let bytes = bytes.ok_or_else(none)?;
         let record = Record::decode(&bytes).map_err(internal)?;
+        if !self.store.index_rules().apply_to(&record).is_listed {
+            // Nobody was given it: half of a transaction, or what only looks like a record.
+            return Err(none());
+        }
         let tries_max = request.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(group.retry_max_times);
         let gives_up = record.reconsume_times >= tries_max || request.delay_level < 0;
         let mut block = properties::without(

@@ -11,7 +11,7 @@ use broker::{Added, Broker, Message, Position, PublishBatch, Published, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
-use format::record::{OffsetMessageId, offset_message_id, system_flag};
+use format::record::{OffsetMessageId, offset_message_id};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command};
@@ -118,7 +118,7 @@ impl Sends {
             body: command.body,
             properties,
             flag: send.flag,
-            system_flag: send.system_flag & system_flag::OF_SENDER,
+            system_flag: send.system_flag,
             born_timestamp: Timestamp(u64::try_from(send.born_timestamp).unwrap_or_default()),
             born_host: connection.peer.address,
             reconsume_times: send.reconsume_times.unwrap_or_default(),
