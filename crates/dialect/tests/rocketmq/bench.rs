@@ -45,7 +45,10 @@ impl Bench {
     }
 
     pub fn with(change: impl FnOnce(&mut Setup)) -> Self {
-        let scratch = tempfile::tempdir().expect("directory");
+        Self::on(tempfile::tempdir().expect("directory"), change)
+    }
+
+    fn on(scratch: TempDir, change: impl FnOnce(&mut Setup)) -> Self {
         let mut setup = Setup::on(scratch.path());
         change(&mut setup);
         let host = Arc::new(ManualHost::default());
@@ -53,6 +56,15 @@ impl Bench {
         let broker = Arc::new(broker);
         host.serve(&broker);
         Self { broker, options: Arc::new(setup.session), host, scratch }
+    }
+
+    /// Kills the broker and starts another on what is left of its directory after `meanwhile`. Its clients are gone before.
+    pub fn killed(self, meanwhile: impl FnOnce(&Path)) -> Self {
+        let Self { broker, scratch, .. } = self;
+        assert_eq!(Arc::strong_count(&broker), 1, "somebody still uses the broker");
+        drop(broker);
+        meanwhile(scratch.path());
+        Self::on(scratch, |_| ())
     }
 
     pub fn directory(&self) -> &Path {

@@ -8,6 +8,7 @@ mod back_pressure;
 mod bench;
 mod captured;
 mod client;
+mod forging;
 mod groups;
 mod lookup;
 mod malformed;
