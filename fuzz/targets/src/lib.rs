@@ -19,6 +19,8 @@ pub mod rocketmq_frame;
 pub mod rocketmq_headers;
 pub mod scratch;
 pub mod session;
+pub mod state_changes;
+pub mod state_snapshot;
 pub mod store_check;
 pub mod store_files;
 pub mod taker;
@@ -51,6 +53,8 @@ targets!(
     loose_json,
     store_files,
     store_check,
+    state_changes,
+    state_snapshot,
     broker_documents,
     key_value_file,
     session,

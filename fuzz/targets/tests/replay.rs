@@ -65,6 +65,8 @@ replay!(
     loose_json
     store_files
     store_check
+    state_changes
+    state_snapshot
     broker_documents
     key_value_file
     session
