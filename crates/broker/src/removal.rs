@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{Now, QueueId, QueueOffset, Refusal, TopicName};
-use storage::{QueueIndex, StorageError, Store};
+use storage::{QueueIndex, Store};
 
 use crate::catalog::Catalog;
 use crate::cursor::offset::Offsets;
@@ -54,42 +54,43 @@ impl Removals {
                 return self.keep(now);
             }
             self.catalog.announce_soon();
-            self.offsets.forget_topic(name, now)?;
-            let had_messages = |queue: &Arc<QueueIndex>| queue.appended_end() > QueueOffset(0);
-            if self.store.queues_of(&TopicName::trusted(name)).iter().any(had_messages) {
-                // First: after a power cut the topic must not be there without what its files had.
-                self.store.sync_until(self.state.end()).map_err(internal)?;
-            }
-            self.remove_queues(name).map_err(|error| {
+            self.remove_rest(name, now).map_err(|error| {
                 Refusal::Internal(format!(
-                    "topic [{name}] is removed, but not yet the files of its queues, which is tried again: {error}"
+                    "topic [{name}] is removed, but not yet its offsets and the files of its queues, which is tried again: {error}"
                 ))
             })?;
         }
         self.keep(now)
     }
 
-    /// Removes the queues of a topic that was taken out. Its name is free only then: over files of before, its old messages
-    /// would come back.
-    fn remove_queues(&self, name: &str) -> Result<(), StorageError> {
-        self.store.remove_topic(&TopicName::trusted(name))?;
+    /// Removes what belonged to a topic that was taken out. Its name is free only then: over files of before, its old messages would come
+    /// back, and groups would be beyond its end.
+    fn remove_rest(&self, name: &str, now: Now) -> Result<(), Refusal> {
+        self.offsets.forget_topic(name, now)?;
+        let topic = TopicName::trusted(name);
+        let had_messages = |queue: &Arc<QueueIndex>| queue.appended_end() > QueueOffset(0);
+        if self.store.queues_of(&topic).iter().any(had_messages) {
+            // First: after a power cut the topic must not be there without what its files had.
+            self.store.sync_until(self.state.end()).map_err(internal)?;
+        }
+        self.store.remove_topic(&topic).map_err(internal)?;
         self.catalog.free_name(name);
         Ok(())
     }
 
     /// Tries again to remove what could not be removed of topics. Waits for the disk.
-    pub fn finish(&self) -> Result<(), StorageError> {
+    pub fn finish(&self, now: Now) -> Result<(), Refusal> {
         if self.catalog.leaving().is_empty() {
             return Ok(());
         }
         let _one_at_a_time = self.catalog.removing.lock();
         // What a request has removed meanwhile is not in the list any more.
-        self.catalog.leaving().iter().try_for_each(|name| self.remove_queues(name))
+        self.catalog.leaving().iter().try_for_each(|name| self.remove_rest(name, now))
     }
 
     /// Removes queues of topics that are not there: those whose removal has failed, mostly. Waits for the disk.
     pub fn unknown_topics(&self, now: Now) -> Result<(), Refusal> {
-        self.finish().map_err(internal)?;
+        self.finish(now)?;
         let _one_at_a_time = self.catalog.removing.lock();
         for (name, _) in self.store.topics() {
             let is_known = || name.is_light() || self.catalog.topic(name.as_str()).is_some();
@@ -101,7 +102,7 @@ impl Removals {
                 self.catalog.free_name(name.as_str());
             } else {
                 self.catalog.note_unknown_removed(name.as_str(), now)?;
-                self.remove_queues(name.as_str()).map_err(internal)?;
+                self.remove_rest(name.as_str(), now)?;
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ fn whoever_is_told_that_a_document_is_written_finds_it_so_whatever_others_write(
         // An administrator's changes, each answered once it is written.
         for round in 0..200 {
             let group = format!("group-{round}");
-            broker.offsets.reset("orders", &group, QueueId(0), 1);
+            broker.offsets.reset("orders", &group, QueueId(0), 1).expect("reset");
             broker.save(START).unwrap_or_else(|error| panic!("round {round}: {error}"));
             let text = broker.store().read_document("consumerOffset.json").expect("reads").expect("is there");
             assert_eq!(text["offsetTable"][format!("orders@{group}")]["0"], 1, "round {round}");
@@ -75,7 +75,7 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
                     .put_groups(vec![(GroupName::trusted("billing"), GroupDocument::default())], START)
                     .expect("made");
             }
-            "consumerOffset.json" => bench.broker.offsets.reset("parked", "billing", QueueId(0), 1),
+            "consumerOffset.json" => bench.broker.offsets.reset("parked", "billing", QueueId(0), 1).expect("reset"),
             _ => {
                 bench.advance(1000);
                 bench.broker.store().sync().expect("syncs");
@@ -159,4 +159,37 @@ fn a_topic_that_a_java_broker_removed_stays_removed() {
     let bench = open();
     assert!(bench.broker.catalog.topic("gone").is_none());
     assert_eq!(bench.bodies("kept", 0), ["x", "x"]);
+}
+
+#[expect(clippy::expect_used, reason = "helper of tests")]
+fn put_topic(bench: &Bench, name: &str) {
+    bench.broker.catalog.put_topic(TopicName::trusted(name), TopicDocument::default(), START).expect("made");
+}
+
+/// A name server does not look at a table again whose version it knows.
+#[test]
+fn a_table_of_topics_has_every_topic_that_its_version_counts() {
+    let bench = open(MemoryDisk::new());
+    (0..500).for_each(|number| put_topic(&bench, &format!("before-{number}")));
+    let first = bench.broker.catalog.topic_table();
+    let count_of = |counter: i64| first.topic_config_table.len() + (counter - first.data_version.counter) as usize;
+    std::thread::scope(|scope| {
+        let made = scope.spawn(|| (0..500).for_each(|number| put_topic(&bench, &format!("topic-{number}"))));
+        while !made.is_finished() {
+            let table = bench.broker.catalog.topic_table();
+            assert_eq!(table.topic_config_table.len(), count_of(table.data_version.counter));
+        }
+    });
+}
+
+#[test]
+fn the_version_of_the_topics_does_not_go_back_with_a_start() {
+    let disk = MemoryDisk::new();
+    let bench = open(disk.clone());
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    ["d", "c", "b", "a"].iter().for_each(|name| put_topic(&bench, name));
+    let before = bench.broker.catalog.topics_version();
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    let bench = open(disk.after_restart_of_the_machine());
+    assert!(bench.broker.catalog.topics_version().counter >= before.counter);
 }

@@ -270,15 +270,15 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     let commit = |offset| broker.offsets.commit("orders", "billing", queue, offset).expect("taken");
     commit(1);
     // Nobody is online: the offset is simply set.
-    broker.offsets.reset("orders", "billing", queue, 0);
+    broker.offsets.reset("orders", "billing", queue, 0).expect("reset");
     assert_eq!(broker.offsets.take_reset("orders", "billing", queue), None);
     assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(0));
     commit(1);
     assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(1));
 
     broker.groups.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
-    broker.offsets.reset("orders", "billing", queue, 0);
-    broker.offsets.reset("orders", "billing", QueueId(1), 0);
+    broker.offsets.reset("orders", "billing", queue, 0).expect("reset");
+    broker.offsets.reset("orders", "billing", QueueId(1), 0).expect("reset");
     commit(1);
     assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(0), "of before the reset");
     assert!(broker.offsets.has_reset("orders", "billing", queue));
@@ -422,12 +422,12 @@ fn a_name_stays_taken_until_the_files_of_its_removed_topic_are_gone() {
             "consumequeue"
         }));
         assert!(bench.broker.removals.topic("orders", START).is_err(), "{operation:?}");
-        assert!(bench.broker.removals.finish().is_err(), "{operation:?}");
+        assert!(bench.broker.removals.finish(START).is_err(), "{operation:?}");
         disk.heal();
         let refused = bench.publish("orders", &message(b"new", b""));
         assert!(matches!(&refused, Err(Refusal::Busy(why)) if why.contains("is being removed")), "{refused:?}");
     }
-    bench.broker.removals.finish().expect("removes");
+    bench.broker.removals.finish(START).expect("removes");
     bench.broker.store().prepare_next_segment().expect("room is kept aside again");
     bench.publish("orders", &message(b"new", b"")).expect("stored");
     bench.broker.removals.topic("others", START).expect("was never there");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::document::{GroupTableDocument, TopicTableDocument};
+use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::state::StateChange;
 
 /// Committed offsets by `topic@group` and queue.
@@ -29,19 +29,19 @@ impl StateTables {
     pub fn apply(&mut self, change: StateChange) {
         match change {
             StateChange::Topic { settings, version } => {
-                self.topics.data_version = version;
+                raise(&mut self.topics.data_version, version);
                 self.topics.topic_config_table.insert(settings.topic_name.clone(), *settings);
             }
             StateChange::TopicRemoved { name, version } => {
-                self.topics.data_version = version;
+                raise(&mut self.topics.data_version, version);
                 self.topics.topic_config_table.remove(&name);
             }
             StateChange::Group { settings, version } => {
-                self.groups.data_version = version;
+                raise(&mut self.groups.data_version, version);
                 self.groups.subscription_group_table.insert(settings.group_name.clone(), *settings);
             }
             StateChange::GroupRemoved { name, version } => {
-                self.groups.data_version = version;
+                raise(&mut self.groups.data_version, version);
                 self.groups.subscription_group_table.remove(&name);
             }
             StateChange::Offsets { of, replaces, offsets } => {
@@ -119,9 +119,16 @@ impl StateTables {
     }
 }
 
+/// Changes of a snapshot are not in the order in which they were made: the highest version counts.
+fn raise(known: &mut DataVersion, version: DataVersion) {
+    if version.counter > known.counter {
+        *known = version;
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::document::{DataVersion, GroupDocument, TopicDocument};
+    use crate::document::{GroupDocument, TopicDocument};
 
     use super::*;
 

@@ -364,7 +364,7 @@ fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
             problems.report("the documents of topics, groups or offsets cannot be written", broker.save(now));
         }
         if removals.is_due(now) {
-            let finished = broker.removals.finish();
+            let finished = broker.removals.finish(now);
             problems
                 .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
         }

@@ -124,7 +124,9 @@ impl Node {
                 .keep_changes(now)
                 .map(drop)
                 .map_err(|refusal| StorageError::DiskFull(refusal.to_string())),
-            Work::FinishRemovals => broker.removals.finish(),
+            Work::FinishRemovals => {
+                broker.removals.finish(now).map_err(|refusal| StorageError::DiskFull(refusal.to_string()))
+            }
             Work::Expire => {
                 broker.expire(now);
                 Ok(())

@@ -10,24 +10,33 @@ use super::Catalog;
 impl Catalog {
     /// The topic table as a document.
     pub fn topic_table(&self) -> TopicTableDocument {
-        let topics = self.topics();
+        // At once: whoever knows the version of a table does not look at the table again.
+        let (data_version, snapshot) = {
+            let versions = self.changes.lock();
+            (versions.topics, self.snapshot.load_full())
+        };
+        let topics = snapshot.topics.iter();
         TopicTableDocument {
-            data_version: self.topics_version(),
-            topic_config_table: topics.iter().map(|t| (t.name.as_str().to_owned(), t.settings.clone())).collect(),
+            data_version,
+            topic_config_table: topics
+                .map(|(name, topic)| (name.as_str().to_owned(), topic.settings.clone()))
+                .collect(),
         }
     }
 
     /// The group table as a document.
     pub fn group_table(&self) -> GroupTableDocument {
-        let (data_version, forbidden_table) = {
+        let (data_version, forbidden_table, snapshot) = {
             let versions = self.changes.lock();
-            (versions.groups, versions.forbidden.clone())
+            (versions.groups, versions.forbidden.clone(), self.snapshot.load_full())
         };
-        let groups = self.groups();
+        let groups = snapshot.groups.iter();
         GroupTableDocument {
             data_version,
             forbidden_table,
-            subscription_group_table: groups.iter().map(|g| (g.group_name.clone(), (**g).clone())).collect(),
+            subscription_group_table: groups
+                .map(|(name, group)| (name.as_str().to_owned(), (**group).clone()))
+                .collect(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! found without a look at the others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use format::state::StateChange;
 
@@ -13,7 +14,8 @@ pub(crate) type QueueTable = BTreeMap<u32, RawOffset>;
 
 #[derive(Debug, Default)]
 struct Pair {
-    offsets: QueueTable,
+    /// Shared with whoever has been given all of them.
+    offsets: Arc<QueueTable>,
     /// Queues whose offset is not in the log yet.
     unkept: BTreeSet<u32>,
 }
@@ -41,7 +43,7 @@ impl Committed {
         let mut committed = Self::default();
         for (key, offsets) in table {
             if let Some((topic, group)) = key.split_once('@') {
-                committed.pair(topic, group).offsets = offsets;
+                committed.pair(topic, group).offsets = Arc::new(offsets);
             }
         }
         committed
@@ -64,9 +66,10 @@ impl Committed {
 
     pub(crate) fn put(&mut self, topic: &str, group: &str, queue: u32, offset: RawOffset) {
         let pair = self.pair(topic, group);
-        if pair.offsets.insert(queue, offset) == Some(offset) {
+        if pair.offsets.get(&queue) == Some(&offset) {
             return;
         }
+        Arc::make_mut(&mut pair.offsets).insert(queue, offset);
         let is_first = pair.unkept.is_empty();
         pair.unkept.insert(queue);
         if is_first {
@@ -77,7 +80,7 @@ impl Committed {
     /// Replaces a group's offsets in a topic, which the log has; by none if the table is empty.
     pub(crate) fn replace(&mut self, topic: &str, group: &str, offsets: QueueTable) {
         if !offsets.is_empty() {
-            *self.pair(topic, group) = Pair { offsets, unkept: BTreeSet::new() };
+            *self.pair(topic, group) = Pair { offsets: Arc::new(offsets), unkept: BTreeSet::new() };
             return;
         }
         if let Some(groups) = self.pairs.get_mut(topic) {
@@ -142,10 +145,21 @@ impl Committed {
         groups
     }
 
+    /// Topics that a group has offsets in.
+    pub(crate) fn topics(&self) -> Vec<String> {
+        self.pairs.keys().cloned().collect()
+    }
+
+    /// Every group's offsets in a topic, shared.
+    pub(crate) fn groups_of(&self, topic: &str) -> Vec<(String, Arc<QueueTable>)> {
+        let groups = self.pairs.get(topic).into_iter().flatten();
+        groups.map(|(group, pair)| (group.clone(), pair.offsets.clone())).collect()
+    }
+
     /// Every group's offsets in every topic.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, &QueueTable)> {
         self.pairs.iter().flat_map(|(topic, groups)| {
-            groups.iter().map(move |(group, pair)| (topic.as_str(), group.as_str(), &pair.offsets))
+            groups.iter().map(move |(group, pair)| (topic.as_str(), group.as_str(), &*pair.offsets))
         })
     }
 

@@ -119,8 +119,19 @@ impl Offsets {
     pub(crate) fn take_to_export(&self, now: Now) -> Option<Value> {
         self.unexported.swap(false, Ordering::AcqRel).then(|| {
             let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
-            documents::offsets(version, &self.committed.lock().table(), now)
+            documents::offsets(version, &self.copy_of_all(), now)
         })
+    }
+
+    /// Every offset. Copied topic by topic, so that commits wait for one of them at most.
+    fn copy_of_all(&self) -> OffsetTable {
+        let topics = self.committed.lock().topics();
+        let mut all = OffsetTable::new();
+        for topic in topics {
+            let groups = self.committed.lock().groups_of(&topic);
+            all.extend(groups.into_iter().map(|(group, offsets)| (key(&topic, &group), QueueTable::clone(&offsets))));
+        }
+        all
     }
 
     /// The table could not be written: it is to be asked for again.
@@ -136,8 +147,9 @@ impl Offsets {
         all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: offsets.clone() }).collect()
     }
 
-    /// Puts what has changed into the log, and has those who wait for it woken once it is written.
+    /// Puts what has changed into the log, groups that it does not know yet first, and has those who wait for it woken once it is written.
     pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
+        self.catalog.keep(now)?;
         let _in_order = self.keeping.lock();
         let (round, changes) = {
             let mut committed = self.committed.lock();
@@ -157,8 +169,10 @@ impl Offsets {
     }
 
     /// Replaces the offsets of some groups in some topics, by none where the table is empty.
-    fn replace(&self, tables: Vec<(String, String, QueueTable)>, now: Now) -> Result<(), StorageError> {
+    fn replace(&self, mut tables: Vec<(String, String, QueueTable)>, now: Now) -> Result<(), StorageError> {
         let _in_order = self.keeping.lock();
+        let mut committed = self.committed.lock();
+        tables.retain(|(topic, _, offsets)| offsets.is_empty() || self.catalog.topic(topic).is_some());
         if tables.is_empty() {
             return Ok(());
         }
@@ -167,7 +181,6 @@ impl Offsets {
             replaces: true,
             offsets: offsets.clone(),
         });
-        let mut committed = self.committed.lock();
         self.state.propose(changes.collect(), now)?;
         for (topic, group, offsets) in tables {
             committed.replace(&topic, &group, offsets);
@@ -176,27 +189,27 @@ impl Offsets {
         Ok(())
     }
 
-    fn take_in(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
-        if self.has_resets.load(Ordering::Acquire)
-            && self.resets.lock().get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
-        {
-            // The consumer has not yet heard of the reset; what it commits is of before.
-            return;
-        }
-        self.committed.lock().put(topic, group, queue.0, offset);
-    }
-
     /// Takes a consumer's word for how far it has come, even if it is less than before.
     pub fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
-        let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
-        known.queue(queue)?;
         if offset < 0 {
             return Err(Refusal::BadRequest(format!("the offset {offset} is negative")));
         }
         // Offsets are kept under `topic@group`: nothing else may look like that.
         GroupName::checked(group)?;
-        self.take_in(topic, group, queue, offset);
+        if self.has_reset(topic, group, queue) {
+            // The consumer has not yet heard of the reset; what it commits is of before.
+            return Ok(());
+        }
+        let mut committed = self.committed.lock();
+        self.check_queue(topic, queue)?;
+        committed.put(topic, group, queue.0, offset);
         Ok(())
+    }
+
+    /// Asked with the table locked: a removal takes the topic out first and forgets its offsets then, so that none comes behind that.
+    fn check_queue(&self, topic: &str, queue: QueueId) -> Result<(), Refusal> {
+        let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
+        known.queue(queue).map(drop)
     }
 
     /// The committed offset, if there is one.
@@ -259,8 +272,12 @@ impl Offsets {
 
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
-    pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) {
-        self.committed.lock().put(topic, group, queue.0, offset);
+    pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        {
+            let mut committed = self.committed.lock();
+            self.check_queue(topic, queue)?;
+            committed.put(topic, group, queue.0, offset);
+        }
         self.fetched.forget_queue(topic, group, queue);
         if self.groups.is_online(group) {
             self.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);
@@ -272,6 +289,7 @@ impl Offsets {
                 queue.index.wake_watchers();
             }
         }
+        Ok(())
     }
 
     /// Whether a reset waits for this consumer.
@@ -319,17 +337,17 @@ impl Offsets {
         self.committed.lock().groups_in(topic)
     }
 
-    /// Copies one group's offsets in some topics to another group.
+    /// Copies one group's offsets in some topics to another group. Where it has none, the other keeps its own.
     pub fn copy(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
         let copied = topics.iter().map(|topic| (topic.clone(), target.to_owned(), self.of(topic, source)));
-        self.replace(copied.collect(), now).map_err(internal)
+        self.replace(copied.filter(|(.., offsets)| !offsets.is_empty()).collect(), now).map_err(internal)
     }
 
     /// Every offset as the document has it.
     pub fn document(&self) -> Value {
         json!({
             "dataVersion": {"counter": self.version.load(Ordering::Relaxed), "stateVersion": 0, "timestamp": 0},
-            "offsetTable": self.committed.lock().table(),
+            "offsetTable": self.copy_of_all(),
         })
     }
 
@@ -361,7 +379,7 @@ impl Offsets {
     /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
     /// watermark must pass for all that was taken before to be kept.
     pub fn keep_changes(&self, now: Now) -> Result<LogOffset, Refusal> {
-        self.catalog.keep(now).and_then(|()| self.keep(now)).map_err(refusal_of)?;
+        self.keep(now).map_err(refusal_of)?;
         Ok(self.state.end())
     }
 

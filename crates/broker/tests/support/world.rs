@@ -499,12 +499,13 @@ fn change(bench: &Bench, model: &mut Model, document: Document, chance: &mut Cha
         Document::Offsets => {
             let at = (chance.below(TOPICS.len() as u64) as usize, chance.below(u64::from(QUEUES)) as u32);
             let offset = chance.below(end_of(bench, TOPICS[at.0], at.1) as u64 + 1) as i64;
-            let is_committed =
-                chance.percent(50) && bench.broker.offsets.commit(TOPICS[at.0], GROUP, QueueId(at.1), offset).is_ok();
-            if !is_committed {
-                bench.broker.offsets.reset(TOPICS[at.0], GROUP, QueueId(at.1), offset);
+            let (topic, queue) = (TOPICS[at.0], QueueId(at.1));
+            let is_reset = chance.percent(50);
+            let offsets = &bench.broker.offsets;
+            let take_in = if is_reset { broker::Offsets::reset } else { broker::Offsets::commit };
+            if take_in(offsets, topic, GROUP, queue, offset).is_ok() {
+                model.offsets.get_mut(&at).expect("all are there").try_out(Some(offset));
             }
-            model.offsets.get_mut(&at).expect("all are there").try_out(Some(offset));
         }
     }
     Ok(())

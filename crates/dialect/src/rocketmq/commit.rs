@@ -14,6 +14,9 @@ use super::answer::{Answer, Asked};
 use super::connection::Connection;
 use super::offset;
 
+/// Commits of one connection whose answers may wait: more are not read.
+const WAITING_MAX: usize = 4096;
+
 /// The commits of one connection.
 #[derive(Default)]
 pub(super) struct Commits {
@@ -21,6 +24,8 @@ pub(super) struct Commits {
     of_pass: Vec<Asked>,
     /// Those whose answers wait for the log, in its order.
     waiting: VecDeque<WaitingCommits>,
+    /// How many these are.
+    waiting_count: usize,
 }
 
 /// Commits whose answers wait for the log.
@@ -45,10 +50,12 @@ impl Commits {
             return;
         }
         let asked = std::mem::take(&mut self.of_pass);
+        let count = asked.len();
         let waker = connection.peer.mailbox.waker();
         match connection.broker.offsets.gather_commits(waker, connection.now) {
             Ok(stage) => {
                 self.waiting.push_back(WaitingCommits { stage, asked });
+                self.waiting_count += count;
                 self.release(connection);
                 if let CommitStage::Logged(end) = stage
                     && self.waiting.back().is_some_and(|last| last.stage == stage)
@@ -97,9 +104,20 @@ impl Commits {
                 }
             }
             let Some(released) = self.waiting.pop_front() else { return };
+            self.waiting_count -= released.asked.len();
             let answered = |refusal: &Option<_>| refusal.clone().map_or_else(|| Ok(Answer::ok()), Err);
             released.asked.into_iter().for_each(|asked| connection.reply_with(asked, answered(&refusal)));
         }
+    }
+
+    /// Whether there is room for more.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting_count + self.of_pass.len() < WAITING_MAX
+    }
+
+    /// Bytes that those take whose answers wait.
+    pub(super) const fn size(&self) -> usize {
+        self.waiting_count * size_of::<Asked>()
     }
 
     /// Whether none waits.

@@ -97,7 +97,7 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
             Some(committed) if !request.is_force && target > committed => committed,
             _ => target,
         };
-        broker.offsets.reset(&request.topic, &request.group, queue.id(), offset);
+        broker.offsets.reset(&request.topic, &request.group, queue.id(), offset)?;
         moved.push((message_queue(broker, &request.topic, queue.id()), offset));
     }
     broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
@@ -112,6 +112,7 @@ pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answe
         None => context.broker.offsets.topics_of(&request.source_group),
     };
     context.broker.offsets.copy(&topics, &request.source_group, &request.target_group, context.now)?;
+    context.broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     Ok(Answer::ok())
 }
 

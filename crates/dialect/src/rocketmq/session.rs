@@ -108,7 +108,7 @@ impl RocketSession {
     }
 
     fn may_read(&self) -> bool {
-        self.connection.has_room_for_answers() && !self.is_list_running
+        self.connection.has_room_for_answers() && !self.is_list_running && self.commits.has_room()
     }
 
     /// Sends the client a request of the broker's own that it does not answer.
@@ -221,7 +221,7 @@ impl Session for RocketSession {
     }
 
     fn held_size(&self) -> usize {
-        self.connection.output.size() + self.pulls.size()
+        self.connection.output.size() + self.pulls.size() + self.commits.size()
     }
 
     fn frame_size(&self, input: &[u8]) -> usize {

@@ -1,9 +1,12 @@
 //! Promises to administrators: figures of the broker and its groups are true, and settings are taken as they are or refused.
 
+use std::sync::Arc;
+
 use base::offset::Watermark;
 use format::record::Record;
 use serde_json::{Value, json};
 use storage::disk::{Disk, MemoryDisk};
+use testkit::{ManualHost, broker_options};
 use wire::rocketmq::body::client::{Heartbeat, ProducerData};
 use wire::rocketmq::code::{request, response};
 
@@ -407,4 +410,30 @@ fn settings_and_delivery_offsets_are_listed() {
     bench.sync();
     let delayed = client.ask_well(ask(request::GET_ALL_DELAY_OFFSET, &[])).json();
     assert_eq!(delayed["offsetTable"]["2"], 1, "{delayed}");
+}
+
+/// A group is made while the disk is full, so that its members can read; whoever asks for it is not told yet that it is kept.
+#[test]
+fn a_group_that_waits_for_room_on_the_disk_is_not_answered_for() {
+    let memory = MemoryDisk::new();
+    let disk = Disk::new(memory.clone());
+    let bench = Bench::with(|setup| setup.store.disk = disk.clone());
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    memory.set_capacity(disk.usage(bench.directory()).expect("usage").0);
+    let _ = bench.broker.checkpoint(START);
+    client.give(&[heartbeat("client", "billing", "orders", "*", 1)]);
+    let settings = bench.broker.catalog.group("billing").expect("whoever reads is served by a full disk too");
+    let body = serde_json::to_vec(&*settings).expect("JSON");
+    let put = ask(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, &[]).body(body);
+    assert_eq!(client.ask(put.clone()).code, response::SYSTEM_ERROR);
+    memory.set_capacity(u64::MAX);
+    bench.broker.store().prepare_next_segment().expect("there is room");
+    assert_eq!(client.ask(put).code, response::SUCCESS);
+    let store = storage::Options {
+        disk: Disk::new(memory.after_restart_of_the_machine()),
+        ..testkit::store_options(bench.directory())
+    };
+    let broker = testkit::open_broker(broker_options(), store, Arc::new(ManualHost::default()), START).expect("opens");
+    assert!(broker.catalog.group("billing").is_some());
 }

@@ -352,3 +352,23 @@ fn who_takes_nothing_is_not_told_of_ever_more_changes() {
     let size = idle.session.output().size();
     assert!((OUTPUT_BACKLOG_SIZE_MAX..OUTPUT_BACKLOG_SIZE_MAX + 1000).contains(&size), "{size}");
 }
+
+#[test]
+fn commits_are_not_read_while_many_wait_for_a_disk_that_hangs() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    bench.stop_writing();
+    let named = [("consumerGroup", "billing"), ("topic", "orders"), ("queueId", "0"), ("commitOffset", "1")];
+    let many = vec![ask(request::UPDATE_CONSUMER_OFFSET, &named); 512];
+    let mut given = 0;
+    while client.session.wants_input() {
+        assert!(given < 100_000, "all are read, {} bytes are counted", client.session.held_size());
+        assert!(client.give(&many).is_empty(), "none is answered");
+        given += many.len();
+    }
+    assert!(client.session.held_size() > 0);
+    bench.broker.store().write_staged().expect("writes");
+    client.wait(100);
+    assert!(client.session.wants_input());
+}

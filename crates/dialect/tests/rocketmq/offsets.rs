@@ -1,11 +1,16 @@
 //! Promises about offsets: what was committed is known, and where a group begins.
 
-use base::offset::Watermark;
+use std::sync::Arc;
+
+use base::QueueId;
+use base::offset::{AckPolicy, Watermark};
 use base::session::Session;
+use storage::disk::{Disk, FaultyDisk, MemoryDisk};
+use testkit::{ManualHost, broker_options};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::header::pull_flag;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, START};
 use crate::client::{Ask, Client, ask, heartbeat, held_pull, pull, send};
 
 fn commit(offset: i64) -> Ask {
@@ -221,6 +226,37 @@ fn a_group_takes_over_the_offsets_of_another_in_one_topic_or_in_all() {
         assert_eq!([offset("orders", 0), offset("orders", 1), offset("returns", 0)], [3, 2, returns], "{group}");
     }
     assert_eq!(committed(&mut client), 3, "the other group keeps its own");
+}
+
+fn clone_to(target: &str) -> Ask {
+    let named = [("srcGroup", "billing"), ("destGroup", target), ("topic", "orders")];
+    ask(request::CLONE_GROUP_OFFSET, &named)
+}
+
+#[test]
+fn offsets_taken_over_are_answered_as_safe_as_messages_are() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = Bench::with(|setup| {
+        setup.store.disk = Disk::new(disk.clone());
+        setup.broker.ack_policy = AckPolicy::DURABLE;
+    });
+    let mut client = sender(&bench);
+    client.ask_well(commit(2));
+    client.ask_well(clone_to("audit"));
+    let left = disk.after_power_cut(disk.points(), || false);
+    let store = storage::Options { disk: Disk::new(left), ..testkit::store_options(bench.directory()) };
+    let broker = testkit::open_broker(broker_options(), store, Arc::new(ManualHost::default()), START).expect("opens");
+    assert_eq!(broker.offsets.committed("orders", "audit", QueueId(0)), Some(2));
+}
+
+/// As RocketMQ does.
+#[test]
+fn a_group_keeps_its_offsets_where_the_other_has_none() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    client.ask_well(commit(2).with("consumerGroup", "audit"));
+    client.ask_well(clone_to("audit"));
+    assert_eq!(bench.broker.offsets.committed("orders", "audit", QueueId(0)), Some(2));
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Promises about what is removed: nothing of it comes back.
+
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
+
+mod support;
+
+use std::path::Path;
+
+use base::{Now, QueueId, TopicName};
+use format::document::TopicDocument;
+use storage::disk::{Disk, MemoryDisk};
+use support::{Bench, layout, message, open_on};
+use testkit::at;
+
+const START: Now = at(1_700_000_000_000);
+const SEGMENT_SIZE: u64 = 64 << 10;
+
+fn open(disk: &MemoryDisk) -> Bench {
+    let options = storage::Options {
+        disk: Disk::new(disk.clone()),
+        segment_size: SEGMENT_SIZE,
+        checkpoint_reserve: Some(4096),
+        ..layout(Path::new("/data"), vec![1000])
+    };
+    open_on(options, START, |_| ())
+}
+
+fn put_topic(bench: &Bench) {
+    let settings = TopicDocument { read_queue_nums: 1, write_queue_nums: 1, ..TopicDocument::default() };
+    bench.broker.catalog.put_topic(TopicName::trusted("orders"), settings, START).expect("made");
+}
+
+#[test]
+fn a_commit_under_way_with_a_removal_leaves_no_offset() {
+    let bench = open(&MemoryDisk::new());
+    for _ in 0..200 {
+        put_topic(&bench);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let offsets = &bench.broker.offsets;
+                let group = format!("g{number}");
+                scope.spawn(move || while offsets.commit("orders", &group, QueueId(0), 500).is_ok() {});
+            }
+            bench.broker.removals.topic("orders", START).expect("removed");
+        });
+        assert_eq!(bench.broker.offsets.groups_in("orders"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_removal_cut_short_by_a_full_disk_is_finished_with_the_offsets() {
+    let disk = MemoryDisk::new();
+    let bench = open(&disk);
+    put_topic(&bench);
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    // Their offsets take a record that does not fit into the rest of the segment.
+    for number in 0..600 {
+        let group = format!("group-with-a-name-of-its-own-{number}");
+        bench.broker.offsets.commit("orders", &group, QueueId(0), 1).expect("commits");
+    }
+    bench.broker.offsets.keep_changes(START).expect("kept");
+    let store = bench.broker.store();
+    store.write_staged().expect("writes");
+    store.prepare_next_segment().expect("room is kept aside");
+    let left = || SEGMENT_SIZE - store.watermarks().written().0 % SEGMENT_SIZE;
+    while !(8 << 10..40 << 10).contains(&left()) {
+        bench.publish("others", &message(&[7; 1000], b"")).expect("stored");
+    }
+    while left() > 8 << 10 {
+        bench.publish("others", &message(&[7; 1000], b"")).expect("stored");
+    }
+    disk.set_capacity(Disk::new(disk.clone()).usage(Path::new("/data")).expect("usage").0);
+    assert!(bench.broker.removals.topic("orders", START).is_err(), "the disk is full");
+    disk.set_capacity(u64::MAX);
+    store.prepare_next_segment().expect("room is kept aside");
+    bench.broker.removals.finish(START).expect("finished");
+    put_topic(&bench);
+    assert_eq!(bench.broker.offsets.groups_in("orders"), Vec::<String>::new());
+}
