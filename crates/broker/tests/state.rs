@@ -13,6 +13,7 @@ use base::{GroupName, LogOffset, Now, QueueId, TopicName};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use format::state::{self, STATE_TOPIC, STATE_VERSION, StateChange};
+use storage::disk::{Disk, MemoryDisk};
 use storage::{Snapshot, SnapshotContent, StorageError};
 use support::{Bench, layout, message, open_on};
 use tempfile::TempDir;
@@ -318,4 +319,21 @@ fn a_directory_in_use_is_refused() {
     let _bench = open(directory.path());
     let told = refused(directory.path());
     assert_eq!(told, StorageError::Locked(directory.path().to_owned()).to_string());
+}
+
+/// Segments may be as small as 64 KiB.
+#[test]
+fn commits_of_many_queues_are_kept_in_a_log_of_small_segments() {
+    let options = storage::Options {
+        disk: Disk::new(MemoryDisk::new()),
+        segment_size: 64 << 10,
+        ..layout(Path::new("/data"), vec![1000])
+    };
+    let bench = open_on(options, START, |_| ());
+    let settings = TopicDocument { read_queue_nums: 20_000, write_queue_nums: 20_000, ..TopicDocument::default() };
+    bench.broker.catalog.put_topic(TopicName::trusted("wide"), settings, START).expect("made");
+    for queue in 0..20_000 {
+        bench.broker.offsets.commit("wide", "billing", QueueId(queue), 0).expect("commits");
+    }
+    bench.broker.offsets.keep_changes(START).expect("kept");
 }

@@ -119,8 +119,11 @@ impl StateLog {
         changes: Vec<StateChange>,
         now: Now,
     ) -> Result<(Proposed, Arc<storage::AppendInfo>), StorageError> {
-        for body in bodies(&changes) {
-            batch.push_unlisted(&state::draft(&body, &[self.store.checksum_room()], self.store_host, now.wall));
+        let properties = [self.store.checksum_room()];
+        let beside_body = state::draft(&[], &properties, self.store_host, now.wall).encoded_len();
+        let size_max = STATE_BODY_SIZE_MAX.min(self.store.record_size_max().saturating_sub(beside_body));
+        for body in bodies(changes.clone(), size_max) {
+            batch.push_unlisted(&state::draft(&body, &properties, self.store_host, now.wall));
         }
         for change in &changes {
             if let StateChange::TopicRemoved { name, .. } = change {
@@ -182,12 +185,60 @@ fn encode_all<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<u8> {
     state::encode(&changes.cloned().collect::<Vec<_>>())
 }
 
-/// Bodies of records for some changes: as few as their size allows.
-fn bodies(changes: &[StateChange]) -> Vec<Vec<u8>> {
-    let whole = state::encode(changes);
-    if whole.len() <= STATE_BODY_SIZE_MAX || changes.len() < 2 {
-        return if changes.is_empty() { Vec::new() } else { vec![whole] };
+/// Bodies of records for some changes, as few as `size_max` allows.
+fn bodies(changes: Vec<StateChange>, size_max: usize) -> Vec<Vec<u8>> {
+    if changes.is_empty() {
+        return Vec::new();
     }
-    let (first, second) = changes.split_at(changes.len() / 2);
-    [bodies(first), bodies(second)].concat()
+    let whole = state::encode(&changes);
+    if whole.len() <= size_max {
+        return vec![whole];
+    }
+    match halves(changes) {
+        Ok((first, second)) => [bodies(first, size_max), bodies(second, size_max)].concat(),
+        Err(_) => vec![whole],
+    }
+}
+
+/// The same changes in two parts, unless it is one that has no parts.
+fn halves(mut changes: Vec<StateChange>) -> Result<(Vec<StateChange>, Vec<StateChange>), Vec<StateChange>> {
+    if changes.len() > 1 {
+        let second = changes.split_off(changes.len() / 2);
+        return Ok((changes, second));
+    }
+    match changes.first_mut() {
+        Some(StateChange::Offsets { of, offsets, .. }) if offsets.len() > 1 => {
+            let middle = offsets.keys().nth(offsets.len() / 2).copied().unwrap_or_default();
+            let second = StateChange::Offsets { of: of.clone(), replaces: false, offsets: offsets.split_off(&middle) };
+            Ok((changes, vec![second]))
+        }
+        _ => Err(changes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets(of: &str, queues: u32, replaces: bool) -> StateChange {
+        StateChange::Offsets { of: of.to_owned(), replaces, offsets: (0..queues).map(|queue| (queue, 7)).collect() }
+    }
+
+    #[test]
+    fn records_of_changes_are_as_large_as_allowed_and_lead_to_the_same() {
+        let changes = vec![
+            offsets("orders@billing", 900, true),
+            offsets("orders@audit", 3, false),
+            StateChange::Delay { level: 3, delivered: 9 },
+        ];
+        let bodies = bodies(changes.clone(), 1000);
+        assert!(bodies.iter().all(|body| body.len() <= 1000), "{:?}", bodies.iter().map(Vec::len).collect::<Vec<_>>());
+        let applied = |changes: Vec<StateChange>| {
+            let mut tables = format::state_tables::StateTables::default();
+            changes.into_iter().for_each(|change| tables.apply(change));
+            tables
+        };
+        let again = bodies.iter().flat_map(|body| state::decode(body).expect("decodes")).collect();
+        assert_eq!(applied(again), applied(changes));
+    }
 }
