@@ -104,7 +104,7 @@ impl Broker {
                 changes = foreign.len(),
                 "topics, groups or offsets were written by a RocketMQ broker; they are taken over"
             );
-            tell_no_room("what they wrote", state.propose(foreign, now).map(drop))?;
+            state.propose_at_start(foreign, now)?;
         }
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
         broker.catalog.make_system_topics(now);
@@ -138,7 +138,7 @@ impl Broker {
             state.clone(),
             options.young_queue_size,
         ));
-        let delay = Arc::new(Delay::open(&delay, catalog.clone(), store.clone()));
+        let delay = Arc::new(Delay::open(&delay, &state, now)?);
         let publisher = Arc::new(Publisher::new(
             state.clone(),
             catalog.clone(),

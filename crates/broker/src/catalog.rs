@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
+use base::{GroupName, Now, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, TopicDocument};
 use format::state::StateChange;
 use parking_lot::Mutex;
@@ -71,8 +71,6 @@ struct Versions {
     forbidden: serde_json::Value,
     /// Topics whose queues are being removed: none of that name can be made meanwhile.
     leaving: BTreeSet<String>,
-    /// Groups that are made, and not in the log, which takes nothing now.
-    unkept: Vec<StateChange>,
 }
 
 impl Versions {
@@ -110,7 +108,6 @@ impl Catalog {
             groups: groups.data_version,
             forbidden: groups.forbidden_table,
             leaving: BTreeSet::new(),
-            unkept: Vec::new(),
         };
         let mut snapshot = Snapshot::default();
         let store = state.store();
@@ -137,11 +134,7 @@ impl Catalog {
             }
         }
         if !found.is_empty() {
-            // Without room for it they are found again the next time.
-            state
-                .propose(found, now)
-                .map(drop)
-                .or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
+            state.propose_at_start(found, now)?;
         }
         metrics.topics.set(snapshot.topics.size() as u64);
         metrics.groups.set(snapshot.groups.size() as u64);
@@ -162,11 +155,6 @@ impl Catalog {
     /// A topic by name.
     pub fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         self.snapshot.load().topics.get(name).cloned()
-    }
-
-    /// One past the last message of a queue; `None` if there is no such queue.
-    pub(crate) fn end_of(&self, topic: &str, queue: QueueId) -> Option<QueueOffset> {
-        self.topic(topic)?.queue(queue).ok().map(|queue| queue.index.appended_end())
     }
 
     /// Queues of a topic with their numbers.
@@ -252,7 +240,7 @@ impl Catalog {
             put.push(topic);
         }
         if !changes.is_empty() {
-            self.propose(&mut versions, changes, now).map_err(refusal_of)?;
+            self.state.propose(changes, now).map_err(refusal_of)?;
             self.publish_topics(&mut versions, next, version);
         }
         Ok(put)
@@ -273,7 +261,7 @@ impl Catalog {
         }
         let version = bumped(versions.topics, now);
         let removed = StateChange::TopicRemoved { name: name.to_owned(), version };
-        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
+        self.state.propose(vec![removed], now).map_err(refusal_of)?;
         versions.leaving.insert(name.to_owned());
         let next = Snapshot { topics: current.topics.remove(name), groups: current.groups.clone() };
         self.publish_topics(&mut versions, next, version);
@@ -290,7 +278,7 @@ impl Catalog {
         let mut versions = self.changes.lock();
         let version = bumped(versions.topics, now);
         let removed = StateChange::TopicRemoved { name: name.to_owned(), version };
-        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
+        self.state.propose(vec![removed], now).map_err(refusal_of)?;
         versions.topics = version;
         Ok(())
     }
@@ -329,28 +317,14 @@ impl Catalog {
             }
         }
         if !changes.is_empty() {
-            match self.propose(&mut versions, changes.clone(), now) {
+            match self.state.propose(changes.clone(), now) {
                 // Who only reads is served by a full or failed disk too: the log hears of the group when it takes something again.
-                Err(_) if if_known == Known::Keep => versions.unkept.extend(changes),
-                proposed => proposed.map_err(refusal_of)?,
+                Err(_) if if_known == Known::Keep => self.state.defer(changes),
+                proposed => drop(proposed.map_err(refusal_of)?),
             }
             self.publish_groups(&mut versions, next, version);
         }
         Ok(())
-    }
-
-    /// Appends changes, behind those that the log does not know yet.
-    fn propose(&self, versions: &mut Versions, changes: Vec<StateChange>, now: Now) -> Result<(), StorageError> {
-        let all = versions.unkept.iter().cloned().chain(changes).collect();
-        self.state.propose(all, now)?;
-        versions.unkept.clear();
-        Ok(())
-    }
-
-    /// Puts groups into the log that were made while it took nothing.
-    pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
-        let mut versions = self.changes.lock();
-        if versions.unkept.is_empty() { Ok(()) } else { self.propose(&mut versions, Vec::new(), now) }
     }
 
     /// Refuses more groups than are kept.
@@ -373,7 +347,7 @@ impl Catalog {
         }
         let version = bumped(versions.groups, now);
         let removed = StateChange::GroupRemoved { name: name.to_owned(), version };
-        self.propose(&mut versions, vec![removed], now).map_err(refusal_of)?;
+        self.state.propose(vec![removed], now).map_err(refusal_of)?;
         let next = Snapshot { topics: current.topics.clone(), groups: current.groups.remove(name) };
         self.publish_groups(&mut versions, next, version);
         Ok(true)

@@ -325,7 +325,7 @@ impl Publisher {
     /// passes `Published::end`.
     pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
         let count = batch.records.len() as u64;
-        match self.store.append(batch.records, now.wall) {
+        match self.state.settle(now).and_then(|()| self.store.append(batch.records, now.wall)) {
             Ok(appended) => {
                 self.host.log_changed();
                 let published = Published(appended);

@@ -337,3 +337,28 @@ fn commits_of_many_queues_are_kept_in_a_log_of_small_segments() {
     }
     bench.broker.offsets.keep_changes(START).expect("kept");
 }
+
+/// An operator moved a damaged segment and all later ones away, as the refusal of a start says.
+#[test]
+fn a_delayed_message_arrives_although_the_log_lost_its_end_before() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut bench = open(directory.path());
+    for _ in 0..10 {
+        bench.publish("orders", &message(b"first", b"DELAY\x011\x02")).expect("stored");
+    }
+    bench.advance(1000);
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    fs::remove_dir_all(directory.path().join("commitlog")).expect("removes");
+
+    let bench = open(directory.path());
+    for body in [b"second", b"third "] {
+        bench.publish("orders", &message(body, b"DELAY\x011\x02")).expect("acknowledged");
+    }
+    bench.broker.store().sync().expect("syncs");
+    drop(bench);
+    let mut bench = open(directory.path());
+    bench.advance(1000);
+    bench.advance(1000);
+    assert_eq!(bench.bodies("orders", 0), ["second", "third "]);
+}

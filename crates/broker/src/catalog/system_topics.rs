@@ -14,12 +14,7 @@ impl Catalog {
     /// Topics every broker has (source: RocketMQ `TopicConfigManager`).
     pub(crate) fn make_system_topics(&self, now: Now) {
         let options = &self.options;
-        let mut wanted = vec![
-            ("SELF_TEST_TOPIC", 1, 6),
-            ("BenchmarkTest", 1024, 6),
-            ("OFFSET_MOVED_EVENT", 1, 6),
-            (DELAY_TOPIC, self.state.store().index_rules().delay_levels_ms().len() as u32, 6),
-        ];
+        let mut wanted = vec![("SELF_TEST_TOPIC", 1, 6), ("BenchmarkTest", 1024, 6), ("OFFSET_MOVED_EVENT", 1, 6)];
         if options.auto_create_topics {
             wanted.push((TEMPLATE_TOPIC, options.default_queues, 7));
         }
@@ -27,6 +22,9 @@ impl Catalog {
         wanted.push((&options.broker_name, 1, if options.broker_topic { 7 } else { 6 }));
         if let Some(trace) = &options.trace_topic {
             wanted.push((trace, 1, 6));
+        }
+        if let Err(refusal) = self.delay_topic(now) {
+            tracing::warn!(topic = DELAY_TOPIC, %refusal, "a system topic cannot be made");
         }
         for (name, queues, perm) in wanted {
             if self.topic(name).is_some() {

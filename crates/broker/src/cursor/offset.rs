@@ -147,9 +147,9 @@ impl Offsets {
         all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: offsets.clone() }).collect()
     }
 
-    /// Puts what has changed into the log, groups that it does not know yet first, and has those who wait for it woken once it is written.
+    /// Puts what has changed into the log, what it could not take before first, and has those who wait for it woken once it is written.
     pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
-        self.catalog.keep(now)?;
+        self.state.settle(now)?;
         let _in_order = self.keeping.lock();
         let (round, changes) = {
             let mut committed = self.committed.lock();

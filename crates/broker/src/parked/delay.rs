@@ -8,17 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{Monotonic, Now, QueueId, Timestamp};
+use base::{Monotonic, Now, QueueId, Timestamp, TopicName};
 use format::index_rules::DELAY_TOPIC;
 use format::queue_entry::Entry;
 use format::state::StateChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use storage::Store;
+use storage::{QueueIndex, StorageError, Store};
 
-use crate::catalog::Catalog;
 use crate::publish::published::Published;
-use crate::state::documents;
+use crate::state::{StateLog, documents};
 
 /// How far the times that two threads have read may be apart.
 const CLOCKS_APART_MS: u64 = 100;
@@ -159,7 +158,6 @@ impl Progress {
 #[derive(Debug)]
 pub struct Delay {
     store: Arc<Store>,
-    catalog: Arc<Catalog>,
     progress: Mutex<BTreeMap<usize, Progress>>,
     /// Held from putting copies into the log until they are noted here.
     pub(crate) delivering: Mutex<()>,
@@ -168,20 +166,40 @@ pub struct Delay {
 }
 
 impl Delay {
-    pub(crate) fn open(delivered: &BTreeMap<u32, u64>, catalog: Arc<Catalog>, store: Arc<Store>) -> Self {
-        let mut progress = BTreeMap::new();
-        for (&level, &delivered) in delivered {
-            // Java's document may be of a log that a power cut made shorter.
-            let end = catalog.end_of(DELAY_TOPIC, QueueId(level.saturating_sub(1))).unwrap_or_default();
-            progress.insert(level as usize, Progress { next: delivered.min(end.0), ..Progress::default() });
-        }
-        Self {
-            store,
-            catalog,
-            progress: Mutex::new(progress),
+    /// With how far each level is delivered. That may be of a log that was longer: then it is drawn back to the level's end before
+    /// anything is parked there.
+    pub(crate) fn open(delivered: &BTreeMap<u32, u64>, state: &StateLog, now: Now) -> Result<Self, StorageError> {
+        let delay = Self {
+            store: state.store().clone(),
+            progress: Mutex::default(),
             delivering: Mutex::default(),
             unexported: AtomicBool::new(true),
+        };
+        let mut drawn_back = Vec::new();
+        for (&level, &delivered) in delivered {
+            let end = delay.queue(level as usize).map_or(delivered, |queue| queue.appended_end().0);
+            if end < delivered {
+                tracing::warn!(
+                    level,
+                    delivered,
+                    end,
+                    "the progress of a delay level was beyond its end; it is there now"
+                );
+                drawn_back.push(StateChange::Delay { level, delivered: end });
+            }
+            delay.at(level as usize, |progress| progress.advance(delivered.min(end)));
         }
+        if !drawn_back.is_empty() {
+            state.propose_at_start(drawn_back, now)?;
+        }
+        Ok(delay)
+    }
+
+    /// Where messages of a level are parked; `None` if there is no such level. Not as the catalog has it: a Java broker's document tells of
+    /// 18 levels, whatever there are.
+    pub(crate) fn queue(&self, level: usize) -> Option<Arc<QueueIndex>> {
+        let is_level = (1..=self.level_count()).contains(&level);
+        is_level.then(|| self.store.queue(&TopicName::trusted(DELAY_TOPIC), QueueId(level as u32 - 1)))
     }
 
     /// Looks at, or changes, how far a level is.
@@ -238,13 +256,8 @@ impl Delay {
 
     /// How far each level is: (level, delivered, end).
     pub fn levels(&self) -> Vec<(usize, u64, u64)> {
-        let Some(topic) = self.catalog.topic(DELAY_TOPIC) else { return Vec::new() };
-        (1..=self.level_count())
-            .filter_map(|level| {
-                let queue = topic.queue(QueueId(level as u32 - 1)).ok()?;
-                Some((level, self.at(level, |progress| progress.next()), queue.end().0))
-            })
-            .collect()
+        let told = |level| Some((level, self.at(level, |progress| progress.next()), self.queue(level)?.end().0));
+        (1..=self.level_count()).filter_map(told).collect()
     }
 
     /// The delivery offsets as the document has them.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use base::limits::QUEUES_PER_TOPIC_MAX;
 use base::metric::{Metrics, Timings};
 use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
-use format::index_rules::DELAY_TOPIC;
 use format::properties::{self, names};
 use format::queue_entry::Entry;
 use format::record::Record;
@@ -115,11 +114,12 @@ impl Delivery {
         if self.durability.poisoned().is_some() {
             return REST_MS;
         }
-        let Some(topic) = self.catalog.topic(DELAY_TOPIC) else { return LOOK_AGAIN_MS };
         let mut wait_ms = LOOK_AGAIN_MS;
         // What is parked from here on was stored after `now`: it is for the next pass.
-        let queues: Vec<_> = topic.queues.iter().map(|queue| (&*queue.index, queue.index.end())).collect();
-        for (level, (queue, end)) in (1..=self.delay.level_count()).zip(queues) {
+        let queue_of = |level| Some((level, self.delay.queue(level)?));
+        let levels: Vec<_> = (1..=self.delay.level_count()).filter_map(queue_of).collect();
+        let ends: Vec<_> = levels.iter().map(|(_, queue)| queue.end()).collect();
+        for ((level, queue), end) in levels.into_iter().zip(ends) {
             if self.delay.at(level, |progress| progress.rests(now, REST_MS)) {
                 continue;
             }
@@ -127,7 +127,7 @@ impl Delivery {
                 return BEHIND_MS;
             }
             let outcome =
-                self.deliver_held(level, queue, now).and_then(|()| self.deliver_level(level, (queue, end), now));
+                self.deliver_held(level, &queue, now).and_then(|()| self.deliver_level(level, (&queue, end), now));
             wait_ms = wait_ms.min(self.note_pass(level, outcome, now));
         }
         wait_ms

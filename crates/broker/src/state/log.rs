@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{LogOffset, Now, TopicName};
 use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
@@ -82,6 +83,10 @@ pub(crate) struct StateLog {
     /// What state records say they come from.
     store_host: SocketAddr,
     unsaved: Mutex<Unsaved>,
+    /// Changes that are made, and that the log could not take yet: they go before anything else.
+    deferred: Mutex<Vec<StateChange>>,
+    /// Mirrors whether there are some: looked at with every append.
+    has_deferred: AtomicBool,
     /// Held while a snapshot is written: one at a time.
     snapshot: Mutex<Snapshot>,
     /// Checksums of the documents that were taken in; they change with a start alone.
@@ -98,6 +103,8 @@ impl StateLog {
             host,
             store_host,
             unsaved: Mutex::new(unsaved),
+            deferred: Mutex::default(),
+            has_deferred: AtomicBool::new(false),
             snapshot: Mutex::new(snapshot),
             imported: tables.imported,
         }
@@ -107,6 +114,36 @@ impl StateLog {
         &self.store
     }
 
+    /// Has changes that are made, and that the log does not take now, go into it before anything else does.
+    pub(crate) fn defer(&self, changes: Vec<StateChange>) {
+        self.deferred.lock().extend(changes);
+        self.has_deferred.store(true, Ordering::Release);
+    }
+
+    /// Appends what was deferred. Whoever appends anything calls this before.
+    pub(crate) fn settle(&self, now: Now) -> Result<(), StorageError> {
+        if !self.has_deferred.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut deferred = self.deferred.lock();
+        self.append(self.store.begin_batch(0), deferred.clone(), now)?;
+        deferred.clear();
+        self.has_deferred.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Appends changes that a start has made; without room on the disk they are deferred.
+    pub(crate) fn propose_at_start(&self, changes: Vec<StateChange>, now: Now) -> Result<(), StorageError> {
+        match self.propose(changes.clone(), now) {
+            Err(error) if error.is_disk_full() => {
+                tracing::error!(%error, "changes of topics, groups or offsets wait for room on the disk");
+                self.defer(changes);
+                Ok(())
+            }
+            proposed => proposed.map(drop),
+        }
+    }
+
     /// Appends changes to the log.
     pub(crate) fn propose(&self, changes: Vec<StateChange>, now: Now) -> Result<Proposed, StorageError> {
         self.propose_with(self.store.begin_batch(0), changes, now).map(|(proposed, _)| proposed)
@@ -114,6 +151,16 @@ impl StateLog {
 
     /// Appends changes to the log behind the messages of `batch`, at once: a crash leaves both or nothing of what comes later.
     pub(crate) fn propose_with(
+        &self,
+        batch: AppendBatch,
+        changes: Vec<StateChange>,
+        now: Now,
+    ) -> Result<(Proposed, Arc<storage::AppendInfo>), StorageError> {
+        self.settle(now)?;
+        self.append(batch, changes, now)
+    }
+
+    fn append(
         &self,
         mut batch: AppendBatch,
         changes: Vec<StateChange>,
