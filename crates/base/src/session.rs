@@ -50,6 +50,24 @@ pub trait Session: Send {
     /// Whether requests are still waiting for an answer.
     fn is_busy(&self) -> bool;
 
+    /// Whether it keeps input that it took and does not want yet: `receive` is called for it, as for what stayed in `input`.
+    fn holds_input(&self) -> bool {
+        false
+    }
+
+    /// Why it is to be closed although no bytes came, as after a deadline. Asked after every call.
+    fn close_reason(&self) -> Option<CloseReason> {
+        None
+    }
+
+    /// Copies what of its output is shared with the log, since the peer takes it slowly.
+    fn detach_output(&mut self) {
+        self.output().detach();
+    }
+
+    /// The connection is about to be closed in good order: its last bytes go to `output`.
+    fn finish(&mut self) {}
+
     /// Work to be run away from the network threads.
     fn take_job(&mut self) -> Option<Job>;
 
