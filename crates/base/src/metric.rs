@@ -134,6 +134,8 @@ metrics! {
     bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
     bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
     protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
+    tls_handshakes Counter "sluice_tls_handshakes" "Client connections that agreed on TLS.";
+    tls_refused Counter "sluice_tls_refused" "Client connections closed for want of TLS, for TLS that is not spoken here, for a bad handshake or certificate.";
     stderr_lines_dropped Counter "sluice_stderr_lines_dropped" "Lines of the log that standard error did not take.";
 }
 

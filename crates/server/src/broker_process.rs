@@ -27,6 +27,7 @@ use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
 use crate::supervision::Supervisor;
+use crate::tls::{self, Connector};
 
 /// Recovery logs its progress if it takes longer than this.
 const SILENT_RECOVERY: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ pub(crate) struct BrokerProcess {
     background: Background,
     supervisor: Supervisor,
     jobs: Jobs,
+    connector: Connector,
     /// Names the broker in log lines, if there are several.
     span: Span,
 }
@@ -61,6 +63,7 @@ impl BrokerProcess {
     ) -> Result<Self, StartError> {
         let OneBroker { position, settings } = one;
         let (address, store_host) = broker_options::advertised_address(&settings, net::local(&listener).port())?;
+        let connector = tls::connector(&settings.tls)?;
         let host = Arc::new(BrokerHost::default());
         let metrics = Arc::new(Metrics::default());
         let mut store_options = broker_options::store_options(&settings);
@@ -81,6 +84,7 @@ impl BrokerProcess {
             background: background.map_err(StartError::Threads)?,
             supervisor: supervisor.clone(),
             jobs: Jobs::default(),
+            connector,
             span: Span::current(),
             settings,
         })
@@ -132,6 +136,7 @@ impl BrokerProcess {
             interval: self.settings.broker.registration_interval,
             timeout: self.settings.broker.registration_timeout,
             stop: drive.stop.clone(),
+            connector: self.connector.clone(),
         };
         let name_servers = &self.settings.broker.name_servers;
         for name_server in name_servers {
@@ -141,6 +146,7 @@ impl BrokerProcess {
         match own_name_server {
             Some(name_server) => {
                 let (first, registered) = oneshot::channel();
+                let registrar = Registrar { connector: Connector::Own(drive.tls.own()), ..registrar };
                 let registering = registrar.run(name_server.to_owned(), first);
                 self.supervisor.spawn("registration", registering.instrument(self.span.clone()));
                 let _ = registered.await;

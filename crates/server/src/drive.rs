@@ -16,7 +16,7 @@ use std::time::Duration;
 use base::Monotonic;
 use base::budget::{self, Budget, Held, Room};
 use base::metric::Traffic;
-use base::session::{Output, Session};
+use base::session::Session;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,10 +25,11 @@ use tokio::sync::{mpsc, watch};
 use crate::clock;
 use crate::jobs::Jobs;
 use crate::net;
+use crate::tls::{TlsPort, TlsSession};
 use crate::wakeup::Wakeup;
 
 /// Bytes of one read: a batch of a few hundred messages of 1 KiB.
-const READ_SIZE: usize = 256 * 1024;
+pub(crate) const READ_SIZE: usize = 256 * 1024;
 
 const WRITE_SLICES: usize = 256;
 
@@ -69,6 +70,7 @@ pub(crate) struct Drive {
     pub(crate) refusals_quiet_until: Arc<AtomicU64>,
     pub(crate) jobs: Jobs,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) tls: Arc<TlsPort>,
     /// Dropped with the last connection, so that the process knows when all have ended.
     pub(crate) _alive: mpsc::Sender<()>,
 }
@@ -136,7 +138,8 @@ impl Drive {
                 (socket, peer) = net::accept(&listener) => {
                     let Some(permit) = self.admit(peer) else { continue };
                     let (wakeup, waker) = Wakeup::new();
-                    tokio::spawn(self.clone().run(socket, begin(waker, peer), wakeup, peer.to_string(), permit));
+                    let session = self.tls.begin(begin(waker, peer), peer, clock::monotonic());
+                    tokio::spawn(self.clone().run(socket, session, wakeup, peer, permit));
                 }
                 _ = self.stop.changed() => return,
             }
@@ -147,13 +150,17 @@ impl Drive {
     async fn run(
         mut self,
         mut socket: TcpStream,
-        mut session: impl Session,
+        mut session: TlsSession<impl Session>,
         wakeup: Arc<Wakeup>,
-        peer: String,
+        peer: SocketAddr,
         permit: Permit,
     ) {
         session.share(self.budget.clone());
         let end = self.exchange(&mut socket, &mut session, &wakeup).await;
+        if matches!(end, End::Quiet | End::Idle) {
+            session.finish();
+            let _ = self.write(&socket, &mut session);
+        }
         session.closed(clock::now());
         while let Some(job) = session.take_job() {
             self.jobs.run(job);
@@ -161,16 +168,17 @@ impl Drive {
         drop(socket);
         drop(permit);
         match end {
-            End::Quiet => tracing::debug!(peer, "connection closed"),
-            End::Idle => tracing::info!(peer, "connection closed: idle"),
+            End::Quiet => tracing::debug!(%peer, "connection closed"),
+            End::Idle => tracing::info!(%peer, "connection closed: idle"),
             End::Stuck => tracing::warn!(
-                peer,
+                %peer,
                 "connection closed: stalled, its replies are not taken or its memory is needed by others"
             ),
-            End::Io(error) => tracing::debug!(peer, %error, "connection lost"),
+            End::Io(error) => tracing::debug!(%peer, %error, "connection lost"),
+            End::Protocol(reason) if session.is_refused() => self.tls.tell_refused(peer, &reason, clock::monotonic()),
             End::Protocol(reason) => {
                 self.traffic.protocol_errors.add(1);
-                tracing::warn!(peer, reason, "connection closed: the client sent bytes that are not of this protocol");
+                tracing::warn!(%peer, reason, "connection closed: the client sent bytes that are not of this protocol");
             }
         }
     }
@@ -193,12 +201,15 @@ impl Drive {
                 Ok(written) => has_moved |= written,
                 Err(error) => return End::Io(error),
             }
+            if let Some(reason) = session.close_reason() {
+                return End::Protocol(reason.0);
+            }
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
                     let _ = self.write(socket, session);
                     return end;
                 }
-                is_held = !input.is_empty() && !session.wants_input();
+                is_held = holds(session, &input);
                 continue;
             }
             if stopping && !session.is_busy() && session.output().is_empty() {
@@ -214,20 +225,19 @@ impl Drive {
                 moved_at = now;
             }
             let next_timer = match self.pause(session, &holding, moved_at, now) {
-                Pause::Until(timer) => timer,
+                Pause::Until(timer) => timer.into_iter().chain(unwritten.look(session, now)).min(),
                 Pause::Due => {
                     session.wake(clock::now());
                     continue;
                 }
                 Pause::Over(end) => return end,
             };
-            let next_timer = next_timer.into_iter().chain(unwritten.look(session.output(), now)).min();
             tokio::select! {
                 ready = socket.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => match ready {
                     Ok(ready) if ready.is_readable() && holding.may_read && session.wants_input() && !stopping => {
                         has_moved = true;
                         match self.read(socket, session, &mut input).await {
-                            Ok(true) => is_held = !input.is_empty() && !session.wants_input(),
+                            Ok(true) => is_held = holds(session, &input),
                             Ok(false) => { let _ = self.write(socket, session); return End::Quiet; }
                             Err(end) => { let _ = self.write(socket, session); return end; }
                         }
@@ -339,8 +349,8 @@ struct Unwritten {
 
 impl Unwritten {
     /// Copies output that has waited long, so that a slow peer keeps no blocks of the log in memory. Returns when to check again.
-    fn look(&mut self, output: &mut Output, now: Monotonic) -> Option<Monotonic> {
-        if output.is_empty() {
+    fn look(&mut self, session: &mut impl Session, now: Monotonic) -> Option<Monotonic> {
+        if session.output().is_empty() {
             self.since = None;
             return None;
         }
@@ -349,7 +359,7 @@ impl Unwritten {
         if now < look_at {
             return Some(look_at);
         }
-        output.detach();
+        session.detach_output();
         self.since = Some(now);
         Some(clock::after(now, SHARED_TIME_MAX))
     }
@@ -370,7 +380,7 @@ impl Holding {
 
     /// Updates the share, and decides whether the frame at the front of `input` may be read further.
     fn update(&mut self, session: &mut impl Session, input: &mut BytesMut, room: Room) {
-        let announced = if input.is_empty() { 0 } else { session.frame_size(input) };
+        let announced = session.frame_size(input);
         let answers = session.held_size();
         if announced <= READ_SIZE || announced <= input.len() {
             (self.is_admitted, self.may_read) = (false, true);
@@ -382,7 +392,10 @@ impl Holding {
         }
         if !self.is_admitted && self.held.try_set(announced + answers) {
             self.is_admitted = true;
-            input.reserve(announced - input.len());
+            // A session that takes all of its input gathers the frame itself.
+            if !input.is_empty() {
+                input.reserve(announced - input.len());
+            }
         }
         if !self.is_admitted {
             shrink(input);
@@ -402,6 +415,11 @@ fn shrink(input: &mut BytesMut) {
         let little = BytesMut::from(&**input);
         give_back(std::mem::replace(input, little));
     }
+}
+
+/// Whether input waits until the session wants more.
+fn holds(session: &impl Session, input: &BytesMut) -> bool {
+    (!input.is_empty() || session.holds_input()) && !session.wants_input()
 }
 
 /// The socket events to wait for.
@@ -429,7 +447,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use base::Now;
-    use base::session::{CloseReason, Job};
+    use base::session::{CloseReason, Job, Output};
     use bytes::Bytes;
     use testkit::{CLOCK_STEPS_MS, at, clock_set};
     use tokio::io::AsyncWriteExt as _;
@@ -507,8 +525,8 @@ mod tests {
     fn drive(stop: Stop, idle_timeout: Duration, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
         let (_alive, ended) = mpsc::channel(1);
         let traffic = Arc::default();
-        let (refusals_quiet_until, jobs, budget) = (Arc::default(), Jobs::default(), Arc::default());
-        (Drive { traffic, stop, idle_timeout, connections_max, refusals_quiet_until, jobs, budget, _alive }, ended)
+        let (refusals_quiet_until, jobs, budget, tls) = Default::default();
+        (Drive { traffic, stop, idle_timeout, connections_max, refusals_quiet_until, jobs, budget, tls, _alive }, ended)
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod process;
 mod registration;
 mod signals;
 mod supervision;
+mod tls;
 mod wakeup;
 
 pub use broker_options::store_options;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use base::metric::Traffic;
 use console::Sources;
-use settings::{Level, Loaded, Role};
+use settings::{ClientAuth, Level, Loaded, Role, TlsMode};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -22,6 +22,7 @@ use crate::name_server_process;
 use crate::net;
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
+use crate::tls;
 
 /// Runs the process until a signal or a failed part ends it. Returns once everything is durable.
 pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
@@ -42,8 +43,9 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
-    // The bound on jobs of each broker and of the name server, one thread per broker for its start and stop, one for name server chores.
-    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 1);
+    // The bound on jobs of each broker and of the name server, one thread per broker for its start and stop, one for name server chores
+    // and one for certificates.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 2);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
     let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
     runtime.block_on(process.serve())
@@ -63,7 +65,6 @@ impl Process {
         let (settings, shares) = (&self.loaded.settings, self.shares);
         let (stopper, stop) = watch::channel(false);
         let (alive, mut ended) = mpsc::channel::<()>(1);
-        let drive = self.drive(stop.clone(), alive);
         let mut parts = Vec::new();
         let mut own_name_server = None;
         // Ports first: a port in use is the most common error, and should be found before any directory is touched.
@@ -76,6 +77,7 @@ impl Process {
             _ => Listening::start(settings)?,
         };
         let console = self.listen(settings.console.port, "console.port")?;
+        let drive = self.drive(stop.clone(), alive)?;
         if let Some(listener) = name_server {
             let address = net::local(&listener);
             parts.push(format!("name server {address}"));
@@ -123,9 +125,14 @@ impl Process {
         self.stop(brokers).await
     }
 
-    fn drive(&self, stop: Stop, alive: mpsc::Sender<()>) -> Drive {
+    fn drive(&self, stop: Stop, alive: mpsc::Sender<()>) -> Result<Drive, StartError> {
         let settings = &self.loaded.settings;
-        Drive {
+        let tls = tls::open(settings, self.traffic.clone())?;
+        if let Some((files, texts)) = tls.watched {
+            let keeping_current = tls::keep_current(tls.port.clone(), files, texts, stop.clone());
+            self.supervisor.spawn("certificates", keeping_current);
+        }
+        Ok(Drive {
             traffic: self.traffic.clone(),
             stop,
             idle_timeout: settings.rocketmq.idle_timeout,
@@ -133,8 +140,9 @@ impl Process {
             refusals_quiet_until: Arc::default(),
             jobs: Jobs::default(),
             budget: Arc::default(),
+            tls: tls.port,
             _alive: alive,
-        }
+        })
     }
 
     /// Waits for a reason to stop.
@@ -200,7 +208,9 @@ impl Process {
         if let Err(error) = printing {
             tracing::warn!(%error, "the ready line cannot be printed");
         }
-        if !is_local(&settings.listen.host) {
+        let admits_only_known =
+            settings.tls.mode() == TlsMode::Enforcing && settings.tls.client_auth == ClientAuth::Require;
+        if !is_local(&settings.listen.host) && !admits_only_known {
             tracing::warn!(
                 "listening on {}: anyone who reaches this address may read, write and administrate; nothing is authenticated",
                 settings.listen.host

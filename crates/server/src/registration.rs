@@ -10,13 +10,13 @@ use bytes::{Bytes, BytesMut};
 use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
 use format::document::TopicTableDocument;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use wire::rocketmq::frame::{self, Command, Form};
 
 use crate::announcements::Slot;
 use crate::background::BrokerHost;
 use crate::drive::Stop;
+use crate::tls::{Connector, Stream};
 
 /// Pause before an unreachable name server is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +35,7 @@ pub(crate) struct Registrar {
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) stop: Stop,
+    pub(crate) connector: Connector,
 }
 
 impl Registrar {
@@ -68,9 +69,9 @@ impl Registrar {
         first: &mut Option<oneshot::Sender<()>>,
         has_failed: &mut bool,
     ) -> Result<(), String> {
-        let connected = tokio::time::timeout(self.timeout, TcpStream::connect(address)).await;
-        let mut socket = connected.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
-        let _ = socket.set_nodelay(true);
+        let connected = tokio::time::timeout(self.timeout, self.connector.connect(address)).await;
+        let mut connection = connected.map_err(|_| "no answer".to_owned())??;
+        let socket = &mut connection.stream;
         let mut opaque = 0;
         loop {
             opaque += 1;
@@ -79,7 +80,7 @@ impl Registrar {
             let changed = host.topics.notified();
             let change = host.announcements.last_change();
             let request = self.request(opaque).await?;
-            let answer = exchange(&mut socket, &request);
+            let answer = exchange(socket, &request);
             let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;
             let command = Command::decode(&answer).map_err(|error| error.to_string())?;
             read_register_answer(&command).map_err(|refusal| refusal.to_string())?;
@@ -95,7 +96,7 @@ impl Registrar {
                 () = changed => tokio::time::sleep(GATHER).await,
                 _ = self.stop.changed() => {
                     let farewell = unregister_request(&self.identity, Form::Json, opaque + 1);
-                    let _ = tokio::time::timeout(self.timeout, exchange(&mut socket, &farewell)).await;
+                    let _ = tokio::time::timeout(self.timeout, exchange(socket, &farewell)).await;
                     return Ok(());
                 }
             }
@@ -133,8 +134,9 @@ fn told(mut topics: TopicTableDocument, permission: u32, started: Timestamp) -> 
 }
 
 /// Sends one request and reads frames until its answer has come.
-async fn exchange(socket: &mut TcpStream, request: &[u8]) -> Result<BytesMut, String> {
+async fn exchange(socket: &mut impl Stream, request: &[u8]) -> Result<BytesMut, String> {
     socket.write_all(request).await.map_err(|error| error.to_string())?;
+    socket.flush().await.map_err(|error| error.to_string())?;
     let mut input = BytesMut::new();
     loop {
         if let Some(length) = frame::frame_len(&input).map_err(|error| error.to_string())? {

@@ -10,6 +10,7 @@ use super::gathered::Gathered;
 use super::kind::Value;
 use super::notice::{Level, Notice};
 use super::table::Settings;
+use super::tls_checks;
 
 /// What a record adds to the body of its message, at most: fields, names and properties.
 const RECORD_OVERHEAD_SIZE_MAX: u64 = limits::PROPERTIES_SIZE_MAX as u64 + 1024;
@@ -23,6 +24,7 @@ pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gather
     check_log_size(settings, gathered);
     check_delays_fit(settings, gathered);
     check_record_fits(settings, gathered);
+    tls_checks::check(&settings.tls, gathered);
     if file.is_some_and(|file| file.format() == Format::Properties) {
         note_other_defaults(settings, role, gathered);
     }

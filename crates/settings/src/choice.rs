@@ -28,6 +28,28 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether the ports of broker and name server speak TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never.
+    Disabled,
+    /// With clients that begin with it.
+    Permissive,
+    /// Always.
+    Enforcing,
+}
+
+/// Whether a TLS client is asked for a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// No.
+    None,
+    /// It is verified if there is one.
+    Optional,
+    /// Without one it is refused.
+    Require,
+}
+
 /// What the words of a setting mean.
 macro_rules! words {
     ($($type:ident: $($word:literal = $meaning:ident),*;)*) => {$(
@@ -45,5 +67,7 @@ macro_rules! words {
 words! {
     FlushMode: "async" = Async, "sync" = Sync;
     BrokerRole: "async_master" = AsyncMaster;
+    TlsMode: "disabled" = Disabled, "permissive" = Permissive, "enforcing" = Enforcing;
+    ClientAuth: "none" = None, "optional" = Optional, "require" = Require;
     LogFormat: "text" = Text, "json" = Json;
 }

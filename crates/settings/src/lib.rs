@@ -23,6 +23,7 @@ pub mod reference;
 mod resolve;
 pub mod rocketmq;
 pub mod table;
+mod tls_checks;
 mod values;
 
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use std::path::PathBuf;
 const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
 
 pub use brokers::OneBroker;
-pub use choice::{BrokerRole, FlushMode, LogFormat};
+pub use choice::{BrokerRole, ClientAuth, FlushMode, LogFormat, TlsMode};
 pub use conversion::Conversion;
 pub use entry::Place;
 pub use error::{Claim, Error, Errors};
@@ -42,7 +43,7 @@ pub use notice::{Level, Notice};
 pub use reference::{reference_markdown, sample_toml};
 pub use table::{
     Broker, Console, Delay, Fetch, Group, Listen, Log, Message, Nameserver, Offset, Query, Retention, Rocketmq, Server,
-    Settings, Storage, Topic,
+    Settings, Storage, Tls, Topic,
 };
 
 impl Settings {
@@ -57,6 +58,11 @@ impl Settings {
     pub fn log_directory(&self) -> PathBuf {
         let usual = || self.storage.directory.join("commitlog");
         self.storage.log_directory.clone().unwrap_or_else(usual)
+    }
+
+    /// Directory of the self-signed certificate.
+    pub fn tls_directory(&self) -> PathBuf {
+        self.first_directory().join("tls")
     }
 
     /// File of the name server's key-value table.

@@ -316,7 +316,8 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
         ("enableControllerMode=true", "controller mode"),
         ("enableControllerInNamesrv=true", "controller mode"),
         ("enableDLegerCommitLog=true", "DLedger replication"),
-        ("useTLS=true", "TLS"),
+        ("tls.server.keyPassword=secret", "openssl pkey -in KEY -out PLAIN"),
+        ("tls.config.file=/etc/rocketmq/tls.properties", "can stand in this file"),
         ("storeType=defaultRocksDB", "RocksDB"),
         ("configManagerVersion=v2", "RocksDB"),
         ("readOnlyCommitLogStorePaths=/old", "several directories"),
@@ -324,6 +325,35 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
         let error = only_error(load_set(&[pair]));
         assert!(error.contains(feature) && error.contains("comes later"), "{error}");
     }
+}
+
+#[test]
+fn tls_is_set_by_rocketmqs_names_and_what_would_not_protect_is_refused() {
+    let tls = |pairs: &[&str]| load_set(pairs).map(|loaded| loaded.settings.tls);
+    let certificate = ["tls.server.certPath=/c.pem", "tls.server.keyPath=/k.pem"];
+    assert_eq!(tls(&[]).unwrap().mode(), TlsMode::Disabled);
+    assert_eq!(tls(&certificate).unwrap().mode(), TlsMode::Permissive);
+    assert_eq!(tls(&["tls.self_signed=true"]).unwrap().mode(), TlsMode::Permissive);
+    let with = |more: &[&'static str]| tls(&[&certificate[..], more].concat());
+    assert_eq!(with(&["tls.server.mode=disabled"]).unwrap().mode(), TlsMode::Disabled);
+    let guarded = ["tls.server.need.client.auth=require", "tls.server.trustCertPath=/ca.pem", "tls.mode=enforcing"];
+    assert_eq!(with(&guarded).unwrap().client_auth, ClientAuth::Require);
+    for (pairs, told) in [
+        (&["tls.server.mode=enforcing"][..], "tls.certificate"),
+        (&["tls.server.mode=permissive"], "tls.certificate"),
+        (&["tls.certificate=/c.pem"], "tls.key"),
+        (&["tls.key=/k.pem"], "tls.certificate"),
+        (&["tls.certificate=/c.pem", "tls.key=/k.pem", "tls.self_signed=true"], "tls.self_signed"),
+        (&["tls.self_signed=true", "tls.client_auth=require"], "tls.client_ca"),
+        (&["useTLS=true"], "tls.outbound_ca"),
+        (&["useTLS=true", "tls.client.trustCertPath=/ca.pem", "tls.client.certPath=/c.pem"], "tls.outbound_key"),
+    ] {
+        let error = only_error(load_set(pairs));
+        assert!(error.contains(told), "{pairs:?}: {error}");
+    }
+    assert!(tls(&["useTLS=true", "tls.client.authServer=false"]).unwrap().outbound);
+    let open = load_set(&["tls.self_signed=true", "tls.client_auth=require", "tls.client_ca=/ca.pem"]).unwrap();
+    assert!(notices(&open).iter().any(|notice| notice.contains("plain clients")), "{:?}", notices(&open));
 }
 
 #[test]
@@ -459,7 +489,7 @@ fn every_word_of_a_choice_has_its_type() {
     for row in table::rows() {
         let Kind::Choice { known, .. } = row.kind else { continue };
         for word in known {
-            load_set(&[&format!("{}={word}", row.name)]).unwrap();
+            load_set(&[&format!("{}={word}", row.name), "tls.self_signed=true", "tls.client_ca=/ca.pem"]).unwrap();
         }
     }
 }

@@ -37,6 +37,9 @@ pub struct Sources {
     /// Address to listen on; 0.0.0.0 opens every port to the network.
     #[arg(long, value_name = "HOST")]
     pub listen: Option<String>,
+    /// Speaks TLS with clients that begin with it, by a self-signed certificate made in the data directory: for a trial.
+    #[arg(long)]
+    tls: bool,
 }
 
 impl Sources {
@@ -44,6 +47,7 @@ impl Sources {
     pub fn load(&self, role: Role, mut flags: Vec<(&str, String)>) -> Result<Loaded, String> {
         flags.extend(self.data.as_ref().map(|data| ("storage.directory", data.display().to_string())));
         flags.extend(self.listen.clone().map(|host| ("listen.host", host)));
+        flags.extend(self.tls.then(|| ("tls.self_signed", "true".to_owned())));
         self.given.load(role, &flags)
     }
 

@@ -95,10 +95,16 @@ pub(super) static KEYS: &[LaterKeys] = &[
         refuse: &[("aclEnable", True), ("authenticationEnabled", True), ("authorizationEnabled", True)],
     },
     LaterKeys {
-        feature: "TLS towards other servers",
+        feature: "private keys with a password (openssl pkey -in KEY -out PLAIN writes one without: name that file instead)",
         tune: &[],
         warn: &[],
-        refuse: &[("useTLS", True)],
+        refuse: &[("tls.client.keyPassword", IsNot("")), ("tls.server.keyPassword", IsNot(""))],
+    },
+    LaterKeys {
+        feature: "a file of its own for TLS (its lines can stand in this file)",
+        tune: &[],
+        warn: &[],
+        refuse: &[("tls.config.file", IsNot(""))],
     },
     LaterKeys {
         feature: "queues and metadata in RocksDB",

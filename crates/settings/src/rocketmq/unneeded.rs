@@ -31,6 +31,10 @@ const TESTING: &str = "it is for RocketMQ's own test environment";
 #[rustfmt::skip] // several keys a line
 pub(super) static KEYS: &[UnneededKeys] = &[
     UnneededKeys {
+        reason: "a client's certificate that is asked for is always verified",
+        keys: &["tls.server.authClient"],
+    },
+    UnneededKeys {
         reason: THREAD_POOLS,
         keys: &[
             "ackMessageThreadPoolNums", "ackThreadPoolQueueCapacity", "adminBrokerThreadPoolNums",

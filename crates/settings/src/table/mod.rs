@@ -7,6 +7,7 @@ mod broker;
 mod network;
 mod row;
 mod storage;
+mod tls;
 
 use super::values::Values;
 
@@ -14,12 +15,14 @@ pub use broker::{Broker, Delay, Fetch, Group, Message, Offset, Query, Topic};
 pub use network::{Console, Listen, Log, Nameserver, Rocketmq, Server};
 pub use row::{Alias, Scope, Section, Setting};
 pub use storage::{Retention, Storage};
+pub use tls::Tls;
 
 /// Every section, in the order of the sample file.
-pub static SECTIONS: [Section; 16] = [
+pub static SECTIONS: [Section; 17] = [
     Listen::SECTION,
     Nameserver::SECTION,
     Rocketmq::SECTION,
+    Tls::SECTION,
     Console::SECTION,
     Broker::SECTION,
     Storage::SECTION,
@@ -44,6 +47,8 @@ pub struct Settings {
     pub nameserver: Nameserver,
     /// The RocketMQ port of the broker.
     pub rocketmq: Rocketmq,
+    /// TLS.
+    pub tls: Tls,
     /// The console.
     pub console: Console,
     /// Who the broker is.
@@ -79,6 +84,7 @@ impl Settings {
             listen: Listen::take(values)?,
             nameserver: Nameserver::take(values)?,
             rocketmq: Rocketmq::take(values)?,
+            tls: Tls::take(values)?,
             console: Console::take(values)?,
             broker: Broker::take(values)?,
             storage: Storage::take(values)?,
