@@ -193,3 +193,19 @@ fn the_version_of_the_topics_does_not_go_back_with_a_start() {
     let bench = open(disk.after_restart_of_the_machine());
     assert!(bench.broker.catalog.topics_version().counter >= before.counter);
 }
+
+#[test]
+fn a_document_that_does_not_fit_takes_no_room_from_the_log() {
+    let memory = MemoryDisk::new();
+    let bench = open(memory.clone());
+    let disk = Disk::new(memory.clone());
+    let groups = (0..400).map(|number| (GroupName::trusted(&format!("g{number}")), GroupDocument::default())).collect();
+    bench.broker.catalog.put_groups(groups, START).expect("made");
+    bench.broker.store().write_staged().expect("writes");
+    let used = || disk.usage(Path::new("/data")).expect("usage").0;
+    let before = used();
+    memory.set_capacity(before + (100 << 10));
+    bench.broker.save(START).expect_err("there is no room");
+    assert_eq!(used(), before);
+    assert!(!disk.exists(Path::new("/data/config/subscriptionGroup.json.tmp")));
+}

@@ -254,8 +254,9 @@ impl Disk {
         self.remove_file(&temporary)?;
         let handle = self.0.open(&temporary, Opening::MadeIfMissing).map_err(StorageError::io("create", &temporary))?;
         let file = DiskFile::new(handle, &temporary, None);
-        file.write_at(bytes, 0)?;
-        file.sync_data()?;
+        // What did not fit must not take the last room from the log.
+        let written = file.write_at(bytes, 0).and_then(|()| file.sync_data());
+        written.inspect_err(|_| drop(self.remove_file(&temporary)))?;
         if self.exists(path) {
             // A link and not a rename, so that the name always exists.
             self.remove_file(&backup)?;

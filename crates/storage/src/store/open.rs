@@ -97,7 +97,8 @@ impl Store {
             queues: RwLock::new(queues),
             changed_queues: ChangedQueues::default(),
             files,
-            doubts_disk: AtomicBool::new(!recovery.was_clean),
+            // Files that were removed so that entries are made again may come back with a power cut, until their folders are synced.
+            doubts_disk: AtomicBool::new(!recovery.was_clean || recovery.entries_made_again),
             key_index,
             unindexed: Mutex::default(),
             unindexed_count: AtomicUsize::new(0),
