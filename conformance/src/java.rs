@@ -27,6 +27,18 @@ fn build(language: &'static str, built: &'static OnceLock<()>) {
 
 /// Starts one client program; `version` is the client's, or `go` for the Go programs.
 pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) -> Process {
+    start_program_with("", version, main, name_server, scratch, flags)
+}
+
+/// The same with properties of the Java system, such as `-Dtls.enable=true`.
+pub fn start_program_with(
+    properties: &str,
+    version: &str,
+    main: &str,
+    name_server: &str,
+    scratch: &Path,
+    flags: &[(&str, &str)],
+) -> Process {
     static GO: OnceLock<()> = OnceLock::new();
     static JAVA: OnceLock<()> = OnceLock::new();
     let mut command = if version == "go" {
@@ -38,6 +50,9 @@ pub fn start_program(version: &str, main: &str, name_server: &str, scratch: &Pat
         build("java", &JAVA);
         let mut command = Command::new(repository().join("conformance/java/run"));
         command.args([version, main, "--namesrv", name_server]);
+        if !properties.is_empty() {
+            command.env("HEAP", format!("-Xms64m -Xmx512m {properties}"));
+        }
         command
     };
     for (name, value) in flags {

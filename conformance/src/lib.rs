@@ -11,6 +11,7 @@
     reason = "starts processes"
 )]
 
+pub mod certificates;
 pub mod connection;
 pub mod directory;
 pub mod java;
