@@ -104,8 +104,10 @@ impl<S: Session> TlsSession<S> {
             };
             input.advance(taken.unwrap_or_default());
             take_decrypted(connection, &mut self.plaintext);
+            // In a handshake rustls reads on once its own words are taken.
+            take_encrypted(connection, &mut self.ciphertext);
         }
-        // After the peer's farewell nothing counts.
+        // It wants to read until the peer's farewell, and after that nothing counts.
         input.clear();
         if was_handshaking && !connection.is_handshaking() {
             self.handshake_until = None;
@@ -119,12 +121,7 @@ impl<S: Session> TlsSession<S> {
     fn encrypt(&mut self) {
         let Channel::Tls { connection, .. } = &mut self.channel else { return };
         loop {
-            while connection.wants_write() {
-                let mut piece = Vec::new();
-                // Memory takes everything.
-                let _ = connection.write_tls(&mut piece);
-                self.ciphertext.push(piece.into());
-            }
+            take_encrypted(connection, &mut self.ciphertext);
             let output = self.inner.output();
             let is_ahead = self.ciphertext.size() >= CIPHERTEXT_AHEAD;
             if is_ahead || output.is_empty() || connection.is_handshaking() || self.refused.is_some() {
@@ -254,6 +251,15 @@ fn take_decrypted(connection: &mut ServerConnection, plaintext: &mut BytesMut) {
         plaintext.extend_from_slice(decrypted);
         let size = decrypted.len();
         reader.consume(size);
+    }
+}
+
+fn take_encrypted(connection: &mut ServerConnection, ciphertext: &mut Output) {
+    while connection.wants_write() {
+        let mut piece = Vec::new();
+        // Memory takes everything.
+        let _ = connection.write_tls(&mut piece);
+        ciphertext.push(piece.into());
     }
 }
 

@@ -20,7 +20,7 @@ use super::*;
 
 const FRAME: usize = 4;
 
-/// Takes frames of four bytes, answers each with itself and, for `b"much"`, with `block`.
+/// Takes frames of four bytes while less than 1 MiB waits to be written. Answers each with itself, and `b"much"` with `block` before.
 struct Echo {
     output: Output,
     block: Bytes,
@@ -31,7 +31,7 @@ struct Echo {
 
 impl Session for Echo {
     fn receive(&mut self, input: &mut BytesMut, _now: Now) -> Result<(), CloseReason> {
-        while self.wants && self.announced == 0 && input.len() >= FRAME {
+        while self.wants_input() && self.announced == 0 && input.len() >= FRAME {
             let frame = input.split_to(FRAME).freeze();
             self.taken += FRAME;
             if &*frame == b"much" {
@@ -53,7 +53,7 @@ impl Session for Echo {
     }
 
     fn wants_input(&self) -> bool {
-        self.wants
+        self.wants && self.output.size() < 1 << 20
     }
 
     fn held_size(&self) -> usize {
@@ -248,6 +248,30 @@ fn garbage_is_refused_before_and_after_the_handshake() {
     receive(&mut session, b"\x17\x03\x03\x00\x20................................").expect_err("forged");
     assert!(!session.output().is_empty(), "an alert says so");
     assert_eq!(session.inner.taken, 0);
+}
+
+/// rustls takes 4096 bytes at once: what follows a hello of that size meets an answer that is not written yet.
+#[test]
+fn what_comes_with_a_hello_is_not_passed_over() {
+    const AT_ONCE: usize = 4096;
+    let port = Authority::new().open(&[]).port;
+    let hello = |last: usize| {
+        let builder =
+            ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&rustls::version::TLS12]);
+        let builder = builder.expect("versions").with_root_certificates(RootCertStore::empty());
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![vec![b'x'; 250]; 15];
+        config.alpn_protocols.push(vec![b'x'; last]);
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut hello = Vec::new();
+        ClientConnection::new(Arc::new(config), name).expect("a client").write_tls(&mut hello).expect("memory");
+        hello
+    };
+    let mut together = hello(1 + AT_ONCE - hello(1).len());
+    receive(&mut begin(&port), &together).expect("a hello");
+    assert_eq!(together.len(), AT_ONCE);
+    together.extend_from_slice(&[b'?'; 100]);
+    receive(&mut begin(&port), &together).expect_err("garbage");
 }
 
 #[test]
@@ -535,6 +559,24 @@ async fn over_loopback_the_brokers_own_connector_is_served_by_the_mode_and_the_p
             (refused, tls_is_served)
         );
     }
+}
+
+/// The first answer is more than may wait: the other requests are kept decrypted, and no further byte comes that would offer them again.
+#[tokio::test]
+async fn requests_that_came_together_are_all_answered_though_each_answer_must_be_taken_first() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    const REQUESTS: usize = 8;
+    let (address, _, _stopper) = serve(Authority::new().open(&[]).port).await;
+    let set = ["tls.outbound=true".to_owned(), "tls.outbound_verify=false".to_owned()];
+    let blind = connector(&load(Role::Broker, None, &set, &[]).expect("settings").settings.tls).expect("opens");
+    let mut connected = blind.connect(&address).await.expect("connects");
+    connected.stream.write_all(&b"much".repeat(REQUESTS)).await.expect("writes");
+    connected.stream.flush().await.expect("writes");
+    let mut answers = vec![0; REQUESTS * ((4 << 20) + FRAME)];
+    let reading = connected.stream.read_exact(&mut answers);
+    let read = tokio::time::timeout(std::time::Duration::from_secs(60), reading).await;
+    read.expect("they all come").expect("reads");
+    assert!(answers.ends_with(b"\x07much"));
 }
 
 #[tokio::test]
