@@ -57,6 +57,9 @@ pub const WAITING_FETCHES_PER_CONNECTION_MAX: usize = 65_536;
 /// Members of one group.
 pub const GROUP_MEMBERS_MAX: usize = 100_000;
 
+/// Most pairs of topic and group that offsets are committed for: whoever commits names the group.
+pub const OFFSET_PAIRS_MAX: usize = 1_000_000;
+
 /// Groups a broker keeps, and producer groups that have members: as many as topics, since each has one for its retries.
 pub const GROUPS_MAX: usize = TOPICS_MAX;
 

@@ -69,11 +69,13 @@ impl Exports {
             return if self.is_durable { self.store.sync_until(position) } else { Ok(()) };
         }
         let write = || {
-            self.store.sync_until(position)?;
-            topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position))?;
-            groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position))?;
-            offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position))?;
-            delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position))
+            // And of what came into them meanwhile nothing is ahead of the log on the disk.
+            self.offsets.keep(now)?;
+            self.store.sync_until(self.state.end().max(self.store.watermarks().written()))?;
+            topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position, now))?;
+            groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position, now))?;
+            offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position, now))?;
+            delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position, now))
         };
         write().inspect_err(|_| {
             self.catalog.note_unexported();
@@ -82,7 +84,14 @@ impl Exports {
         })
     }
 
-    fn write_document(&self, name: &str, table: &impl Serialize, position: LogOffset) -> Result<(), StorageError> {
-        self.store.write_document(name, &documents::text(name, table, position))
+    fn write_document(
+        &self,
+        name: &str,
+        table: &impl Serialize,
+        position: LogOffset,
+        now: Now,
+    ) -> Result<(), StorageError> {
+        self.store.write_document(name, &documents::text(name, table, position))?;
+        self.state.note_exported(name, now)
     }
 }

@@ -207,3 +207,28 @@ fn state_of_a_newer_version_and_a_directory_in_use_are_refused_and_nothing_is_wr
     assert!(refused.contains("version 2"), "{refused}");
     assert_eq!(document(directory.path(), TOPICS_FILE), at_start);
 }
+
+/// Offsets may be beyond their queues' ends then, and a start draws them back.
+#[test]
+fn of_a_log_that_lost_its_end_nothing_is_exported_before_a_start() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    for _ in 0..100 {
+        bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+    }
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 100).expect("commits");
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let log = directory.path().join("commitlog");
+    let mut segments: Vec<_> = fs::read_dir(&log).expect("lists").map(|entry| entry.expect("one").path()).collect();
+    segments.sort();
+    segments[1..].iter().for_each(|path| fs::remove_file(path).expect("removes"));
+    let refused = export_documents(&options(directory.path()), START, &mut |_| ()).expect_err("it is refused");
+    assert!(refused.to_string().contains("start Sluice"), "{refused}");
+    let bench = open(directory.path());
+    let end = bench.broker.catalog.queues_of("orders").expect("a topic")[0].end().0 as i64;
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    export(directory.path());
+    assert_eq!(document(directory.path(), OFFSETS_FILE)["offsetTable"]["orders@billing"]["0"], end);
+}

@@ -14,7 +14,7 @@ use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use format::state::{self, STATE_TOPIC, STATE_VERSION, StateChange};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{Snapshot, SnapshotContent, StorageError};
+use storage::{RetentionPolicy, Snapshot, SnapshotContent, SnapshotFrame, StorageError};
 use support::{Bench, layout, message, open_on};
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options};
@@ -361,4 +361,115 @@ fn a_delayed_message_arrives_although_the_log_lost_its_end_before() {
     bench.advance(1000);
     bench.advance(1000);
     assert_eq!(bench.bodies("orders", 0), ["second", "third "]);
+}
+
+/// One damaged byte in the middle of the snapshot; the log of that time has gone by retention, and whole exports are there.
+#[test]
+fn a_damaged_snapshot_loses_nothing_that_whole_exports_have() {
+    let directory = tempfile::tempdir().expect("directory");
+    let retention = RetentionPolicy { size: Some(2 * SEGMENT_SIZE), ..RetentionPolicy::default() };
+    let layout = storage::Options { retention, ..options(directory.path()) };
+    let bench = open_on(layout.clone(), START, |_| ());
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    put_group(&bench, "lost", 5);
+    bench.broker.catalog.put_topic(TopicName::trusted("returns"), TopicDocument::default(), START).expect("made");
+    bench.publish("orders", &message(b"x", b"")).expect("stored");
+    bench.broker.offsets.commit("orders", "lost", QueueId(0), 1).expect("commits");
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    for _ in 0..200 {
+        bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+    }
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    assert!(bench.broker.store().apply_retention(START.wall, 5).expect("removes").removed > 0);
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let document = |name: &str| fs::read_to_string(directory.path().join("config").join(name)).expect("reads");
+    assert!(document("subscriptionGroup.json").contains("\"lost\""), "the export has it");
+    assert!(document("topics.json").contains("\"returns\""), "the export has it");
+    assert!(document("consumerOffset.json").contains("orders@lost"), "the export has it");
+
+    let (_, content) = Snapshot::open(&Disk::real(), directory.path()).expect("reads");
+    assert!(content.frames.len() >= 3);
+    let second = SnapshotFrame::size(&content.frames[0]);
+    let file = OpenOptions::new().write(true).open(directory.path().join("state")).expect("opens");
+    file.write_all_at(b"X", second).expect("writes");
+    let bench = open_on(layout, START, |_| ());
+    assert_eq!(
+        (
+            bench.broker.catalog.group("lost").is_some(),
+            bench.broker.catalog.topic("returns").is_some(),
+            bench.broker.offsets.committed("orders", "lost", QueueId(0))
+        ),
+        (true, true, Some(1))
+    );
+}
+
+/// Sluice was killed, RocketMQ took over and its retention removed old segments; it had no reason to write the groups anew.
+#[test]
+fn an_export_that_is_newer_than_the_snapshot_counts_where_the_log_between_is_gone() {
+    let directory = tempfile::tempdir().expect("directory");
+    let layout = options(directory.path());
+    let bench = open_on(layout.clone(), START, |_| ());
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    put_group(&bench, "late", 5);
+    bench.broker.save(START).expect("exports");
+    for _ in 0..60 {
+        bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+    }
+    bench.broker.store().sync().expect("syncs");
+    drop(bench);
+    let groups = || fs::read_to_string(directory.path().join("config/subscriptionGroup.json")).expect("reads");
+    assert!(groups().contains("\"late\""));
+    let mut segments: Vec<_> =
+        fs::read_dir(directory.path().join("commitlog")).expect("lists").map(|e| e.expect("one").path()).collect();
+    segments.sort();
+    segments[..2].iter().for_each(|path| fs::remove_file(path).expect("removes"));
+    let bench = open_on(layout, START, |_| ());
+    assert_eq!((bench.broker.catalog.group("late").is_some(), groups().contains("\"late\"")), (true, true));
+}
+
+/// An operator exports before a Java broker takes over; one byte of the snapshot is damaged.
+#[test]
+fn an_export_from_a_damaged_snapshot_does_not_replace_documents_that_know_more() {
+    let directory = tempfile::tempdir().expect("directory");
+    let retention = RetentionPolicy { size: Some(2 * SEGMENT_SIZE), ..RetentionPolicy::default() };
+    let layout = storage::Options { retention, ..options(directory.path()) };
+    let bench = open_on(layout.clone(), START, |_| ());
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    put_group(&bench, "lost", 5);
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    for _ in 0..200 {
+        bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+    }
+    bench.broker.checkpoint(START).expect("a checkpoint");
+    assert!(bench.broker.store().apply_retention(START.wall, 5).expect("removes").removed > 0);
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    let (_, content) = Snapshot::open(&Disk::real(), directory.path()).expect("reads");
+    let file = OpenOptions::new().write(true).open(directory.path().join("state")).expect("opens");
+    file.write_all_at(b"X", SnapshotFrame::size(&content.frames[0])).expect("writes");
+    let groups = || fs::read_to_string(directory.path().join("config/subscriptionGroup.json")).expect("reads");
+    assert!(groups().contains("\"lost\""));
+    broker::export_documents(&layout, START, &mut |_| ()).expect("exports").expect("there is state");
+    assert!(groups().contains("\"lost\""), "the export took it away");
+}
+
+/// Whatever a request may bring is in our own documents, which are larger and deeper than a request may be.
+#[test]
+fn a_broker_starts_on_its_own_documents_whatever_is_in_them() {
+    let directory = tempfile::tempdir().expect("directory");
+    let bench = open(directory.path());
+    let policy = "[".repeat(63) + &"]".repeat(63);
+    let group_retry_policy = serde_json::from_str(&policy).expect("JSON");
+    let settings = GroupDocument { group_retry_policy, ..GroupDocument::default() };
+    bench.broker.catalog.put_groups(vec![(GroupName::trusted("deep"), settings)], START).expect("made");
+    bench.broker.close(START).expect("closes");
+    drop(bench);
+    for _ in 0..2 {
+        let bench = open(directory.path());
+        assert!(bench.broker.catalog.group("deep").is_some());
+        bench.broker.close(START).expect("closes");
+    }
+    fs::remove_file(directory.path().join("state")).expect("removes");
+    assert!(open(directory.path()).broker.catalog.group("deep").is_some(), "also by the documents");
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use base::LogOffset;
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::document::{GroupTableDocument, TopicTableDocument};
+use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
+use crate::loose_json::{self, JsonError};
 use crate::state_tables::{OffsetTable, StateTables};
 
 /// Topics.
@@ -27,6 +29,31 @@ pub const POSITION: &str = "sluiceLogPosition";
 /// Up to where the log is in a document; `None` if Java wrote it.
 pub fn position_of(document: &Value) -> Option<LogOffset> {
     document.get(POSITION).and_then(Value::as_u64).map(LogOffset)
+}
+
+/// Reads a document: strict JSON whatever its size, as ours are and most of Java's; else as Java writes it, within bounds.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    serde_json::from_slice(text).or_else(|_| loose_json::parse(text))
+}
+
+/// What of a document of ours is needed whatever else is known. Reading it takes no memory for the rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DocumentHead {
+    /// Up to where the log is in it; `None` if Java wrote it.
+    #[serde(rename = "sluiceLogPosition")]
+    pub position: Option<u64>,
+    /// Version of its table.
+    pub data_version: DataVersion,
+    /// Topics a group may not read, which no state record tells of.
+    pub forbidden_table: Value,
+}
+
+impl DocumentHead {
+    /// The head of a document that we wrote; `None` if it is another's.
+    pub fn of_ours(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(text).ok().filter(|head| head.position.is_some())
+    }
 }
 
 /// What documents say, each if it is there.
@@ -68,13 +95,17 @@ impl StateDocuments {
 
     /// The state that they tell of.
     pub fn into_tables(self) -> StateTables {
-        StateTables {
-            topics: self.topics.unwrap_or_default(),
-            groups: self.groups.unwrap_or_default(),
-            offsets: self.offsets.unwrap_or_default(),
-            delay: self.delay.unwrap_or_default(),
-            ..StateTables::default()
-        }
+        let mut tables = StateTables::default();
+        self.put_into(&mut tables);
+        tables
+    }
+
+    /// Has tables say what they tell of.
+    pub fn put_into(self, tables: &mut StateTables) {
+        self.topics.into_iter().for_each(|topics| tables.topics = topics);
+        self.groups.into_iter().for_each(|groups| tables.groups = groups);
+        self.offsets.into_iter().for_each(|offsets| tables.offsets = offsets);
+        self.delay.into_iter().for_each(|delay| tables.delay = delay);
     }
 }
 
@@ -102,4 +133,25 @@ fn offset_table(document: &Value) -> OffsetTable {
 fn delay_table(document: &Value) -> BTreeMap<u32, u64> {
     let levels = document.get("offsetTable").and_then(Value::as_object).into_iter().flatten();
     levels.filter_map(|(level, delivered)| Some((level.parse().ok()?, delivered.as_u64()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_any_size_are_read_and_those_that_java_writes_in_its_own_way() {
+        let many = format!(r#"{{"offsetTable":{{"a@g":{{}}}},"other":[{}0]}}"#, "0,".repeat(5 << 20));
+        assert!(parse(many.as_bytes()).is_ok());
+        let of_java = parse(br#"{"offsetTable":{"a@g":{0:7}}}"#).expect("parses");
+        assert_eq!(of_java["offsetTable"]["a@g"]["0"], 7);
+        assert!(parse(b"{").is_err());
+    }
+
+    #[test]
+    fn the_head_of_a_document_tells_whose_it_is() {
+        let ours = DocumentHead::of_ours(br#"{"a":[{"b":1}],"dataVersion":{"counter":4},"sluiceLogPosition":9}"#);
+        assert_eq!(ours.map(|head| (head.position, head.data_version.counter)), Some((Some(9), 4)));
+        assert!(DocumentHead::of_ours(br#"{"dataVersion":{"counter":4}}"#).is_none());
+    }
 }

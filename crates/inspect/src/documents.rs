@@ -170,7 +170,7 @@ fn parse(disk: &Disk, root: &Path, file: &str, name: &str) -> Parsed {
         Ok(None) => return Parsed::Missing,
         Err(error) => return Parsed::Broken(error.to_string()),
     };
-    let value = match format::loose_json::parse(&bytes) {
+    let value = match format::state_documents::parse(&bytes) {
         Ok(value) => value,
         Err(error) => return Parsed::Broken(error.to_string()),
     };

@@ -2,23 +2,35 @@
 
 use std::path::Path;
 
+use format::loose_json::JsonError;
+use format::state_documents;
 use serde_json::Value;
 
 use crate::disk::Disk;
 use crate::error::StorageError;
 
 /// Reads `config/<name>`, or its `.bak` if that is missing, damaged or unreadable. `None` if neither exists.
+pub fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
+    read_as(disk, root, name, state_documents::parse)
+}
+
+/// The same, made of by `parse`.
 ///
 /// If neither can be read this is an error: starting without the document would lose its contents.
-pub fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, StorageError> {
+pub fn read_as<T>(
+    disk: &Disk,
+    root: &Path,
+    name: &str,
+    parse: impl Fn(&[u8]) -> Result<T, JsonError>,
+) -> Result<Option<T>, StorageError> {
     let path = root.join("config").join(name);
     let backup = root.join("config").join(format!("{name}.bak"));
-    let problem = match read_one(disk, &path)? {
+    let problem = match read_one(disk, &path, &parse)? {
         Some(Ok(value)) => return Ok(Some(value)),
         Some(Err(problem)) => problem,
         None => "it is missing".to_owned(),
     };
-    match read_one(disk, &backup)? {
+    match read_one(disk, &backup, &parse)? {
         Some(Ok(value)) => return Ok(Some(value)),
         None if !disk.exists(&path) => return Ok(None),
         _ => {}
@@ -33,9 +45,13 @@ pub fn read(disk: &Disk, root: &Path, name: &str) -> Result<Option<Value>, Stora
 }
 
 /// The contents of a file, or why they are unusable; `None` if there is no file.
-fn read_one(disk: &Disk, path: &Path) -> Result<Option<Result<Value, String>>, StorageError> {
+fn read_one<T>(
+    disk: &Disk,
+    path: &Path,
+    parse: impl Fn(&[u8]) -> Result<T, JsonError>,
+) -> Result<Option<Result<T, String>>, StorageError> {
     match disk.read_file(path) {
-        Ok(bytes) => Ok(bytes.map(|bytes| format::loose_json::parse(&bytes).map_err(|error| error.to_string()))),
+        Ok(bytes) => Ok(bytes.map(|bytes| parse(&bytes).map_err(|error| error.to_string()))),
         Err(error) if error.is_unreadable() => Ok(Some(Err(error.to_string()))),
         Err(error) => Err(error),
     }

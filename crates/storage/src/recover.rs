@@ -48,6 +48,7 @@ use crate::window::Window;
 pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
 pub(crate) use restore::Unpublished;
+pub use segments::log_begins;
 pub(crate) use segments::open_segments;
 pub use state::replay_state;
 

@@ -148,6 +148,11 @@ impl Snapshot {
         self.base_size == 0 || deltas > DELTAS_SIZE_MIN && deltas > DELTAS_PER_BASE * self.base_size
     }
 
+    /// The next frame should hold all of the state: more is known than this file and the log tell.
+    pub const fn want_base(&mut self) {
+        self.base_size = 0;
+    }
+
     /// Replaces the file by one frame that holds all of the state.
     pub fn write_base(&mut self, position: LogOffset, changes: &[u8]) -> Result<(), StorageError> {
         let frame = frame(position, changes);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use base::limits::OFFSET_PAIRS_MAX;
 use format::state::StateChange;
 
 use crate::RawOffset;
@@ -30,6 +31,8 @@ pub(crate) struct Committed {
     changed: Vec<(String, String)>,
     /// How often `take_unkept` was called.
     round: u64,
+    /// Pairs of topic and group.
+    count: usize,
 }
 
 /// The name of a topic and a group as documents and changes of state have it.
@@ -58,10 +61,16 @@ impl Committed {
         if !is_known {
             self.topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_owned());
             self.pairs.entry(topic.to_owned()).or_default().insert(group.to_owned(), Pair::default());
+            self.count += 1;
         }
         let pair = self.pairs.get_mut(topic).and_then(|groups| groups.get_mut(group));
         #[allow(clippy::expect_used, reason = "it was put there above")]
         pair.expect("the pair")
+    }
+
+    /// Whether offsets of a group in a topic can be kept.
+    pub(crate) fn has_room(&self, topic: &str, group: &str) -> bool {
+        self.count < OFFSET_PAIRS_MAX || self.get(topic, group).is_some()
     }
 
     pub(crate) fn put(&mut self, topic: &str, group: &str, queue: u32, offset: RawOffset) {
@@ -84,7 +93,7 @@ impl Committed {
             return;
         }
         if let Some(groups) = self.pairs.get_mut(topic) {
-            groups.remove(group);
+            self.count -= usize::from(groups.remove(group).is_some());
             if groups.is_empty() {
                 self.pairs.remove(topic);
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;
 
+use base::limits::OFFSET_PAIRS_MAX;
 use base::offset::Watermark;
 use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use format::state::StateChange;
@@ -200,16 +201,22 @@ impl Offsets {
             // The consumer has not yet heard of the reset; what it commits is of before.
             return Ok(());
         }
-        let mut committed = self.committed.lock();
-        self.check_queue(topic, queue)?;
-        committed.put(topic, group, queue.0, offset);
-        Ok(())
+        self.put(topic, group, queue, offset)
     }
 
-    /// Asked with the table locked: a removal takes the topic out first and forgets its offsets then, so that none comes behind that.
-    fn check_queue(&self, topic: &str, queue: QueueId) -> Result<(), Refusal> {
+    fn put(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        let mut committed = self.committed.lock();
+        // With the table locked: a removal takes the topic out first and forgets its offsets then, so that none comes behind that.
         let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
-        known.queue(queue).map(drop)
+        known.queue(queue)?;
+        if !committed.has_room(topic, group) {
+            return Err(Refusal::Busy(format!(
+                "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used \
+                 (mqadmin deleteSubGroup -r true)"
+            )));
+        }
+        committed.put(topic, group, queue.0, offset);
+        Ok(())
     }
 
     /// The committed offset, if there is one.
@@ -273,11 +280,7 @@ impl Offsets {
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
     pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
-        {
-            let mut committed = self.committed.lock();
-            self.check_queue(topic, queue)?;
-            committed.put(topic, group, queue.0, offset);
-        }
+        self.put(topic, group, queue, offset)?;
         self.fetched.forget_queue(topic, group, queue);
         if self.groups.is_online(group) {
             self.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);

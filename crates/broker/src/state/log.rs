@@ -89,8 +89,8 @@ pub(crate) struct StateLog {
     has_deferred: AtomicBool,
     /// Held while a snapshot is written: one at a time.
     snapshot: Mutex<Snapshot>,
-    /// Checksums of the documents that were taken in; they change with a start alone.
-    imported: BTreeMap<String, u32>,
+    /// Checksums of the documents that were taken in; 0 where ours took their place.
+    imported: Mutex<BTreeMap<String, u32>>,
 }
 
 impl StateLog {
@@ -106,7 +106,7 @@ impl StateLog {
             deferred: Mutex::default(),
             has_deferred: AtomicBool::new(false),
             snapshot: Mutex::new(snapshot),
-            imported: tables.imported,
+            imported: Mutex::new(tables.imported),
         }
     }
 
@@ -188,6 +188,16 @@ impl StateLog {
         Ok((Proposed { size }, appended))
     }
 
+    /// A document of ours took the place of what Java wrote: should it write the same text again, that is news.
+    pub(crate) fn note_exported(&self, document: &str, now: Now) -> Result<(), StorageError> {
+        let mut imported = self.imported.lock();
+        if let Some(checksum) = imported.get_mut(document).filter(|checksum| **checksum != 0) {
+            self.propose(vec![StateChange::Imported { document: document.to_owned(), checksum: 0 }], now)?;
+            *checksum = 0;
+        }
+        Ok(())
+    }
+
     /// Where the last change ends in the log.
     pub(crate) fn end(&self) -> LogOffset {
         self.unsaved.lock().end
@@ -212,8 +222,8 @@ impl StateLog {
         let synced = self.store.sync_until(position.max(self.end()));
         let mut write = || match &base {
             Some(all) => {
-                let imported = self
-                    .imported
+                let imported = self.imported.lock().clone();
+                let imported = imported
                     .iter()
                     .map(|(document, &checksum)| StateChange::Imported { document: document.clone(), checksum });
                 let all: Vec<_> = all.iter().cloned().chain(imported).collect();

@@ -3,6 +3,7 @@
 //! | there is | the state is |
 //! |---|---|
 //! | a snapshot | what it says, then what the state records from its position on say |
+//! | one that ends before the log begins | the same, but for what later exports of ours are about: they say that |
 //! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on |
 //! | neither these nor documents of Java's | what all state records say |
 //! | a document without a position | Java wrote it: it wins over all of that, for what it is about, once |
@@ -20,12 +21,12 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, TopicName};
 use format::state::{self, StateChange, StateError};
-use format::state_documents::{FILES, StateDocuments, position_of};
+use format::state_documents::{self, DocumentHead, FILES, StateDocuments, position_of};
 use serde_json::Value;
 use storage::disk::Disk;
 use storage::{Recovery, RecoveryProgress, Snapshot, SnapshotContent, StateReplay, StorageError, Store};
 
-use super::{OFFSETS_FILE, StateTables};
+use super::{GROUPS_FILE, OFFSETS_FILE, StateTables};
 
 /// The state as it is being found.
 #[derive(Debug)]
@@ -54,15 +55,15 @@ impl OpenedState {
         metrics: Arc<Metrics>,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, Store, Recovery), StorageError> {
-        let (disk, directory) = (options.disk.clone(), options.directory.clone());
-        let mut opened = Self::read(&disk, &directory, LogOffset(u64::MAX))?;
+        let again = options.clone();
+        let mut opened = Self::read(&options, LogOffset(u64::MAX))?;
         let (store, recovery) = Store::open_with_state(options, metrics, &mut opened, progress)?;
         let end = store.watermarks().written();
         if opened.position.is_none_or(|position| position <= end) {
             return Ok((opened, store, recovery));
         }
         let was_known_until = opened.position.unwrap_or_default();
-        opened = Self::read(&disk, &directory, end)?;
+        opened = Self::read(&again, end)?;
         let (store, _) = store.reopen_at(end, &mut opened, progress)?;
         store.sync_until(end)?;
         opened.snapshot.write_base(end, &state::encode(&opened.tables.all_changes()))?;
@@ -80,12 +81,16 @@ impl OpenedState {
         options: &storage::Options,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Self, LogOffset), StorageError> {
-        let (disk, directory) = (&options.disk, &options.directory);
-        let mut opened = Self::read(disk, directory, LogOffset(u64::MAX))?;
+        let mut opened = Self::read(options, LogOffset(u64::MAX))?;
         let end = storage::replay_state(options, &mut opened, progress)?;
         if opened.position.is_some_and(|position| position > end) {
-            opened = Self::read(disk, directory, end)?;
-            storage::replay_state(options, &mut opened, progress)?;
+            return Err(StorageError::Damaged {
+                path: options.directory.join("state"),
+                problem: format!(
+                    "it tells of changes that the log, which ends at {end}, does not have any more: start Sluice and stop it once, \
+                     which draws offsets back to their queues' ends and writes the documents"
+                ),
+            });
         }
         Ok((opened, end))
     }
@@ -102,40 +107,54 @@ impl OpenedState {
     }
 
     /// Reads snapshot and documents of a data directory whose log ends at `log_end`, or before.
-    fn read(disk: &Disk, directory: &Path, log_end: LogOffset) -> Result<Self, StorageError> {
+    fn read(options: &storage::Options, log_end: LogOffset) -> Result<Self, StorageError> {
+        let (disk, directory) = (&options.disk, &options.directory);
         let (snapshot, mut content) = Snapshot::open(disk, directory)?;
         if content.is_cut {
             tracing::error!(
                 readable = content.readable(),
-                "the snapshot of the state is damaged: what of it is whole is taken, or else the documents in config, and the log from there on"
+                "the snapshot of the state is damaged: what of it is whole is taken, and what documents in config and the log tell besides"
             );
         }
         content.end_at(log_end);
+        // What the log does not tell any more, only later documents can.
+        let log_tells_from =
+            content.position().filter(|position| storage::log_begins(options).is_ok_and(|first| first <= *position));
         let (mut own, mut foreign) = (StateDocuments::default(), StateDocuments::default());
         let (mut positions, mut exported, mut foreign_checksums) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut offsets_version = 0;
+        let (mut offsets_version, mut forbidden) = (0, None);
         for name in FILES {
-            let Some(document) = storage::read_document(disk, directory, name)? else { continue };
+            let is_wanted = |position: u64| match log_tells_from {
+                Some(_) => false,
+                None => content.position().is_none_or(|known| LogOffset(position) > known),
+            };
+            let Some((head, document)) = read_document(disk, directory, name, is_wanted)? else { continue };
             if name == OFFSETS_FILE {
-                offsets_version = document.pointer("/dataVersion/counter").and_then(Value::as_i64).unwrap_or_default();
+                offsets_version = head.data_version.counter;
             }
-            let documents = match position_of(&document) {
+            if name == GROUPS_FILE {
+                forbidden = Some(head.forbidden_table);
+            }
+            let documents = match head.position {
                 Some(position) => {
-                    positions.push(position);
+                    positions.push(LogOffset(position));
                     exported.push(name);
                     &mut own
                 }
                 None => {
-                    foreign_checksums.insert(name, crc32fast::hash(document.to_string().as_bytes()));
+                    let text = document.as_ref().map(Value::to_string).unwrap_or_default();
+                    foreign_checksums.insert(name, crc32fast::hash(text.as_bytes()));
                     &mut foreign
                 }
             };
-            documents.take_in(name, document).map_err(|error| unusable(directory, name, &error))?;
+            if let Some(document) = document {
+                documents.take_in(name, document).map_err(|error| unusable(directory, name, &error))?;
+            }
         }
         let mut opened = Self {
             tables: StateTables::default(),
             snapshot,
-            position: None,
+            position: content.position().or_else(|| positions.into_iter().min()),
             known_until: LogOffset(u64::MAX),
             replayed: Vec::new(),
             foreign,
@@ -143,16 +162,13 @@ impl OpenedState {
             exported,
             offsets_version,
         };
-        // What no document of ours says beside it is never changed here.
-        let forbidden = [&own.groups, &opened.foreign.groups].into_iter().flatten().next();
-        let forbidden = forbidden.map(|groups| groups.forbidden_table.clone()).unwrap_or_default();
-        opened.position = content.position().or_else(|| positions.into_iter().min());
-        if content.frames.is_empty() {
-            opened.tables = own.into_tables();
-        } else {
-            opened.take_in(&content, directory)?;
+        opened.take_in(&content, directory)?;
+        if own != StateDocuments::default() {
+            own.put_into(&mut opened.tables);
+            opened.snapshot.want_base();
         }
-        opened.tables.groups.forbidden_table = forbidden;
+        // What no document of ours says beside it is never changed here.
+        opened.tables.groups.forbidden_table = forbidden.unwrap_or_default();
         opened.known_until = match opened.position {
             Some(position) => position.min(log_end),
             // Nothing tells of anything but the log itself; where Java was at work it holds no state.
@@ -233,4 +249,27 @@ fn unusable(directory: &Path, name: &str, error: &serde_json::Error) -> StorageE
         path: directory.join("config").join(name),
         problem: format!("{error}; mend it by hand or restore the {name}.bak beside it"),
     }
+}
+
+/// The head of a document and, if Java wrote it or `is_wanted` says so of the position of ours, all of it.
+fn read_document(
+    disk: &Disk,
+    directory: &Path,
+    name: &str,
+    is_wanted: impl Fn(u64) -> bool,
+) -> Result<Option<(DocumentHead, Option<Value>)>, StorageError> {
+    storage::read_document_as(disk, directory, name, |text| {
+        let head = DocumentHead::of_ours(text);
+        if let Some(head) = head.filter(|head| head.position.is_some_and(|position| !is_wanted(position))) {
+            return Ok((head, None));
+        }
+        let document = state_documents::parse(text)?;
+        let of_document = |name: &str| document.get(name).cloned().unwrap_or_default();
+        let head = DocumentHead {
+            position: position_of(&document).map(|position| position.0),
+            data_version: serde_json::from_value(of_document("dataVersion")).unwrap_or_default(),
+            forbidden_table: of_document("forbiddenTable"),
+        };
+        Ok((head, Some(document)))
+    })
 }

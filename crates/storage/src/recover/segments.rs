@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Recovery;
+use base::LogOffset;
+
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -15,6 +17,16 @@ use crate::store::Options;
 use crate::truncate::used_bytes_after;
 
 /// Opens the segments and detects their size: what is on the disk wins over the setting. After a crash, a gap in the log above the
+/// Where the log of a data directory begins, as its files are named.
+pub fn log_begins(options: &Options) -> Result<LogOffset, StorageError> {
+    let directory = options.log_directory.clone().unwrap_or_else(|| options.directory.join("commitlog"));
+    if !options.disk.exists(&directory) {
+        return Ok(LogOffset(0));
+    }
+    let first = listed(&options.disk, &directory)?.into_iter().map(|(base, _)| base).min();
+    Ok(LogOffset(first.unwrap_or_default()))
+}
+
 /// checkpoint ends it, and the segments after it are set aside. Any other gap is an error.
 pub(crate) fn open_segments(
     options: &mut Options,
