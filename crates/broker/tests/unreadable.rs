@@ -5,12 +5,13 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use base::{GroupName, LogOffset, Now, QueueId};
 use broker::{Fetch, FetchStatus, Filter};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use support::{Bench, layout, message, open_on};
-use testkit::at;
+use testkit::{ManualHost, at, broker_options};
 
 const START: Now = at(1_700_000_000_000);
 const EIO: i32 = 5;
@@ -134,4 +135,48 @@ fn entries_before_one_that_cannot_be_read_are_served_and_the_failure_says_what_t
     let error = bench.broker.store().queue(&base::TopicName::trusted("orders"), QueueId(0)).entry(base::QueueOffset(6));
     let error = error.expect_err("cannot be read").to_string();
     assert!(error.contains("remove all of consumequeue"), "{error}");
+}
+
+/// The broker of a directory in which a small file cannot be read, after an orderly stop or a kill.
+fn open_without(file: &str, is_killed: bool) -> (FaultyDisk, Result<broker::Broker, String>) {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open(&disk, START);
+    bench.publish("orders", &message(b"one", b"")).expect("stored");
+    if is_killed {
+        bench.broker.checkpoint(START).expect("a checkpoint");
+    } else {
+        bench.broker.close(START).expect("closes");
+    }
+    drop(bench);
+    disk.fail(Failure::unreadable(file, 0..4096, EIO));
+    let opened = start(&disk);
+    (disk, opened)
+}
+
+fn start(disk: &FaultyDisk) -> Result<broker::Broker, String> {
+    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000]) };
+    testkit::open_broker(broker_options(), layout, Arc::new(ManualHost::default()), START)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_read_stops_the_start_and_without_it_all_is_there() {
+    for is_killed in [false, true] {
+        let (disk, opened) = open_without("checkpoint", is_killed);
+        let told = opened.map(drop).expect_err("the start is refused");
+        assert!(told.contains("/data/checkpoint") && told.contains("or remove it"), "{told}");
+        disk.heal();
+        Disk::new(disk.clone()).remove_file(Path::new("/data/checkpoint")).expect("removes");
+        let bench = Bench { broker: start(&disk).expect("opens"), now: START };
+        assert_eq!(bodies(&bench, 0), ["one"], "killed: {is_killed}");
+    }
+}
+
+#[test]
+fn an_abort_file_that_cannot_be_read_stops_no_start() {
+    let (disk, opened) = open_without("abort", true);
+    let bench = Bench { broker: opened.expect("opens"), now: START };
+    assert_eq!(bodies(&bench, 0), ["one"]);
+    bench.broker.close(START).expect("closes");
+    assert!(!Disk::new(disk).exists(Path::new("/data/abort")), "an orderly stop");
 }

@@ -21,7 +21,11 @@ pub struct Begun {
 impl Begun {
     /// Reads the file in `root`; `None` after an orderly stop.
     pub fn read(disk: &Disk, root: &Path) -> Result<Option<Self>, StorageError> {
-        let found = disk.read_file(&root.join(NAME))?;
+        let found = match disk.read_file(&root.join(NAME)) {
+            // That it is there tells enough: without its boot ID the start trusts less.
+            Err(error) if error.is_unreadable() => Some(Vec::new()),
+            read => read?,
+        };
         Ok(found.map(|bytes| {
             let boot = bytes.split(|&byte| byte == b'\n').nth(1).filter(|line| !line.is_empty());
             Self { boot: boot.map(|line| String::from_utf8_lossy(line).into_owned()) }

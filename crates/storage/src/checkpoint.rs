@@ -50,9 +50,20 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads the file in `directory`; the default if there is none.
+    /// Reads the file in `directory`; the default if there is none. One that cannot be read is an error: without it the log is taken to
+    /// end at the first damage, which is not for a start to decide.
     pub fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
-        let Some(bytes) = disk.read_file(&directory.join("checkpoint"))? else { return Ok(Self::default()) };
+        let path = directory.join("checkpoint");
+        let bytes = match disk.read_file(&path) {
+            Err(error) if error.is_unreadable() => {
+                let problem = format!(
+                    "{error}; restore it from a copy, or remove it: then the start reads the whole log, and after a crash takes it to end at the first damage"
+                );
+                return Err(StorageError::Damaged { path, problem });
+            }
+            read => read?,
+        };
+        let Some(bytes) = bytes else { return Ok(Self::default()) };
         let number = |at: usize| {
             let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
             u64::from_be_bytes(field.unwrap_or_default())
