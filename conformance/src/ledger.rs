@@ -269,6 +269,10 @@ impl Ledger {
         lacking
             .map(|(topic, _)| topic.clone())
             .or_else(|| self.groups.iter().find(of_group).map(|(group, _)| group.clone()))
+            .or_else(|| {
+                let still_there = self.removed_groups.iter().find(|group| !groups[group].is_null());
+                still_there.map(|group| format!("that {group} is removed"))
+            })
             .or_else(|| self.offsets.iter().find(of_offset).map(|(of, offset)| format!("{of:?}: {offset}")))
             .or_else(|| {
                 (delivered < self.delayed).then(|| format!("delayed messages: {delivered} of {}", self.delayed))
