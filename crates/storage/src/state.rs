@@ -148,6 +148,16 @@ impl Snapshot {
         self.base_size == 0 || deltas > DELTAS_SIZE_MIN && deltas > DELTAS_PER_BASE * self.base_size
     }
 
+    /// Bytes of the snapshot's file in a data directory, whatever it says; 0 if there is none.
+    pub(crate) fn size_of_file(disk: &Disk, directory: &Path) -> u64 {
+        disk.size(&directory.join(FILE)).unwrap_or_default()
+    }
+
+    /// Bytes of the file, as far as it is whole.
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The next frame should hold all of the state: more is known than this file and the log tell.
     pub const fn want_base(&mut self) {
         self.base_size = 0;

@@ -263,7 +263,7 @@ impl Store {
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
         if !batch.is_state_only() {
             self.check_accepts_messages()?;
-        } else if self.reserve.is_released() {
+        } else if self.reserve.is_short() {
             // Changes of state need little: they are taken for as long as there is room at all.
             return Err(self.reserve.refusal());
         }
@@ -279,7 +279,7 @@ impl Store {
                 self.options.retention.disk_refuse_percent
             )));
         }
-        if self.reserve.is_released() {
+        if self.reserve.is_short() {
             return Err(self.reserve.refusal());
         }
         let stuck = [(&self.index_has_failed, "keys", "index"), (&self.entries_are_stuck, "entries", "consumequeue")];

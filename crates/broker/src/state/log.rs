@@ -45,6 +45,10 @@ struct Unsaved {
     changes: BTreeMap<Subject, StateChange>,
     /// Where the last of them ends in the log.
     end: LogOffset,
+    /// Bytes of them at most,
+    size: u64,
+    /// and of what is in the snapshot.
+    saved_size: u64,
 }
 
 impl Unsaved {
@@ -61,10 +65,20 @@ impl Unsaved {
         }
     }
 
+    fn take(&mut self) -> (BTreeMap<Subject, StateChange>, u64) {
+        (std::mem::take(&mut self.changes), std::mem::take(&mut self.size))
+    }
+
     /// Puts changes back that could not be saved: later ones about the same stand.
-    fn put_back(&mut self, taken: BTreeMap<Subject, StateChange>) {
+    fn put_back(&mut self, (taken, size): (BTreeMap<Subject, StateChange>, u64)) {
         let later = std::mem::replace(&mut self.changes, taken);
         later.into_values().for_each(|change| self.add(change));
+        self.size += size;
+    }
+
+    /// Bytes of the next snapshot at most.
+    const fn snapshot_size_max(&self) -> u64 {
+        self.saved_size + self.size
     }
 }
 
@@ -96,8 +110,13 @@ pub(crate) struct StateLog {
 impl StateLog {
     pub(crate) fn new(store: Arc<Store>, host: Arc<dyn Host>, store_host: SocketAddr, opened: OpenedState) -> Self {
         let OpenedState { tables, snapshot, replayed, .. } = opened;
-        let mut unsaved = Unsaved::default();
+        let size = encode_all(replayed.iter()).len() as u64;
+        // What the file does not tell whole goes into it whole.
+        let saved_size =
+            if snapshot.wants_base() { state::encode(&tables.all_changes()).len() as u64 } else { snapshot.size() };
+        let mut unsaved = Unsaved { size, saved_size, ..Unsaved::default() };
         replayed.into_iter().for_each(|change| unsaved.add(change));
+        store.reserve_for_state(unsaved.snapshot_size_max());
         Self {
             store,
             host,
@@ -169,8 +188,9 @@ impl StateLog {
         let properties = [self.store.checksum_room()];
         let beside_body = state::draft(&[], &properties, self.store_host, now.wall).encoded_len();
         let size_max = STATE_BODY_SIZE_MAX.min(self.store.record_size_max().saturating_sub(beside_body));
-        for body in bodies(changes.clone(), size_max) {
-            batch.push_unlisted(&state::draft(&body, &properties, self.store_host, now.wall));
+        let bodies = bodies(changes.clone(), size_max);
+        for body in &bodies {
+            batch.push_unlisted(&state::draft(body, &properties, self.store_host, now.wall));
         }
         for change in &changes {
             if let StateChange::TopicRemoved { name, .. } = change {
@@ -183,6 +203,8 @@ impl StateLog {
         let appended = self.store.append(batch, now.wall)?;
         changes.into_iter().for_each(|change| unsaved.add(change));
         unsaved.end = appended.end;
+        unsaved.size += bodies.iter().map(|body| body.len() as u64).sum::<u64>();
+        self.store.reserve_for_state(unsaved.snapshot_size_max());
         drop(unsaved);
         self.host.log_changed();
         Ok((Proposed { size }, appended))
@@ -214,7 +236,7 @@ impl StateLog {
                 // It may yet be taken back: a start reads it from the log.
                 return Ok(());
             }
-            (std::mem::take(&mut unsaved.changes), position)
+            (unsaved.take(), position)
         };
         // What `all` gives may be later than the position: read again, those changes lead to the same.
         let base = snapshot.wants_base().then(all);
@@ -229,10 +251,14 @@ impl StateLog {
                 let all: Vec<_> = all.iter().cloned().chain(imported).collect();
                 snapshot.write_base(position, &state::encode(&all))
             }
-            None => snapshot.write_delta(position, &encode_all(taken.values())),
+            None => snapshot.write_delta(position, &encode_all(taken.0.values())),
         };
         let written = synced.and_then(|()| self.store.with_reserve(&mut write));
         written.inspect_err(|_| self.unsaved.lock().put_back(taken))?;
+        let mut unsaved = self.unsaved.lock();
+        unsaved.saved_size = snapshot.size();
+        self.store.reserve_for_state(unsaved.snapshot_size_max());
+        drop(unsaved);
         self.store.note_state_known(position);
         Ok(())
     }

@@ -17,6 +17,11 @@ impl Store {
         prepared
     }
 
+    /// Has room reserved for a snapshot of the state of that many bytes; see `prepare_next_segment`.
+    pub fn reserve_for_state(&self, bytes: u64) {
+        self.reserve.want_for_state(bytes);
+    }
+
     /// Runs `act`, a part of a checkpoint. If the disk is full, releases the reserve and runs it once more.
     pub fn with_reserve<T>(&self, mut act: impl FnMut() -> Result<T, StorageError>) -> Result<T, StorageError> {
         match act() {
@@ -84,7 +89,7 @@ impl Store {
 
     /// Bytes to count as used: the reserve and the segment, if they could not be allocated when last tried.
     fn wanted_space(&self) -> u64 {
-        let reserve = if self.reserve.is_released() { self.reserve.size() } else { 0 };
+        let reserve = if self.reserve.is_short() { self.reserve.missing() } else { 0 };
         let segment = if self.lacks_segment_space.load(Ordering::Relaxed) { self.options.segment_size } else { 0 };
         reserve.saturating_add(segment)
     }
@@ -107,7 +112,7 @@ impl Store {
     /// Whether appends are refused because of the disk, or soon will be.
     pub fn writes_are_refused(&self) -> bool {
         let flags = [&self.writes_refused, &self.lacks_segment_space, &self.index_has_failed, &self.entries_are_stuck];
-        self.reserve.is_released() || flags.iter().any(|why| why.load(Ordering::Relaxed))
+        self.reserve.is_short() || flags.iter().any(|why| why.load(Ordering::Relaxed))
     }
 
     /// Bytes used on the log's disk, and bytes in total.

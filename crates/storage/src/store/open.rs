@@ -24,7 +24,7 @@ use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
 use crate::reserve::Reserve;
 use crate::segment::Segment;
-use crate::state::{NoState, StateReplay};
+use crate::state::{NoState, Snapshot, StateReplay};
 use crate::truncate;
 
 impl Store {
@@ -66,6 +66,7 @@ impl Store {
         let segments = recover::open_segments(&mut options, &log_directory, &checkpoint, &mut recovery)?;
         // Given up until recovery is done, which may need as much space.
         let reserve = Arc::new(Reserve::new(disk.clone(), &root, options.checkpoint_reserve())?);
+        reserve.want_for_state(Snapshot::size_of_file(&disk, &root));
         if segments.is_empty() {
             check_disk_size(&options, &log_directory)?;
         }
