@@ -12,7 +12,7 @@ use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
 use base::{GroupName, Now, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, TopicDocument};
-use format::state::StateChange;
+use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
 use parking_lot::Mutex;
 use rpds::HashTrieMapSync;
 use storage::StorageError;
@@ -234,7 +234,7 @@ impl Catalog {
                 put.push(same.clone());
                 continue;
             }
-            changes.push(StateChange::Topic { settings: Box::new(settings.clone()), version });
+            changes.push(of_bounded_size(StateChange::Topic { settings: Box::new(settings.clone()), version })?);
             let topic = Arc::new(Topic::new(self.state.store(), name.clone(), settings));
             next.topics.insert_mut(name, topic.clone());
             put.push(topic);
@@ -312,7 +312,7 @@ impl Catalog {
         for (name, mut settings) in wanted {
             name.as_str().clone_into(&mut settings.group_name);
             if next.groups.get(&name).is_none_or(|group| if_known == Known::Change && **group != settings) {
-                changes.push(StateChange::Group { settings: Box::new(settings.clone()), version });
+                changes.push(of_bounded_size(StateChange::Group { settings: Box::new(settings.clone()), version })?);
                 next.groups.insert_mut(name, Arc::new(settings));
             }
         }
@@ -374,6 +374,17 @@ impl Catalog {
 }
 
 /// The version after this one.
+/// Settings that a client gives fit into a state record of usual size: what is kept of one topic or group for ever is bounded.
+fn of_bounded_size(change: StateChange) -> Result<StateChange, Refusal> {
+    let size = state::encode(std::slice::from_ref(&change)).len();
+    if size > STATE_BODY_SIZE_MAX {
+        return Err(Refusal::BadRequest(format!(
+            "the settings of a topic or group take at most {STATE_BODY_SIZE_MAX} bytes, and these take {size}"
+        )));
+    }
+    Ok(change)
+}
+
 const fn bumped(version: DataVersion, now: Now) -> DataVersion {
     DataVersion { counter: version.counter + 1, timestamp: now.wall.0 as i64, ..version }
 }

@@ -473,3 +473,24 @@ fn a_broker_starts_on_its_own_documents_whatever_is_in_them() {
     fs::remove_file(directory.path().join("state")).expect("removes");
     assert!(open(directory.path()).broker.catalog.group("deep").is_some(), "also by the documents");
 }
+
+#[test]
+fn settings_of_a_group_or_topic_are_bounded() {
+    let directory = tempfile::tempdir().expect("directory");
+    let layout = storage::Options { segment_size: 4 << 20, ..layout(directory.path(), vec![1000]) };
+    let bench = open_on(layout, START, |_| ());
+    let text = |size: usize| "x".repeat(size);
+    for (size, is_taken) in [(1 << 19, true), (1 << 20, false)] {
+        let settings = GroupDocument { group_retry_policy: text(size).into(), ..GroupDocument::default() };
+        let put = bench.broker.catalog.put_groups(vec![(GroupName::trusted("large"), settings)], START);
+        assert_eq!(put.is_ok(), is_taken, "{put:?}");
+        let attributes = [("+note".to_owned(), text(size))].into_iter().collect();
+        let settings = TopicDocument { attributes, ..TopicDocument::default() };
+        let put = bench.broker.catalog.put_topic(TopicName::trusted("large"), settings, START);
+        assert_eq!(put.is_ok(), is_taken, "{size}");
+    }
+    assert_eq!(
+        bench.broker.catalog.group("large").map(|group| group.group_retry_policy.to_string().len()),
+        Some((1 << 19) + 2)
+    );
+}
