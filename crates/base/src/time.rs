@@ -31,6 +31,11 @@ impl Timestamp {
     pub const fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// The hour of the day in UTC, 0 to 23.
+    pub const fn hour_of_day(self) -> u8 {
+        (self.0 / 3_600_000 % 24) as u8
+    }
 }
 
 impl Monotonic {

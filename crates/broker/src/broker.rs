@@ -27,6 +27,7 @@ use crate::parked::delivery::Delivery;
 use crate::publish::Publisher;
 use crate::removal::Removals;
 use crate::retry::Retries;
+use crate::schedule::{Work, WorkError, Worked};
 use crate::snapshots::Snapshots;
 use crate::state::{OpenedState, StateLog, StateTables};
 
@@ -236,6 +237,23 @@ impl Broker {
             [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()].concat()
         })?;
         self.store.checkpoint()
+    }
+
+    /// Does a piece of its own work. `Schedule` says when which is due.
+    pub fn work(&self, work: Work, now: Now) -> Result<Worked, WorkError> {
+        match work {
+            Work::PrepareSegment => self.store.prepare_next_segment()?,
+            Work::FlushEntries => self.store.flush_entries()?,
+            Work::Checkpoint => self.checkpoint(now)?,
+            Work::KeepChanges => drop(self.offsets.keep_changes(now)?),
+            Work::SaveDocuments => self.save(now)?,
+            Work::FinishRemovals => self.removals.finish(now)?,
+            Work::Expire => self.expire(now),
+            Work::Retention => {
+                return Ok(Worked::Retained(self.store.apply_retention(now.wall, now.wall.hour_of_day())?));
+            }
+        }
+        Ok(Worked::Done)
     }
 
     /// Housekeeping of what is only in memory; about once a second.

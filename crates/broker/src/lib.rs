@@ -22,6 +22,7 @@ mod publish;
 mod queue;
 mod removal;
 mod retry;
+mod schedule;
 mod snapshots;
 mod state;
 
@@ -47,6 +48,7 @@ pub use publish::{Added, Message, PublishBatch, Publisher};
 pub use queue::Queue;
 pub use removal::Removals;
 pub use retry::{Retries, SendBack};
+pub use schedule::{Intervals, Schedule, Work, WorkError, Worked};
 pub use snapshots::flow::PeriodFlow;
 pub use snapshots::{ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};
 pub use state::{Exported, Written, export_documents};

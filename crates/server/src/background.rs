@@ -11,15 +11,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use base::{Monotonic, Now};
-use broker::{Broker, Host};
+use broker::{Broker, Host, Intervals, Schedule, Work, Worked};
 use parking_lot::Mutex;
+use storage::schedule::{SyncSchedule, SyncStep, WRITE_HERE_MAX, WriteSchedule};
 use storage::{DiskState, RetentionOutcome, Store};
 use tokio::sync::Notify;
 
 use crate::announcements::Announcements;
 use crate::clock;
-use crate::group_commit::GroupCommit;
 use crate::supervision::Supervisor;
 
 /// Pause of `log-pages` when there is nothing to write back or prefault.
@@ -30,22 +29,6 @@ const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause of `housekeeping`; an append must not have to wait for the next segment.
 const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
-/// How often members, locks and rates are checked.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often topics and groups that have changed are exported.
-const CATALOG_EXPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a failed removal of a topic's files is tried again.
-const REMOVALS_INTERVAL: Duration = Duration::from_secs(5);
-/// Bytes of log after which a checkpoint is due, whatever the time.
-const CHECKPOINT_BYTES: u64 = 512 * 1024 * 1024;
-
-/// Most bytes that the appending thread writes itself. For little data, handing over to `log-writer` takes longer than the write; for
-/// more, this thread had better decode the next frames meanwhile.
-const WRITE_HERE_MAX: usize = 16 * 1024;
-/// A write that takes this long was blocked: for `SLOW_PERIOD` only `log-writer` writes, so that no network thread blocks.
-const SLOW_WRITE: Duration = Duration::from_millis(10);
-const SLOW_PERIOD: Duration = Duration::from_secs(1);
-
 /// How long creating a topic waits for the name servers: less than the three seconds that clients wait for a reply.
 const ANNOUNCED_LIMIT: Duration = Duration::from_secs(2);
 
@@ -68,21 +51,11 @@ fn give_way() {
     }
 }
 
-/// How often the background threads do their work.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Intervals {
-    pub(crate) flush: Duration,
-    pub(crate) queue_flush: Duration,
-    pub(crate) export: Duration,
-    pub(crate) checkpoint: Duration,
-    pub(crate) retention: Duration,
-}
-
 /// What the broker's `Host` calls and its threads share.
 #[derive(Debug, Default)]
 pub(crate) struct BrokerHost {
     broker: OnceLock<Weak<Broker>>,
-    slow_until: Mutex<Option<Instant>>,
+    writing: Mutex<WriteSchedule>,
     writer: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
     /// Number of waiting producers from which on the syncer is woken.
@@ -135,6 +108,7 @@ impl Background {
     pub(crate) fn start(
         broker: &Arc<Broker>,
         host: &Arc<BrokerHost>,
+        flush_interval: Duration,
         intervals: Intervals,
         supervisor: &Supervisor,
     ) -> io::Result<Self> {
@@ -143,7 +117,7 @@ impl Background {
         let writer = background.spawn("log-writer", broker, write_log)?;
         let _ = host.writer.set(writer);
         let syncer =
-            background.spawn("log-sync", broker, move |broker, host| sync_log(broker, host, intervals.flush))?;
+            background.spawn("log-sync", broker, move |broker, host| sync_log(broker, host, flush_interval))?;
         let _ = host.syncer.set(syncer);
         background.spawn("log-pages", broker, keep_pages)?;
         background.spawn("key-index", broker, index_keys)?;
@@ -193,13 +167,13 @@ impl BrokerHost {
             return false;
         }
         let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return false };
-        let began = Instant::now();
-        if self.slow_until.lock().is_some_and(|until| began < until) {
+        let began = clock::monotonic();
+        if !self.writing.lock().writes_here(began) {
             return false;
         }
         let is_written = broker.store().write_if_little(WRITE_HERE_MAX).unwrap_or(false);
-        if began.elapsed() > SLOW_WRITE {
-            *self.slow_until.lock() = Some(began + SLOW_PERIOD);
+        if WriteSchedule::was_blocked(began, clock::monotonic()) {
+            self.writing.lock().note_blocked(began);
         }
         is_written
     }
@@ -239,20 +213,14 @@ fn write_log(broker: &Broker, host: &BrokerHost) {
 /// Syncs when a producer waits for it, else once per `interval`. Producers that come during a sync share the next one.
 fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
     let store = broker.store();
-    let mut group_commit = GroupCommit::default();
-    let mut last = Instant::now();
+    let started = Instant::now();
+    let mut schedule = SyncSchedule::new(interval, Duration::ZERO);
     while !host.is_stopping() {
-        let waiting = store.waiting_for_sync();
-        if waiting == 0 {
-            let rest = interval.saturating_sub(last.elapsed()).max(Duration::from_millis(1));
-            host.wait_for_senders(store, 1, rest);
-            if last.elapsed() < interval {
-                continue;
-            }
-        } else if let Some((expected, pause)) = group_commit.pause(waiting) {
-            host.wait_for_senders(store, expected, pause);
+        if let SyncStep::Wait { count, at_most } = schedule.next(store.waiting_for_sync(), started.elapsed()) {
+            host.wait_for_senders(store, count, at_most);
+            continue;
         }
-        last = Instant::now();
+        let began = Instant::now();
         let waiting = store.waiting_for_sync();
         let durable = store.watermarks().durable();
         match store.sync() {
@@ -261,11 +229,11 @@ fn sync_log(broker: &Broker, host: &BrokerHost, interval: Duration) {
                 thread::park_timeout(UNWRITTEN_PAUSE);
             }
             Ok(_) => {
-                let took = last.elapsed();
-                if durable < broker.store().watermarks().durable() {
+                let took = began.elapsed();
+                if durable < store.watermarks().durable() {
                     broker.timings().sync.record(took, 1);
                 }
-                group_commit.note(waiting, store.waiting_for_sync(), took);
+                schedule.note(waiting, store.waiting_for_sync(), took);
             }
             Err(error) => {
                 tracing::error!(%error, "the log cannot be synced; no messages are accepted any more");
@@ -315,71 +283,37 @@ fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
     }
 }
 
-/// A task of `housekeeping` that is repeated.
-struct Due {
-    interval: Duration,
-    at: Monotonic,
-}
-
-impl Due {
-    fn every(interval: Duration) -> Self {
-        Self { interval, at: clock::after(clock::monotonic(), interval) }
-    }
-
-    fn is_due(&mut self, now: Now) -> bool {
-        let is_due = self.at <= now.monotonic;
-        if is_due {
-            self.at = clock::after(now.monotonic, self.interval);
-        }
-        is_due
-    }
-}
-
 fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
-    let mut expiry = Due::every(EXPIRY_INTERVAL);
-    let mut queues = Due::every(intervals.queue_flush);
-    let mut documents = Due::every(intervals.export);
-    let mut catalog = Due::every(CATALOG_EXPORT_INTERVAL);
-    let mut removals = Due::every(REMOVALS_INTERVAL);
-    let mut checkpoint = Due::every(intervals.checkpoint);
-    let mut retention = Due::every(intervals.retention);
+    let log = broker.store().watermarks();
+    let mut schedule = Schedule::new(intervals, log.durable(), clock::monotonic());
     let mut disk_state = DiskState::default();
     let mut problems = Problems::default();
-    // Recovered records may not be durable yet, so the first checkpoint includes them.
-    let mut checkpointed = broker.store().watermarks().durable().0;
     while !host.is_stopping() {
-        let now = clock::now();
-        problems.report("the next log segment cannot be prepared", broker.store().prepare_next_segment());
-        if queues.is_due(now) {
-            problems.report("queue entries cannot be written", broker.store().flush_entries());
-        }
-        let written = broker.store().watermarks().written().0;
-        let has_grown = written > checkpointed;
-        if has_grown && (checkpoint.is_due(now) || written - checkpointed > CHECKPOINT_BYTES) {
-            problems.report("no checkpoint can be written", broker.checkpoint(now));
-            checkpointed = written;
-        }
-        problems.report("committed offsets cannot be put into the log", broker.offsets.keep_changes(now).map(drop));
-        if documents.is_due(now) | (catalog.is_due(now) && broker.catalog.is_unexported()) {
-            problems.report("the documents of topics, groups or offsets cannot be written", broker.save(now));
-        }
-        if removals.is_due(now) {
-            let finished = broker.removals.finish(now);
-            problems
-                .report("the queues of a removed topic cannot be removed; no topic of its name can be made", finished);
-        }
-        if expiry.is_due(now) {
-            // Not `now`: the work above may have waited for the disk.
-            broker.expire(clock::now());
-        }
-        if retention.is_due(now) {
-            let outcome = broker.store().apply_retention(now.wall, clock::hour_of_day(now.wall));
-            if let Ok(outcome) = &outcome {
-                disk_state = report_retention(disk_state, *outcome);
+        for work in schedule.due(clock::monotonic(), log.written(), broker.catalog.is_unexported()) {
+            // Not the time of before: the work before may have waited for the disk.
+            let worked = broker.work(work, clock::now());
+            match &worked {
+                Ok(Worked::Retained(outcome)) => disk_state = report_retention(disk_state, *outcome),
+                Ok(Worked::Done) if work == Work::Checkpoint => schedule.note_checkpoint(),
+                _ => {}
             }
-            problems.report("old log segments cannot be removed", outcome.map(drop));
+            problems.report(problem(work), worked.map(drop));
         }
         thread::park_timeout(SEGMENT_INTERVAL);
+    }
+}
+
+/// What is wrong if that fails.
+const fn problem(work: Work) -> &'static str {
+    match work {
+        Work::PrepareSegment => "the next log segment cannot be prepared",
+        Work::FlushEntries => "queue entries cannot be written",
+        Work::Checkpoint => "no checkpoint can be written",
+        Work::KeepChanges => "committed offsets cannot be put into the log",
+        Work::SaveDocuments => "the documents of topics, groups or offsets cannot be written",
+        Work::FinishRemovals => "the queues of a removed topic cannot be removed; no topic of its name can be made",
+        Work::Expire => "members and locks cannot be looked after",
+        Work::Retention => "old log segments cannot be removed",
     }
 }
 

@@ -12,7 +12,6 @@ use settings::table::{self, Scope};
 use settings::{Effective, FlushMode, Settings};
 use storage::RetentionPolicy;
 
-use crate::background::Intervals;
 use crate::error::StartError;
 use crate::net;
 
@@ -113,13 +112,12 @@ fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, 
     shown
 }
 
-pub(crate) fn intervals(settings: &Settings) -> Intervals {
-    Intervals {
-        flush: settings.storage.flush_interval,
-        queue_flush: settings.storage.queue_flush_interval,
-        export: settings.offset.flush_interval.min(settings.delay.flush_interval),
-        checkpoint: CHECKPOINT_INTERVAL,
-        retention: settings.retention.check_interval,
+pub(crate) fn intervals(settings: &Settings) -> broker::Intervals {
+    broker::Intervals {
+        flush_entries_ms: milliseconds(settings.storage.queue_flush_interval),
+        save_documents_ms: milliseconds(settings.offset.flush_interval.min(settings.delay.flush_interval)),
+        checkpoint_ms: milliseconds(CHECKPOINT_INTERVAL),
+        retention_ms: milliseconds(settings.retention.check_interval),
     }
 }
 

@@ -74,7 +74,13 @@ impl BrokerProcess {
         let surroundings = Surroundings { metrics, host: host.clone(), seed };
         let broker = Arc::new(open_broker(options, store_options, surroundings, now)?);
         directories::record_position(&settings.storage.directory, position)?;
-        let background = Background::start(&broker, &host, broker_options::intervals(&settings), supervisor);
+        let background = Background::start(
+            &broker,
+            &host,
+            settings.storage.flush_interval,
+            broker_options::intervals(&settings),
+            supervisor,
+        );
         Ok(Self {
             broker,
             listener: Some(listener),

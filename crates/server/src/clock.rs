@@ -24,11 +24,6 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
-/// The hour of the day in UTC, 0 to 23.
-pub(crate) fn hour_of_day(now: Timestamp) -> u8 {
-    u8::try_from(now.0 / 3_600_000 % 24).unwrap_or_default()
-}
-
 /// 0 for times before 1970.
 fn milliseconds(time: Timespec) -> u64 {
     Duration::try_from(time).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))

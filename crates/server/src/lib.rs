@@ -19,7 +19,6 @@ mod dump;
 mod error;
 mod export;
 mod files;
-mod group_commit;
 mod jobs;
 mod log_lines;
 mod logging;

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use broker::{Broker, Host};
-
-/// What a thread that appended it writes itself, bytes; as in the server.
-const WRITE_HERE_MAX: usize = 16 * 1024;
+use storage::schedule::WRITE_HERE_MAX;
 
 /// The node's way to its threads.
 #[derive(Debug)]
@@ -18,7 +16,6 @@ pub(crate) struct SimHost {
     is_in_job: AtomicBool,
     /// Who appends gives way, and leaves the writing to others.
     gives_way: AtomicBool,
-    topics_unsaved: AtomicBool,
 }
 
 impl SimHost {
@@ -28,7 +25,6 @@ impl SimHost {
             rhythm: AtomicU64::new(rhythm),
             is_in_job: AtomicBool::new(false),
             gives_way: AtomicBool::new(false),
-            topics_unsaved: AtomicBool::new(false),
         })
     }
 
@@ -49,11 +45,6 @@ impl SimHost {
         let done = work();
         self.gives_way.store(false, Ordering::Relaxed);
         done
-    }
-
-    /// Whether topics changed since this was last asked.
-    pub(crate) fn take_topics_unsaved(&self) -> bool {
-        self.topics_unsaved.swap(false, Ordering::Relaxed)
     }
 
     fn broker(&self) -> Option<Arc<Broker>> {
@@ -84,7 +75,5 @@ impl Host for SimHost {
         }
     }
 
-    fn topics_changed(&self) {
-        self.topics_unsaved.store(true, Ordering::Relaxed);
-    }
+    fn topics_changed(&self) {}
 }

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Now;
 use base::budget::Budget;
 use base::metric::Metrics;
 use base::offset::AckPolicy;
-use broker::{Broker, Surroundings};
+use broker::{Broker, Intervals, Schedule, Surroundings, WorkError};
 use format::index_rules::IndexRules;
 use storage::disk::{Disk, FaultyDisk};
+use storage::schedule::{SyncSchedule, SyncStep};
 use storage::{RetentionPolicy, StorageError};
 use testkit::{broker_options, store_options};
 
@@ -21,8 +23,13 @@ use crate::story::Setup;
 /// The node's data directory.
 pub(crate) const DIRECTORY: &str = "/data";
 
-/// Milliseconds of an hour.
-const HOUR_MS: u64 = 3_600_000;
+/// How often the background does what.
+const INTERVALS: Intervals =
+    Intervals { flush_entries_ms: 1000, save_documents_ms: 5000, checkpoint_ms: 10_000, retention_ms: 10_000 };
+const SYNC_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long a sync takes, for those that are to wait for others.
+const SYNC_TIME: Duration = Duration::from_millis(1);
 
 /// A piece of what the server's background threads do (`server/src/background.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +42,8 @@ pub enum Work {
     IndexKeys,
     /// Publishes delayed messages that are due.
     DeliverDelayed,
-    /// Makes the next segment.
-    PrepareSegment,
-    /// Writes entries of queues into files.
-    FlushEntries,
-    /// Makes a checkpoint.
-    Checkpoint,
-    /// Writes topics, groups and offsets.
-    SaveDocuments,
-    /// Writes the progress of delayed messages.
-    KeepChanges,
-    /// Removes what is left of removed topics.
-    FinishRemovals,
-    /// Looks after members and locks.
-    Expire,
-    /// Removes old segments.
-    Retention,
+    /// What the broker's schedule names.
+    Own(broker::Work),
 }
 
 impl Work {
@@ -60,14 +53,14 @@ impl Work {
         Self::Sync,
         Self::IndexKeys,
         Self::DeliverDelayed,
-        Self::PrepareSegment,
-        Self::FlushEntries,
-        Self::Checkpoint,
-        Self::SaveDocuments,
-        Self::KeepChanges,
-        Self::FinishRemovals,
-        Self::Expire,
-        Self::Retention,
+        Self::Own(broker::Work::PrepareSegment),
+        Self::Own(broker::Work::FlushEntries),
+        Self::Own(broker::Work::Checkpoint),
+        Self::Own(broker::Work::SaveDocuments),
+        Self::Own(broker::Work::KeepChanges),
+        Self::Own(broker::Work::FinishRemovals),
+        Self::Own(broker::Work::Expire),
+        Self::Own(broker::Work::Retention),
     ];
 }
 
@@ -79,6 +72,8 @@ pub(crate) struct Node {
     pub(crate) broker: Arc<Broker>,
     pub(crate) host: Arc<SimHost>,
     pub(crate) budget: Arc<Budget>,
+    schedule: Schedule,
+    sync_schedule: SyncSchedule,
 }
 
 impl fmt::Debug for Node {
@@ -98,44 +93,44 @@ impl Node {
         let (broker, _) = Broker::open(options, layout(setup, disk), surroundings, now, &mut |_| ())?;
         let broker = Arc::new(broker);
         host.serve(&broker);
-        Ok(Self { broker, host, budget: Arc::default() })
+        let schedule = Schedule::new(INTERVALS, broker.store().watermarks().durable(), now.monotonic);
+        let sync_schedule = SyncSchedule::new(SYNC_INTERVAL, Duration::from_millis(now.monotonic.0));
+        Ok(Self { broker, host, budget: Arc::default(), schedule, sync_schedule })
+    }
+
+    /// What the server's threads do now, in some order: what their schedules say.
+    pub(crate) fn due(&mut self, now: Now) -> Vec<Work> {
+        let log = self.broker.store().watermarks();
+        let own = self.schedule.due(now.monotonic, log.written(), self.broker.catalog.is_unexported());
+        let waiting = self.broker.store().waiting_for_sync();
+        let sync = match self.sync_schedule.next(waiting, Duration::from_millis(now.monotonic.0)) {
+            SyncStep::Sync => Some(Work::Sync),
+            SyncStep::Wait { .. } => None,
+        };
+        let before = [Work::Write, Work::IndexKeys, Work::DeliverDelayed];
+        before.into_iter().chain(sync).chain(own.into_iter().map(Work::Own)).collect()
     }
 
     /// Does one piece of the background's work.
-    pub(crate) fn work(&self, work: Work, now: Now) -> Result<(), StorageError> {
+    pub(crate) fn work(&mut self, work: Work, now: Now) -> Result<(), WorkError> {
         let (broker, store) = (&self.broker, self.broker.store());
         match work {
-            Work::Write => store.write_staged().map(|_| ()),
-            Work::Sync => store.sync().map(|_| ()),
-            Work::IndexKeys => store.index_staged(),
-            Work::DeliverDelayed => {
-                self.host.give_way(|| broker.delivery.deliver_due(now));
-                Ok(())
+            Work::Write => drop(store.write_staged()?),
+            Work::Sync => {
+                let waiting = store.waiting_for_sync();
+                store.sync()?;
+                self.sync_schedule.note(waiting, store.waiting_for_sync(), SYNC_TIME);
             }
-            Work::PrepareSegment => store.prepare_next_segment(),
-            Work::FlushEntries => store.flush_entries(),
-            Work::Checkpoint => broker.checkpoint(now),
-            Work::SaveDocuments => {
-                self.host.take_topics_unsaved();
-                broker.save(now)
-            }
-            Work::KeepChanges => broker
-                .offsets
-                .keep_changes(now)
-                .map(drop)
-                .map_err(|refusal| StorageError::DiskFull(refusal.to_string())),
-            Work::FinishRemovals => {
-                broker.removals.finish(now).map_err(|refusal| StorageError::DiskFull(refusal.to_string()))
-            }
-            Work::Expire => {
-                broker.expire(now);
-                Ok(())
-            }
-            Work::Retention => {
-                let hour_of_day = (now.wall.0 / HOUR_MS % 24) as u8;
-                store.apply_retention(now.wall, hour_of_day).map(|_| ())
+            Work::IndexKeys => store.index_staged()?,
+            Work::DeliverDelayed => drop(self.host.give_way(|| broker.delivery.deliver_due(now))),
+            Work::Own(own) => {
+                broker.work(own, now)?;
+                if own == broker::Work::Checkpoint {
+                    self.schedule.note_checkpoint();
+                }
             }
         }
+        Ok(())
     }
 
     /// Where each queue begins and ends.

@@ -166,6 +166,8 @@ pub enum Action {
     },
     /// A thread does its work.
     Work(Work),
+    /// The threads do what is due by their schedules.
+    WorkDue,
     /// One of the jobs that wait is done.
     Job {
         /// Which.
@@ -349,7 +351,8 @@ impl Action {
             }
             43..58 => Self::Turn { member: chance.below(MEMBERS.len() as u64) as usize },
             58..59 => Self::Leave { member: chance.below(MEMBERS.len() as u64) as usize },
-            59..79 => Self::Work(chance.pick(&Work::ALL)),
+            59..76 => Self::Work(chance.pick(&Work::ALL)),
+            76..79 => Self::WorkDue,
             79..83 => Self::Job { number: chance.below(8) as usize },
             83..93 => Self::Pass { milliseconds: chance.pick(&[1, 100, 999, 1000, 3000, 10_000]) },
             93..96 => Self::Arrive {

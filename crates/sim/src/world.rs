@@ -11,6 +11,7 @@ use std::ops::Range;
 use base::Now;
 use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::session::Job;
+use broker::Work as Own;
 use storage::disk::{Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::{at, clock_set};
 
@@ -131,6 +132,10 @@ impl World {
         self.node.as_ref().ok_or_else(|| Violation::of(Rule::TheNodeStarts, "there is no node"))
     }
 
+    fn node_mut(&mut self) -> Result<&mut Node, Violation> {
+        self.node.as_mut().ok_or_else(|| Violation::of(Rule::TheNodeStarts, "there is no node"))
+    }
+
     fn scene(&self) -> Scene {
         let (log_first, log_end) = self.node.as_ref().map_or((0, 0), |node| (node.log_first(), node.log_end()));
         let unreadable = self.sectors.iter().filter_map(|sector| sector.in_log.clone()).collect();
@@ -199,6 +204,10 @@ impl World {
             Action::Disconnect { connection } => self.disconnect(*connection)?,
             Action::Stall { connection } => self.connections[*connection].is_stalled ^= true,
             Action::Work(work) => self.work(*work)?,
+            Action::WorkDue => {
+                let now = self.now;
+                self.node_mut()?.due(now).into_iter().try_for_each(|work| self.work(work))?;
+            }
             Action::Job { number } => self.run_job(*number)?,
             Action::Pass { milliseconds } => self.pass(*milliseconds),
             Action::SetClock { by_ms } => {
@@ -281,7 +290,8 @@ impl World {
 
     fn work(&mut self, work: Work) -> Checked {
         let first = self.scene().log_first;
-        let done = self.node()?.work(work, self.now);
+        let now = self.now;
+        let done = self.node_mut()?.work(work, now);
         if let Err(error) = &done {
             self.trace.say(|| format!("  {work:?} fails: {error}"));
             let broker = &self.node()?.broker;
@@ -302,9 +312,11 @@ impl World {
         }
         if done.is_ok() && !self.is_muted {
             match work {
-                Work::Sync | Work::Checkpoint => self.oracle.synced(),
-                Work::SaveDocuments => self.oracle.saved(),
-                Work::KeepChanges if self.node()?.broker.store().staged_size() == 0 => self.oracle.commits_written(),
+                Work::Sync | Work::Own(Own::Checkpoint) => self.oracle.synced(),
+                Work::Own(Own::SaveDocuments) => self.oracle.saved(),
+                Work::Own(Own::KeepChanges) if self.node()?.broker.store().staged_size() == 0 => {
+                    self.oracle.commits_written()
+                }
                 _ => {}
             }
         }

@@ -39,6 +39,7 @@ mod records;
 mod recover;
 mod reserve;
 mod retention;
+pub mod schedule;
 pub mod segment;
 mod state;
 mod store;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use broker::Work as Own;
+
 use super::World;
 use crate::fault::Contents;
 use crate::node::Work;
@@ -15,17 +17,17 @@ const LAST_ROUND_MS: u64 = 5000;
 
 /// Work that is done in each of these rounds; what makes room comes first.
 const LAST_WORK: [Work; 11] = [
-    Work::PrepareSegment,
+    Work::Own(Own::PrepareSegment),
     Work::Write,
-    Work::FinishRemovals,
+    Work::Own(Own::FinishRemovals),
     Work::DeliverDelayed,
     Work::Write,
     Work::Sync,
     Work::IndexKeys,
-    Work::FlushEntries,
-    Work::KeepChanges,
-    Work::SaveDocuments,
-    Work::Expire,
+    Work::Own(Own::FlushEntries),
+    Work::Own(Own::KeepChanges),
+    Work::Own(Own::SaveDocuments),
+    Work::Own(Own::Expire),
 ];
 
 /// The group of who looks at everything.
@@ -39,7 +41,7 @@ impl World {
             self.kill(None, 0)?;
         }
         // It has to be seen that there is room again.
-        self.work(Work::Retention)?;
+        self.work(Work::Own(Own::Retention))?;
         self.connections.iter_mut().for_each(|connection| connection.is_stalled = false);
         for _ in 0..LAST_ROUNDS {
             for work in LAST_WORK {
@@ -140,7 +142,7 @@ impl World {
             self.run_job(0)?;
         }
         self.pass(200_000);
-        self.work(Work::Expire)?;
+        self.work(Work::Own(Own::Expire))?;
         let broker = self.node()?.broker.clone();
         let (staged, waiting) = (broker.store().staged_size(), broker.metrics().fetch_waiting.get());
         check(staged == 0, Rule::MemoryIsBounded, || format!("{staged} bytes are staged"))?;
