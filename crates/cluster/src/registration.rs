@@ -1,9 +1,9 @@
 //! The broker's end: what a Sluice broker sends to name servers, and what it reads from their answers.
 //!
-//! Pure functions: the crate `server` owns the connections. It is to send [`register_request`] to every name server at the
-//! start, every 30 seconds, and at once when a topic changes, and [`unregister_request`] when it stops. Name servers of
-//! 4.9 and 5.x take these requests; the topics' data version tells them whether anything changed, so it must grow with
-//! every change.
+//! [`RegistrationSession`] is a connection to a name server. Name servers of 4.9 and 5.x take these requests; the topics' data version
+//! tells them whether anything changed, so it must grow with every change.
+
+mod session;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ use wire::rocketmq::registration::{Registration, body_checksum};
 
 use crate::limits::ANSWER_HEADER_SIZE_MAX;
 use crate::{SPOKEN_VERSION, spoken_header};
+
+pub use session::{Registrant, RegistrationSession, Times};
 
 /// Largest plain body. A longer one is packed, since it would not fit a frame with its header.
 const PLAIN_BODY_SIZE_MAX: usize = FRAME_SIZE_MAX - ANSWER_HEADER_SIZE_MAX;

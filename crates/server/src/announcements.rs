@@ -4,6 +4,7 @@
 //! was. Only reachable name servers are waited for: from their first answer until their connection fails.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -21,14 +22,23 @@ pub(crate) struct Announcements {
 #[derive(Debug, Default)]
 struct State {
     changes: u64,
-    /// By name server; `None` while it cannot be reached.
-    known: Vec<Option<u64>>,
+    name_servers: Vec<NameServer>,
     waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct NameServer {
+    /// The last change it knows; `None` while it cannot be reached.
+    known: Option<u64>,
+    /// Wakes the session that tells it.
+    session: Option<Waker>,
 }
 
 impl Announcements {
     pub(crate) fn note_change(&self) {
-        self.state.lock().changes += 1;
+        let mut state = self.state.lock();
+        state.changes += 1;
+        state.name_servers.iter().filter_map(|one| one.session.as_ref()).for_each(Waker::wake_by_ref);
     }
 
     /// Number of the last change; must be read before the topic table that is sent.
@@ -39,8 +49,8 @@ impl Announcements {
     /// Adds a name server, unreachable at first.
     pub(crate) fn join(self: &Arc<Self>) -> Slot {
         let mut state = self.state.lock();
-        state.known.push(None);
-        Slot { announcements: self.clone(), index: state.known.len() - 1 }
+        state.name_servers.push(NameServer::default());
+        Slot { announcements: self.clone(), index: state.name_servers.len() - 1 }
     }
 
     /// Waits until all reachable name servers know all changes so far, at most for `limit`.
@@ -48,7 +58,7 @@ impl Announcements {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();
         let wanted = state.changes;
-        let waits = |state: &State| state.known.iter().flatten().any(|&known| known < wanted);
+        let waits = |state: &State| state.name_servers.iter().filter_map(|one| one.known).any(|known| known < wanted);
         if waits(&state) && state.waiting == WAITING_MAX {
             return;
         }
@@ -63,7 +73,7 @@ impl Announcements {
     }
 }
 
-/// One name server's entry in `State::known`.
+/// One name server's entry in `State::name_servers`.
 #[derive(Debug)]
 pub(crate) struct Slot {
     announcements: Arc<Announcements>,
@@ -71,19 +81,29 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The number of the last change there is.
+    pub(crate) fn last_change(&self) -> u64 {
+        self.announcements.last_change()
+    }
+
+    /// From now on each change wakes this session.
+    pub(crate) fn wake_by(&self, session: Waker) {
+        self.change(|one| one.session = Some(session));
+    }
+
     /// It knows all changes up to this one.
     pub(crate) fn knows(&self, change: u64) {
-        self.note(Some(change));
+        self.change(|one| one.known = Some(change));
     }
 
     /// It cannot be reached, and is not waited for.
     pub(crate) fn is_lost(&self) {
-        self.note(None);
+        self.change(|one| *one = NameServer::default());
     }
 
-    fn note(&self, known: Option<u64>) {
-        if let Some(slot) = self.announcements.state.lock().known.get_mut(self.index) {
-            *slot = known;
+    fn change(&self, change: impl FnOnce(&mut NameServer)) {
+        if let Some(one) = self.announcements.state.lock().name_servers.get_mut(self.index) {
+            change(one);
         }
         self.announcements.told.notify_all();
     }

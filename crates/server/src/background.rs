@@ -15,7 +15,6 @@ use broker::{Broker, Host, Intervals, Schedule, Work, Worked};
 use parking_lot::Mutex;
 use storage::schedule::{SyncSchedule, SyncStep, WRITE_HERE_MAX, WriteSchedule};
 use storage::{DiskState, RetentionOutcome, Store};
-use tokio::sync::Notify;
 
 use crate::announcements::Announcements;
 use crate::clock;
@@ -60,8 +59,6 @@ pub(crate) struct BrokerHost {
     syncer: OnceLock<Thread>,
     /// Number of waiting producers from which on the syncer is woken.
     syncer_expects: AtomicUsize,
-    /// Notifies the tasks that register at name servers.
-    pub(crate) topics: Notify,
     pub(crate) announcements: Arc<Announcements>,
     stopping: AtomicBool,
 }
@@ -81,7 +78,6 @@ impl Host for BrokerHost {
 
     fn topics_changed(&self) {
         self.announcements.note_change();
-        self.topics.notify_waiters();
     }
 
     fn wait_until_announced(&self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::offset::AckPolicy;
-use cluster::registration::Identity;
+use cluster::registration::{Identity, Times};
 use dialect::rocketmq::SessionOptions;
 use format::index_rules::IndexRules;
 use settings::table::{self, Scope};
@@ -118,6 +118,14 @@ pub(crate) fn intervals(settings: &Settings) -> broker::Intervals {
         save_documents_ms: milliseconds(settings.offset.flush_interval.min(settings.delay.flush_interval)),
         checkpoint_ms: milliseconds(CHECKPOINT_INTERVAL),
         retention_ms: milliseconds(settings.retention.check_interval),
+    }
+}
+
+/// When the broker registers.
+pub(crate) fn registration_times(settings: &Settings) -> Times {
+    Times {
+        interval_ms: milliseconds(settings.broker.registration_interval),
+        timeout_ms: milliseconds(settings.broker.registration_timeout),
     }
 }
 

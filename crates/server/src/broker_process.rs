@@ -137,11 +137,11 @@ impl BrokerProcess {
     async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
         let registrar = Registrar {
             broker: self.broker.clone(),
-            host: self.host.clone(),
-            identity: broker_options::identity(&self.settings, &self.address),
-            interval: self.settings.broker.registration_interval,
-            timeout: self.settings.broker.registration_timeout,
+            announcements: self.host.announcements.clone(),
+            identity: Arc::new(broker_options::identity(&self.settings, &self.address)),
+            times: broker_options::registration_times(&self.settings),
             stop: drive.stop.clone(),
+            drive: Drive { jobs: self.jobs.clone(), traffic: Arc::default(), ..drive.clone() },
             connector: self.connector.clone(),
         };
         let name_servers = &self.settings.broker.name_servers;

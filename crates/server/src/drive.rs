@@ -5,6 +5,8 @@
 //!
 //! A connection is closed once no byte was transferred for the idle timeout, unless a reply is still being prepared.
 
+mod holding;
+
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use base::Monotonic;
-use base::budget::{self, Budget, Held, Room};
+use base::budget::{Budget, Room};
 use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
@@ -27,6 +29,7 @@ use crate::jobs::Jobs;
 use crate::net;
 use crate::tls::{TlsPort, TlsSession};
 use crate::wakeup::Wakeup;
+use holding::Holding;
 
 /// Bytes of one read: a batch of a few hundred messages of 1 KiB.
 pub(crate) const READ_SIZE: usize = 256 * 1024;
@@ -84,14 +87,20 @@ impl Drop for Permit {
     }
 }
 
-#[derive(Debug)]
-enum End {
+/// How a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum End {
     /// Closed by the peer, or the process stops.
+    #[error("the connection was closed")]
     Quiet,
+    #[error(transparent)]
     Io(io::Error),
+    #[error("{0}")]
     Protocol(String),
+    #[error("the connection was idle")]
     Idle,
     /// Stalled: the peer does not take its replies, or the connection holds memory that others wait for.
+    #[error("the connection stalled")]
     Stuck,
 }
 
@@ -155,16 +164,7 @@ impl Drive {
         peer: SocketAddr,
         permit: Permit,
     ) {
-        session.share(self.budget.clone());
-        let end = self.exchange(&mut socket, &mut session, &wakeup).await;
-        if matches!(end, End::Quiet | End::Idle) {
-            session.finish();
-            let _ = self.write(&socket, &mut session);
-        }
-        session.closed(clock::now());
-        while let Some(job) = session.take_job() {
-            self.jobs.run(job);
-        }
+        let end = self.converse(&mut socket, &mut session, &wakeup).await;
         drop(socket);
         drop(permit);
         match end {
@@ -181,6 +181,26 @@ impl Drive {
                 tracing::warn!(%peer, reason, "connection closed: the client sent bytes that are not of this protocol");
             }
         }
+    }
+
+    /// Drives a session from its begin to its end.
+    pub(crate) async fn converse(
+        &mut self,
+        socket: &mut TcpStream,
+        session: &mut impl Session,
+        wakeup: &Wakeup,
+    ) -> End {
+        session.share(self.budget.clone());
+        let end = self.exchange(socket, session, wakeup).await;
+        if matches!(end, End::Quiet | End::Idle) {
+            session.finish();
+            let _ = self.write(socket, session);
+        }
+        session.closed(clock::now());
+        while let Some(job) = session.take_job() {
+            self.jobs.run(job);
+        }
+        end
     }
 
     async fn exchange(&mut self, socket: &mut TcpStream, session: &mut impl Session, wakeup: &Wakeup) -> End {
@@ -365,56 +385,8 @@ impl Unwritten {
     }
 }
 
-/// The share of the memory budget that a connection holds.
-struct Holding {
-    held: Held,
-    /// Whether the budget has granted the memory of the large frame being read; it is not read without.
-    is_admitted: bool,
-    may_read: bool,
-}
-
-impl Holding {
-    const fn of(budget: Arc<Budget>) -> Self {
-        Self { held: Held::of(budget), is_admitted: false, may_read: true }
-    }
-
-    /// Updates the share, and decides whether the frame at the front of `input` may be read further.
-    fn update(&mut self, session: &mut impl Session, input: &mut BytesMut, room: Room) {
-        let announced = session.frame_size(input);
-        let answers = session.held_size();
-        if announced <= READ_SIZE || announced <= input.len() {
-            (self.is_admitted, self.may_read) = (false, true);
-            if room != Room::Plenty {
-                shrink(input);
-            }
-            self.held.set(input.capacity() + answers);
-            return;
-        }
-        if !self.is_admitted && self.held.try_set(announced + answers) {
-            self.is_admitted = true;
-            // A session that takes all of its input gathers the frame itself.
-            if !input.is_empty() {
-                input.reserve(announced - input.len());
-            }
-        }
-        if !self.is_admitted {
-            shrink(input);
-        }
-        self.may_read = self.is_admitted;
-        self.held.set(answers + if self.is_admitted { announced } else { input.capacity() });
-    }
-}
-
 async fn rest(at: Monotonic, now: Monotonic) {
     tokio::time::sleep(Duration::from_millis(at.ms_since(now))).await;
-}
-
-/// Copies a few bytes out of a large buffer, so that it can be reused.
-fn shrink(input: &mut BytesMut) {
-    if input.len() < budget::STEP && input.capacity() > 2 * budget::STEP {
-        let little = BytesMut::from(&**input);
-        give_back(std::mem::replace(input, little));
-    }
 }
 
 /// Whether input waits until the session wants more.
@@ -447,6 +419,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use base::Now;
+    use base::budget::Held;
     use base::session::{CloseReason, Job, Output};
     use bytes::Bytes;
     use testkit::{CLOCK_STEPS_MS, at, clock_set};

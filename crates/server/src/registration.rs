@@ -1,28 +1,24 @@
 //! Keeps the broker registered at all name servers, over one connection each. It stays open: a name server drops the broker when it
-//! closes.
+//! closes. What is said there is the business of `cluster::registration`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::Timestamp;
 use broker::Broker;
-use bytes::{Bytes, BytesMut};
-use cluster::registration::{Identity, read_register_answer, register_request, unregister_request};
+use cluster::registration::{Identity, Registrant, RegistrationSession, Times};
 use format::document::TopicTableDocument;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::oneshot;
-use wire::rocketmq::frame::{self, Command, Form};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
 
-use crate::announcements::Slot;
-use crate::background::BrokerHost;
-use crate::drive::Stop;
-use crate::tls::{Connector, Stream};
+use crate::announcements::{Announcements, Slot};
+use crate::drive::{Drive, Stop};
+use crate::tls::Connector;
+use crate::wakeup::Wakeup;
 
 /// Pause before an unreachable name server is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long changes of topics are collected before they are announced together.
-const GATHER: Duration = Duration::from_millis(5);
 
 /// The broker's permission that restricts no topic.
 const READ_AND_WRITE: u32 = 0b110;
@@ -30,31 +26,28 @@ const READ_AND_WRITE: u32 = 0b110;
 #[derive(Clone)]
 pub(crate) struct Registrar {
     pub(crate) broker: Arc<Broker>,
-    pub(crate) host: Arc<BrokerHost>,
-    pub(crate) identity: Identity,
-    pub(crate) interval: Duration,
-    pub(crate) timeout: Duration,
+    pub(crate) announcements: Arc<Announcements>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) times: Times,
     pub(crate) stop: Stop,
+    pub(crate) drive: Drive,
     pub(crate) connector: Connector,
 }
 
 impl Registrar {
     /// Registers at `address` until the process stops; signals `first` after the first success.
     pub(crate) async fn run(mut self, address: String, first: oneshot::Sender<()>) {
-        let mut first = Some(first);
-        let mut has_failed = false;
-        let slot = self.host.announcements.join();
+        // A session that takes its leave ends by itself; until then it is driven on.
+        let (_never, never) = watch::channel(false);
+        self.drive.stop = never;
+        let registration = Arc::new(Registration::new(&self, address, first));
         while !*self.stop.borrow() {
-            let outcome = self.stay_registered(&address, &slot, &mut first, &mut has_failed).await;
-            slot.is_lost();
-            match outcome {
-                Ok(()) => return,
-                Err(problem) if !has_failed => {
-                    tracing::warn!(name_server = address, problem, "cannot register at the name server; trying again");
-                    has_failed = true;
-                }
-                Err(problem) => tracing::debug!(name_server = address, problem, "still not registered"),
+            let problem = self.stay_registered(&registration).await;
+            registration.slot.is_lost();
+            if registration.is_leaving() {
+                return;
             }
+            registration.tell_lost(&problem);
             tokio::select! {
                 () = tokio::time::sleep(RETRY_INTERVAL) => {}
                 _ = self.stop.changed() => {}
@@ -62,60 +55,85 @@ impl Registrar {
         }
     }
 
-    async fn stay_registered(
-        &mut self,
-        address: &str,
-        slot: &Slot,
-        first: &mut Option<oneshot::Sender<()>>,
-        has_failed: &mut bool,
-    ) -> Result<(), String> {
-        let connected = tokio::time::timeout(self.timeout, self.connector.connect(address)).await;
-        let mut connection = connected.map_err(|_| "no answer".to_owned())??;
-        let socket = &mut connection.stream;
-        let mut opaque = 0;
-        loop {
-            opaque += 1;
-            // Subscribed before the table is read, so that no change is missed in between.
-            let host = self.host.clone();
-            let changed = host.topics.notified();
-            let change = host.announcements.last_change();
-            let request = self.request(opaque).await?;
-            let answer = exchange(socket, &request);
-            let answer = tokio::time::timeout(self.timeout, answer).await.map_err(|_| "no answer".to_owned())??;
-            let command = Command::decode(&answer).map_err(|error| error.to_string())?;
-            read_register_answer(&command).map_err(|refusal| refusal.to_string())?;
-            slot.knows(change);
-            if let Some(first) = first.take() {
-                tracing::info!(name_server = address, "registered at the name server");
-                let _ = first.send(());
-            } else if std::mem::take(has_failed) {
-                tracing::info!(name_server = address, "registered at the name server again");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(self.interval) => {}
-                () = changed => tokio::time::sleep(GATHER).await,
-                _ = self.stop.changed() => {
-                    let farewell = unregister_request(&self.identity, Form::Json, opaque + 1);
-                    let _ = tokio::time::timeout(self.timeout, exchange(socket, &farewell)).await;
-                    return Ok(());
-                }
-            }
+    /// Registers over one connection. Gives why it has ended.
+    async fn stay_registered(&mut self, registration: &Arc<Registration>) -> String {
+        let (wakeup, waker) = Wakeup::new();
+        let session = RegistrationSession::new(registration.clone(), self.identity.clone(), self.times, waker.clone());
+        let connecting = self.connector.connect(&registration.address, session);
+        let mut connected = match tokio::time::timeout(Duration::from_millis(self.times.timeout_ms), connecting).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(problem)) => return problem,
+            Err(_) => return "no answer".to_owned(),
+        };
+        registration.slot.wake_by(waker.clone());
+        let mut conversation =
+            std::pin::pin!(self.drive.converse(&mut connected.socket, &mut connected.session, &wakeup));
+        tokio::select! {
+            end = &mut conversation => return end.to_string(),
+            _ = self.stop.wait_for(|is_stopping| *is_stopping) => {}
+        }
+        registration.leaves.store(true, Ordering::Release);
+        waker.wake();
+        conversation.await.to_string()
+    }
+}
+
+/// What the sessions with one name server, one after the other, ask and tell.
+struct Registration {
+    broker: Arc<Broker>,
+    address: String,
+    slot: Slot,
+    leaves: AtomicBool,
+    first: Mutex<Option<oneshot::Sender<()>>>,
+    /// That it failed was told.
+    has_failed: AtomicBool,
+}
+
+impl Registration {
+    fn new(registrar: &Registrar, address: String, first: oneshot::Sender<()>) -> Self {
+        Self {
+            broker: registrar.broker.clone(),
+            address,
+            slot: registrar.announcements.join(),
+            leaves: AtomicBool::new(false),
+            first: Mutex::new(Some(first)),
+            has_failed: AtomicBool::new(false),
         }
     }
 
-    /// The registration request. Built on a blocking thread: with 200 000 topics it takes a second.
-    async fn request(&self, opaque: i32) -> Result<Bytes, String> {
-        let registrar = self.clone();
-        let request = move || {
-            let broker = &registrar.broker;
-            let topics = told(broker.catalog.topic_table(), broker.options().permission, broker.started().wall);
-            register_request(&registrar.identity, &topics, Form::Json, opaque).map_err(|error| error.to_string())
-        };
-        tokio::task::spawn_blocking(request).await.unwrap_or_else(|ended| match ended.try_into_panic() {
-            // A panic there counts as one of this task, which ends the process.
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(ended) => Err(ended.to_string()),
-        })
+    fn tell_lost(&self, problem: &str) {
+        let name_server = self.address.as_str();
+        if self.has_failed.swap(true, Ordering::Relaxed) {
+            tracing::debug!(name_server, problem, "still not registered");
+        } else {
+            tracing::warn!(name_server, problem, "cannot register at the name server; trying again");
+        }
+    }
+}
+
+impl Registrant for Registration {
+    fn last_change(&self) -> u64 {
+        self.slot.last_change()
+    }
+
+    fn topics(&self) -> TopicTableDocument {
+        told(self.broker.catalog.topic_table(), self.broker.options().permission, self.broker.started().wall)
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaves.load(Ordering::Acquire)
+    }
+
+    fn note_told(&self, change: u64) {
+        self.slot.knows(change);
+        let name_server = self.address.as_str();
+        let had_failed = self.has_failed.swap(false, Ordering::Relaxed);
+        if let Some(first) = self.first.lock().take() {
+            tracing::info!(name_server, "registered at the name server");
+            let _ = first.send(());
+        } else if had_failed {
+            tracing::info!(name_server, "registered at the name server again");
+        }
     }
 }
 
@@ -131,25 +149,6 @@ fn told(mut topics: TopicTableDocument, permission: u32, started: Timestamp) -> 
         topics.topic_config_table.values_mut().for_each(|topic| topic.perm &= permission);
     }
     topics
-}
-
-/// Sends one request and reads frames until its answer has come.
-async fn exchange(socket: &mut impl Stream, request: &[u8]) -> Result<BytesMut, String> {
-    socket.write_all(request).await.map_err(|error| error.to_string())?;
-    socket.flush().await.map_err(|error| error.to_string())?;
-    let mut input = BytesMut::new();
-    loop {
-        if let Some(length) = frame::frame_len(&input).map_err(|error| error.to_string())? {
-            let answer = input.split_to(length);
-            if Command::decode(&answer).is_ok_and(|command| command.header.is_response()) {
-                return Ok(answer);
-            }
-            continue;
-        }
-        if socket.read_buf(&mut input).await.map_err(|error| error.to_string())? == 0 {
-            return Err("the name server closed the connection".to_owned());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,3 +7,4 @@ mod leaving;
 mod malformed;
 mod registering;
 mod settings;
+mod staying;

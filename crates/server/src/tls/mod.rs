@@ -22,7 +22,7 @@ use settings::{ClientAuth, Settings, TlsMode};
 
 use crate::error::StartError;
 
-pub(crate) use outbound::{Connector, Stream, connector};
+pub(crate) use outbound::{Connector, connector};
 pub(crate) use port::TlsPort;
 pub(crate) use reload::keep_current;
 pub(crate) use session::TlsSession;

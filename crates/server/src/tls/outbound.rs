@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::session::Session;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 use settings::Tls;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use super::certificates::{KeyPairFiles, PemFile, provider};
 use super::own::{OwnConnection, OwnConnections};
+use super::session::TlsSession;
+use crate::clock;
 use crate::error::StartError;
 
 /// How connections are opened.
@@ -33,14 +34,10 @@ pub(crate) struct ClientFiles {
     pair: Option<KeyPairFiles>,
 }
 
-/// Bytes of an outbound connection, behind TLS or not.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// An open connection.
-pub(crate) struct Connected {
-    pub(crate) stream: Box<dyn Stream>,
+/// An open connection and its session, behind TLS or not.
+pub(crate) struct Connected<S> {
+    pub(crate) socket: TcpStream,
+    pub(crate) session: TlsSession<S>,
     _own: Option<OwnConnection>,
 }
 
@@ -62,24 +59,32 @@ pub(crate) fn connector(tls: &Tls) -> Result<Connector, StartError> {
 }
 
 impl Connector {
-    pub(crate) async fn connect(&self, address: &str) -> Result<Connected, String> {
-        if let Self::Own(all) = self {
-            let (socket, own) = all.connect(address).await.map_err(|error| error.to_string())?;
-            let _ = socket.set_nodelay(true);
-            return Ok(Connected { stream: Box::new(socket), _own: Some(own) });
-        }
-        let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    /// Opens a connection to `address`, `host:port`, for `session`.
+    pub(crate) async fn connect<S: Session>(&self, address: &str, session: S) -> Result<Connected<S>, String> {
+        let (socket, own) = match self {
+            Self::Own(all) => {
+                let (socket, own) = all.connect(address).await.map_err(|error| error.to_string())?;
+                (socket, Some(own))
+            }
+            _ => (TcpStream::connect(address).await.map_err(|error| error.to_string())?, None),
+        };
         let _ = socket.set_nodelay(true);
-        let Self::Tls(files) = self else { return Ok(Connected { stream: Box::new(socket), _own: None }) };
-        let files = files.clone();
-        let config = tokio::task::spawn_blocking(move || files.config()).await.map_err(|error| error.to_string())?;
-        let config = config.map_err(|error| error.to_string())?;
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("[{host}]: {error}"))?;
-        let secured = TlsConnector::from(config).connect(name, socket).await;
-        let stream = secured.map_err(|error| format!("no TLS with the name server: {error}"))?;
-        Ok(Connected { stream: Box::new(stream), _own: None })
+        let session = match self {
+            Self::Tls(files) => TlsSession::outbound(session, connection(files, address).await?, clock::monotonic()),
+            _ => TlsSession::plain(session),
+        };
+        Ok(Connected { socket, session, _own: own })
     }
+}
+
+/// The TLS of a connection to `address`, with the files of now.
+async fn connection(files: &Arc<ClientFiles>, address: &str) -> Result<ClientConnection, String> {
+    let files = files.clone();
+    let config = tokio::task::spawn_blocking(move || files.config()).await.map_err(|error| error.to_string())?;
+    let config = config.map_err(|error| error.to_string())?;
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("[{host}]: {error}"))?;
+    ClientConnection::new(config, name).map_err(|error| error.to_string())
 }
 
 impl ClientFiles {

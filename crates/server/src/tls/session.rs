@@ -13,7 +13,7 @@ use base::budget::{self, Budget};
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Monotonic, Now};
 use bytes::{Buf as _, BytesMut};
-use rustls::ServerConnection;
+use rustls::{ClientConnection, Connection};
 
 use super::port::{Opening, TlsPort, WANTED_BUT_PLAIN};
 use crate::drive::READ_SIZE;
@@ -46,8 +46,9 @@ enum Channel {
     Undecided(Arc<TlsPort>),
     Plain,
     Tls {
-        connection: Box<ServerConnection>,
-        port: Arc<TlsPort>,
+        connection: Box<Connection>,
+        /// Where it came in; `None` if the process opened it.
+        port: Option<Arc<TlsPort>>,
     },
 }
 
@@ -56,6 +57,12 @@ impl<S: Session> TlsSession<S> {
     pub(super) fn undecided(inner: S, port: Arc<TlsPort>, now: Monotonic) -> Self {
         let handshake_until = (port.opening() == Opening::Tls).then(|| now.plus_ms(HANDSHAKE_LIMIT_MS));
         Self { channel: Channel::Undecided(port), handshake_until, ..Self::plain(inner) }
+    }
+
+    /// A connection that the process opened, which speaks TLS.
+    pub(super) fn outbound(inner: S, connection: ClientConnection, now: Monotonic) -> Self {
+        let channel = Channel::Tls { connection: Box::new(connection.into()), port: None };
+        Self { channel, handshake_until: Some(now.plus_ms(HANDSHAKE_LIMIT_MS)), ..Self::plain(inner) }
     }
 
     /// A connection that does not speak TLS.
@@ -84,7 +91,7 @@ impl<S: Session> TlsSession<S> {
             (_, true) => {
                 let connection = port.accept().map_err(|reason| self.refuse(reason))?;
                 self.handshake_until.get_or_insert(now.plus_ms(HANDSHAKE_LIMIT_MS));
-                self.channel = Channel::Tls { connection: Box::new(connection), port };
+                self.channel = Channel::Tls { connection: Box::new(connection.into()), port: Some(port) };
             }
         }
         Ok(())
@@ -111,10 +118,15 @@ impl<S: Session> TlsSession<S> {
         input.clear();
         if was_handshaking && !connection.is_handshaking() {
             self.handshake_until = None;
-            port.traffic().tls_handshakes.add(1);
+            if let Some(port) = port {
+                port.traffic().tls_handshakes.add(1);
+            }
         }
+        let is_outbound = port.is_none();
         self.encrypt();
-        outcome.map_err(|error| self.refuse(named(&error)))
+        outcome.map_err(|error| {
+            self.refuse(if is_outbound { format!("no TLS with the server: {error}") } else { named(&error) })
+        })
     }
 
     /// Encrypts what the peer may take soon.
@@ -245,7 +257,7 @@ impl<S: Session> Session for TlsSession<S> {
     }
 }
 
-fn take_decrypted(connection: &mut ServerConnection, plaintext: &mut BytesMut) {
+fn take_decrypted(connection: &mut Connection, plaintext: &mut BytesMut) {
     let mut reader = connection.reader();
     while let Ok(decrypted @ [_, ..]) = reader.fill_buf() {
         plaintext.extend_from_slice(decrypted);
@@ -254,7 +266,7 @@ fn take_decrypted(connection: &mut ServerConnection, plaintext: &mut BytesMut) {
     }
 }
 
-fn take_encrypted(connection: &mut ServerConnection, ciphertext: &mut Output) {
+fn take_encrypted(connection: &mut Connection, ciphertext: &mut Output) {
     while connection.wants_write() {
         let mut piece = Vec::new();
         // Memory takes everything.

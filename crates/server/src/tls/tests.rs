@@ -489,23 +489,27 @@ fn a_changed_certificate_is_taken_over_and_a_broken_one_is_not() {
     assert!(watched.problem.is_none() && shown() != second);
 }
 
-/// Serves echoes on a port of loopback; gives its address, what is counted, and what ends it.
-async fn serve(port: Arc<TlsPort>) -> (String, Arc<Traffic>, tokio::sync::watch::Sender<bool>) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("address").to_string();
-    let (stopper, stop) = tokio::sync::watch::channel(false);
-    let traffic = Arc::new(Traffic::default());
-    let drive = crate::drive::Drive {
-        traffic: traffic.clone(),
+fn drive(traffic: Arc<Traffic>, stop: crate::drive::Stop, tls: Arc<TlsPort>) -> crate::drive::Drive {
+    crate::drive::Drive {
+        traffic,
         stop,
         idle_timeout: std::time::Duration::from_secs(60),
         connections_max: 100,
         refusals_quiet_until: Arc::default(),
         jobs: crate::jobs::Jobs::default(),
         budget: Arc::default(),
-        tls: port,
+        tls,
         _alive: tokio::sync::mpsc::channel(1).0,
-    };
+    }
+}
+
+/// Serves echoes on a port of loopback; gives its address, what is counted, and what ends it.
+async fn serve(port: Arc<TlsPort>) -> (String, Arc<Traffic>, tokio::sync::watch::Sender<bool>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("address").to_string();
+    let (stopper, stop) = tokio::sync::watch::channel(false);
+    let traffic = Arc::new(Traffic::default());
+    let drive = drive(traffic.clone(), stop, port);
     let block = Bytes::from(vec![7; 4 << 20]);
     let echo =
         move |_, _| Echo { output: Output::default(), block: block.clone(), wants: true, taken: 0, announced: 0 };
@@ -513,15 +517,68 @@ async fn serve(port: Arc<TlsPort>) -> (String, Arc<Traffic>, tokio::sync::watch:
     (address, traffic, stopper)
 }
 
-/// Sends four bytes and reads the answer of that length; `None`: the connection was closed.
-async fn ask(connector: &Connector, address: &str, frame: &[u8; FRAME], answer: usize) -> Option<Vec<u8>> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut connected = connector.connect(address).await.ok()?;
-    connected.stream.write_all(frame).await.ok()?;
-    connected.stream.flush().await.ok()?;
-    let mut read = vec![0; answer];
-    connected.stream.read_exact(&mut read).await.ok()?;
-    Some(read)
+/// A client that sends requests and ends once so many bytes were answered.
+struct Asking {
+    output: Output,
+    wanted: usize,
+    read: Vec<u8>,
+}
+
+impl Session for Asking {
+    fn receive(&mut self, input: &mut BytesMut, _now: Now) -> Result<(), CloseReason> {
+        self.read.extend(input.split());
+        Ok(())
+    }
+
+    fn wake(&mut self, _now: Now) {}
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn deadline(&self) -> Option<Monotonic> {
+        None
+    }
+
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    fn held_size(&self) -> usize {
+        self.output.size()
+    }
+
+    fn frame_size(&self, _input: &[u8]) -> usize {
+        0
+    }
+
+    fn share(&mut self, _budget: Arc<Budget>) {}
+
+    fn is_busy(&self) -> bool {
+        true
+    }
+
+    fn close_reason(&self) -> Option<CloseReason> {
+        (self.read.len() >= self.wanted).then(|| CloseReason("all was answered".to_owned()))
+    }
+
+    fn take_job(&mut self) -> Option<Job> {
+        None
+    }
+
+    fn closed(&mut self, _now: Now) {}
+}
+
+/// Sends `requests` and reads as many bytes; `None`: the connection was closed.
+async fn ask(connector: &Connector, address: &str, requests: &[u8], wanted: usize) -> Option<Vec<u8>> {
+    let mut output = Output::default();
+    output.push(Bytes::copy_from_slice(requests));
+    let mut connected = connector.connect(address, Asking { output, wanted, read: Vec::new() }).await.ok()?;
+    let (_stopper, stop) = tokio::sync::watch::channel(false);
+    let mut drive = drive(Arc::default(), stop, Arc::default());
+    drive.converse(&mut connected.socket, &mut connected.session, &crate::wakeup::Wakeup::new().0).await;
+    let read = connected.session.inner.read;
+    (read.len() >= wanted).then_some(read)
 }
 
 #[tokio::test]
@@ -564,18 +621,14 @@ async fn over_loopback_the_brokers_own_connector_is_served_by_the_mode_and_the_p
 /// The first answer is more than may wait: the other requests are kept decrypted, and no further byte comes that would offer them again.
 #[tokio::test]
 async fn requests_that_came_together_are_all_answered_though_each_answer_must_be_taken_first() {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     const REQUESTS: usize = 8;
     let (address, _, _stopper) = serve(Authority::new().open(&[]).port).await;
     let set = ["tls.outbound=true".to_owned(), "tls.outbound_verify=false".to_owned()];
     let blind = connector(&load(Role::Broker, None, &set, &[]).expect("settings").settings.tls).expect("opens");
-    let mut connected = blind.connect(&address).await.expect("connects");
-    connected.stream.write_all(&b"much".repeat(REQUESTS)).await.expect("writes");
-    connected.stream.flush().await.expect("writes");
-    let mut answers = vec![0; REQUESTS * ((4 << 20) + FRAME)];
-    let reading = connected.stream.read_exact(&mut answers);
-    let read = tokio::time::timeout(std::time::Duration::from_secs(60), reading).await;
-    read.expect("they all come").expect("reads");
+    let requests = b"much".repeat(REQUESTS);
+    let asking = ask(&blind, &address, &requests, REQUESTS * ((4 << 20) + FRAME));
+    let answers = tokio::time::timeout(std::time::Duration::from_secs(60), asking).await;
+    let answers = answers.expect("in time").expect("they all come");
     assert!(answers.ends_with(b"\x07much"));
 }
 
