@@ -16,6 +16,7 @@ pub(crate) struct SimHost {
     is_in_job: AtomicBool,
     /// Who appends gives way, and leaves the writing to others.
     gives_way: AtomicBool,
+    topic_changes: AtomicU64,
 }
 
 impl SimHost {
@@ -25,6 +26,7 @@ impl SimHost {
             rhythm: AtomicU64::new(rhythm),
             is_in_job: AtomicBool::new(false),
             gives_way: AtomicBool::new(false),
+            topic_changes: AtomicU64::new(0),
         })
     }
 
@@ -45,6 +47,11 @@ impl SimHost {
         let done = work();
         self.gives_way.store(false, Ordering::Relaxed);
         done
+    }
+
+    /// How often topics have changed.
+    pub(crate) fn topic_changes(&self) -> u64 {
+        self.topic_changes.load(Ordering::Relaxed)
     }
 
     fn broker(&self) -> Option<Arc<Broker>> {
@@ -75,5 +82,7 @@ impl Host for SimHost {
         }
     }
 
-    fn topics_changed(&self) {}
+    fn topics_changed(&self) {
+        self.topic_changes.fetch_add(1, Ordering::Relaxed);
+    }
 }

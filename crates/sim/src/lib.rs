@@ -12,6 +12,7 @@ mod fault;
 mod host;
 mod node;
 mod oracle;
+mod registration;
 mod request;
 mod roster;
 mod run;

@@ -4,6 +4,7 @@
 
 mod crash;
 mod finish;
+mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,6 +21,7 @@ use crate::connection::{Connection, Reply};
 use crate::fault::Sector;
 use crate::node::{DIRECTORY, Node, Work};
 use crate::oracle::{Checked, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
+use crate::registration::Registration;
 use crate::request::{Asked, Pulling, Sending};
 use crate::roster::{ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS};
 use crate::story::{Action, After, Setup, Step, Story};
@@ -51,6 +53,7 @@ pub(crate) struct World {
     /// How the next start comes to its end before it is done: after so many changes, or by which dice of a power cut.
     start_ends: Option<(u64, Option<u64>)>,
     node: Option<Node>,
+    registration: Registration,
     connections: Vec<Connection>,
     /// Which of its connections each client has now.
     lives: Vec<u64>,
@@ -90,6 +93,7 @@ impl World {
             is_sync_to_fail: false,
             start_ends: None,
             node: None,
+            registration: Registration::new(BEGIN),
             connections: Vec::new(),
             lives: vec![0; CONNECTIONS],
             taken: BTreeMap::new(),
@@ -117,6 +121,7 @@ impl World {
 
     fn step(&mut self, step: &Step) -> Checked {
         self.perform(&step.action)?;
+        self.register()?;
         if !step.is_held {
             self.arrive_all();
         }

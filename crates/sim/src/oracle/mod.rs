@@ -59,6 +59,8 @@ pub enum Rule {
     WaitingPullsAreWoken,
     /// A message is not found by its key.
     KeysAreFound,
+    /// A topic is not known to the name server.
+    TopicsHaveRoutes,
     /// A group that has read everything has not seen a message.
     GroupsConsumeEverything,
     /// Something is held, or grows, for no one.

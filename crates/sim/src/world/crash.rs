@@ -36,6 +36,7 @@ impl World {
         let node = started.map_err(|error| Violation::of(Rule::TheNodeStarts, error.to_string()))?;
         self.connections = (0..CONNECTIONS).map(|number| Connection::open(&node, number)).collect();
         (0..CONNECTIONS).for_each(|connection| self.forget_client(connection));
+        self.registration.open(&node);
         self.node = Some(node);
         Ok(stopped)
     }
@@ -75,6 +76,7 @@ impl World {
         self.connections.clear();
         self.jobs.clear();
         self.taken.clear();
+        self.registration.close(self.now);
         self.node = None;
     }
 

@@ -43,6 +43,7 @@ impl World {
         // It has to be seen that there is room again.
         self.work(Work::Own(Own::Retention))?;
         self.connections.iter_mut().for_each(|connection| connection.is_stalled = false);
+        self.check_routes()?;
         for _ in 0..LAST_ROUNDS {
             for work in LAST_WORK {
                 self.work(work)?;
