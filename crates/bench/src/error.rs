@@ -11,7 +11,7 @@ pub enum BenchError {
     /// The target is not written as one.
     #[error(
         "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server or \
-         rocketmq-broker://HOST:PORT for a broker"
+         rocketmq-broker://HOST:PORT for a broker (with TLS: rocketmqs, rocketmqs-broker)"
     )]
     WrongTarget {
         /// What was given.

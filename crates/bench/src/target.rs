@@ -6,13 +6,17 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use crate::error::BenchError;
+use crate::load::socket::TLS;
 
 const NAME_SERVER_SCHEME: &str = "rocketmq";
 const BROKER_SCHEME: &str = "rocketmq-broker";
+const NAME_SERVER_TLS_SCHEME: &str = "rocketmqs";
+const BROKER_TLS_SCHEME: &str = "rocketmqs-broker";
 const NAME_SERVER_PORT: u16 = 9876;
 const BROKER_PORT: u16 = 10911;
 
-/// `rocketmq://HOST:PORT[;HOST:PORT]` (name servers) or `rocketmq-broker://HOST:PORT` (one broker, no route asked).
+/// `rocketmq://HOST:PORT[;HOST:PORT]` (name servers) or `rocketmq-broker://HOST:PORT` (one broker, no route asked); with TLS
+/// `rocketmqs://` and `rocketmqs-broker://`. Addresses have [`TLS`] in front then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Name servers, asked in order until one answers.
@@ -34,13 +38,15 @@ impl FromStr for Target {
         let wrong = |problem: &str| BenchError::WrongTarget { text: text.to_owned(), problem: problem.to_owned() };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no KIND:// in front"))?;
         let rest = rest.trim_end_matches('/');
+        let front = if [NAME_SERVER_TLS_SCHEME, BROKER_TLS_SCHEME].contains(&scheme) { TLS } else { "" };
+        let address = |text, port| with_port(text, port).map(|address| format!("{front}{address}"));
         match scheme {
-            NAME_SERVER_SCHEME => {
+            NAME_SERVER_SCHEME | NAME_SERVER_TLS_SCHEME => {
                 let addresses: Result<Vec<_>, _> =
-                    rest.split([';', ',']).map(|address| with_port(address, NAME_SERVER_PORT)).collect();
+                    rest.split([';', ',']).map(|text| address(text, NAME_SERVER_PORT)).collect();
                 addresses.map(Self::NameServer).map_err(wrong)
             }
-            BROKER_SCHEME => with_port(rest, BROKER_PORT).map(Self::Broker).map_err(wrong),
+            BROKER_SCHEME | BROKER_TLS_SCHEME => address(rest, BROKER_PORT).map(Self::Broker).map_err(wrong),
             other => Err(wrong(&format!("the kind {other:?} is not known"))),
         }
     }
@@ -63,10 +69,13 @@ fn with_port(address: &str, usual: u16) -> Result<String, &'static str> {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameServer(addresses) => write!(f, "{NAME_SERVER_SCHEME}://{}", addresses.join(";")),
-            Self::Broker(address) => write!(f, "{BROKER_SCHEME}://{address}"),
-        }
+        let (addresses, plain, tls) = match self {
+            Self::NameServer(addresses) => (&**addresses, NAME_SERVER_SCHEME, NAME_SERVER_TLS_SCHEME),
+            Self::Broker(address) => (std::slice::from_ref(address), BROKER_SCHEME, BROKER_TLS_SCHEME),
+        };
+        let speaks_tls = addresses.iter().any(|address| address.starts_with(TLS));
+        let shown: Vec<_> = addresses.iter().map(|address| address.strip_prefix(TLS).unwrap_or(address)).collect();
+        write!(f, "{}://{}", if speaks_tls { tls } else { plain }, shown.join(";"))
     }
 }
 
@@ -88,6 +97,8 @@ mod tests {
             ("rocketmq-broker://broker", "rocketmq-broker://broker:10911"),
             ("rocketmq-broker://[::1]:28911", "rocketmq-broker://[::1]:28911"),
             ("rocketmq-broker://[::1]", "rocketmq-broker://[::1]:10911"),
+            ("rocketmqs://a;b:1", "rocketmqs://a:9876;b:1"),
+            ("rocketmqs-broker://broker", "rocketmqs-broker://broker:10911"),
         ] {
             assert_eq!(text.parse::<Target>().expect("target").to_string(), wanted);
         }

@@ -1,43 +1,31 @@
 //! One connection of the load: a non-blocking socket with what waits to be written and what was read.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use base::limits::FRAME_SIZE_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::BenchError;
+use crate::load::socket::Socket;
 use crate::machine::clock::SECOND_NS;
 
 /// Bytes read at once: more than a full window of replies.
 const READ_SIZE: usize = 256 * 1024;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connections that are open until this is dropped.
 #[derive(Debug, Default)]
-pub struct Held(pub(crate) Vec<TcpStream>);
+pub struct Held(pub(crate) Vec<Socket>);
 
-/// Connects to `address`, trying each of the addresses its name has.
-pub fn connect(role: &'static str, address: &str) -> Result<TcpStream, BenchError> {
-    let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
-    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for candidate in address.to_socket_addrs().map_err(unreachable)? {
-        match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(unreachable)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(unreachable(last))
+/// Connects to `address`; see [`Socket`].
+pub fn connect(role: &'static str, address: &str) -> Result<Socket, BenchError> {
+    Socket::connect(address).map_err(|source| BenchError::Unreachable { role, address: address.to_owned(), source })
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Link {
-    stream: TcpStream,
+    socket: Socket,
     address: String,
     out: Vec<u8>,
     written: usize,
@@ -50,11 +38,11 @@ pub struct Link {
 impl Link {
     /// Connects to a broker.
     pub fn open(address: &str) -> Result<Self, BenchError> {
-        let stream = connect("broker", address)?;
+        let socket = connect("broker", address)?;
         let unreachable = |source| BenchError::Unreachable { role: "broker", address: address.to_owned(), source };
-        stream.set_nonblocking(true).map_err(unreachable)?;
+        socket.stream().set_nonblocking(true).map_err(unreachable)?;
         Ok(Self {
-            stream,
+            socket,
             address: address.to_owned(),
             out: Vec::new(),
             written: 0,
@@ -88,8 +76,8 @@ impl Link {
     }
 
     /// Whether everything appended so far was handed to the system.
-    pub const fn is_flushed(&self) -> bool {
-        self.written == self.out.len()
+    pub fn is_flushed(&self) -> bool {
+        self.written == self.out.len() && self.socket.is_flushed()
     }
 
     /// The buffer frames are appended to; meant to be filled only while flushed.
@@ -100,7 +88,7 @@ impl Link {
     /// Writes what is waiting, as far as the system takes it.
     pub fn flush(&mut self) {
         while self.written < self.out.len() {
-            match self.stream.write(&self.out[self.written..]) {
+            match self.socket.write(&self.out[self.written..]) {
                 Ok(0) => return self.fail("the system takes no more bytes"),
                 Ok(size) => self.written += size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -110,6 +98,12 @@ impl Link {
         }
         self.out.clear();
         self.written = 0;
+        match self.socket.flush() {
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                self.fail(format!("write: {error}"));
+            }
+            _ => {}
+        }
     }
 
     /// Reads once, as much as there is room for.
@@ -125,7 +119,7 @@ impl Link {
                 self.input.resize(wanted, 0);
             }
         }
-        match self.stream.read(&mut self.input[self.end..]) {
+        match self.socket.read(&mut self.input[self.end..]) {
             Ok(0) => self.fail("closed by the broker"),
             Ok(size) => self.end += size,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -162,7 +156,7 @@ pub fn wait_and_fill(links: &mut [&mut Link], timeout_ns: u64, readable: &mut Ve
                 (true, true) => PollFlags::IN,
                 (true, false) => PollFlags::IN | PollFlags::OUT,
             };
-            polled.push(PollFd::new(&link.stream, wanted));
+            polled.push(PollFd::new(&link.socket, wanted));
         }
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout_ns / SECOND_NS).unwrap_or(1),

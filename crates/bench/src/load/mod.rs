@@ -9,6 +9,7 @@ pub(crate) mod options;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod schedule;
+pub(crate) mod socket;
 pub(crate) mod supervisor;
 pub(crate) mod table;
 pub(crate) mod tally;

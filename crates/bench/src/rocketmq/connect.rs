@@ -81,7 +81,7 @@ fn open_all(
     let (mut tally, mut held) = (SendTally::default(), Held::default());
     for (part, controls) in parts {
         tally.add(part);
-        held.0.extend(controls.into_iter().map(Control::into_stream));
+        held.0.extend(controls.into_iter().map(Control::into_socket));
     }
     (threads, observed, tally, held)
 }

@@ -1,7 +1,6 @@
 //! Requests outside the load, one at a time over a connection that waits: routes, topics, offsets.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -11,6 +10,7 @@ use wire::rocketmq::frame::{Command, Form, Header, Language, encode, frame_len};
 
 use crate::error::BenchError;
 use crate::load::link::connect;
+use crate::load::socket::{Socket, TLS};
 
 /// What the load generator says it is, an ordinal of `MQVersion`: 5.4.0.
 pub const CLIENT_VERSION: i32 = 493;
@@ -20,7 +20,7 @@ const READ_SIZE: usize = 64 * 1024;
 /// A connection to a name server or broker that answers one request after the other.
 #[derive(Debug)]
 pub struct Control {
-    stream: TcpStream,
+    socket: Socket,
     address: String,
     next_opaque: i32,
     input: BytesMut,
@@ -49,11 +49,11 @@ impl Answer {
 impl Control {
     /// Connects.
     pub fn open(role: &'static str, address: &str) -> Result<Self, BenchError> {
-        let stream = connect(role, address)?;
+        let socket = connect(role, address)?;
         let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
-        Ok(Self { stream, address: address.to_owned(), next_opaque: 1, input: BytesMut::new() })
+        socket.stream().set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
+        socket.stream().set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
+        Ok(Self { socket, address: address.to_owned(), next_opaque: 1, input: BytesMut::new() })
     }
 
     /// Where it is connected to.
@@ -61,15 +61,21 @@ impl Control {
         &self.address
     }
 
+    /// The same for an address that this peer has named: it is spoken to as this peer is.
+    pub fn like_own(&self, address: &str) -> String {
+        let front = if self.address.starts_with(TLS) { TLS } else { "" };
+        format!("{front}{address}")
+    }
+
     /// Waits no longer than this for what is asked from here on.
     pub fn answer_within(&self, limit: Duration) -> Result<(), BenchError> {
         let unreachable = |source| BenchError::Unreachable { role: "broker", address: self.address.clone(), source };
-        self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1)))).map_err(unreachable)
+        self.socket.stream().set_read_timeout(Some(limit.max(Duration::from_millis(1)))).map_err(unreachable)
     }
 
     /// The connection by itself.
-    pub fn into_stream(self) -> TcpStream {
-        self.stream
+    pub fn into_socket(self) -> Socket {
+        self.socket
     }
 
     /// Asks, and waits for the answer whatever its code.
@@ -89,7 +95,7 @@ impl Control {
         let mut out = BytesMut::new();
         let head = Header { code, language: Language::RUST, version: CLIENT_VERSION, opaque, flag: 0, remark: None };
         encode(&mut out, Form::Json, &head, |sink| header.encode(sink), body);
-        self.stream.write_all(&out).map_err(|error| self.lost(&error))?;
+        self.socket.write_all(&out).map_err(|error| self.lost(&error))?;
         loop {
             while let Some(size) = frame_len(&self.input).map_err(|source| self.not_rocketmq(source))? {
                 let frame = self.input.split_to(size);
@@ -99,7 +105,7 @@ impl Control {
                 }
             }
             let mut chunk = vec![0; READ_SIZE];
-            match self.stream.read(&mut chunk) {
+            match self.socket.read(&mut chunk) {
                 Ok(0) => return Err(self.lost(&io::Error::from(ErrorKind::UnexpectedEof))),
                 Ok(size) => self.input.extend_from_slice(&chunk[..size]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -68,13 +68,13 @@ pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> 
             let mut name_server = first_reachable(addresses)?;
             if let (Some(queues), Some(first)) = (run.queues, topics.first()) {
                 for address in master_addresses(&mut name_server, first)? {
-                    create_topics(&address, &topics, queues, sink)?;
+                    create_topics(&name_server.like_own(&address), &topics, queues, sink)?;
                 }
             }
             for topic in &topics {
                 for broker in registered(&mut name_server, topic, run.queues, access)? {
                     let topic = TopicQueues { topic: topic.as_str().into(), queues: broker.queues };
-                    brokers.entry(broker.address).or_default().push(topic);
+                    brokers.entry(name_server.like_own(&broker.address)).or_default().push(topic);
                 }
             }
         }
