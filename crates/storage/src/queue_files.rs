@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
-use format::queue_entry::{ENTRY_SIZE, Entry};
+use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
 use format::record::{QueueRef, Record};
 
 use crate::disk::Job;
@@ -38,6 +38,8 @@ pub(crate) struct Found {
     /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
     /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
+    /// Queues whose entries were lost (see `Look::mark_lost`), and where they go on if the log has none of them either.
+    pub(crate) emptied: Vec<((TopicName, QueueId), QueueOffset)>,
 }
 
 /// Opens every queue found in the data directory, with the entries that can be trusted: those of records below `sure`. An entry that
@@ -57,9 +59,12 @@ pub(crate) fn open_queues(
             Some(seen) => seen,
             None => look.after_tidying(&folder, rebuild)?,
         };
+        let key = || (folder.topic.clone(), folder.queue);
         if let Some(written_end) = seen.written_end {
-            let key = (folder.topic.clone(), folder.queue);
-            found.written_ends.insert(key, QueueOffset(written_end));
+            found.written_ends.insert(key(), QueueOffset(written_end));
+        }
+        if seen.goes_on > 0 {
+            found.emptied.push((key(), QueueOffset(seen.goes_on)));
         }
         let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
         found.queues.insert(Arc::new(QueueIndex::new(files.clone(), folder.topic, folder.queue, bounds)));
@@ -89,6 +94,8 @@ struct Seen {
     bounds: (u64, u64),
     /// See `Found::written_ends`.
     written_end: Option<u64>,
+    /// Where a queue goes on whose entries were lost; else 0.
+    goes_on: u64,
 }
 
 impl Look<'_> {
@@ -148,10 +155,13 @@ impl Look<'_> {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
             let count = self.count(&file, folder)?;
-            if count == 0 {
+            // A mark beside the file that was to be set aside: the start that wrote it did not come so far.
+            let is_mark = || Ok::<_, StorageError>(count == 1 && file.entry(0)?.is_some_and(|entry| entry.is_gap()));
+            if count == 0 || start == newest && start != oldest && is_mark()? {
                 continue;
             }
-            let mut seen = Seen { bounds: (oldest / ENTRY_SIZE as u64, file.first() + count), written_end: None };
+            let bounds = (oldest / ENTRY_SIZE as u64, file.first() + count);
+            let mut seen = Seen { bounds, ..Seen::default() };
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
                 // has none.
@@ -159,6 +169,9 @@ impl Look<'_> {
                     seen.bounds.0 += file.end_before(self.log_first, count)?;
                 }
                 seen.written_end = written_end;
+                if seen.bounds.0 == seen.bounds.1 && file.entry(count - 1)?.is_some_and(|last| last.is_gap()) {
+                    seen = Seen { goes_on: seen.bounds.1, ..Seen::default() };
+                }
             }
             return Ok(Some(seen));
         }
@@ -192,19 +205,37 @@ impl Look<'_> {
     /// Removes or sets aside unusable files of one queue, and looks again.
     fn after_tidying(&self, folder: &QueueFolder, rebuild: &mut Rebuild<'_>) -> Result<Seen, StorageError> {
         let (disk, directory) = (&self.options.disk, &folder.directory);
-        for name in disk.list(directory)? {
-            let Ok(start) = name.parse::<u64>() else { continue };
-            let path = directory.join(&name);
+        let names = disk.list(directory)?;
+        let starts: Vec<_> = names.iter().filter_map(|name| Some((name, name.parse::<u64>().ok()?))).collect();
+        for &(name, start) in &starts {
+            let path = directory.join(name);
             let size = disk.size(&path)?;
             if size == 0 {
                 // A crash came before its size was on the disk: nothing in it was promised.
                 disk.remove_file(&path)?;
             } else if !self.is_whole(start, size) || !self.is_readable(&path, start, folder)? {
                 // Of another size, or unreadable: its entries are rebuilt from the log.
+                if starts.len() == 1 {
+                    self.mark_lost(directory, start)?;
+                }
                 rebuild.set_aside(&path)?;
             }
         }
         Ok(self.at(folder)?.unwrap_or_default())
+    }
+
+    /// The only file of a queue, which begins with byte `start`, is about to be set aside. Should the log have none of its records any
+    /// more, no offset that was given out may be given out again: the queue goes on behind all that the file may have had. A gap in the
+    /// file after it says so, as a Java broker too writes gaps before a queue's first entry.
+    fn mark_lost(&self, directory: &Path, start: u64) -> Result<(), StorageError> {
+        let file_size = self.options.queue_file_entries * ENTRY_SIZE as u64;
+        if !start.is_multiple_of(file_size) || start > i64::MAX as u64 - file_size {
+            return Ok(());
+        }
+        let file = self.options.disk.open_sized(&directory.join(file_name(start + file_size)), file_size, false)?;
+        file.write_at(&GAP.encode(), 0)?;
+        file.sync_data()?;
+        self.options.disk.sync_directory(directory)
     }
 
     /// How many entries of one file can be trusted.

@@ -158,3 +158,45 @@ fn entries_made_again_in_the_middle_of_a_file_are_found_at_the_next_start() {
         assert_eq!(verify_queue(&store, 0), 50, "{removed} segments removed, first entry {first:?}");
     }
 }
+
+/// Neither the log nor a file says any more how far the queue had come: its offsets are not given out again all the same.
+#[test]
+fn a_queue_whose_messages_have_all_gone_goes_on_behind_them_though_its_file_is_damaged() {
+    for count in [1, 7, 8, 9, 16] {
+        for is_stopped in [true, false] {
+            let directory = tempfile::tempdir().expect("directory");
+            let store = open_forgetful(directory.path());
+            for _ in 0..count {
+                append_to(&store, 0);
+            }
+            for _ in 0..60 {
+                append_to(&store, 1);
+            }
+            store.checkpoint().expect("checkpoint");
+            while store.apply_retention(Timestamp(u64::MAX / 2), 4).expect("looks").removed > 0 {}
+            if is_stopped {
+                store.close().expect("closes");
+            }
+            drop(store);
+            let queue = directory.path().join("consumequeue/orders/0");
+            let mut files: Vec<_> =
+                std::fs::read_dir(&queue).expect("lists").map(|file| file.expect("a file").path()).collect();
+            files.sort();
+            let newest = files.last().expect("a file");
+            std::fs::OpenOptions::new().write(true).open(newest).and_then(|file| file.set_len(100)).expect("cuts");
+            let mut end = None;
+            for _ in 0..3 {
+                let (store, _) = open(directory.path());
+                let index = store.queue(&topic(), QueueId(0));
+                assert!(index.end().0 >= count && index.first() == index.end(), "{:?} of {count}", index.end());
+                assert_eq!(*end.get_or_insert(index.end()), index.end());
+                assert_eq!(verify_queue(&store, 1), 60);
+            }
+            let (store, _) = open(directory.path());
+            assert_eq!(Some(append_to(&store, 0).0), end);
+            drop(store);
+            let (store, _) = open(directory.path());
+            assert_eq!(verify_queue(&store, 0), end.map_or(0, |end| end.0 + 1));
+        }
+    }
+}

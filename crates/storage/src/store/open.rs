@@ -20,6 +20,7 @@ use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::OpenFiles;
 use crate::queue_files::{self, Ends, Found};
+use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
 use crate::reserve::Reserve;
@@ -229,7 +230,7 @@ fn recover_indexes(
     if !has_queues && !segments.is_empty() {
         rebuild.begin()?;
     }
-    let Found { mut queues, mut written_ends } =
+    let Found { mut queues, mut written_ends, emptied } =
         queue_files::open_queues(options, &files, entries_sure, log_first, to_check, &mut rebuild)?;
     let entries_from = if rebuild.is_needed() { log_first } else { sure };
     recovery.entries_made_again = rebuild.is_needed();
@@ -269,6 +270,12 @@ fn recover_indexes(
     };
     let end = replay.run()?;
     unpublished.end = end;
+    for ((topic, queue), goes_on) in emptied {
+        if queues.get(topic.as_str(), queue).is_some_and(|known| known.first() == known.end()) {
+            let begun = QueueIndex::new(files.clone(), topic, queue, (goes_on, goes_on));
+            queues.insert(Arc::new(begun));
+        }
+    }
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
 }
 
