@@ -147,6 +147,19 @@ pub(crate) struct Taken {
     known_end: u64,
     /// What was sure of the value it asks for.
     sure: u64,
+    /// What the disk could not read then,
+    unreadable: Vec<Range<u64>>,
+    /// and how many such places there had been.
+    unreadable_before: usize,
+}
+
+impl Taken {
+    /// The scene of its answer, with all that could not be read at some time since it came: what was looked for then was passed over.
+    fn seen_until(&self, scene: &Scene) -> Scene {
+        let since = scene.once_unreadable.iter().skip(self.unreadable_before);
+        let unreadable = scene.unreadable.iter().chain(&self.unreadable).chain(since).cloned().collect();
+        Scene { unreadable, ..scene.clone() }
+    }
 }
 
 /// How the node stopped.
@@ -211,7 +224,8 @@ impl Oracle {
             Asked::ReadTopic(_) | Asked::ReadGroup(_) => sure = self.documents.sure(&asked),
             Asked::FindKey { .. } | Asked::Heartbeat { .. } | Asked::Members(_) | Asked::Leave { .. } => {}
         }
-        Taken { asked, number, sender, epoch, known_end, sure }
+        let (unreadable, unreadable_before) = (scene.unreadable.clone(), scene.once_unreadable.len());
+        Taken { asked, number, sender, epoch, known_end, sure, unreadable, unreadable_before }
     }
 
     /// The node has answered.
@@ -226,7 +240,7 @@ impl Oracle {
                 if reply.code == 21 {
                     self.offsets.heard_of_reset(pulling.group, pulling.queue, taken.number);
                 }
-                self.pulled(pulling, taken, reply, scene)
+                self.pulled(pulling, taken, reply, &taken.seen_until(scene))
             }
             Asked::Commit { group, queue, .. } if reply.code == 0 => {
                 self.offsets.confirm(group, *queue, taken.number, COMMITS);
