@@ -11,6 +11,7 @@ pub mod limits;
 pub mod metric;
 pub mod name;
 pub mod offset;
+pub mod permission;
 pub mod refusal;
 pub mod refused;
 pub mod session;
@@ -18,5 +19,6 @@ pub mod time;
 
 pub use name::{GroupName, TopicName};
 pub use offset::{LogOffset, QueueId, QueueOffset};
+pub use permission::Permission;
 pub use refusal::Refusal;
 pub use time::{Monotonic, Now, Timestamp};

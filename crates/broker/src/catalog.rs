@@ -28,8 +28,7 @@ mod on_demand;
 mod system_topics;
 mod topic;
 
-pub(crate) use system_topics::is_write_protected;
-pub use topic::{Permission, Topic};
+pub use topic::Topic;
 
 /// What becomes of a topic or group that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]

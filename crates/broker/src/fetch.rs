@@ -10,7 +10,7 @@ use format::record;
 use storage::{ReadMode, StorageError, Store};
 
 use crate::RawOffset;
-use crate::catalog::{Permission, Topic};
+use crate::catalog::Topic;
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::queue::Queue;
@@ -111,13 +111,13 @@ impl Fetcher {
     }
 
     fn check_fetch(&self, fetch: &Fetch) -> Result<(), Refusal> {
-        if !Permission(self.options.permission).can_read() {
+        if !self.options.permission.read {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] pulling message is forbidden (broker.permission)",
                 self.options.broker_name
             )));
         }
-        if !fetch.topic.permission().can_read() {
+        if !fetch.topic.permission().read {
             return Err(Refusal::NotPermitted(format!("the topic[{}] pulling message is forbidden", fetch.topic.name)));
         }
         Ok(())

@@ -27,7 +27,7 @@ mod snapshots;
 mod state;
 
 pub use broker::{Broker, Surroundings};
-pub use catalog::{Catalog, Permission, Topic};
+pub use catalog::{Catalog, Topic};
 pub use cursor::fetched::{FetchedOffsets, FetchedTable};
 pub use cursor::gathering::CommitStage;
 pub use cursor::offset::{Boundary, Offsets};
@@ -40,7 +40,7 @@ pub use group::member::Member;
 pub use group::{ConsumerRegistration, GroupSnapshot, Groups, Subscription};
 pub use host::Host;
 pub use lookup::{KeyKind, Lookup};
-pub use options::Options;
+pub use options::{Options, SystemTopic, SystemTopics};
 pub use parked::delay::Delay;
 pub use parked::delivery::Delivery;
 pub use publish::published::{Position, Published};

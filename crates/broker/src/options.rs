@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use base::Permission;
 use base::offset::AckPolicy;
 
 /// What a broker is called and allows.
@@ -15,28 +16,46 @@ pub struct Options {
     pub region: String,
     /// Address written into every message; ids of messages are made of it.
     pub store_host: SocketAddr,
-    /// Permission bits of the whole broker.
-    pub permission: u32,
+    /// What is allowed with any topic of it.
+    pub permission: Permission,
     /// Largest body, bytes.
     pub message_size_max: usize,
     /// What has to happen before a message is answered, unless its producer does not wait.
     pub ack_policy: AckPolicy,
     /// Whether topics are made on the first send.
     pub auto_create_topics: bool,
-    /// Queues the template for such topics has.
-    pub default_queues: u32,
     /// Whether groups are made on first use.
     pub auto_create_groups: bool,
-    /// Whether there is a topic named as the cluster.
-    pub cluster_topic: bool,
-    /// Whether there is a topic named as the broker.
-    pub broker_topic: bool,
-    /// Whether there is a topic for traces, and its name.
-    pub trace_topic: Option<String>,
+    /// Topics that belong to the broker.
+    pub system_topics: SystemTopics,
     /// A client without a heartbeat for this long is gone, ms.
     pub client_expiry_ms: u64,
     /// Whether consumers are told that traces are wanted.
     pub trace_on: bool,
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
     pub young_queue_size: u64,
+}
+
+/// Topics that belong to the broker rather than to users. Which they are is for the dialect whose clients know them.
+#[derive(Clone, Debug, Default)]
+pub struct SystemTopics {
+    /// Made at a start if they are not there.
+    pub made: Vec<SystemTopic>,
+    /// Names that no administrator makes, changes or removes, those of `made` among them.
+    pub reserved: Vec<String>,
+    /// Names that only the broker writes to.
+    pub unwritable: Vec<String>,
+    /// The one whose settings new topics take, unless their producer names another.
+    pub template: String,
+}
+
+/// One that is made.
+#[derive(Clone, Debug)]
+pub struct SystemTopic {
+    /// Name.
+    pub name: String,
+    /// Queues.
+    pub queues: u32,
+    /// What it allows.
+    pub permission: Permission,
 }

@@ -17,7 +17,7 @@ use format::record::{Draft, system_flag};
 use format::state::StateChange;
 use storage::{AppendBatch, StorageError, Store};
 
-use crate::catalog::{Catalog, Permission, Topic};
+use crate::catalog::{Catalog, Topic};
 use crate::error::refusal_of;
 use crate::host::Host;
 use crate::options::Options;
@@ -243,14 +243,13 @@ impl Publisher {
     }
 
     fn check_permission(&self, topic: &Topic) -> Result<(), Refusal> {
-        let broker_permission = Permission(self.options.permission);
-        if !broker_permission.can_write() {
+        if !self.options.permission.write {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] sending message is forbidden (broker.permission)",
                 self.options.broker_name
             )));
         }
-        if !topic.permission().can_write() {
+        if !topic.permission().write {
             return Err(Refusal::NotPermitted(format!("the topic[{}] sending message is forbidden", topic.name)));
         }
         Ok(())

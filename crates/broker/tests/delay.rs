@@ -8,7 +8,7 @@ mod support;
 use std::path::Path;
 
 use base::offset::AckPolicy;
-use base::{GroupName, LogOffset, Now, QueueId, TopicName};
+use base::{GroupName, LogOffset, Now, Permission, QueueId, TopicName};
 use broker::{Filter, Message, Options, SendBack};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
@@ -258,7 +258,7 @@ fn what_was_accepted_is_delivered_whatever_a_sender_would_be_refused_now() {
     bench.broker.save(START).expect("saves");
     drop(bench);
     let mut bench = open(disk, START, &[1000], |options| {
-        options.permission = 4;
+        options.permission = Permission::READ;
         options.message_size_max = 10;
         options.auto_create_topics = false;
         options.auto_create_groups = false;

@@ -13,7 +13,7 @@ use format::record::Record;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{RetentionPolicy, Store};
 use support::{layout, message, open, open_on, open_with};
-use testkit::{CLOCK_STEPS_MS, at, clock_set};
+use testkit::{CLOCK_STEPS_MS, at, clock_set, system_topics};
 
 const START: Now = at(1_700_000_000_000);
 
@@ -607,7 +607,7 @@ fn in_memory() -> storage::Options {
 
 #[test]
 fn who_makes_what_another_has_made_meanwhile_takes_it_as_it_is() {
-    let bench = open_on(in_memory(), START, |options| options.default_queues = 16);
+    let bench = open_on(in_memory(), START, |options| options.system_topics = system_topics(16));
     for number in 0..300 {
         let (topic, group) = (format!("topic-{number}"), GroupName::trusted(&format!("group-{number}")));
         let together = std::sync::Barrier::new(3);

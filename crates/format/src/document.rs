@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use base::Permission;
 use serde::{Deserialize, Serialize};
 
 /// Version of a table, so that a peer can tell whether its copy is old.
@@ -55,6 +56,33 @@ impl Default for TopicDocument {
             write_queue_nums: 16,
         }
     }
+}
+
+impl TopicDocument {
+    /// A topic of so many queues and nothing special.
+    pub fn plain(queues: u32, permission: Permission) -> Self {
+        Self { read_queue_nums: queues, write_queue_nums: queues, perm: bits_of(permission), ..Self::default() }
+    }
+
+    /// What it allows.
+    pub const fn permission(&self) -> Permission {
+        permission_of(self.perm)
+    }
+}
+
+const INHERIT: u32 = 1;
+const WRITE: u32 = 2;
+const READ: u32 = 4;
+
+/// A permission as RocketMQ's bits (source: `PermName`).
+pub const fn bits_of(permission: Permission) -> u32 {
+    let Permission { read, write, inherit } = permission;
+    (if read { READ } else { 0 }) | (if write { WRITE } else { 0 }) | (if inherit { INHERIT } else { 0 })
+}
+
+/// RocketMQ's bits as a permission; others say nothing.
+pub const fn permission_of(bits: u32) -> Permission {
+    Permission { read: bits & READ != 0, write: bits & WRITE != 0, inherit: bits & INHERIT != 0 }
 }
 
 /// `topics.json`, and the table in a broker's registration.

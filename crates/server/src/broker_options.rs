@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use base::offset::AckPolicy;
 use cluster::registration::{Identity, Times};
-use dialect::rocketmq::SessionOptions;
+use dialect::rocketmq::{SessionOptions, SystemTopicNames, system_topics};
+use format::document::permission_of;
 use format::index_rules::IndexRules;
 use settings::table::{self, Scope};
 use settings::{Effective, FlushMode, Settings};
@@ -64,15 +65,19 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         broker_name: settings.broker.name.clone(),
         region: settings.broker.region.clone(),
         store_host,
-        permission: settings.broker.permission,
+        permission: permission_of(settings.broker.permission),
         message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
         ack_policy: AckPolicy { durable: settings.storage.flush == FlushMode::Sync, ..AckPolicy::WRITTEN },
         auto_create_topics: settings.topic.auto_create,
-        default_queues: settings.topic.default_queues,
         auto_create_groups: settings.group.auto_create,
-        cluster_topic: settings.topic.cluster_topic,
-        broker_topic: settings.topic.broker_topic,
-        trace_topic: settings.topic.trace.then(|| settings.topic.trace_name.clone()),
+        system_topics: system_topics(&SystemTopicNames {
+            cluster: &settings.broker.cluster,
+            cluster_is_template: settings.topic.cluster_topic,
+            broker: &settings.broker.name,
+            broker_is_template: settings.topic.broker_topic,
+            template_queues: settings.topic.auto_create.then_some(settings.topic.default_queues),
+            trace: settings.topic.trace.then_some(&*settings.topic.trace_name),
+        }),
         client_expiry_ms: milliseconds(settings.group.client_timeout),
         trace_on: settings.broker.trace_on,
         young_queue_size: YOUNG_QUEUE_SIZE,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::Timestamp;
 use broker::Broker;
 use cluster::registration::{Identity, Registrant, RegistrationSession, Times};
-use format::document::TopicTableDocument;
+use format::document::{TopicTableDocument, bits_of};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -117,7 +117,7 @@ impl Registrant for Registration {
     }
 
     fn topics(&self) -> TopicTableDocument {
-        told(self.broker.catalog.topic_table(), self.broker.options().permission, self.broker.started().wall)
+        told(self.broker.catalog.topic_table(), bits_of(self.broker.options().permission), self.broker.started().wall)
     }
 
     fn is_leaving(&self) -> bool {

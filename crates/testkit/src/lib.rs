@@ -13,7 +13,7 @@ mod time;
 
 pub use host::ManualHost;
 pub use open::open_broker;
-pub use options::{broker_options, session_options, store_options};
+pub use options::{broker_options, session_options, store_options, system_topics};
 pub use push::push;
 pub use record::draft;
 pub use time::{CLOCK_STEPS_MS, at, clock_set};

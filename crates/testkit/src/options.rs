@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use base::Permission;
 use base::offset::AckPolicy;
-use dialect::rocketmq::SessionOptions;
+use broker::SystemTopics;
+use dialect::rocketmq::{SessionOptions, SystemTopicNames};
 use format::index_rules::IndexRules;
 
 /// Delay levels in ms.
@@ -24,6 +26,18 @@ pub fn store_options(directory: &Path) -> storage::Options {
     }
 }
 
+/// The topics of such a broker; the one that others take their settings from has so many queues.
+pub fn system_topics(template_queues: u32) -> SystemTopics {
+    dialect::rocketmq::system_topics(&SystemTopicNames {
+        cluster: "DefaultCluster",
+        cluster_is_template: true,
+        broker: "broker-a",
+        broker_is_template: true,
+        template_queues: Some(template_queues),
+        trace: None,
+    })
+}
+
 /// A broker as it is by default.
 pub fn broker_options() -> broker::Options {
     broker::Options {
@@ -31,15 +45,12 @@ pub fn broker_options() -> broker::Options {
         broker_name: "broker-a".to_owned(),
         region: "DefaultRegion".to_owned(),
         store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
-        permission: 6,
+        permission: Permission::OPEN,
         message_size_max: 4 << 20,
         ack_policy: AckPolicy::WRITTEN,
         auto_create_topics: true,
-        default_queues: 8,
         auto_create_groups: true,
-        cluster_topic: true,
-        broker_topic: true,
-        trace_topic: None,
+        system_topics: system_topics(8),
         client_expiry_ms: 120_000,
         trace_on: true,
         young_queue_size: 1 << 30,

@@ -79,7 +79,7 @@ pub const CODES: &[i32] = &[
 /// Opens a broker over such a store; it writes its log as soon as there is something to write.
 pub fn open_broker(store: storage::Options) -> Result<Arc<Broker>, storage::StorageError> {
     let host = Arc::new(ManualHost::default());
-    let options = Options { message_size_max: 4096, default_queues: 4, young_queue_size: 1024, ..broker_options() };
+    let options = Options { message_size_max: 4096, young_queue_size: 1024, ..broker_options() };
     let broker = Arc::new(testkit::open_broker(options, store, host.clone(), START)?);
     host.serve(&broker);
     Ok(broker)

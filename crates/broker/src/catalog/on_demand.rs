@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use base::{GroupName, Now, Refusal, TopicName};
-use format::document::{GroupDocument, TopicDocument};
+use base::{GroupName, Now, Permission, Refusal, TopicName};
+use format::document::{GroupDocument, TopicDocument, bits_of};
 use format::index_rules::DELAY_TOPIC;
 
-use super::system_topics::{TEMPLATE_TOPIC, is_write_protected};
 use super::{Catalog, Known, Topic};
 
 impl Catalog {
@@ -24,7 +23,7 @@ impl Catalog {
     /// The topic to publish to, made on the fly if that is allowed: `template` names the topic whose settings it
     /// takes, `queues` how many the producer wants at most.
     pub fn topic_for_publish(&self, name: &str, template: &str, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
-        if is_write_protected(name) {
+        if self.is_write_protected(name) {
             return Err(Refusal::ReservedTopic(name.to_owned()));
         }
         if let Some(topic) = self.topic(name) {
@@ -36,13 +35,13 @@ impl Catalog {
             let settings = self.group_for_use(&group, now)?;
             return self.make_internal_topic(checked, settings.retry_queue_nums.max(1), now);
         }
-        if template == TEMPLATE_TOPIC && !self.options.auto_create_topics {
+        if template == self.options.system_topics.template && !self.options.auto_create_topics {
             return Err(Refusal::NoSuchTopic(name.to_owned()));
         }
         let Some(template) = self.topic(template) else {
             return Err(Refusal::NoSuchTopic(name.to_owned()));
         };
-        if !template.permission().is_inherited() {
+        if !template.permission().inherit {
             return Err(Refusal::NotPermitted(format!(
                 "the topic [{}] may not be used as a template (permission {}); create [{name}] first (mqadmin updateTopic)",
                 template.name, template.settings.perm
@@ -52,7 +51,7 @@ impl Catalog {
         let settings = TopicDocument {
             read_queue_nums: queues,
             write_queue_nums: queues,
-            perm: template.settings.perm & !1,
+            perm: bits_of(Permission { inherit: false, ..template.permission() }),
             topic_sys_flag: template.settings.topic_sys_flag,
             ..TopicDocument::default()
         };
@@ -68,7 +67,7 @@ impl Catalog {
 
     /// A topic the broker needs for itself: retries, dead letters.
     pub(crate) fn make_internal_topic(&self, name: TopicName, queues: u32, now: Now) -> Result<Arc<Topic>, Refusal> {
-        let settings = TopicDocument { read_queue_nums: queues, write_queue_nums: queues, ..TopicDocument::default() };
+        let settings = TopicDocument::plain(queues, Permission::OPEN);
         name.check_size()?;
         self.make_topic(name, settings, now)
     }

@@ -1,36 +1,11 @@
 //! A topic: what it allows, and its queues.
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
-use base::{QueueId, Refusal, TopicName};
+use base::{Permission, QueueId, Refusal, TopicName};
 use format::document::TopicDocument;
 use storage::Store;
 
 use crate::queue::Queue;
-
-/// What a topic allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permission(pub u32);
-
-impl Permission {
-    const INHERIT: u32 = 1;
-    const WRITE: u32 = 2;
-    const READ: u32 = 4;
-
-    /// Whether producers may write.
-    pub const fn can_write(self) -> bool {
-        self.0 & Self::WRITE != 0
-    }
-
-    /// Whether consumers may read.
-    pub const fn can_read(self) -> bool {
-        self.0 & Self::READ != 0
-    }
-
-    /// Whether new topics may take their settings from this one.
-    pub const fn is_inherited(self) -> bool {
-        self.0 & Self::INHERIT != 0
-    }
-}
 
 /// A topic with its queues.
 #[derive(Debug)]
@@ -54,7 +29,7 @@ impl Topic {
 
     /// What it allows.
     pub const fn permission(&self) -> Permission {
-        Permission(self.settings.perm)
+        self.settings.permission()
     }
 
     /// A queue by its number.

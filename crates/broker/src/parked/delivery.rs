@@ -16,7 +16,7 @@ use format::record::Record;
 use format::state::StateChange;
 use storage::{QueueIndex, ReadMode, Store};
 
-use crate::catalog::{Catalog, is_write_protected};
+use crate::catalog::Catalog;
 use crate::durability::Durability;
 use crate::error::internal;
 use crate::parked::delay::{Delay, Progress};
@@ -321,7 +321,7 @@ impl Delivery {
         let topic = match self.catalog.topic(name) {
             Some(topic) => topic,
             None => {
-                let name = TopicName::checked(name).ok().filter(|name| !is_write_protected(name.as_str()));
+                let name = TopicName::checked(name).ok().filter(|name| !self.catalog.is_write_protected(name.as_str()));
                 let name = name.ok_or(Undelivered::Never)?;
                 // Removed since, or not in a document yet when the process was killed.
                 let queues = queue.unwrap_or_default() + 1;

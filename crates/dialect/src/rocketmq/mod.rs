@@ -23,8 +23,10 @@ mod queue;
 mod send;
 mod session;
 mod subscription;
+mod system_topics;
 mod topic_admin;
 mod version;
 
 pub use options::SessionOptions;
 pub use session::RocketSession;
+pub use system_topics::{SystemTopicNames, system_topics};

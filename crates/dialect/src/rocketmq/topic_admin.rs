@@ -19,7 +19,7 @@ const PERMISSION_MASK: i32 = 0b111;
 
 pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: CreateTopicRequest<'_> = header(command)?;
-    let name = checked_name(&context.broker.catalog.system_topics(), &request.topic)?;
+    let name = checked_name(context.broker.catalog.system_topics(), &request.topic)?;
     let known = context.broker.catalog.topic(name.as_str());
     let mut attributes = known.map(|topic| topic.settings.attributes.clone()).unwrap_or_default();
     change_attributes(&mut attributes, request.attributes.as_deref().unwrap_or_default())?;
@@ -54,7 +54,7 @@ pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered
     let mut checked = Vec::new();
     for settings in list.topic_config_list {
         settings.attributes.iter().try_for_each(|(key, value)| check_attribute(key, value))?;
-        checked.push((checked_name(&reserved, &settings.topic_name)?, settings));
+        checked.push((checked_name(reserved, &settings.topic_name)?, settings));
     }
     keep(context, checked)
 }
