@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::Waker;
 
 use base::{Now, QueueId, QueueOffset, TopicName};
 use broker::{Broker, Mailbox, Options};
-use dialect::rocketmq::{RocketSession, SessionOptions};
+use dialect::rocketmq::{REQUESTS, RocketSession, SessionOptions};
 use format::queue_entry::Entry;
 use storage::{ReadMode, Store};
 use testkit::{ManualHost, at, broker_options, session_options};
-use wire::rocketmq::code::request::*;
+use wire::rocketmq::code::request::{END_TRANSACTION, POP_MESSAGE};
 
 use crate::{driver, requests, scratch};
 
@@ -22,59 +22,8 @@ const START: Now = at(1_700_000_000_000);
 const QUEUES_MAX: u32 = 64;
 
 /// Requests a broker's session knows, and some it does not.
-pub const CODES: &[i32] = &[
-    SEND_MESSAGE,
-    SEND_MESSAGE_V2,
-    SEND_BATCH_MESSAGE,
-    PULL_MESSAGE,
-    LITE_PULL_MESSAGE,
-    HEART_BEAT,
-    UNREGISTER_CLIENT,
-    GET_CONSUMER_LIST_BY_GROUP,
-    CHECK_CLIENT_CONFIG,
-    LOCK_BATCH_QUEUES,
-    UNLOCK_BATCH_QUEUES,
-    UPDATE_CONSUMER_OFFSET,
-    GET_MAX_OFFSET,
-    GET_MIN_OFFSET,
-    QUERY_CONSUMER_OFFSET,
-    SEARCH_OFFSET_BY_TIMESTAMP,
-    GET_EARLIEST_MESSAGE_STORE_TIME,
-    INVOKE_BROKER_TO_RESET_OFFSET,
-    CLONE_GROUP_OFFSET,
-    GET_ALL_CONSUMER_OFFSET,
-    GET_ALL_DELAY_OFFSET,
-    CONSUMER_SEND_MESSAGE_BACK,
-    QUERY_MESSAGE,
-    VIEW_MESSAGE_BY_ID,
-    QUERY_CONSUME_QUEUE,
-    UPDATE_AND_CREATE_TOPIC,
-    UPDATE_AND_CREATE_TOPIC_LIST,
-    DELETE_TOPIC_IN_BROKER,
-    GET_ALL_TOPIC_CONFIG,
-    GET_TOPIC_CONFIG,
-    GET_TOPIC_STATS_INFO,
-    QUERY_TOPIC_CONSUME_BY_WHO,
-    GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-    UPDATE_AND_CREATE_SUBSCRIPTION_GROUP,
-    UPDATE_AND_CREATE_SUBSCRIPTION_GROUP_LIST,
-    DELETE_SUBSCRIPTION_GROUP,
-    GET_ALL_SUBSCRIPTION_GROUP_CONFIG,
-    GET_SUBSCRIPTION_GROUP_CONFIG,
-    GET_CONSUMER_CONNECTION_LIST,
-    GET_PRODUCER_CONNECTION_LIST,
-    GET_ALL_PRODUCER_INFO,
-    GET_CONSUME_STATS,
-    GET_BROKER_CONSUME_STATS,
-    QUERY_TOPICS_BY_CONSUMER,
-    QUERY_SUBSCRIPTION_BY_CONSUMER,
-    QUERY_CONSUME_TIME_SPAN,
-    GET_BROKER_CONFIG,
-    GET_BROKER_RUNTIME_INFO,
-    VIEW_BROKER_STATS_DATA,
-    END_TRANSACTION,
-    POP_MESSAGE,
-];
+pub static CODES: LazyLock<Vec<i32>> =
+    LazyLock::new(|| REQUESTS.iter().map(|row| row.code).chain([END_TRANSACTION, POP_MESSAGE]).collect());
 
 /// Opens a broker over such a store; it writes its log as soon as there is something to write.
 pub fn open_broker(store: storage::Options) -> Result<Arc<Broker>, storage::StorageError> {
@@ -96,7 +45,7 @@ fn store_options(directory: &std::path::Path) -> storage::Options {
 pub fn run(data: &[u8]) {
     let directory = scratch::directory();
     let broker = open_broker(store_options(directory.path())).expect("a broker");
-    let pieces = requests::pieces(data, CODES);
+    let pieces = requests::pieces(data, &CODES);
     let request_count = if data.first() == Some(&requests::DIRECTED) { pieces.len() } else { usize::MAX };
     let mut session = RocketSession::new(
         broker.clone(),
@@ -148,5 +97,5 @@ fn entries(store: &Store) -> Entries {
 
 /// Every request as it should be, and what was captured.
 pub fn seeds() -> Vec<Vec<u8>> {
-    requests::seeds(CODES)
+    requests::seeds(&CODES)
 }

@@ -2,7 +2,7 @@
 
 use base::limits::LIST_BODY_SIZE_MAX;
 use base::{GroupName, LogOffset, Refusal};
-use broker::{Broker, ConsumerRegistration, Filter, Member, QueueKey, SendBack};
+use broker::{ConsumerRegistration, Filter, Member, QueueKey, SendBack};
 use wire::rocketmq::body::client::{ClientConfigCheck, ConsumerData, Heartbeat, LockBatch, MessageQueue, decode};
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
@@ -115,9 +115,9 @@ pub(super) fn unregister(context: &Context<'_>, command: &Command<'_>) -> Answer
     Ok(Answer::ok())
 }
 
-pub(super) fn list_members(broker: &Broker, command: &Command<'_>) -> Answered {
+pub(super) fn list_members(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ConsumerGroupRequest<'_> = header(command)?;
-    match broker.groups.member_ids(&request.consumer_group) {
+    match context.broker.groups.member_ids(&request.consumer_group) {
         Some(ids) => Ok(Answer::json(&serde_json::json!({"consumerIdList": ids}))),
         None => Err(Refusal::Internal(format!("no consumer for this group, {}", request.consumer_group))),
     }

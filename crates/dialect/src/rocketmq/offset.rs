@@ -21,15 +21,15 @@ pub(super) fn commit(broker: &Broker, command: &Command<'_>) -> Answered {
     Ok(Answer::ok())
 }
 
-pub(super) fn max(broker: &Broker, command: &Command<'_>) -> Answered {
-    let request: QueueRequest<'_> = header(command)?;
+pub(super) fn max(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let (broker, request): (_, QueueRequest<'_>) = (context.broker, header(command)?);
     let queue = queue_id(&request.topic, request.queue_id, broker)?;
     let queues = broker.catalog.queues_of(&request.topic)?;
     Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.end().0)))
 }
 
-pub(super) fn min(broker: &Broker, command: &Command<'_>) -> Answered {
-    let request: QueueRequest<'_> = header(command)?;
+pub(super) fn min(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let (broker, request): (_, QueueRequest<'_>) = (context.broker, header(command)?);
     let queue = queue_id(&request.topic, request.queue_id, broker)?;
     let queues = broker.catalog.queues_of(&request.topic)?;
     Ok(Answer::ok().field("offset", queues.get(queue.0 as usize).map_or(0, |queue| queue.first().0)))

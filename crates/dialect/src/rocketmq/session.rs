@@ -21,13 +21,11 @@ use super::answer::{Answer, Asked, not_supported, note_refusal};
 use super::commit::Commits;
 use super::connection::{Connection, Done};
 use super::context::{Context, Peer};
-use super::handlers::{Handler, list_handler, slow_handler};
-use super::job_size::job_size;
 use super::options::SessionOptions;
 use super::pulls::Pulls;
+use super::requests::{Handler, Handling, Row};
 use super::send::{SendPass, Sends};
 use super::version::VERSION;
-use super::{consumer, offset};
 
 /// One connection.
 pub struct RocketSession {
@@ -64,40 +62,27 @@ impl RocketSession {
         self.form = command.form;
         let asked = Asked::of(&command);
         let connection = &mut self.connection;
-        let answered = match command.header.code {
-            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
-                self.sends.send(&command, asked, pass, connection);
-                return Ok(());
-            }
-            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
-                self.pulls.pull(&command, asked, connection);
-                return Ok(());
-            }
-            request::UNREGISTER_CLIENT => consumer::unregister(&connection.context(), &command),
-            request::GET_CONSUMER_LIST_BY_GROUP => consumer::list_members(&connection.broker, &command),
-            request::UPDATE_CONSUMER_OFFSET => {
-                self.commits.commit(&command, asked, connection);
-                return Ok(());
-            }
-            request::GET_MAX_OFFSET => offset::max(&connection.broker, &command),
-            request::GET_MIN_OFFSET => offset::min(&connection.broker, &command),
-            code => {
-                let is_long = command.body.len() > LIST_BODY_HERE_SIZE_MAX;
-                match (list_handler(code), slow_handler(code)) {
-                    (Some(handler), _) if !is_long => handler(&connection.context(), &command),
-                    (Some(handler), _) => {
-                        self.is_list_running = run_apart(handler, Done::ListReply, frame_bytes, asked, connection);
-                        return Ok(());
-                    }
-                    (None, Some(handler)) => {
-                        run_apart(handler, Done::Reply, frame_bytes, asked, connection);
-                        return Ok(());
-                    }
-                    (None, None) => Ok(not_supported(code)),
-                }
-            }
+        let Some(row) = Row::of(command.header.code) else {
+            connection.reply_with(asked, Ok(not_supported(command.header.code)));
+            return Ok(());
         };
-        connection.reply_with(asked, answered);
+        match row.handling {
+            Handling::Send => self.sends.send(&command, asked, pass, connection),
+            Handling::Pull => self.pulls.pull(&command, asked, connection),
+            Handling::Commit => self.commits.commit(&command, asked, connection),
+            Handling::List(handler) if command.body.len() > LIST_BODY_HERE_SIZE_MAX => {
+                let size = row.job_size(frame_bytes.len());
+                self.is_list_running = run_apart(handler, (size, Done::ListReply), frame_bytes, asked, connection);
+            }
+            Handling::Here(handler) | Handling::List(handler) => {
+                let answered = handler(&connection.context(), &command);
+                connection.reply_with(asked, answered);
+            }
+            Handling::Apart(handler) => {
+                let size = row.job_size(frame_bytes.len());
+                run_apart(handler, (size, Done::Reply), frame_bytes, asked, connection);
+            }
+        }
         Ok(())
     }
 
@@ -242,10 +227,10 @@ impl Session for RocketSession {
     }
 }
 
-/// Has a request answered away from the network threads; `false` if it was refused on the spot.
+/// Has a request answered away from the network threads, which takes `size` bytes meanwhile; `false` if it was refused on the spot.
 fn run_apart(
     handler: Handler,
-    done: fn(Bytes) -> Done,
+    (size, done): (usize, fn(Bytes) -> Done),
     frame_bytes: &[u8],
     asked: Asked,
     connection: &mut Connection,
@@ -254,7 +239,6 @@ fn run_apart(
         connection.refuse(asked, &refusal);
         return false;
     }
-    let size = job_size(asked.code, frame_bytes.len());
     let frame_bytes = Bytes::copy_from_slice(frame_bytes);
     let Connection { broker, options, peer, now, .. } = &*connection;
     let (broker, options, peer, now) = (broker.clone(), options.clone(), peer.clone(), *now);
