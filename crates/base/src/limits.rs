@@ -81,6 +81,9 @@ pub const MEMBERSHIPS_SIZE_MAX: usize = 32 * 1024 * 1024;
 /// Longest id a client may give itself, in bytes: kept once for each group it is in. Official ones have about 60.
 pub const CLIENT_ID_SIZE_MAX: usize = 1024;
 
+/// Longest names of how a group consumes that a heartbeat may give, together, in bytes: kept for each group. Official ones have about 80.
+pub const GROUP_KINDS_SIZE_MAX: usize = 256;
+
 /// Largest body that lists a client's groups or queues, in bytes: a client that locks every queue of the largest topic.
 pub const LIST_BODY_SIZE_MAX: usize = 8 * 1024 * 1024;
 

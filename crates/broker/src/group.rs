@@ -3,6 +3,7 @@
 //! Consumers share out queues among themselves; the broker lists them and tells all when the list changes. A member goes
 //! when its connection closes, when it says so, or when its heartbeats stop.
 
+pub(crate) mod description;
 pub(crate) mod lock;
 pub(crate) mod mailbox;
 pub(crate) mod member;
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::filter::Filter;
+use crate::group::description::Description;
 use crate::group::lock::Locks;
 use crate::group::mailbox::{Mailbox, Signal};
 use crate::group::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
@@ -39,17 +41,13 @@ pub struct Subscription {
     pub filter: Filter,
 }
 
-/// What a consumer's heartbeat says of one group. Protocol words of kinds are kept as they came.
+/// What a consumer's heartbeat says of one group.
 #[derive(Clone, Debug)]
 pub struct ConsumerRegistration {
     /// Group.
     pub group: GroupName,
-    /// How it consumes (pull, push).
-    pub consume_type: String,
-    /// Whether members share the work or each gets everything.
-    pub message_model: String,
-    /// Where a new group begins.
-    pub consume_from_where: String,
+    /// What else there is to say of the group.
+    pub description: Description,
     /// What it wants.
     pub subscriptions: Vec<Subscription>,
     /// Whether the heartbeat left the subscriptions out since they have not changed.
@@ -60,9 +58,7 @@ pub struct ConsumerRegistration {
 #[derive(Debug, Default)]
 struct ConsumerGroup {
     members: Members,
-    consume_type: String,
-    message_model: String,
-    consume_from_where: String,
+    description: Description,
     subscriptions: BTreeMap<String, Arc<Subscription>>,
 }
 
@@ -82,12 +78,8 @@ pub struct Groups {
 pub struct GroupSnapshot {
     /// Members, by client id.
     pub members: Vec<Member>,
-    /// How they consume.
-    pub consume_type: String,
-    /// Shared or each everything.
-    pub message_model: String,
-    /// Where a new group begins.
-    pub consume_from_where: String,
+    /// What the last heartbeat of one of them said of the group besides.
+    pub description: Description,
     /// What they want.
     pub subscriptions: Vec<Arc<Subscription>>,
 }
@@ -100,11 +92,11 @@ impl Groups {
     /// Registers a consumer and makes its group and retry topic if need be.
     pub fn register_consumer(
         &self,
-        member: Member,
+        member: &Member,
         registration: ConsumerRegistration,
         now: Now,
     ) -> Result<(), Refusal> {
-        check_client_id(&member)?;
+        check_client_id(member)?;
         if registration.subscriptions.len() > SUBSCRIPTIONS_PER_GROUP_MAX {
             return Err(Refusal::BadRequest(format!(
                 "group [{}] subscribes to {} topics; at most {SUBSCRIPTIONS_PER_GROUP_MAX} are possible",
@@ -124,7 +116,7 @@ impl Groups {
             return Ok(());
         }
         let known = consumers.get(&registration.group);
-        if known.is_some_and(|group| is_full(&group.members, &member)) {
+        if known.is_some_and(|group| is_full(&group.members, member)) {
             return Err(Refusal::Busy(format!("group [{}] has {GROUP_MEMBERS_MAX} members", registration.group)));
         }
         let group = consumers.entry(registration.group.clone()).or_default();
@@ -137,9 +129,7 @@ impl Groups {
             }
             return Err(in_too_many());
         };
-        group.consume_type = registration.consume_type;
-        group.message_model = registration.message_model;
-        group.consume_from_where = registration.consume_from_where;
+        group.description = registration.description;
         let is_changed = !registration.keeps_subscriptions && group.subscribe(registration.subscriptions);
         if (is_new || is_changed) && settings.notify_consumer_ids_changed_enable {
             group.notify(&registration.group);
@@ -148,13 +138,13 @@ impl Groups {
     }
 
     /// Registers a client that sends.
-    pub fn register_producer(&self, group: &GroupName, member: Member) -> Result<(), Refusal> {
-        check_client_id(&member)?;
+    pub fn register_producer(&self, group: &GroupName, member: &Member) -> Result<(), Refusal> {
+        check_client_id(member)?;
         let mut producers = self.producers.lock();
         if member.mailbox.is_closed() {
             return Ok(());
         }
-        if producers.get(group).is_some_and(|members| is_full(members, &member)) {
+        if producers.get(group).is_some_and(|members| is_full(members, member)) {
             return Err(Refusal::Busy(format!("producer group [{group}] has {GROUP_MEMBERS_MAX} members")));
         }
         if producers.len() >= GROUPS_MAX && !producers.contains_key(group) {
@@ -270,9 +260,7 @@ impl Groups {
         let group = consumers.get(group)?;
         Some(GroupSnapshot {
             members: members_of(&group.members),
-            consume_type: group.consume_type.clone(),
-            message_model: group.message_model.clone(),
-            consume_from_where: group.consume_from_where.clone(),
+            description: group.description.clone(),
             subscriptions: group.subscriptions.values().cloned().collect(),
         })
     }

@@ -34,6 +34,7 @@ pub use cursor::offset::{Boundary, Offsets};
 pub use durability::Durability;
 pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
 pub use filter::Filter;
+pub use group::description::Description;
 pub use group::lock::{Locks, QueueKey};
 pub use group::mailbox::{Mailbox, Signal};
 pub use group::member::Member;

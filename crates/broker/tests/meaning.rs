@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
-use broker::{ConsumerRegistration, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
+use broker::{ConsumerRegistration, Description, FetchStatus, Filter, Mailbox, Member, Message, SendBack};
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
@@ -276,7 +276,7 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     commit(1);
     assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(1));
 
-    broker.groups.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
+    broker.groups.register_consumer(&member("one", START), consumers("billing"), START).expect("joins");
     broker.offsets.reset("orders", "billing", queue, 0).expect("reset");
     broker.offsets.reset("orders", "billing", QueueId(1), 0).expect("reset");
     commit(1);
@@ -295,9 +295,7 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
 fn consumers(group: &str) -> ConsumerRegistration {
     ConsumerRegistration {
         group: GroupName::trusted(group),
-        consume_type: String::new(),
-        message_model: String::new(),
-        consume_from_where: String::new(),
+        description: Description::default(),
         subscriptions: Vec::new(),
         keeps_subscriptions: false,
     }
@@ -307,8 +305,7 @@ fn member(client_id: &str, seen: Now) -> Member {
     Member {
         client_id: client_id.to_owned(),
         address: ([10, 0, 0, 1], 5000).into(),
-        language: 0,
-        version: 493,
+        description: Description::default(),
         mailbox: Mailbox::new(std::task::Waker::noop().clone()),
         seen,
     }
@@ -549,7 +546,7 @@ fn members_of_a_full_group_stay_in_it() {
     let bench = open_with(scratch.path(), START, vec![1000], |_| ());
     let group = GroupName::trusted("makers");
     let join =
-        |number: usize, seen| bench.broker.groups.register_producer(&group, member(&format!("one-{number}"), seen));
+        |number: usize, seen| bench.broker.groups.register_producer(&group, &member(&format!("one-{number}"), seen));
     (0..GROUP_MEMBERS_MAX).for_each(|number| join(number, START).expect("joins"));
     assert!(matches!(join(GROUP_MEMBERS_MAX, START), Err(Refusal::Busy(_))));
     join(7, START.plus_ms(100_000)).expect("is in it already");
@@ -569,9 +566,27 @@ fn a_group_seen_for_the_first_time_joins_while_the_log_takes_nothing() {
     assert!(matches!(bench.publish("orders", &message(b"y", b"")), Err(Refusal::Unavailable(_))));
     let broker = &bench.broker;
     broker.catalog.prepare_groups(&[GroupName::trusted("billing")], START);
-    broker.groups.register_consumer(member("one", START), consumers("billing"), START).expect("joins");
+    broker.groups.register_consumer(&member("one", START), consumers("billing"), START).expect("joins");
     assert!(broker.groups.is_online("billing"));
     assert_eq!(bench.bodies("orders", 0), ["x"]);
+}
+
+#[test]
+fn what_the_latest_heartbeat_says_is_kept() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let groups = &bench.broker.groups;
+    let mut member = member("one", START);
+    for said in [1_u8, 2] {
+        member.seen = START.plus_ms(u64::from(said));
+        member.description = Description::new(said);
+        let registration = ConsumerRegistration { description: Description::new([said]), ..consumers("billing") };
+        groups.register_consumer(&member, registration, member.seen).expect("joins");
+        let group = groups.snapshot("billing").expect("online");
+        assert_eq!(group.description.read(), Some(&[said]));
+        let [known] = &*group.members else { panic!("{:?}", group.members) };
+        assert_eq!((known.description.read(), known.seen), (Some(&said), member.seen));
+    }
 }
 
 #[test]
@@ -640,8 +655,8 @@ fn setting_the_clock_by_an_hour_moves_the_end_of_no_lock_and_no_membership() {
         let after = |ms| clock_set(START.plus_ms(ms), by_ms);
         let lock = |client: &str, now| broker.locks.lock("g", client, vec![("orders".to_owned(), 0)], now).len();
         assert_eq!(lock("one", START), 1);
-        broker.groups.register_producer(&GroupName::trusted("makers"), member("gone", START)).expect("registered");
-        broker.groups.register_consumer(member("gone", START), consumers("billing"), START).expect("joins");
+        broker.groups.register_producer(&GroupName::trusted("makers"), &member("gone", START)).expect("registered");
+        broker.groups.register_consumer(&member("gone", START), consumers("billing"), START).expect("joins");
         broker.expire(after(60_000));
         assert!(lock("two", after(60_000)) == 0 && broker.locks.is_consumed_in_order("g", after(60_000)), "{by_ms}");
         assert!(!broker.locks.is_consumed_in_order("g", after(60_001)), "{by_ms}");

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use base::limits::{CLIENT_ID_SIZE_MAX, GROUP_MEMBERS_MAX, MEMBERSHIPS_SIZE_MAX};
 use base::{Now, Refusal};
 
+use crate::group::description::Description;
 use crate::group::mailbox::Mailbox;
 
 /// Bytes a membership takes besides what its client says: a table of its own, as most groups have one member by one connection.
@@ -20,10 +21,8 @@ pub struct Member {
     pub client_id: String,
     /// Where it is.
     pub address: SocketAddr,
-    /// Number of its language.
-    pub language: u8,
-    /// Its version.
-    pub version: i32,
+    /// What else there is to say of it.
+    pub description: Description,
     /// Its connection.
     pub mailbox: Arc<Mailbox>,
     /// Last heartbeat.
@@ -108,18 +107,19 @@ pub(crate) fn members_of(members: &Members) -> Vec<Member> {
 
 /// Takes a member in, whose wants take so many bytes (`None`: as before). Gives whether the list of members changed, or `None` if its
 /// connection has no room for it.
-pub(crate) fn join(members: &mut Members, member: Member, wanted_size: Option<usize>) -> Option<bool> {
+pub(crate) fn join(members: &mut Members, member: &Member, wanted_size: Option<usize>) -> Option<bool> {
     let size = MEMBER_SIZE + 2 * member.client_id.len() + wanted_size.unwrap_or_default();
     if let Some(known) = members.get_mut(&member.client_id)
         && known.seat.is_of(&member.mailbox)
     {
         let size = if wanted_size.is_none() { size.max(known.seat.size) } else { size };
         known.seat.resize(size).then_some(())?;
-        known.member = member;
+        known.member.description.clone_from(&member.description);
+        known.member.seen = member.seen;
         return Some(false);
     }
     let mut seat = Seat::of(member.mailbox.clone());
     seat.resize(size).then_some(())?;
-    members.insert(member.client_id.clone(), Seated { member, seat });
+    members.insert(member.client_id.clone(), Seated { member: member.clone(), seat });
     Some(true)
 }

@@ -10,6 +10,7 @@ use wire::rocketmq::header::{ConsumerGroupRequest, SendBackRequest, UnregisterCl
 
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
+use super::description::{ClientDescription, GroupDescription};
 use super::subscription::{check_expression_type, subscription_of};
 
 /// Registers what can be registered, as a Java broker does: a group that cannot does not keep the others away. The answer's
@@ -23,22 +24,21 @@ pub(super) fn heartbeat(context: &Context<'_>, command: &Command<'_>) -> Answere
     let member = Member {
         client_id: heartbeat.client_id,
         address: peer.address,
-        language: command.header.language.0,
-        version: command.header.version,
+        description: ClientDescription::of_request(&command.header),
         mailbox: peer.mailbox.clone(),
         seen: context.now,
     };
     let mut left_out = LeftOut::default();
     for producer in &heartbeat.producers {
         let group = GroupName::checked(&producer.group_name);
-        left_out.note("producer", group.and_then(|group| broker.groups.register_producer(&group, member.clone())));
+        left_out.note("producer", group.and_then(|group| broker.groups.register_producer(&group, &member)));
     }
     let names = heartbeat.consumers.iter().filter_map(|consumer| GroupName::checked(&consumer.group_name).ok());
     broker.catalog.prepare_groups(&names.collect::<Vec<_>>(), context.now);
     for consumer in heartbeat.consumers {
         let registration = registration_of(consumer, heartbeat.without_subscriptions);
-        let registered = registration
-            .and_then(|registration| broker.groups.register_consumer(member.clone(), registration, context.now));
+        let registered =
+            registration.and_then(|registration| broker.groups.register_consumer(&member, registration, context.now));
         left_out.note("consumer", registered);
     }
     // Clients of 5.1.3 and later may leave unchanged subscriptions out if told that they can.
@@ -94,14 +94,14 @@ fn registration_of(consumer: ConsumerData, keeps_subscriptions: bool) -> Result<
         )));
     }
     let subscriptions = consumer.subscription_data_set.into_iter().map(subscription_of).collect::<Result<_, _>>()?;
-    Ok(ConsumerRegistration {
-        group: GroupName::checked(&consumer.group_name)?,
+    let group = GroupName::checked(&consumer.group_name)?;
+    let description = GroupDescription {
         consume_type: consumer.consume_type,
         message_model: consumer.message_model,
         consume_from_where: consumer.consume_from_where,
-        subscriptions,
-        keeps_subscriptions,
-    })
+    };
+    let description = description.checked(&group)?;
+    Ok(ConsumerRegistration { group, description, subscriptions, keeps_subscriptions })
 }
 
 pub(super) fn unregister(context: &Context<'_>, command: &Command<'_>) -> Answered {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::rocketmq::body::client::{decode, queue_keyed_object};
 use wire::rocketmq::code::response;
-use wire::rocketmq::frame::{Command, Language};
+use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{
     ConsumeStatsRequest, ConsumerGroupRequest, DeleteGroupRequest, GroupRequest, ProducerGroupRequest,
     TopicGroupRequest,
@@ -15,6 +15,7 @@ use wire::rocketmq::header::{
 
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
+use super::description::{ClientDescription, GroupDescription};
 use super::queue::message_queue;
 use super::subscription::subscription_data;
 
@@ -70,11 +71,12 @@ pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {
 }
 
 fn connection(member: &Member) -> Value {
+    let client = ClientDescription::of(member);
     json!({
         "clientId": member.client_id,
         "clientAddr": member.address.to_string(),
-        "language": Language(member.language).name(),
-        "version": member.version,
+        "language": client.language.name(),
+        "version": client.version,
     })
 }
 
@@ -84,12 +86,13 @@ pub(super) fn consumer_connections(context: &Context<'_>, command: &Command<'_>)
     let group = group.ok_or_else(|| Refusal::GroupOffline(request.consumer_group.to_string()))?;
     let subscriptions: Map<String, Value> =
         group.subscriptions.iter().map(|wanted| (wanted.topic.clone(), json!(subscription_data(wanted)))).collect();
+    let description = GroupDescription::of(&group);
     Ok(Answer::json(&json!({
         "connectionSet": group.members.iter().map(connection).collect::<Vec<_>>(),
         "subscriptionTable": subscriptions,
-        "consumeType": group.consume_type,
-        "messageModel": group.message_model,
-        "consumeFromWhere": group.consume_from_where,
+        "consumeType": description.consume_type,
+        "messageModel": description.message_model,
+        "consumeFromWhere": description.consume_from_where,
     })))
 }
 
@@ -110,11 +113,12 @@ pub(super) fn all_producers(context: &Context<'_>, _command: &Command<'_>) -> An
     let mut data = Map::new();
     for (group, members) in context.broker.groups.all_producers() {
         let members = members.iter().map(|member| {
+            let client = ClientDescription::of(member);
             json!({
                 "clientId": member.client_id,
                 "remoteIP": member.address.to_string(),
-                "language": Language(member.language).name(),
-                "version": member.version,
+                "language": client.language.name(),
+                "version": client.version,
                 "lastUpdateTimestamp": member.seen.wall.0,
             })
         });

@@ -9,6 +9,7 @@ mod commit;
 mod connection;
 mod consumer;
 mod context;
+mod description;
 mod error;
 mod fetched;
 mod group_admin;

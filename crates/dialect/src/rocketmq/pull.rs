@@ -10,6 +10,7 @@ use wire::rocketmq::header::{PullRequest, pull_flag};
 
 use super::answer::{Asked, header};
 use super::context::Context;
+use super::description::GroupDescription;
 use super::subscription::check_expression_type;
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
@@ -91,7 +92,7 @@ fn filter_of(request: &PullRequest<'_>, group: &GroupDocument, broker: &Broker) 
     }
     let subscription = broker.groups.subscription(&request.consumer_group, &request.topic)?;
     if !group.consume_broadcast_enable
-        && broker.groups.snapshot(&group.group_name).is_some_and(|g| g.message_model == "BROADCASTING")
+        && broker.groups.snapshot(&group.group_name).is_some_and(|group| GroupDescription::is_broadcast(&group))
     {
         return Err(Refusal::NotPermitted(format!(
             "the consumer group[{}] can not consume by broadcast way",

@@ -169,9 +169,19 @@ fn a_heartbeat_that_cannot_be_accepted_makes_no_member() {
         consume_type: "CONSUME_POP".to_owned(),
         ..ConsumerData::default()
     };
+    let wordy = ConsumerData {
+        group_name: "billing".to_owned(),
+        message_model: "x".repeat(200),
+        consume_from_where: "y".repeat(57),
+        ..ConsumerData::default()
+    };
     let long_id = "x".repeat(1025);
     for (asked, remark) in [
         (heartbeat_of("one", popping), "left out: consumer: Sluice does not support pop consumers"),
+        (
+            heartbeat_of("one", wordy),
+            "left out: consumer: consumeType, messageModel and consumeFromWhere of the group [billing] have 257 bytes",
+        ),
         (heartbeat("one", "no group", "orders", "*", 1), "left out: consumer: the group name [no group]"),
         (heartbeat(&long_id, "billing", "orders", "*", 1), "left out: consumer: the clientID is 1025 bytes long"),
     ] {
