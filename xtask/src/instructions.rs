@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use crate::repository::{read, root};
 
 /// Counts as noted: a line `NAME INSTRUCTIONS` each.
-const NOTED_PATH: &str = "crates/dialect/benches/instructions.txt";
+const NOTED_PATH: &str = "crates/dialect/benches/hot/instructions.txt";
 const NOTED_HEAD: &str =
-    "# Instructions of each benchmark in hot.rs; cargo xtask instructions --update writes this file.\n";
+    "# Instructions of each benchmark in this folder; cargo xtask instructions --update writes this file.\n";
 /// Where the counts of a run are left.
 const COUNTS_FOLDER: &str = "target/gungraun/dialect";
 /// What is missing, and the remedy.
@@ -38,7 +38,7 @@ pub fn run(mode: Mode) -> Result<(), String> {
     let folder = root().join(COUNTS_FOLDER);
     // What an earlier run left would be taken for counts of this one.
     let _ = fs::remove_dir_all(&folder);
-    eprintln!("counting: crates/dialect/benches/hot.rs is built and run under valgrind");
+    eprintln!("counting: crates/dialect/benches/hot is built and run under valgrind");
     let mut bench = Command::new("cargo");
     bench.args(["bench", "--quiet", "--package", "dialect", "--bench", "hot"]).env("GUNGRAUN_RUNNER", runner);
     // Its own tables compare with whatever ran last on this machine; what counts is compared below.

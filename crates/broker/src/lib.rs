@@ -31,6 +31,7 @@ pub use catalog::{Catalog, Topic};
 pub use cursor::fetched::{FetchedOffsets, FetchedTable};
 pub use cursor::gathering::CommitStage;
 pub use cursor::offset::{Boundary, Offsets};
+pub use cursor::waiters::Waiter;
 pub use durability::Durability;
 pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
 pub use filter::Filter;

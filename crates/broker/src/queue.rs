@@ -1,13 +1,15 @@
 //! A queue of a topic, as a dialect sees it.
 
 use std::sync::Arc;
-use std::task::Waker;
+use std::sync::atomic::{Ordering, fence};
 
 use base::{QueueId, QueueOffset, Refusal, TopicName};
 use format::queue_entry::Entry;
 use storage::{QueueIndex, ReadMode};
 
+use crate::cursor::waiters::{Waiter, Waiters};
 use crate::error::internal;
+use crate::group::mailbox::Mailbox;
 
 /// A queue. A copy is the same queue.
 #[derive(Clone, Debug)]
@@ -43,13 +45,21 @@ impl Queue {
         Ok(entries)
     }
 
-    /// Wakes `waker` once when a message comes.
-    pub fn watch(&self, waker: Waker) {
-        self.index.watch(waker);
+    /// Signals `FetchReady(number)` once, when a message comes or who waits is to look again; not for messages that came before the call:
+    /// look at `end` after it. Until the waiter is dropped.
+    pub fn wait(&self, mailbox: Arc<Mailbox>, number: u64) -> Waiter {
+        self.waiters().add(mailbox, number)
     }
 
-    /// Forgets a waker that was not woken.
-    pub fn unwatch(&self, waker: &Waker) {
-        self.index.unwatch(waker);
+    /// Has all that wait look again, for what was noted before.
+    pub(crate) fn wake_waiting(&self) {
+        // As for entries: who registers after this sees what was noted.
+        fence(Ordering::SeqCst);
+        self.waiters().wake_all();
+    }
+
+    #[allow(clippy::expect_used, reason = "nothing else listens to a queue")]
+    fn waiters(&self) -> Arc<Waiters> {
+        self.index.listener().expect("the waiters")
     }
 }

@@ -5,15 +5,14 @@
 //! rebuilt from the log.
 
 mod flush;
+mod listener;
 mod recent;
 mod truncate;
-mod watchers;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Waker;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
@@ -23,8 +22,10 @@ use crate::error::StorageError;
 use crate::open_files::OpenFiles;
 use crate::store::ReadMode;
 
+use listener::Listener;
 use recent::RecentEntries;
-use watchers::Watchers;
+
+pub use listener::QueueListener;
 
 /// Longest run of queue offsets that recovery attributes to damaged records. A longer gap means that the queue was created again.
 const DAMAGED_IN_A_ROW_MAX: u64 = 1_000_000;
@@ -48,8 +49,7 @@ pub struct QueueIndex {
     is_gone: AtomicBool,
     /// It is among the queues whose entries are to be written into files.
     is_changed: AtomicBool,
-    has_watchers: AtomicBool,
-    watchers: Mutex<Watchers>,
+    listener: Listener,
 }
 
 #[derive(Debug, Default)]
@@ -83,8 +83,7 @@ impl QueueIndex {
             is_removed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             is_changed: AtomicBool::new(false),
-            has_watchers: AtomicBool::new(false),
-            watchers: Mutex::default(),
+            listener: Listener::default(),
         }
     }
 
@@ -149,7 +148,7 @@ impl QueueIndex {
         self.is_changed.swap(false, Ordering::AcqRel);
     }
 
-    /// Adds the next entries, makes them visible and wakes watchers.
+    /// Adds the next entries, makes them visible and tells who listens.
     pub(crate) fn publish(&self, entries: impl Iterator<Item = Entry>) {
         {
             let mut state = self.state.lock();
@@ -161,7 +160,7 @@ impl QueueIndex {
             }
             self.visible.fetch_add(added, Ordering::AcqRel);
         }
-        self.wake_watchers();
+        self.listener.tell();
     }
 
     /// Assigns `next` next; called under the append lock.
@@ -257,31 +256,10 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// Wakes `waker` once when the next entry is added. The caller must check `end` again after this call: entries added before it
-    /// wake nobody.
-    pub fn watch(&self, waker: Waker) {
-        let mut watchers = self.watchers.lock();
-        watchers.add(waker);
-        self.has_watchers.store(true, Ordering::SeqCst);
-    }
-
-    /// Undoes `watch`, if the waker was not woken yet.
-    pub fn unwatch(&self, waker: &Waker) {
-        self.watchers.lock().remove(waker);
-    }
-
-    /// Wakes all watchers, those first that have waited longest.
-    pub fn wake_watchers(&self) {
-        // With the second check of `end` after `watch`, one of the two sides always sees the other.
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if self.has_watchers.load(Ordering::SeqCst) {
-            let watchers = {
-                let mut watchers = self.watchers.lock();
-                self.has_watchers.store(false, Ordering::SeqCst);
-                watchers.take()
-            };
-            watchers.into_iter().for_each(Waker::wake);
-        }
+    /// Who is told when entries are added, made by the first call. `None` if it is of another type. Entries added before the call are told
+    /// to nobody: who waits for more registers there, passes a `SeqCst` fence and looks at `end` again.
+    pub fn listener<L: QueueListener + Default>(&self) -> Option<Arc<L>> {
+        self.listener.get()
     }
 
     /// Appends up to `count` entries from `from` on to `entries`; fewer at the end of the queue or of a file.

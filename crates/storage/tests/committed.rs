@@ -13,15 +13,21 @@ use base::offset::Watermark;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::state::{self, StateError};
 use storage::disk::{Disk, MemoryDisk};
-use storage::{AppendInfo, CommitRule, NoState, Options, StateReplay, StorageError, Store};
+use storage::{AppendInfo, CommitRule, NoState, Options, QueueListener, StateReplay, StorageError, Store};
 use support::orders;
 
 /// Counts how often it is woken.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Bell(AtomicUsize);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl QueueListener for Bell {
+    fn entries_added(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -72,22 +78,22 @@ fn seen(store: &Store) -> u64 {
 #[test]
 fn batches_are_seen_in_order_once_they_are_committed() {
     let store = open(&MemoryDisk::new(), 0);
-    let (watcher, waiter) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let waiter = Arc::new(Bell::default());
     let queue = store.queue(&orders::topic(), QueueId(0));
-    queue.watch(Waker::from(watcher.clone()));
+    let listener: Arc<Bell> = queue.listener().expect("the first");
     let ends: Vec<_> = [0..2, 2..3, 3..6].map(|offsets| append(&store, offsets).end.0).to_vec();
     store.when(Watermark::Committed, LogOffset(ends[1]), Waker::from(waiter.clone()));
     let size = store.staged_size();
     store.write_staged().expect("writes");
     let watermarks = store.watermarks();
     assert_eq!((watermarks.written().0, watermarks.committed().0, seen(&store)), (ends[2], 0, 0));
-    assert_eq!((watcher.rung(), store.staged_size()), (0, size), "senders wait for what is not committed");
+    assert_eq!((listener.rung(), store.staged_size()), (0, size), "senders wait for what is not committed");
     assert_eq!(store.record_at(LogOffset(0)).expect("reads"), None);
 
     commit(&store, ends[0] - 1);
     assert_eq!((watermarks.committed().0, seen(&store)), (0, 0), "a batch is seen whole or not at all");
     commit(&store, ends[0]);
-    assert_eq!((watermarks.committed().0, seen(&store), watcher.rung(), waiter.rung()), (ends[0], 2, 1, 0));
+    assert_eq!((watermarks.committed().0, seen(&store), listener.rung(), waiter.rung()), (ends[0], 2, 1, 0));
     commit(&store, ends[2] - 1);
     assert_eq!((watermarks.committed().0, seen(&store), waiter.rung()), (ends[1], 3, 1));
     commit(&store, 0);

@@ -464,46 +464,32 @@ fn no_record_is_stored_before_an_earlier_one() {
 }
 
 #[test]
-fn thousands_of_watchers_leave_as_fast_as_they_came() {
-    struct Sleeper;
-    impl std::task::Wake for Sleeper {
-        fn wake(self: Arc<Self>) {
-            panic!("it has left");
-        }
-    }
-    const WATCHERS: usize = 100_000;
-    let directory = tempfile::tempdir().expect("directory");
-    let (store, _) = open(directory.path());
-    let index = store.queue(&topic(), QueueId(0));
-    let watchers: Vec<std::task::Waker> = (0..WATCHERS).map(|_| Arc::new(Sleeper).into()).collect();
-    watchers.iter().for_each(|watcher| index.watch(watcher.clone()));
-    let began = std::time::Instant::now();
-    // The last that came first: a list would be searched from end to end.
-    watchers.iter().rev().for_each(|watcher| index.unwatch(watcher));
-    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
-    append_to(&store, 0);
-}
-
-#[test]
-fn watchers_and_waiters_are_woken_once_their_time_has_come() {
+fn listeners_and_waiters_hear_once_their_time_has_come() {
     use base::offset::Watermark;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    #[derive(Debug, Default)]
     struct Count(AtomicUsize);
     impl std::task::Wake for Count {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
+    impl storage::QueueListener for Count {
+        fn entries_added(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
     let directory = tempfile::tempdir().expect("directory");
     let (store, _) = open(directory.path());
-    let count = || Arc::new(Count(AtomicUsize::new(0)));
-    let (arrival, durable) = (count(), count());
-    store.queue(&topic(), QueueId(0)).watch(arrival.clone().into());
+    append_to(&store, 0);
+    let arrivals: Arc<Count> = store.queue(&topic(), QueueId(0)).listener().expect("the first");
     append_to(&store, 1);
-    assert_eq!(arrival.0.load(Ordering::SeqCst), 0);
+    assert_eq!(arrivals.0.load(Ordering::SeqCst), 0);
     append_to(&store, 0);
     append_to(&store, 0);
-    assert_eq!(arrival.0.load(Ordering::SeqCst), 1);
+    let same: Arc<Count> = store.queue(&topic(), QueueId(0)).listener().expect("the same");
+    assert_eq!(same.0.load(Ordering::SeqCst), 2);
+    let durable = Arc::<Count>::default();
     store.when(Watermark::Durable, store.watermarks().written(), durable.clone().into());
     assert_eq!(durable.0.load(Ordering::SeqCst), 0);
     assert_eq!(store.waiting_for_sync(), 1);

@@ -1,6 +1,7 @@
-//! How far each group has come in each queue: offset cursors.
+//! How far each group has come in each queue: offset cursors, and who waits for more.
 
 pub(crate) mod committed;
 pub(crate) mod fetched;
 pub(crate) mod gathering;
 pub(crate) mod offset;
+pub(crate) mod waiters;

@@ -289,7 +289,7 @@ impl Offsets {
             if let Some(topic) = self.catalog.topic(topic)
                 && let Ok(queue) = topic.queue(queue)
             {
-                queue.index.wake_watchers();
+                queue.wake_waiting();
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use base::GroupName;
 use parking_lot::Mutex;
@@ -79,19 +79,5 @@ impl Mailbox {
     /// Takes all signals.
     pub fn take(&self) -> Vec<Signal> {
         std::mem::take(&mut *self.signals.lock())
-    }
-
-    /// A waker that leaves `FetchReady(number)`.
-    pub fn fetch_waker(self: &Arc<Self>, number: u64) -> Waker {
-        struct FetchWaker {
-            mailbox: Arc<Mailbox>,
-            number: u64,
-        }
-        impl Wake for FetchWaker {
-            fn wake(self: Arc<Self>) {
-                self.mailbox.send(Signal::FetchReady(self.number));
-            }
-        }
-        Waker::from(Arc::new(FetchWaker { mailbox: self.clone(), number }))
     }
 }

@@ -1,12 +1,11 @@
 //! Pulls: read at once if there is something, else wait for the queue or the deadline.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::task::Waker;
 use std::time::Duration;
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::{Monotonic, Refusal};
-use broker::{Broker, Fetch, FetchStatus, Fetched};
+use broker::{Broker, Fetch, FetchStatus, Fetched, Waiter};
 use format::record;
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
@@ -34,22 +33,13 @@ const MASTER_ID: i64 = 0;
 struct WaitingPull {
     pull: Pull,
     deadline: Monotonic,
-    /// What its queue wakes.
-    watcher: Waker,
+    /// At its queue.
+    _waiter: Waiter,
 }
 
-impl WaitingPull {
-    /// About what it takes in memory.
-    fn size(&self) -> usize {
-        WAITING_PULL_SIZE + self.pull.fetch.filter.size()
-    }
-
-    /// Forgets the queue, which has not woken it: an idle one would keep it for ever.
-    fn stop_watching(&self) {
-        if let Ok(queue) = self.pull.fetch.topic.queue(self.pull.fetch.queue) {
-            queue.unwatch(&self.watcher);
-        }
-    }
+/// About what a pull that waits takes in memory.
+const fn size_of_waiting(pull: &Pull) -> usize {
+    WAITING_PULL_SIZE + pull.fetch.filter.size()
 }
 
 /// The pulls of one connection.
@@ -158,15 +148,15 @@ impl Pulls {
         self.last_number += 1;
         let number = self.last_number;
         let pull = Pull { has_waited: true, ..pull };
-        let waiting = WaitingPull { pull, deadline, watcher: connection.peer.mailbox.fetch_waker(number) };
-        if self.waiting_size + waiting.size() > WAITING_PULLS_SIZE_MAX {
+        let size = size_of_waiting(&pull);
+        if self.waiting_size + size > WAITING_PULLS_SIZE_MAX {
             let refusal =
                 Refusal::Busy("the filters of this connection's waiting pulls are too long together".to_owned());
-            return connection.refuse(waiting.pull.asked, &refusal);
+            return connection.refuse(pull.asked, &refusal);
         }
-        self.waiting_size += waiting.size();
-        queue.watch(waiting.watcher.clone());
-        self.waiting.insert(number, waiting);
+        self.waiting_size += size;
+        let waiter = queue.wait(connection.peer.mailbox.clone(), number);
+        self.waiting.insert(number, WaitingPull { pull, deadline, _waiter: waiter });
         self.deadlines.insert((deadline, number));
         let broker = &connection.broker;
         broker.metrics().fetch_waiting.add(1);
@@ -179,7 +169,7 @@ impl Pulls {
     fn resume(&mut self, number: u64, connection: &mut Connection) {
         let Some(waiting) = self.waiting.remove(&number) else { return };
         self.deadlines.remove(&(waiting.deadline, number));
-        self.waiting_size -= waiting.size();
+        self.waiting_size -= size_of_waiting(&waiting.pull);
         connection.broker.metrics().fetch_waiting.subtract(1);
         self.go_on(waiting.pull, connection);
     }
@@ -196,7 +186,6 @@ impl Pulls {
         {
             self.deadlines.pop_first();
             if let Some(waiting) = self.waiting.get_mut(&number) {
-                waiting.stop_watching();
                 // A last look: whatever it finds is the answer.
                 waiting.pull.wait_until = None;
                 self.ready.push_back(number);
@@ -231,7 +220,8 @@ impl Pulls {
     /// The connection is gone.
     pub(super) fn stop_waiting(&mut self, broker: &Broker) {
         broker.metrics().fetch_waiting.subtract(self.waiting.len() as u64);
-        self.waiting.drain().for_each(|(_, waiting)| waiting.stop_watching());
+        self.waiting.clear();
+        self.waiting_size = 0;
         self.deadlines.clear();
         self.ready.clear();
     }

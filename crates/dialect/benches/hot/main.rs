@@ -24,6 +24,10 @@ use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
 use wire::rocketmq::header::{SendRequest, SendResponse};
 
+mod session;
+
+use session::requests;
+
 /// As in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -286,4 +290,4 @@ library_benchmark_group!(
     name = hot,
     benchmarks = [record_encode, record_decode, send_decode, reply_encode, append, fetch]
 );
-main!(library_benchmark_groups = hot);
+main!(library_benchmark_groups = hot, requests);
