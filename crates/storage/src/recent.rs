@@ -29,7 +29,7 @@ struct Chunk {
 /// Holds the lock for all records of one fetch.
 pub(crate) struct RecentReader<'a> {
     state: parking_lot::MutexGuard<'a, State>,
-    /// The chunk with the record that was found last: records of one fetch mostly lie side by side.
+    /// The chunk with the record that was found last: records of one fetch mostly lie side by side, in this chunk or the next.
     last: usize,
 }
 
@@ -66,8 +66,13 @@ impl RecentReader<'_> {
         let chunks = &self.state.chunks;
         // Consumers that lag ask for records older than all chunks: answer these without a search.
         chunks.front().filter(|oldest| oldest.start <= start)?;
-        if !chunks.get(self.last).is_some_and(|chunk| chunk.has(start)) {
-            self.last = chunks.partition_point(|chunk| chunk.start <= start).checked_sub(1)?;
+        let has = |place: usize| chunks.get(place).is_some_and(|chunk| chunk.has(start));
+        if !has(self.last) {
+            self.last = if has(self.last + 1) {
+                self.last + 1
+            } else {
+                chunks.partition_point(|chunk| chunk.start <= start).checked_sub(1)?
+            };
         }
         let chunk = chunks.get(self.last)?;
         let from = (start - chunk.start) as usize;

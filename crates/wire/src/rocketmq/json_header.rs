@@ -80,13 +80,12 @@ fn put_integer(out: &mut BytesMut, value: i32) {
 pub(super) fn put_json_text(out: &mut BytesMut, text: &str) {
     out.reserve(text.len() + 2);
     out.put_u8(b'"');
-    let mut clean_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.put_slice(text.as_bytes().get(clean_from..at).unwrap_or_default());
-        clean_from = at + 1;
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        let (clean, odd) = rest.split_at(at);
+        out.put_slice(clean);
+        let Some((&byte, behind)) = odd.split_first() else { break };
+        rest = behind;
         match byte {
             b'"' => out.put_slice(b"\\\""),
             b'\\' => out.put_slice(b"\\\\"),
@@ -101,7 +100,7 @@ pub(super) fn put_json_text(out: &mut BytesMut, text: &str) {
             }
         }
     }
-    out.put_slice(text.as_bytes().get(clean_from..).unwrap_or_default());
+    out.put_slice(rest);
     out.put_u8(b'"');
 }
 
@@ -216,17 +215,22 @@ impl<'a> Scanner<'a> {
         self.position += 1;
         let mut escaped = false;
         loop {
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escaped = true;
-                    self.position += 2;
+            let rest = self.bytes.get(self.position..).unwrap_or_default();
+            match memchr::memchr2(b'"', b'\\', rest) {
+                Some(at) if rest.get(at) == Some(&b'"') => {
+                    self.position += at + 1;
+                    break;
                 }
-                Some(_) => self.position += 1,
-                None => return self.error("the end of a text"),
+                Some(at) => {
+                    escaped = true;
+                    self.position += at + 2;
+                }
+                None => {
+                    self.position = self.position.max(self.bytes.len());
+                    return self.error("the end of a text");
+                }
             }
         }
-        self.position += 1;
         if !escaped {
             return Ok(self.part(start + 1, self.position - 1));
         }
