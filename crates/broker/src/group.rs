@@ -10,6 +10,7 @@ pub(crate) mod member;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX, SUBSCRIPTIONS_PER_GROUP_MAX};
 use base::{GroupName, Now, Refusal};
@@ -20,7 +21,9 @@ use crate::filter::Filter;
 use crate::group::description::Description;
 use crate::group::lock::Locks;
 use crate::group::mailbox::{Mailbox, Signal};
-use crate::group::member::{Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of};
+use crate::group::member::{
+    Member, Members, Seated, check_client_id, in_too_many, is_full, join, members_of, see_again,
+};
 
 /// What a consumer wants of a topic. The texts are kept as they came, for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +63,17 @@ struct ConsumerGroup {
     members: Members,
     description: Description,
     subscriptions: BTreeMap<String, Arc<Subscription>>,
+    /// Of the description and the subscriptions.
+    version: u64,
+}
+
+/// What a heartbeat changes of what its group wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subscribed {
+    Same,
+    /// It has newer versions of the same.
+    Newer,
+    Changed,
 }
 
 /// What is connected.
@@ -71,6 +85,8 @@ pub struct Groups {
     expiry_ms: u64,
     consumers: Mutex<HashMap<GroupName, ConsumerGroup>>,
     producers: Mutex<HashMap<GroupName, Members>>,
+    /// Counts changes of what consumers want.
+    version: AtomicU64,
 }
 
 /// A group's state for administrators.
@@ -86,16 +102,28 @@ pub struct GroupSnapshot {
 
 impl Groups {
     pub(crate) fn new(catalog: Arc<Catalog>, locks: Arc<Locks>, expiry_ms: u64) -> Self {
-        Self { catalog, locks, expiry_ms, consumers: Mutex::default(), producers: Mutex::default() }
+        let version = AtomicU64::new(0);
+        Self { catalog, locks, expiry_ms, consumers: Mutex::default(), producers: Mutex::default(), version }
     }
 
-    /// Registers a consumer and makes its group and retry topic if need be.
+    /// Changes whenever something that a group wants does: who keeps a subscription looks whether it is still the one.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Called with the consumers locked.
+    fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Registers a consumer and makes its group and retry topic if need be. Gives the version of what the group wants now; `None` if a
+    /// later heartbeat has more to do.
     pub fn register_consumer(
         &self,
         member: &Member,
         registration: ConsumerRegistration,
         now: Now,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<u64>, Refusal> {
         check_client_id(member)?;
         if registration.subscriptions.len() > SUBSCRIPTIONS_PER_GROUP_MAX {
             return Err(Refusal::BadRequest(format!(
@@ -105,15 +133,15 @@ impl Groups {
             )));
         }
         let settings = self.catalog.group_for_use(&registration.group, now)?;
-        match self.catalog.ensure_retry_topic(&settings, now) {
+        let is_complete = match self.catalog.ensure_retry_topic(&settings, now) {
             // Who only reads is served by a full or failed disk too: a later heartbeat makes the topic.
-            Err(Refusal::Unavailable(_)) => {}
-            made => made?,
-        }
+            Err(Refusal::Unavailable(_)) => false,
+            made => made.map(|()| true)?,
+        };
         let mut consumers = self.consumers.lock();
         if member.mailbox.is_closed() {
             // Its connection went while its heartbeat was read: nobody would take it out again.
-            return Ok(());
+            return Ok(None);
         }
         let known = consumers.get(&registration.group);
         if known.is_some_and(|group| is_full(&group.members, member)) {
@@ -129,12 +157,39 @@ impl Groups {
             }
             return Err(in_too_many());
         };
-        group.description = registration.description;
-        let is_changed = !registration.keeps_subscriptions && group.subscribe(registration.subscriptions);
-        if (is_new || is_changed) && settings.notify_consumer_ids_changed_enable {
+        let wanted = (!registration.keeps_subscriptions).then_some(registration.subscriptions);
+        let subscribed = wanted.map_or(Subscribed::Same, |wanted| group.subscribe(wanted));
+        if subscribed != Subscribed::Same || group.description != registration.description {
+            group.description = registration.description;
+            group.version = self.next_version();
+        }
+        if (is_new || subscribed == Subscribed::Changed) && settings.notify_consumer_ids_changed_enable {
             group.notify(&registration.group);
         }
-        Ok(())
+        Ok(is_complete.then_some(group.version))
+    }
+
+    /// A client's heartbeat says the same as its last, when the groups that it consumes as had these versions: it is seen again. `false` if
+    /// something is not as it was, and the heartbeat has to be taken as the first.
+    pub fn refresh(
+        &self,
+        client: (&str, &Arc<Mailbox>),
+        consumers: &[(GroupName, u64)],
+        producers: &[GroupName],
+        now: Now,
+    ) -> bool {
+        {
+            let mut known = self.consumers.lock();
+            let is_known = consumers.iter().all(|(name, version)| {
+                let group = known.get_mut(name).filter(|group| group.version == *version);
+                group.is_some_and(|group| see_again(&mut group.members, client, now))
+            });
+            if !is_known {
+                return false;
+            }
+        }
+        let mut known = self.producers.lock();
+        producers.iter().all(|name| known.get_mut(name).is_some_and(|members| see_again(members, client, now)))
     }
 
     /// Registers a client that sends.
@@ -180,6 +235,7 @@ impl Groups {
             known.members.remove(client_id);
             if known.members.is_empty() {
                 consumers.remove(&name);
+                self.next_version();
             } else if self.notifies(&name) {
                 known.notify(&name);
             }
@@ -218,6 +274,9 @@ impl Groups {
         self.consumers.lock().retain(|name, group| {
             if group.remove(&is_gone) && self.notifies(name) {
                 group.notify(name);
+            }
+            if group.members.is_empty() {
+                self.next_version();
             }
             !group.members.is_empty()
         });
@@ -307,25 +366,31 @@ impl ConsumerGroup {
         self.members.len() < before
     }
 
-    /// Takes newer subscriptions, drops those no longer wanted; returns whether any changed.
-    fn subscribe(&mut self, wanted: Vec<Subscription>) -> bool {
+    /// Takes newer subscriptions, drops those no longer wanted.
+    fn subscribe(&mut self, wanted: Vec<Subscription>) -> Subscribed {
         let before = self.subscriptions.len();
         {
             let topics: HashSet<_> = wanted.iter().map(|subscription| &*subscription.topic).collect();
             self.subscriptions.retain(|topic, _| topics.contains(&**topic));
         }
-        let mut changed = self.subscriptions.len() != before;
+        let mut is_changed = self.subscriptions.len() != before;
+        let mut is_newer = false;
         for subscription in wanted {
             match self.subscriptions.get(&subscription.topic) {
                 Some(known) if known.version >= subscription.version => {}
                 known => {
                     // A newer version alone is no change of what is wanted.
-                    changed |= known.is_none_or(|known| known.expression != subscription.expression);
+                    is_changed |= known.is_none_or(|known| known.expression != subscription.expression);
+                    is_newer = true;
                     self.subscriptions.insert(subscription.topic.clone(), Arc::new(subscription));
                 }
             }
         }
-        changed
+        match (is_changed, is_newer) {
+            (true, _) => Subscribed::Changed,
+            (false, true) => Subscribed::Newer,
+            (false, false) => Subscribed::Same,
+        }
     }
 
     fn notify(&self, name: &GroupName) {

@@ -28,6 +28,7 @@ mod state;
 
 pub use broker::{Broker, Surroundings};
 pub use catalog::{Catalog, Topic};
+pub use cursor::committed::OffsetCursor;
 pub use cursor::fetched::{FetchedOffsets, FetchedTable};
 pub use cursor::gathering::CommitStage;
 pub use cursor::offset::{Boundary, Offsets};

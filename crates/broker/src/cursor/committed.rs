@@ -1,11 +1,12 @@
 //! The table of committed offsets, by topic and group, and what of it the log does not have yet. What concerns one topic, or one group, is
-//! found without a look at the others.
+//! found without a look at the others, and a group's offsets in a topic are changed without a look at the table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::limits::OFFSET_PAIRS_MAX;
 use format::state::StateChange;
+use parking_lot::Mutex;
 
 use crate::RawOffset;
 use crate::state::OffsetTable;
@@ -13,26 +14,91 @@ use crate::state::OffsetTable;
 /// One group's offsets in one topic, by queue.
 pub(crate) type QueueTable = BTreeMap<u32, RawOffset>;
 
+/// How far one group has come in one topic. A connection that commits keeps it at hand.
+#[derive(Debug)]
+pub struct OffsetCursor {
+    topic: Arc<str>,
+    group: Arc<str>,
+    state: Mutex<CursorState>,
+    unkept: Arc<Mutex<Unkept>>,
+}
+
 #[derive(Debug, Default)]
-struct Pair {
+struct CursorState {
     /// Shared with whoever has been given all of them.
     offsets: Arc<QueueTable>,
     /// Queues whose offset is not in the log yet.
     unkept: BTreeSet<u32>,
+    /// The table has it no longer: nothing may be put here any more.
+    is_forgotten: bool,
+}
+
+/// What the log does not have yet.
+#[derive(Debug, Default)]
+struct Unkept {
+    /// Who has such offsets, each once or, rarely, twice.
+    cursors: Vec<Arc<OffsetCursor>>,
+    /// How often `take_unkept` was called.
+    round: u64,
+}
+
+impl OffsetCursor {
+    /// Takes an offset; `false` if the cursor was forgotten meanwhile.
+    pub(crate) fn put(self: &Arc<Self>, queue: u32, offset: RawOffset) -> bool {
+        let mut state = self.state.lock();
+        if state.is_forgotten || state.offsets.get(&queue) == Some(&offset) {
+            return !state.is_forgotten;
+        }
+        Arc::make_mut(&mut state.offsets).insert(queue, offset);
+        if state.unkept.is_empty() {
+            self.unkept.lock().cursors.push(self.clone());
+        }
+        state.unkept.insert(queue);
+        true
+    }
+
+    fn offsets(&self) -> Arc<QueueTable> {
+        self.state.lock().offsets.clone()
+    }
+
+    /// Has offsets that the log has too; forgotten if there are none.
+    fn replace(&self, offsets: QueueTable) {
+        let mut state = self.state.lock();
+        state.is_forgotten = offsets.is_empty();
+        state.offsets = Arc::new(offsets);
+        state.unkept.clear();
+    }
+
+    fn take_unkept(&self) -> Option<StateChange> {
+        let mut state = self.state.lock();
+        let queues = std::mem::take(&mut state.unkept);
+        let offset_of = |queue| Some((queue, *state.offsets.get(&queue)?));
+        let offsets: QueueTable = queues.into_iter().filter_map(offset_of).collect();
+        let of = key(&self.topic, &self.group);
+        (!offsets.is_empty()).then_some(StateChange::Offsets { of, replaces: false, offsets })
+    }
+
+    fn put_back(self: &Arc<Self>, queues: impl Iterator<Item = u32>) {
+        let mut state = self.state.lock();
+        if state.is_forgotten {
+            return;
+        }
+        if state.unkept.is_empty() {
+            self.unkept.lock().cursors.push(self.clone());
+        }
+        state.unkept.extend(queues);
+    }
 }
 
 /// Every committed offset.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
     /// By topic, then group.
-    pairs: HashMap<String, HashMap<String, Pair>>,
-    topics_by_group: HashMap<String, BTreeSet<String>>,
-    /// Topics and groups with offsets that are not in the log yet.
-    changed: Vec<(String, String)>,
-    /// How often `take_unkept` was called.
-    round: u64,
+    cursors: HashMap<Arc<str>, HashMap<Arc<str>, Arc<OffsetCursor>>>,
+    topics_by_group: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Pairs of topic and group.
     count: usize,
+    unkept: Arc<Mutex<Unkept>>,
 }
 
 /// The name of a topic and a group as documents and changes of state have it.
@@ -46,56 +112,55 @@ impl Committed {
         let mut committed = Self::default();
         for (key, offsets) in table {
             if let Some((topic, group)) = key.split_once('@') {
-                committed.pair(topic, group).offsets = Arc::new(offsets);
+                committed.replace(topic, group, offsets);
             }
         }
         committed
     }
 
-    pub(crate) fn get(&self, topic: &str, group: &str) -> Option<&QueueTable> {
-        Some(&self.pairs.get(topic)?.get(group)?.offsets)
+    /// A group's offsets in a topic.
+    pub(crate) fn get(&self, topic: &str, group: &str) -> Option<Arc<QueueTable>> {
+        Some(self.known(topic, group)?.offsets())
     }
 
-    fn pair(&mut self, topic: &str, group: &str) -> &mut Pair {
-        let is_known = self.pairs.get(topic).is_some_and(|groups| groups.contains_key(group));
-        if !is_known {
-            self.topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_owned());
-            self.pairs.entry(topic.to_owned()).or_default().insert(group.to_owned(), Pair::default());
-            self.count += 1;
+    fn known(&self, topic: &str, group: &str) -> Option<&Arc<OffsetCursor>> {
+        self.cursors.get(topic)?.get(group)
+    }
+
+    /// A group's cursor in a topic, made if it is not there.
+    pub(crate) fn cursor(&mut self, topic: &str, group: &str) -> Arc<OffsetCursor> {
+        if let Some(known) = self.known(topic, group) {
+            return known.clone();
         }
-        let pair = self.pairs.get_mut(topic).and_then(|groups| groups.get_mut(group));
-        #[allow(clippy::expect_used, reason = "it was put there above")]
-        pair.expect("the pair")
+        // The names are there once, however many pairs they are part of.
+        let topic = self.cursors.get_key_value(topic).map_or_else(|| topic.into(), |(topic, _)| topic.clone());
+        let group = self.topics_by_group.get_key_value(group).map_or_else(|| group.into(), |(group, _)| group.clone());
+        let (state, unkept) = (Mutex::default(), self.unkept.clone());
+        let made = Arc::new(OffsetCursor { topic: topic.clone(), group: group.clone(), state, unkept });
+        self.topics_by_group.entry(group.clone()).or_default().insert(topic.clone());
+        self.cursors.entry(topic).or_default().insert(group, made.clone());
+        self.count += 1;
+        made
     }
 
     /// Whether offsets of a group in a topic can be kept.
     pub(crate) fn has_room(&self, topic: &str, group: &str) -> bool {
-        self.count < OFFSET_PAIRS_MAX || self.get(topic, group).is_some()
-    }
-
-    pub(crate) fn put(&mut self, topic: &str, group: &str, queue: u32, offset: RawOffset) {
-        let pair = self.pair(topic, group);
-        if pair.offsets.get(&queue) == Some(&offset) {
-            return;
-        }
-        Arc::make_mut(&mut pair.offsets).insert(queue, offset);
-        let is_first = pair.unkept.is_empty();
-        pair.unkept.insert(queue);
-        if is_first {
-            self.changed.push((topic.to_owned(), group.to_owned()));
-        }
+        self.count < OFFSET_PAIRS_MAX || self.known(topic, group).is_some()
     }
 
     /// Replaces a group's offsets in a topic, which the log has; by none if the table is empty.
     pub(crate) fn replace(&mut self, topic: &str, group: &str, offsets: QueueTable) {
         if !offsets.is_empty() {
-            *self.pair(topic, group) = Pair { offsets: Arc::new(offsets), unkept: BTreeSet::new() };
+            self.cursor(topic, group).replace(offsets);
             return;
         }
-        if let Some(groups) = self.pairs.get_mut(topic) {
-            self.count -= usize::from(groups.remove(group).is_some());
+        if let Some(groups) = self.cursors.get_mut(topic)
+            && let Some(forgotten) = groups.remove(group)
+        {
+            forgotten.replace(offsets);
+            self.count -= 1;
             if groups.is_empty() {
-                self.pairs.remove(topic);
+                self.cursors.remove(topic);
             }
         }
         if let Some(topics) = self.topics_by_group.get_mut(group) {
@@ -107,73 +172,65 @@ impl Committed {
     }
 
     /// How often what the log lacks was taken: what is put from here on is taken next.
-    pub(crate) const fn round(&self) -> u64 {
-        self.round
+    pub(crate) fn round(&self) -> u64 {
+        self.unkept.lock().round
     }
 
-    /// Takes what is not in the log yet, as changes.
-    pub(crate) fn take_unkept(&mut self) -> Vec<StateChange> {
-        self.round += 1;
-        let mut changed = std::mem::take(&mut self.changed);
-        changed.sort_unstable();
-        let mut changes = Vec::with_capacity(changed.len());
-        for (topic, group) in changed {
-            let Some(pair) = self.pairs.get_mut(&topic).and_then(|groups| groups.get_mut(&group)) else { continue };
-            let queues = std::mem::take(&mut pair.unkept);
-            let offsets: QueueTable =
-                queues.into_iter().filter_map(|queue| Some((queue, *pair.offsets.get(&queue)?))).collect();
-            if !offsets.is_empty() {
-                changes.push(StateChange::Offsets { of: key(&topic, &group), replaces: false, offsets });
-            }
-        }
-        changes
+    /// Takes what is not in the log yet, as changes, with the number of times that this was done before.
+    pub(crate) fn take_unkept(&self) -> (u64, Vec<StateChange>) {
+        let (round, mut cursors) = {
+            let mut unkept = self.unkept.lock();
+            unkept.round += 1;
+            (unkept.round - 1, std::mem::take(&mut unkept.cursors))
+        };
+        cursors.sort_unstable_by(|one, other| (&one.topic, &one.group).cmp(&(&other.topic, &other.group)));
+        (round, cursors.iter().filter_map(|cursor| cursor.take_unkept()).collect())
     }
 
     /// They could not be put into the log.
-    pub(crate) fn put_back(&mut self, changes: Vec<StateChange>) {
+    pub(crate) fn put_back(&self, changes: Vec<StateChange>) {
         for change in changes {
             let StateChange::Offsets { of, offsets, .. } = change else { continue };
             let Some((topic, group)) = of.split_once('@') else { continue };
-            let Some(pair) = self.pairs.get_mut(topic).and_then(|groups| groups.get_mut(group)) else { continue };
-            if pair.unkept.is_empty() {
-                self.changed.push((topic.to_owned(), group.to_owned()));
+            if let Some(cursor) = self.known(topic, group) {
+                cursor.put_back(offsets.into_keys());
             }
-            pair.unkept.extend(offsets.into_keys());
         }
     }
 
     /// Topics a group has offsets in, sorted.
     pub(crate) fn topics_of(&self, group: &str) -> Vec<String> {
-        self.topics_by_group.get(group).into_iter().flatten().cloned().collect()
+        self.topics_by_group.get(group).into_iter().flatten().map(|topic| topic.to_string()).collect()
     }
 
     /// Groups that have offsets in a topic, sorted.
     pub(crate) fn groups_in(&self, topic: &str) -> Vec<String> {
-        let mut groups: Vec<_> = self.pairs.get(topic).into_iter().flat_map(HashMap::keys).cloned().collect();
+        let groups = self.cursors.get(topic).into_iter().flat_map(HashMap::keys);
+        let mut groups: Vec<_> = groups.map(|group| group.to_string()).collect();
         groups.sort_unstable();
         groups
     }
 
     /// Topics that a group has offsets in.
-    pub(crate) fn topics(&self) -> Vec<String> {
-        self.pairs.keys().cloned().collect()
+    pub(crate) fn topics(&self) -> Vec<Arc<str>> {
+        self.cursors.keys().cloned().collect()
     }
 
     /// Every group's offsets in a topic, shared.
-    pub(crate) fn groups_of(&self, topic: &str) -> Vec<(String, Arc<QueueTable>)> {
-        let groups = self.pairs.get(topic).into_iter().flatten();
-        groups.map(|(group, pair)| (group.clone(), pair.offsets.clone())).collect()
+    pub(crate) fn groups_of(&self, topic: &str) -> Vec<(Arc<str>, Arc<QueueTable>)> {
+        let groups = self.cursors.get(topic).into_iter().flatten();
+        groups.map(|(group, cursor)| (group.clone(), cursor.offsets())).collect()
     }
 
     /// Every group's offsets in every topic.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, &QueueTable)> {
-        self.pairs.iter().flat_map(|(topic, groups)| {
-            groups.iter().map(move |(group, pair)| (topic.as_str(), group.as_str(), &*pair.offsets))
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, Arc<QueueTable>)> {
+        self.cursors.iter().flat_map(|(topic, groups)| {
+            groups.iter().map(move |(group, cursor)| (&**topic, &**group, cursor.offsets()))
         })
     }
 
     /// The same as the document has it.
-    pub(crate) fn table(&self) -> BTreeMap<String, &QueueTable> {
+    pub(crate) fn table(&self) -> BTreeMap<String, Arc<QueueTable>> {
         self.all().map(|(topic, group, offsets)| (key(topic, group), offsets)).collect()
     }
 }
@@ -189,37 +246,37 @@ mod tests {
     #[test]
     fn of_several_commits_of_a_queue_the_last_is_taken_once() {
         let mut committed = Committed::default();
-        committed.put("b", "g", 1, 5);
-        committed.put("a", "g", 0, 7);
-        committed.put("b", "g", 1, 6);
-        committed.put("b", "g", 0, 1);
-        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 7)]), change("b@g", &[(0, 1), (1, 6)])]);
-        committed.put("b", "g", 1, 6);
-        assert_eq!(committed.take_unkept(), [], "nothing new");
+        assert!(committed.cursor("b", "g").put(1, 5));
+        assert!(committed.cursor("a", "g").put(0, 7));
+        assert!(committed.cursor("b", "g").put(1, 6));
+        assert!(committed.cursor("b", "g").put(0, 1));
+        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 7)]), change("b@g", &[(0, 1), (1, 6)])]);
+        assert!(committed.cursor("b", "g").put(1, 6));
+        assert_eq!(committed.take_unkept().1, [], "nothing new");
         assert_eq!(committed.round(), 2);
     }
 
     #[test]
     fn what_could_not_be_kept_is_taken_again_with_what_came_since() {
         let mut committed = Committed::default();
-        committed.put("a", "g", 0, 1);
-        committed.put("a", "g", 1, 1);
-        let taken = committed.take_unkept();
-        committed.put("a", "g", 0, 2);
+        assert!(committed.cursor("a", "g").put(0, 1));
+        assert!(committed.cursor("a", "g").put(1, 1));
+        let (_, taken) = committed.take_unkept();
+        assert!(committed.cursor("a", "g").put(0, 2));
         committed.put_back(taken);
-        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 2), (1, 1)])]);
-        committed.put("a", "g", 0, 3);
-        let taken = committed.take_unkept();
+        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 2), (1, 1)])]);
+        assert!(committed.cursor("a", "g").put(0, 3));
+        let (_, taken) = committed.take_unkept();
         committed.replace("a", "g", QueueTable::new());
         committed.put_back(taken);
-        assert_eq!(committed.take_unkept(), [], "it is forgotten");
+        assert_eq!(committed.take_unkept().1, [], "it is forgotten");
     }
 
     #[test]
     fn topics_and_groups_know_each_other_for_as_long_as_there_are_offsets() {
         let mut committed = Committed::of([("a@g".to_owned(), QueueTable::from([(0, 4)]))].into());
-        committed.put("b", "g", 0, 1);
-        committed.put("a", "h", 0, 1);
+        assert!(committed.cursor("b", "g").put(0, 1));
+        assert!(committed.cursor("a", "h").put(0, 1));
         assert_eq!(
             (committed.topics_of("g"), committed.groups_in("a")),
             (vec!["a".into(), "b".into()], vec!["g".into(), "h".into()])
@@ -227,5 +284,17 @@ mod tests {
         committed.replace("a", "g", QueueTable::new());
         assert_eq!((committed.topics_of("g"), committed.groups_in("a")), (vec!["b".into()], vec!["h".into()]));
         assert_eq!(committed.table().into_keys().collect::<Vec<_>>(), ["a@h", "b@g"]);
+    }
+
+    #[test]
+    fn nothing_comes_into_a_cursor_that_was_forgotten() {
+        let mut committed = Committed::default();
+        let cursor = committed.cursor("a", "g");
+        assert!(cursor.put(0, 1));
+        committed.replace("a", "g", QueueTable::new());
+        assert!(!cursor.put(0, 2));
+        assert_eq!((committed.take_unkept().1, committed.get("a", "g")), (vec![], None));
+        assert!(committed.cursor("a", "g").put(0, 3), "the next one is another");
+        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 3)])]);
     }
 }

@@ -19,7 +19,7 @@ use storage::StorageError;
 
 use crate::RawOffset;
 use crate::catalog::Catalog;
-use crate::cursor::committed::{Committed, QueueTable, key};
+use crate::cursor::committed::{Committed, OffsetCursor, QueueTable, key};
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::gathering::{CommitStage, Gathering};
 use crate::error::{internal, refusal_of};
@@ -92,7 +92,7 @@ impl Offsets {
         let mut beyond = Vec::new();
         for (name, group, queues) in committed.all() {
             let topic = self.catalog.topic(name);
-            for (&queue, &offset) in queues {
+            for (&queue, &offset) in queues.iter() {
                 // A topic that is not there begins at 0 when it is made again.
                 let end = match &topic {
                     Some(topic) => topic.queue(QueueId(queue)).ok().map(|queue| queue.end().0 as RawOffset),
@@ -112,7 +112,7 @@ impl Offsets {
             }
         }
         for (topic, group, queue, end) in beyond {
-            committed.put(&topic, &group, queue, end);
+            committed.cursor(&topic, &group).put(queue, end);
         }
     }
 
@@ -145,17 +145,15 @@ impl Offsets {
         let _one_at_a_time = self.keeping.lock();
         let committed = self.committed.lock();
         let all = committed.table().into_iter();
-        all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: offsets.clone() }).collect()
+        all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: QueueTable::clone(&offsets) })
+            .collect()
     }
 
     /// Puts what has changed into the log, what it could not take before first, and has those who wait for it woken once it is written.
     pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
         self.state.settle(now)?;
         let _in_order = self.keeping.lock();
-        let (round, changes) = {
-            let mut committed = self.committed.lock();
-            (committed.round(), committed.take_unkept())
-        };
+        let (round, changes) = self.committed.lock().take_unkept();
         let mut size = 0;
         if !changes.is_empty() {
             self.unexported.store(true, Ordering::Release);
@@ -192,19 +190,34 @@ impl Offsets {
 
     /// Takes a consumer's word for how far it has come, even if it is less than before.
     pub fn commit(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        self.commit_by(&mut None, (topic, group), queue, offset)
+    }
+
+    /// The same, by the cursor of an earlier commit of the group in the topic, if there was one; the caller knows that the topic has the
+    /// queue.
+    pub fn commit_by(
+        &self,
+        cursor: &mut Option<Arc<OffsetCursor>>,
+        (topic, group): (&str, &str),
+        queue: QueueId,
+        offset: RawOffset,
+    ) -> Result<(), Refusal> {
         if offset < 0 {
             return Err(Refusal::BadRequest(format!("the offset {offset} is negative")));
         }
-        // Offsets are kept under `topic@group`: nothing else may look like that.
-        GroupName::checked(group)?;
         if self.has_reset(topic, group, queue) {
             // The consumer has not yet heard of the reset; what it commits is of before.
             return Ok(());
         }
-        self.put(topic, group, queue, offset)
+        if cursor.as_ref().is_none_or(|cursor| !cursor.put(queue.0, offset)) {
+            // Offsets are kept under `topic@group`: nothing else may look like that.
+            GroupName::checked(group)?;
+            *cursor = Some(self.put(topic, group, queue, offset)?);
+        }
+        Ok(())
     }
 
-    fn put(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+    fn put(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<Arc<OffsetCursor>, Refusal> {
         let mut committed = self.committed.lock();
         // With the table locked: a removal takes the topic out first and forgets its offsets then, so that none comes behind that.
         let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
@@ -215,13 +228,14 @@ impl Offsets {
                  (mqadmin deleteSubGroup -r true)"
             )));
         }
-        committed.put(topic, group, queue.0, offset);
-        Ok(())
+        let cursor = committed.cursor(topic, group);
+        cursor.put(queue.0, offset);
+        Ok(cursor)
     }
 
     /// The committed offset, if there is one.
     pub fn committed(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        self.committed.lock().get(topic, group).and_then(|queues| queues.get(&queue.0)).copied()
+        self.committed.lock().get(topic, group).and_then(|queues| queues.get(&queue.0).copied())
     }
 
     /// Where a consumer of the group begins: its committed offset, or the start of a young queue that nobody need
@@ -320,14 +334,14 @@ impl Offsets {
 
     /// Offsets of a group in a topic by queue.
     pub fn of(&self, topic: &str, group: &str) -> BTreeMap<u32, RawOffset> {
-        self.committed.lock().get(topic, group).cloned().unwrap_or_default()
+        self.committed.lock().get(topic, group).map(|offsets| QueueTable::clone(&offsets)).unwrap_or_default()
     }
 
     /// The sum of a group's offsets in a topic, by the document's `topic@group`.
     pub(crate) fn sums(&self) -> Vec<(String, u64)> {
         let committed = self.committed.lock();
         let sum = |queues: &QueueTable| queues.values().map(|&offset| offset.max(0) as u64).sum();
-        committed.all().map(|(topic, group, queues)| (key(topic, group), sum(queues))).collect()
+        committed.all().map(|(topic, group, queues)| (key(topic, group), sum(&queues))).collect()
     }
 
     /// Topics a group has offsets in.

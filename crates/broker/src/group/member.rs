@@ -105,6 +105,12 @@ pub(crate) fn members_of(members: &Members) -> Vec<Member> {
     members.values().map(|seated| seated.member.clone()).collect()
 }
 
+/// Notes that a member is there; `false` if it is not one by this connection.
+pub(crate) fn see_again(members: &mut Members, (client_id, mailbox): (&str, &Arc<Mailbox>), now: Now) -> bool {
+    let known = members.get_mut(client_id).filter(|known| known.seat.is_of(mailbox));
+    known.map(|known| known.member.seen = now).is_some()
+}
+
 /// Takes a member in, whose wants take so many bytes (`None`: as before). Gives whether the list of members changed, or `None` if its
 /// connection has no room for it.
 pub(crate) fn join(members: &mut Members, member: &Member, wanted_size: Option<usize>) -> Option<bool> {

@@ -37,9 +37,9 @@ struct WaitingCommits {
 impl Commits {
     /// Takes a commit; its answer comes with those of the pass.
     pub(super) fn commit(&mut self, command: &Command<'_>, asked: Asked, connection: &mut Connection) {
-        match offset::commit(&connection.broker, command) {
-            Ok(_) if asked.one_way => {}
-            Ok(_) => self.of_pass.push(asked),
+        match offset::commit(connection, command) {
+            Ok(()) if asked.one_way => {}
+            Ok(()) => self.of_pass.push(asked),
             Err(refusal) => connection.refuse(asked, &refusal),
         }
     }

@@ -15,6 +15,7 @@ use super::answer::{Answer, Answered, Asked, note_refusal};
 use super::context::{Context, Peer};
 use super::options::SessionOptions;
 use super::pull::PullOutcome;
+use super::readings::Readings;
 
 /// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
@@ -37,6 +38,8 @@ pub(super) struct Connection {
     pub(super) broker: Arc<Broker>,
     pub(super) options: Arc<SessionOptions>,
     pub(super) peer: Peer,
+    /// Topics and groups that it reads.
+    pub(super) readings: Readings,
     /// When it was last given something to do.
     pub(super) now: Now,
     pub(super) output: Output,
@@ -58,6 +61,7 @@ impl Connection {
             broker,
             options,
             peer,
+            readings: Readings::default(),
             now: Now::default(),
             output: Output::default(),
             scratch: BytesMut::new(),

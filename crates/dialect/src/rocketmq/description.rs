@@ -6,7 +6,7 @@ use broker::{Description, GroupSnapshot, Member};
 use wire::rocketmq::frame::{Header, Language};
 
 /// What a client is written in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct ClientDescription {
     pub(super) language: Language,
     pub(super) version: i32,
@@ -25,7 +25,7 @@ impl ClientDescription {
 }
 
 /// How a group consumes, in the names its last heartbeat had.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(super) struct GroupDescription {
     pub(super) consume_type: String,
     pub(super) message_model: String,

@@ -1,7 +1,7 @@
 //! Offsets: commit, query, bounds, by time, reset.
 
 use base::{Refusal, Timestamp};
-use broker::{Boundary, Broker};
+use broker::Boundary;
 use serde_json::json;
 use wire::rocketmq::body::client::queue_keyed_object;
 use wire::rocketmq::frame::Command;
@@ -11,14 +11,16 @@ use wire::rocketmq::header::{
 };
 
 use super::answer::{Answer, Answered, header};
+use super::connection::Connection;
 use super::context::Context;
-use super::queue::{message_queue, queue_id};
+use super::queue::{message_queue, queue_id, queue_of};
 
-pub(super) fn commit(broker: &Broker, command: &Command<'_>) -> Answered {
+pub(super) fn commit(connection: &mut Connection, command: &Command<'_>) -> Result<(), Refusal> {
     let request: UpdateConsumerOffsetRequest<'_> = header(command)?;
-    let queue = queue_id(&request.topic, request.queue_id, broker)?;
-    broker.offsets.commit(&request.topic, &request.consumer_group, queue, request.commit_offset)?;
-    Ok(Answer::ok())
+    let Connection { broker, readings, .. } = connection;
+    let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
+    let queue = queue_of(&*reading.topic(broker)?, request.queue_id)?;
+    reading.commit(queue, request.commit_offset, broker)
 }
 
 pub(super) fn max(context: &Context<'_>, command: &Command<'_>) -> Answered {

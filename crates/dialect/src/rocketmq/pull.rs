@@ -1,16 +1,19 @@
 //! One pull: what its request asks for.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use base::{GroupName, Monotonic, QueueId, Refusal};
-use broker::{Broker, Fetch, Fetched, Filter};
+use base::{Monotonic, Refusal};
+use broker::{Broker, Fetch, Fetched, FetchedOffsets, Filter};
 use format::document::GroupDocument;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{PullRequest, pull_flag};
 
 use super::answer::{Asked, header};
-use super::context::Context;
+use super::connection::Connection;
 use super::description::GroupDescription;
+use super::queue::queue_of;
+use super::readings::Reading;
 use super::subscription::check_expression_type;
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
@@ -21,6 +24,8 @@ const WAIT_MS_MAX: u64 = 60_000;
 pub(super) struct Pull {
     pub(super) asked: Asked,
     pub(super) fetch: Fetch,
+    /// Where it is noted how far it has come.
+    pub(super) fetched: Option<Arc<FetchedOffsets>>,
     /// Offset it began at: what lies between was looked at and did not match.
     pub(super) began_at: i64,
     /// Until when it may wait; `None` if it may not.
@@ -39,25 +44,21 @@ pub(super) struct PullOutcome {
 
 impl Pull {
     /// Checks a request and takes what it commits.
-    pub(super) fn of(command: &Command<'_>, asked: Asked, context: &Context<'_>) -> Result<Self, Refusal> {
+    pub(super) fn of(command: &Command<'_>, asked: Asked, connection: &mut Connection) -> Result<Self, Refusal> {
         let request: PullRequest<'_> = header(command)?;
-        let Context { broker, options, now, .. } = *context;
-        let group = GroupName::checked(&request.consumer_group)?;
-        let settings = broker.catalog.group_for_use(&group, now)?;
+        let Connection { broker, options, now, readings, .. } = connection;
+        let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
+        let (group, settings) = reading.group(broker, *now)?;
         if !settings.consume_enable {
             return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
         }
-        let topic = broker.catalog.topic(&request.topic);
-        let topic = topic.ok_or_else(|| Refusal::NoSuchTopic(request.topic.to_string()))?;
-        let queue = u32::try_from(request.queue_id).ok().map(QueueId);
-        let queue = queue.filter(|queue| topic.queue(*queue).is_ok());
-        let queue = queue.ok_or_else(|| {
-            Refusal::no_such_queue(&request.topic, i64::from(request.queue_id), topic.queues.len() as u32)
-        })?;
-        let filter = filter_of(&request, &settings, broker)?;
+        let topic = reading.topic(broker)?;
+        let queue = queue_of(&topic, request.queue_id)?;
+        let filter = filter_of(&request, &settings, reading, broker)?;
         if request.system_flag & pull_flag::COMMIT_OFFSET != 0 {
-            broker.offsets.commit(&request.topic, group.as_str(), queue, request.commit_offset)?;
+            reading.commit(queue, request.commit_offset, broker)?;
         }
+        let fetched = reading.fetched(&topic, &group, broker);
         let may_wait = request.system_flag & pull_flag::SUSPEND != 0 && request.suspend_timeout_ms > 0;
         let wait_ms = if options.long_polling {
             u64::try_from(request.suspend_timeout_ms).unwrap_or_default().min(WAIT_MS_MAX)
@@ -77,12 +78,17 @@ impl Pull {
             filter,
         };
         let wait_until = may_wait.then(|| now.monotonic.plus_ms(wait_ms));
-        Ok(Self { asked, began_at: fetch.offset, fetch, wait_until, has_waited: false })
+        Ok(Self { asked, began_at: fetch.offset, fetch, fetched, wait_until, has_waited: false })
     }
 }
 
 /// The filter in the request, or the one the group's heartbeat registered.
-fn filter_of(request: &PullRequest<'_>, group: &GroupDocument, broker: &Broker) -> Result<Filter, Refusal> {
+fn filter_of(
+    request: &PullRequest<'_>,
+    group: &GroupDocument,
+    reading: &mut Reading,
+    broker: &Broker,
+) -> Result<Filter, Refusal> {
     if request.system_flag & pull_flag::CLASS_FILTER != 0 {
         return Err(Refusal::NotSupported("Sluice does not filter by uploaded classes".to_owned()));
     }
@@ -90,7 +96,7 @@ fn filter_of(request: &PullRequest<'_>, group: &GroupDocument, broker: &Broker) 
     if request.system_flag & pull_flag::SUBSCRIPTION != 0 {
         return Filter::parse(request.subscription.as_deref().unwrap_or_default());
     }
-    let subscription = broker.groups.subscription(&request.consumer_group, &request.topic)?;
+    let subscription = reading.subscription(request.sub_version, broker)?;
     if !group.consume_broadcast_enable
         && broker.groups.snapshot(&group.group_name).is_some_and(|group| GroupDescription::is_broadcast(&group))
     {

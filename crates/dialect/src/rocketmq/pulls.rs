@@ -14,7 +14,6 @@ use wire::rocketmq::header::PullResponse;
 
 use super::answer::{Asked, response_header};
 use super::connection::{Connection, Done};
-use super::fetched::FetchedCells;
 use super::pull::{Pull, PullOutcome};
 
 /// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
@@ -54,12 +53,11 @@ pub(super) struct Pulls {
     /// Those whose queue has grown or whose time is over, by number: each goes on once there is room for its answer.
     ready: VecDeque<u64>,
     last_number: u64,
-    fetched: FetchedCells,
 }
 
 impl Pulls {
     pub(super) fn pull(&mut self, command: &Command<'_>, asked: Asked, connection: &mut Connection) {
-        let checked = connection.check_room().and_then(|()| Pull::of(command, asked, &connection.context()));
+        let checked = connection.check_room().and_then(|()| Pull::of(command, asked, connection));
         match checked {
             Ok(pull) => self.go_on(pull, connection),
             Err(refusal) => connection.refuse(asked, &refusal),
@@ -108,7 +106,9 @@ impl Pulls {
     fn settle(&mut self, mut pull: Pull, fetched: Fetched, connection: &mut Connection) {
         let bounds @ (_, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
         let next = fetched.next.0 as i64;
-        self.fetched.note(&connection.broker, &pull.fetch, fetched.next);
+        if let Some(offsets) = &pull.fetched {
+            offsets.note(pull.fetch.queue, fetched.next);
+        }
         match fetched.status {
             FetchStatus::Found => {
                 if pull.has_waited {

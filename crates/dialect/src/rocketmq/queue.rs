@@ -1,15 +1,19 @@
 //! Queues as clients name them.
 
 use base::{QueueId, Refusal};
-use broker::Broker;
+use broker::{Broker, Topic};
 use wire::rocketmq::body::client::MessageQueue;
 
 /// A queue number of a request.
 pub(super) fn queue_id(topic: &str, number: i32, broker: &Broker) -> Result<QueueId, Refusal> {
-    let known = broker.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
-    let count = known.queues.len() as u32;
+    queue_of(&*broker.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?, number)
+}
+
+/// The same of a topic that is known.
+pub(super) fn queue_of(topic: &Topic, number: i32) -> Result<QueueId, Refusal> {
+    let count = topic.queues.len() as u32;
     let queue = u32::try_from(number).ok().filter(|&number| number < count).map(QueueId);
-    queue.ok_or_else(|| Refusal::no_such_queue(topic, i64::from(number), count))
+    queue.ok_or_else(|| Refusal::no_such_queue(topic.name.as_str(), i64::from(number), count))
 }
 
 /// A queue as clients name it.

@@ -9,7 +9,7 @@ use wire::rocketmq::frame::Command;
 use super::answer::{Answered, BODY_SIZE_MAX};
 use super::context::Context;
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
-use Handling::{Apart, Commit, Here, List, Pull, Send};
+use Handling::{Apart, Commit, Heartbeat, Here, List, Pull, Send};
 use Needs::{Administer, Inspect, Publish, Subscribe};
 
 /// Answers one request.
@@ -24,6 +24,8 @@ pub(super) enum Handling {
     Pull,
     /// The session: commits are gathered.
     Commit,
+    /// The session, which knows the last one; long ones as a list.
+    Heartbeat,
     /// On the spot.
     Here(Handler),
     /// On the spot if the list in its body is short, else away from the network threads and before anything that follows.
@@ -76,7 +78,7 @@ pub const REQUESTS: &[Row] = &[
     row(request::SEND_BATCH_MESSAGE, Publish, Send),
     row(request::PULL_MESSAGE, Subscribe, Pull),
     row(request::LITE_PULL_MESSAGE, Subscribe, Pull),
-    row(request::HEART_BEAT, Subscribe, List(consumer::heartbeat)),
+    row(request::HEART_BEAT, Subscribe, Heartbeat),
     row(request::UNREGISTER_CLIENT, Subscribe, Here(consumer::unregister)),
     row(request::GET_CONSUMER_LIST_BY_GROUP, Subscribe, Here(consumer::list_members)),
     row(request::CHECK_CLIENT_CONFIG, Subscribe, List(consumer::check_client)),

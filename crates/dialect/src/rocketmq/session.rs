@@ -21,6 +21,7 @@ use super::answer::{Answer, Asked, not_supported, note_refusal};
 use super::commit::Commits;
 use super::connection::{Connection, Done};
 use super::context::{Context, Peer};
+use super::heartbeat::{self, Heartbeats};
 use super::options::SessionOptions;
 use super::pulls::Pulls;
 use super::requests::{Handler, Handling, Row};
@@ -33,6 +34,7 @@ pub struct RocketSession {
     commits: Commits,
     sends: Sends,
     pulls: Pulls,
+    heartbeats: Heartbeats,
     /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
     is_list_running: bool,
     next_opaque: i32,
@@ -48,6 +50,7 @@ impl RocketSession {
             commits: Commits::default(),
             sends: Sends::default(),
             pulls: Pulls::default(),
+            heartbeats: Heartbeats::default(),
             is_list_running: false,
             next_opaque: 0,
             form: Form::Json,
@@ -70,9 +73,12 @@ impl RocketSession {
             Handling::Send => self.sends.send(&command, asked, pass, connection),
             Handling::Pull => self.pulls.pull(&command, asked, connection),
             Handling::Commit => self.commits.commit(&command, asked, connection),
+            Handling::Heartbeat if command.body.len() <= LIST_BODY_HERE_SIZE_MAX => {
+                self.heartbeats.heartbeat(&command, asked, connection);
+            }
+            Handling::Heartbeat => self.run_list(heartbeat::heartbeat, row, frame_bytes, asked),
             Handling::List(handler) if command.body.len() > LIST_BODY_HERE_SIZE_MAX => {
-                let size = row.job_size(frame_bytes.len());
-                self.is_list_running = run_apart(handler, (size, Done::ListReply), frame_bytes, asked, connection);
+                self.run_list(handler, row, frame_bytes, asked);
             }
             Handling::Here(handler) | Handling::List(handler) => {
                 let answered = handler(&connection.context(), &command);
@@ -84,6 +90,12 @@ impl RocketSession {
             }
         }
         Ok(())
+    }
+
+    /// Has a request with a long list answered; what comes behind it waits.
+    fn run_list(&mut self, handler: Handler, row: &Row, frame_bytes: &[u8], asked: Asked) {
+        let size = row.job_size(frame_bytes.len());
+        self.is_list_running = run_apart(handler, (size, Done::ListReply), frame_bytes, asked, &mut self.connection);
     }
 
     /// Puts what the pass has gathered into the log.
@@ -206,7 +218,7 @@ impl Session for RocketSession {
     }
 
     fn held_size(&self) -> usize {
-        self.connection.output.size() + self.pulls.size() + self.commits.size()
+        self.connection.output.size() + self.pulls.size() + self.commits.size() + self.heartbeats.size()
     }
 
     fn frame_size(&self, input: &[u8]) -> usize {

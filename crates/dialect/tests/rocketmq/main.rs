@@ -14,6 +14,7 @@ mod lookup;
 mod malformed;
 mod offsets;
 mod pulling;
+mod remembering;
 mod requests;
 mod retrying;
 mod sending;
