@@ -43,8 +43,8 @@ pub struct Message<'a> {
     pub born_timestamp: Timestamp,
     /// Where it was made.
     pub born_host: SocketAddr,
-    /// How often it was consumed in vain.
-    pub reconsume_times: i32,
+    /// How often it was delivered before, in vain: 0 for a new message, and one more for each copy that a consumer gave back.
+    pub delivery_count: i32,
 }
 
 /// A message that became part of a batch.
@@ -270,7 +270,7 @@ impl Publisher {
             born_timestamp: message.born_timestamp,
             born_host: message.born_host,
             store_host: self.options.store_host,
-            reconsume_times: message.reconsume_times,
+            reconsume_times: message.delivery_count,
             prepared_transaction_offset: 0,
             body: message.body,
             properties,

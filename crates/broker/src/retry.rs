@@ -25,8 +25,8 @@ pub struct SendBack {
     pub log_offset: LogOffset,
     /// Level to wait for; 0 leaves it to the number of tries, below 0 gives up at once.
     pub delay_level: i32,
-    /// Tries the client allows, if it says so.
-    pub max_reconsume_times: Option<i32>,
+    /// How often it is delivered again before it is a dead letter, if the consumer says so; else, or below 0, as the group's settings say.
+    pub redeliveries_max: Option<i32>,
 }
 
 /// Takes back what consumers could not handle.
@@ -64,8 +64,9 @@ impl Retries {
             // Nobody was given it: half of a transaction, or what only looks like a record.
             return Err(none());
         }
-        let tries_max = request.max_reconsume_times.filter(|&times| times >= 0).unwrap_or(group.retry_max_times);
-        let gives_up = record.reconsume_times >= tries_max || request.delay_level < 0;
+        let delivery_count = record.reconsume_times;
+        let redeliveries_max = request.redeliveries_max.filter(|&count| count >= 0).unwrap_or(group.retry_max_times);
+        let gives_up = delivery_count >= redeliveries_max || request.delay_level < 0;
         let mut block = properties::without(
             record.properties,
             &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID, names::WAIT],
@@ -77,7 +78,7 @@ impl Retries {
             self.catalog.dead_letter_topic(group_name, now)?
         } else {
             let level = match request.delay_level {
-                0 => RETRY_LEVEL_FIRST.saturating_add(record.reconsume_times),
+                0 => RETRY_LEVEL_FIRST.saturating_add(delivery_count),
                 level => level,
             };
             properties::append(&mut block, names::DELAY, &level.to_string());
@@ -96,7 +97,7 @@ impl Retries {
             system_flag: record.system_flag,
             born_timestamp: record.born_timestamp,
             born_host: record.born_host,
-            reconsume_times: record.reconsume_times.saturating_add(1),
+            delivery_count: delivery_count.saturating_add(1),
         };
         let mut batch = self.publisher.begin_batch(bytes.len(), now);
         self.publisher.add_sent_back(&mut batch, &topic, &message)?;

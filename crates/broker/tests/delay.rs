@@ -342,7 +342,7 @@ fn a_committed_message_of_a_java_broker_can_be_sent_back() {
     let place = store(&bench, ("orders", 0), b"TRAN_MSG\x01true\x02", COMMITTED);
     bench.broker.catalog.put_groups(vec![(GroupName::trusted("billing"), Default::default())], START).expect("made");
     let group = GroupName::trusted("billing");
-    let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
+    let back = SendBack { group, log_offset: place, delay_level: 1, redeliveries_max: None };
     bench.broker.retries.send_back(&back, START).expect("taken back").expect("stored");
     bench.broker.store().write_staged().expect("writes");
     bench.advance(1000);
@@ -484,7 +484,7 @@ fn each_try_waits_one_level_longer_from_the_third_on() {
     bench.broker.catalog.put_groups(vec![(group.clone(), Default::default())], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"")).expect("stored");
     for (tries, delay_s) in [10, 30, 60, 120, 180].into_iter().enumerate() {
-        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, max_reconsume_times: None };
+        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 0, redeliveries_max: None };
         bench.broker.retries.send_back(&back, bench.now).expect("taken back").expect("stored");
         bench.broker.store().write_staged().expect("writes");
         bench.advance(delay_s * 1000 - 1);
@@ -495,7 +495,7 @@ fn each_try_waits_one_level_longer_from_the_third_on() {
         place = Record::decode(&again.pieces[0]).expect("a record").log_offset;
     }
     // A level the client names is that level.
-    let back = SendBack { group, log_offset: place, delay_level: 2, max_reconsume_times: None };
+    let back = SendBack { group, log_offset: place, delay_level: 2, redeliveries_max: None };
     bench.broker.retries.send_back(&back, bench.now).expect("taken back").expect("stored");
     bench.broker.store().write_staged().expect("writes");
     bench.advance(4_999);

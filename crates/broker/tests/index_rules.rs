@@ -82,7 +82,7 @@ fn send_back(bench: &Bench, chance: &mut StdRng) {
         group: GroupName::trusted("billing"),
         log_offset: entry.log_offset,
         delay_level: chance.random_range(-1..4),
-        max_reconsume_times: None,
+        redeliveries_max: None,
     };
     bench.broker.retries.send_back(&request, bench.now).expect("stored again");
     bench.broker.store().write_staged().expect("writes");

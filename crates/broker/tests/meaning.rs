@@ -243,7 +243,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
     bench.broker.catalog.put_groups(vec![(group.clone(), settings)], START).expect("made");
     let mut place = bench.publish("orders", &message(b"hard", b"KEYS\x01k\x02")).expect("stored");
     for tries in 1..=2 {
-        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, max_reconsume_times: None };
+        let back = SendBack { group: group.clone(), log_offset: place, delay_level: 1, redeliveries_max: None };
         bench.broker.retries.send_back(&back, bench.now).expect("taken back");
         bench.broker.store().write_staged().expect("writes");
         bench.advance(1000);
@@ -253,7 +253,7 @@ fn a_message_sent_back_comes_again_later_and_is_a_dead_letter_at_last() {
         assert_eq!((record.property("RETRY_TOPIC"), record.property("KEYS")), (Some("orders"), Some("k")));
         place = record.log_offset;
     }
-    let back = SendBack { group, log_offset: place, delay_level: 1, max_reconsume_times: None };
+    let back = SendBack { group, log_offset: place, delay_level: 1, redeliveries_max: None };
     bench.broker.retries.send_back(&back, bench.now).expect("taken back");
     bench.broker.store().write_staged().expect("writes");
     assert_eq!(bench.bodies("%DLQ%billing", 0), ["hard"]);

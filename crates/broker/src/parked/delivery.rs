@@ -345,7 +345,7 @@ impl Delivery {
             system_flag: record.system_flag,
             born_timestamp: record.born_timestamp,
             born_host: record.born_host,
-            reconsume_times: record.reconsume_times,
+            delivery_count: record.reconsume_times,
         };
         self.publisher.add_due_copy(batch, &topic, queue, &message).map_err(Undelivered::NotNow)
     }

@@ -52,7 +52,7 @@ pub fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
         system_flag: 0,
         born_timestamp: Timestamp(1),
         born_host: "10.0.0.1:5000".parse().expect("address"),
-        reconsume_times: 0,
+        delivery_count: 0,
     }
 }
 

@@ -324,7 +324,7 @@ impl World {
         }
         let delay_level = chance.below(3) as i32 + 1;
         let group = GroupName::trusted(GROUP);
-        let back = SendBack { group, log_offset: place, delay_level, max_reconsume_times: Some(100) };
+        let back = SendBack { group, log_offset: place, delay_level, redeliveries_max: Some(100) };
         let Ok(Some(published)) = self.broker().retries.send_back(&back, self.bench.now) else { return Ok(()) };
         let due_ms = self.model.true_ms + DELAYS_MS[delay_level as usize - 1];
         let (place, end, topic) = (first_of(&published), published.end(), RETRY_TOPIC.to_owned());

@@ -235,7 +235,7 @@ fn message(queue: u32, body: &[u8]) -> Message<'_> {
         system_flag: 0,
         born_timestamp: NOW.wall,
         born_host: std::net::SocketAddr::from(([127, 0, 0, 1], 5000)),
-        reconsume_times: 0,
+        delivery_count: 0,
     }
 }
 

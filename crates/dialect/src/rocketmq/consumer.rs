@@ -87,7 +87,7 @@ pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answere
         group: GroupName::checked(&request.group)?,
         log_offset: LogOffset(offset),
         delay_level: request.delay_level,
-        max_reconsume_times: request.max_reconsume_times,
+        redeliveries_max: request.max_reconsume_times,
     };
     let published = context.broker.retries.send_back(&send_back, context.now)?;
     published.map_or(Ok(()), |published| context.broker.durability.wait_until_kept(&published))?;

@@ -121,7 +121,7 @@ impl Sends {
             system_flag: send.system_flag,
             born_timestamp: Timestamp(u64::try_from(send.born_timestamp).unwrap_or_default()),
             born_host: connection.peer.address,
-            reconsume_times: send.reconsume_times.unwrap_or_default(),
+            delivery_count: send.reconsume_times.unwrap_or_default(),
         };
         let without_delay;
         let topic = match dead_letter_topic_if_spent(&send, &topic, broker, *now)? {
