@@ -163,7 +163,7 @@ impl Groups {
             group.description = registration.description;
             group.version = self.next_version();
         }
-        if (is_new || subscribed == Subscribed::Changed) && settings.notify_consumer_ids_changed_enable {
+        if (is_new || subscribed == Subscribed::Changed) && settings.notifies_members() {
             group.notify(&registration.group);
         }
         Ok(is_complete.then_some(group.version))
@@ -283,7 +283,7 @@ impl Groups {
     }
 
     fn notifies(&self, group: &GroupName) -> bool {
-        self.catalog.group(group.as_str()).is_none_or(|group| group.notify_consumer_ids_changed_enable)
+        self.catalog.group(group.as_str()).is_none_or(|group| group.notifies_members())
     }
 
     fn remove_producers(&self, is_gone: impl Fn(&Member) -> bool) {

@@ -155,6 +155,13 @@ impl Default for GroupDocument {
     }
 }
 
+impl GroupDocument {
+    /// Whether members are told when one of them joins or leaves.
+    pub const fn notifies_members(&self) -> bool {
+        self.notify_consumer_ids_changed_enable
+    }
+}
+
 /// `subscriptionGroup.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{GroupName, Now, Permission, Refusal, TopicName};
-use format::document::{GroupDocument, TopicDocument, bits_of};
+use format::document::{GroupDocument, TopicDocument};
 use format::index_rules::DELAY_TOPIC;
 
 use super::{Catalog, Known, Topic};
@@ -43,17 +43,14 @@ impl Catalog {
         };
         if !template.permission().inherit {
             return Err(Refusal::NotPermitted(format!(
-                "the topic [{}] may not be used as a template (permission {}); create [{name}] first (mqadmin updateTopic)",
-                template.name, template.settings.perm
+                "no topic takes its settings from [{}], whose permission does not say inherit; create [{name}] first",
+                template.name
             )));
         }
         let queues = queues.min(template.settings.write_queue_nums).max(1);
         let settings = TopicDocument {
-            read_queue_nums: queues,
-            write_queue_nums: queues,
-            perm: bits_of(Permission { inherit: false, ..template.permission() }),
             topic_sys_flag: template.settings.topic_sys_flag,
-            ..TopicDocument::default()
+            ..TopicDocument::plain(queues, Permission { inherit: false, ..template.permission() })
         };
         tracing::info!(topic = name, queues, "topic created on first send");
         self.make_topic(checked, settings, now)
