@@ -1,6 +1,5 @@
 //! From a message to a record with a place: check, route, encode; then append the batch once.
 
-pub(crate) mod noted;
 pub(crate) mod published;
 
 use std::net::SocketAddr;
@@ -12,6 +11,7 @@ use base::metric::Metrics;
 use base::offset::AckPolicy;
 use base::{Now, QueueId, Refusal, Timestamp};
 use format::index_rules::DELAY_TOPIC;
+use format::noted_properties::NotedProperties;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
 use format::state::StateChange;
@@ -22,9 +22,11 @@ use crate::error::refusal_of;
 use crate::host::Host;
 use crate::options::Options;
 use crate::parked::delay::Delay;
-use crate::publish::noted::Noted;
 use crate::publish::published::Published;
 use crate::state::StateLog;
+
+/// Bytes of a value that cannot be stored that are shown to its sender.
+const SHOWN_SIZE: usize = 40;
 
 /// A message as its producer gave it.
 #[derive(Clone, Debug)]
@@ -142,7 +144,7 @@ impl Publisher {
         topic: &Topic,
         message: &Message<'a>,
     ) -> Result<Added<'a>, Refusal> {
-        let noted = Noted::of(message.properties);
+        let noted = NotedProperties::of(message.properties);
         self.check(topic, message, &noted)?;
         let queue = self.add_noted(batch, topic, message, &noted)?;
         Ok(Added { queue, unique_key: noted.indexed.unique_key })
@@ -156,7 +158,7 @@ impl Publisher {
         message: &Message<'_>,
     ) -> Result<QueueId, Refusal> {
         self.check_permission(topic)?;
-        self.add_noted(batch, topic, message, &Noted::of(message.properties))
+        self.add_noted(batch, topic, message, &NotedProperties::of(message.properties))
     }
 
     /// Adds the copy of a parked message that is due. It was accepted when it was parked, and has what the broker adds to
@@ -168,7 +170,7 @@ impl Publisher {
         queue: QueueId,
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
-        let noted = Noted::of(message.properties);
+        let noted = NotedProperties::of(message.properties);
         let pieces = [message.properties, self.store.checksum_room()];
         self.push(batch, topic, queue, message, &pieces, &noted)
     }
@@ -178,11 +180,10 @@ impl Publisher {
         batch: &mut PublishBatch,
         topic: &Topic,
         message: &Message<'_>,
-        noted: &Noted<'_>,
+        noted: &NotedProperties<'_>,
     ) -> Result<QueueId, Refusal> {
         let queue = self.choose_queue(topic, message.queue)?;
-        let cleaned = noted.cleaned(message.properties);
-        let block = &*cleaned;
+        let block = &*noted.stored(message.properties);
         let separator: &[u8] = if block.last().is_some_and(|&last| last != VALUE_END) { &[VALUE_END] } else { &[] };
         if noted.waits {
             batch.ack_policy = batch.ack_policy.and(self.options.ack_policy);
@@ -204,7 +205,7 @@ impl Publisher {
         queue: QueueId,
         message: &Message<'_>,
         (block, separator): (&[u8], &[u8]),
-        noted: &Noted<'_>,
+        noted: &NotedProperties<'_>,
     ) -> Result<(), Refusal> {
         let (level, _) = self.store.index_rules().clip_level(noted.delay_level);
         let parked = self.catalog.delay_topic(batch.now)?;
@@ -224,7 +225,7 @@ impl Publisher {
         queue: QueueId,
         message: &Message<'_>,
         pieces: &[&[u8]],
-        noted: &Noted<'_>,
+        noted: &NotedProperties<'_>,
     ) -> Result<(), Refusal> {
         let draft = self.draft(topic, queue, message, pieces);
         let properties_len = draft.properties_len();
@@ -283,7 +284,7 @@ impl Publisher {
         self.draft(topic, QueueId(0), message, &pieces).encoded_len()
     }
 
-    fn check(&self, topic: &Topic, message: &Message<'_>, noted: &Noted<'_>) -> Result<(), Refusal> {
+    fn check(&self, topic: &Topic, message: &Message<'_>, noted: &NotedProperties<'_>) -> Result<(), Refusal> {
         self.check_permission(topic)?;
         if message.body.len() > self.options.message_size_max {
             return Err(Refusal::BadMessage(format!(
@@ -296,7 +297,7 @@ impl Publisher {
             return Err(Refusal::NotSupported("Sluice does not support transactional messages yet".to_owned()));
         }
         topic.name.check_size()?;
-        noted.check()
+        check_properties(noted)
     }
 
     fn choose_queue(&self, topic: &Topic, wanted: Option<QueueId>) -> Result<QueueId, Refusal> {
@@ -337,6 +338,26 @@ impl Publisher {
             }
         }
     }
+}
+
+/// Whether a message with these properties can be taken.
+fn check_properties(noted: &NotedProperties<'_>) -> Result<(), Refusal> {
+    let unsupported = if noted.is_half {
+        "transactional messages"
+    } else if noted.is_inner_batch {
+        "batches stored as one message"
+    } else if noted.is_timed && noted.delay_level == 0 {
+        "messages with a delivery time (use one of the 18 delay levels)"
+    } else if let Some(delay) = noted.unreadable_delay() {
+        let shown = String::from_utf8_lossy(delay.get(..SHOWN_SIZE).unwrap_or(delay));
+        return Err(Refusal::BadMessage(format!(
+            "the property DELAY is [{shown}]; it must be a number of ASCII digits, at most {}: a delay level, or 0 for none",
+            i32::MAX
+        )));
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::NotSupported(format!("Sluice does not support {unsupported} yet")))
 }
 
 /// The properties every stored message gets.

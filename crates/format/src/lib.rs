@@ -10,6 +10,7 @@ pub mod hash;
 pub mod index_rules;
 pub mod key_index;
 pub mod loose_json;
+pub mod noted_properties;
 pub mod properties;
 pub mod queue_entry;
 pub mod record;
