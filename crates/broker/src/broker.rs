@@ -103,7 +103,7 @@ impl Broker {
         if !foreign.is_empty() {
             tracing::info!(
                 changes = foreign.len(),
-                "topics, groups or offsets were written by a RocketMQ broker; they are taken over"
+                "topics, groups or offsets were written by another broker; they are taken over"
             );
             state.propose_at_start(foreign, now)?;
         }
@@ -223,7 +223,7 @@ impl Broker {
         self.durability.keep_until(self.state.end())
     }
 
-    /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
+    /// Has every change of before kept, also in the documents that a foreign broker would read. Waits for the disk.
     pub fn save(&self, now: Now) -> Result<(), StorageError> {
         self.exports.save(now)
     }

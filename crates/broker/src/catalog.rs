@@ -1,7 +1,7 @@
 //! Topics and groups with their settings, read through an immutable snapshot, changed one at a time.
 //!
 //! Every change is a record of the log (`state`), appended before the change is visible here: a topic is in the log before its first
-//! message. Documents `topics.json` and `subscriptionGroup.json` are exports that follow.
+//! message. The documents of topics and of groups are exports that follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Versions {
 }
 
 impl Catalog {
-    /// The topics and groups of these tables, and topics that the store has queues of but the tables do not know: a Java broker
+    /// The topics and groups of these tables, and topics that the store has queues of but the tables do not know: a foreign broker
     /// may have been killed before it wrote its document.
     pub(crate) fn open(
         tables: StateTables,

@@ -1,4 +1,4 @@
-//! The documents that a Java broker reads which takes the directory over: written behind the log, one save at a time.
+//! The documents for a foreign broker that takes the directory over: written behind the log, one save at a time.
 
 use std::sync::Arc;
 
@@ -45,13 +45,13 @@ impl Exports {
         }
     }
 
-    /// Has every change of before kept, also in the documents that a Java broker would read. Waits for the disk.
+    /// Has every change of before kept, also in the documents. Waits for the disk.
     pub(crate) fn save(&self, now: Now) -> Result<(), StorageError> {
         let _one_at_a_time = self.exporting.lock();
         self.export(now)
     }
 
-    /// Writes the documents of what has changed, for a Java broker that takes over: never ahead of the log on the disk. One at a time.
+    /// Writes the documents of what has changed: never ahead of the log on the disk. One at a time.
     fn export(&self, now: Now) -> Result<(), StorageError> {
         self.offsets.keep(now)?;
         self.store.write_staged()?;

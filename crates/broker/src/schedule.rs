@@ -25,7 +25,7 @@ pub enum Work {
     Checkpoint,
     /// Committed offsets that nobody waits for go into the log.
     KeepChanges,
-    /// RocketMQ's documents of topics, groups, offsets and delays are written.
+    /// The documents of topics, groups, offsets and delays are written.
     SaveDocuments,
     /// What is left of removed topics is removed.
     FinishRemovals,

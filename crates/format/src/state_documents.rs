@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use base::LogOffset;
-use serde::Deserialize;
-use serde_json::Value;
+use base::{LogOffset, Now};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::loose_json::{self, JsonError};
@@ -50,6 +50,16 @@ pub struct DocumentHead {
 }
 
 impl DocumentHead {
+    /// The head of a document, whoever wrote it.
+    pub fn of(document: &Value) -> Self {
+        let member = |name: &str| document.get(name).cloned().unwrap_or_default();
+        Self {
+            position: position_of(document).map(|position| position.0),
+            data_version: serde_json::from_value(member("dataVersion")).unwrap_or_default(),
+            forbidden_table: member("forbiddenTable"),
+        }
+    }
+
     /// The head of a document that we wrote; `None` if it is another's.
     pub fn of_ours(text: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(text).ok().filter(|head| head.position.is_some())
@@ -133,6 +143,40 @@ fn offset_table(document: &Value) -> OffsetTable {
 fn delay_table(document: &Value) -> BTreeMap<u32, u64> {
     let levels = document.get("offsetTable").and_then(Value::as_object).into_iter().flatten();
     levels.filter_map(|(level, delivered)| Some((level.parse().ok()?, delivered.as_u64()?))).collect()
+}
+
+/// `consumerOffset.json`, without its position.
+pub fn offsets(version: i64, table: &impl Serialize, now: Now) -> Value {
+    json!({
+        "dataVersion": {"counter": version, "stateVersion": 0, "timestamp": now.wall.0},
+        "offsetTable": table,
+    })
+}
+
+/// `delayOffset.json`, without its position.
+pub fn delay(delivered: &impl Serialize, now: Now) -> Value {
+    json!({
+        "dataVersion": {"counter": 0, "stateVersion": 0, "timestamp": now.wall.0},
+        "offsetTable": delivered,
+    })
+}
+
+/// A table as a document of ours has it.
+#[derive(Serialize)]
+struct Export<'a, T: Serialize> {
+    #[serde(flatten)]
+    table: &'a T,
+    // `POSITION`.
+    #[serde(rename = "sluiceLogPosition")]
+    position: u64,
+}
+
+/// The text of a document, with what the log says below `position`.
+pub fn text(name: &str, table: &impl Serialize, position: LogOffset) -> String {
+    let export = Export { table, position: position.0 };
+    let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE;
+    let text = if is_for_people { serde_json::to_string_pretty(&export) } else { serde_json::to_string(&export) };
+    text.unwrap_or_default()
 }
 
 #[cfg(test)]

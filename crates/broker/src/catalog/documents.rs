@@ -1,4 +1,4 @@
-//! The catalog's tables as RocketMQ's documents have them: exports, and answers to whoever asks.
+//! The catalog's tables as documents: exports, and answers to whoever asks.
 
 use std::sync::atomic::Ordering;
 

@@ -195,8 +195,8 @@ impl Delay {
         Ok(delay)
     }
 
-    /// Where messages of a level are parked; `None` if there is no such level. Not as the catalog has it: a Java broker's document tells of
-    /// 18 levels, whatever there are.
+    /// Where messages of a level are parked; `None` if there is no such level. Not as the catalog has it: the document of a foreign broker
+    /// tells of as many levels as that has.
     pub(crate) fn queue(&self, level: usize) -> Option<Arc<QueueIndex>> {
         let is_level = (1..=self.level_count()).contains(&level);
         is_level.then(|| self.store.queue(&TopicName::trusted(DELAY_TOPIC), QueueId(level as u32 - 1)))

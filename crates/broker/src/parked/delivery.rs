@@ -1,7 +1,7 @@
 //! Delivery: parked messages that are due are published where they belong.
 //!
-//! What was acknowledged when it was parked is not judged again: no permission, size, transaction or timer keeps it back, as in
-//! RocketMQ. **Always holds**: a message leaves its level by its copy being in the log, or by being damaged or removed, which is told
+//! What was acknowledged when it was parked is not judged again: no permission, size, transaction or timer keeps it back.
+//! **Always holds**: a message leaves its level by its copy being in the log, or by being damaged or removed, which is told
 //! and counted; a level that fails, or a message that cannot be delivered now, is tried again and holds up nothing else.
 
 use std::sync::Arc;
@@ -357,8 +357,7 @@ fn due_of((_, entry): &Parked) -> Timestamp {
 }
 
 /// If the first message of a level is due later than one parked now, the clock was set back since. How long it waited is not known:
-/// it waits for its delay at most from now on, and so do those behind it, which is never too short. (RocketMQ delivers it at
-/// once, which may be.)
+/// it waits for its delay at most from now on, and so do those behind it, which is never too short; at once may be.
 fn bound_due(progress: &mut Progress, first: &Parked, delay_ms: u64, end: QueueOffset, now: Now) {
     if progress.bound(first.0.0).is_none() && due_of(first) > now.wall.plus_ms(delay_ms + CLOCK_SLACK_MS) {
         tracing::warn!(

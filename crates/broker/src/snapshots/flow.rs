@@ -12,7 +12,7 @@ use base::{Monotonic, Now};
 /// How often samples are taken.
 const SAMPLE_INTERVAL_MS: u64 = 10_000;
 
-/// Length of a period, and time between two of its samples, as in RocketMQ's `StatsItem`.
+/// Length of a period, and time between two of its samples.
 const PERIODS_MS: [(u64, u64); 3] = [(60_000, SAMPLE_INTERVAL_MS), (3_600_000, 600_000), (86_400_000, 3_600_000)];
 
 /// A sum of offsets at a moment.

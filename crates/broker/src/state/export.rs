@@ -1,4 +1,4 @@
-//! RocketMQ's documents of a broker that is stopped, also by a kill: a Java broker that is started next sees every change of state.
+//! The documents of a broker that is stopped, also by a kill: a foreign broker that is started next sees every change of state.
 //!
 //! Nothing else in the directory is changed: entries, keys and the log's end are for whoever opens it next.
 
@@ -17,7 +17,7 @@ use super::{OpenedState, documents};
 pub struct Exported {
     /// Each document.
     pub written: Vec<Written>,
-    /// Documents that a Java broker has written since, which stay as they are.
+    /// Documents that a foreign broker has written since, which stay as they are.
     pub left: Vec<PathBuf>,
     /// What the log says below this is in them.
     pub log_end: LogOffset,

@@ -210,7 +210,7 @@ impl StateLog {
         Ok((Proposed { size }, appended))
     }
 
-    /// A document of ours took the place of what Java wrote: should it write the same text again, that is news.
+    /// A document of ours took the place of a foreign one: should a foreign broker write the same text again, that is news.
     pub(crate) fn note_exported(&self, document: &str, now: Now) -> Result<(), StorageError> {
         let mut imported = self.imported.lock();
         if let Some(checksum) = imported.get_mut(document).filter(|checksum| **checksum != 0) {

@@ -2,15 +2,14 @@
 //!
 //! A change is proposed, appended to the log as a record, and answered once that is kept (`log.rs`). A snapshot, written with each
 //! checkpoint, spares a start from reading the whole log; a start reads it and the state records behind it (`open.rs`). The JSON documents
-//! are exports for a Java broker that takes over; they are read only where Java has written them.
+//! are exports for a *foreign* broker, of another program, that takes the directory over; they are read only where one has written them.
 
-pub(crate) mod documents;
 mod export;
 mod log;
 mod open;
 
 pub use export::{Exported, Written, export_documents};
-pub(crate) use format::state_documents::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
+pub(crate) use format::state_documents::{self as documents, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
 pub(crate) use format::state_tables::{OffsetTable, StateTables};
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;

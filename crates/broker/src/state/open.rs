@@ -1,18 +1,18 @@
-//! What a start knows of the state: the snapshot, the state records behind it, and the documents that a Java broker has written since.
+//! What a start knows of the state: the snapshot, the state records behind it, and the documents that a foreign broker has written since.
 //!
 //! | there is | the state is |
 //! |---|---|
 //! | a snapshot | what it says, then what the state records from its position on say |
 //! | one that ends before the log begins | the same, but for what later exports of ours are about: they say that |
 //! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on |
-//! | neither these nor documents of Java's | what all state records say |
-//! | a document without a position | Java wrote it: it wins over all of that, for what it is about, once |
+//! | neither these nor foreign documents | what all state records say |
+//! | a document without a position | a foreign broker wrote it: it wins over all of that, for what it is about, once |
 //!
 //! A log that has lost its end may end before the position of snapshot or exports. Then what they say of later counts as little as the
 //! messages that are gone, as far as something older is there, and the snapshot is written anew before anything is appended: state
 //! records that come below that position would pass for known. Offsets beyond their queues' ends are drawn back (`cursor/offset.rs`, `parked/delay.rs`).
 //!
-//! A topic that a document of Java's does not list stays if the log has messages of it: Java writes its documents in the background.
+//! A topic that a foreign document does not list stays if the log has messages of it: foreign brokers write theirs in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, TopicName};
 use format::state::{self, StateChange, StateError};
-use format::state_documents::{self, DocumentHead, FILES, StateDocuments, position_of};
+use format::state_documents::{self, DocumentHead, FILES, StateDocuments};
 use serde_json::Value;
 use storage::disk::Disk;
 use storage::{Recovery, RecoveryProgress, Snapshot, SnapshotContent, StateReplay, StorageError, Store};
@@ -38,9 +38,9 @@ pub(crate) struct OpenedState {
     known_until: LogOffset,
     /// What the state records behind the snapshot said, for the next one.
     pub(crate) replayed: Vec<StateChange>,
-    /// What Java wrote.
+    /// What foreign documents say.
     foreign: StateDocuments,
-    /// Checksums of the texts of those documents.
+    /// Checksums of their texts.
     foreign_checksums: BTreeMap<&'static str, u32>,
     /// Documents that are our own exports.
     exported: Vec<&'static str>,
@@ -95,12 +95,12 @@ impl OpenedState {
         Ok((opened, end))
     }
 
-    /// Whether there is a state beside what Java wrote.
+    /// Whether there is a state beside foreign documents.
     pub(crate) fn is_ours(&self) -> bool {
         self.position.is_some() || !self.replayed.is_empty()
     }
 
-    /// Documents that Java has written and that were not taken in yet.
+    /// Foreign documents that were not taken in yet.
     pub(crate) fn foreign_news(&self) -> impl Iterator<Item = &'static str> {
         let is_news = |name: &str, checksum| self.tables.imported.get(name) != Some(checksum);
         self.foreign_checksums.iter().filter(move |(name, checksum)| is_news(name, checksum)).map(|(name, _)| *name)
@@ -171,7 +171,7 @@ impl OpenedState {
         opened.tables.groups.forbidden_table = forbidden.unwrap_or_default();
         opened.known_until = match opened.position {
             Some(position) => position.min(log_end),
-            // Nothing tells of anything but the log itself; where Java was at work it holds no state.
+            // Nothing tells of anything but the log itself; where a foreign broker was at work it holds no state.
             None if opened.foreign == StateDocuments::default() => LogOffset(0),
             None => LogOffset(u64::MAX),
         };
@@ -188,7 +188,7 @@ impl OpenedState {
         Ok(())
     }
 
-    /// Lets what Java wrote win, and gives the changes that says so. `has_messages` tells whether the log has messages of a topic.
+    /// Lets foreign documents win, and gives the changes that says so. `has_messages` tells whether the log has messages of a topic.
     pub(crate) fn let_foreign_win(&mut self, has_messages: impl Fn(&str) -> bool) -> Vec<StateChange> {
         let mut foreign = std::mem::take(&mut self.foreign);
         let mut changes = Vec::new();
@@ -200,7 +200,7 @@ impl OpenedState {
                 changes.push(StateChange::Imported { document: document.to_owned(), checksum });
             }
         }
-        // Written anew since: should Java write the same text again, it is news again.
+        // Written anew since: should a foreign broker write the same text again, it is news again.
         let written_anew =
             self.exported.iter().filter(|name| self.tables.imported.get(**name).is_some_and(|sum| *sum != 0));
         changes.extend(written_anew.map(|name| StateChange::Imported { document: (*name).to_owned(), checksum: 0 }));
@@ -251,7 +251,7 @@ fn unusable(directory: &Path, name: &str, error: &serde_json::Error) -> StorageE
     }
 }
 
-/// The head of a document and, if Java wrote it or `is_wanted` says so of the position of ours, all of it.
+/// The head of a document and, if it is foreign or `is_wanted` says so of its position, all of it.
 fn read_document(
     disk: &Disk,
     directory: &Path,
@@ -264,12 +264,6 @@ fn read_document(
             return Ok((head, None));
         }
         let document = state_documents::parse(text)?;
-        let of_document = |name: &str| document.get(name).cloned().unwrap_or_default();
-        let head = DocumentHead {
-            position: position_of(&document).map(|position| position.0),
-            data_version: serde_json::from_value(of_document("dataVersion")).unwrap_or_default(),
-            forbidden_table: of_document("forbiddenTable"),
-        };
-        Ok((head, Some(document)))
+        Ok((DocumentHead::of(&document), Some(document)))
     })
 }
