@@ -224,8 +224,8 @@ impl Offsets {
         known.queue(queue)?;
         if !committed.has_room(topic, group) {
             return Err(Refusal::Busy(format!(
-                "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used \
-                 (mqadmin deleteSubGroup -r true)"
+                "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used, \
+                 with their offsets"
             )));
         }
         let cursor = committed.cursor(topic, group);
