@@ -10,8 +10,34 @@ const PROTOCOL_CRATES: &[&str] = &["crates/wire/src/", "crates/dialect/src/"];
 /// The protocols, as folders are named.
 const PROTOCOLS: &[&str] = &["rocketmq", "amqp", "kafka"];
 
-/// Words of one protocol or another, in parts.
-const PROTOCOL_WORDS: &[&str] = &["opaque", "delivery_tag", "partition", "partitions", "correlation_id"];
+/// Words of one protocol or another, as `snake_case` has them; a longer name may have them as its parts.
+const PROTOCOL_WORDS: &[&str] = &[
+    "rocketmq",
+    "rocket_mq",
+    "java",
+    "mqadmin",
+    "namesrv",
+    "tbw102",
+    "opaque",
+    "language",
+    "perm",
+    "consume_type",
+    "message_model",
+    "consume_from_where",
+    "consumer_ids",
+    "reconsume",
+    "amqp",
+    "rabbitmq",
+    "rabbit_mq",
+    "delivery_tag",
+    "correlation_id",
+    "kafka",
+    "partition",
+    "partitions",
+];
+
+/// Where broker gives the record's format a value or takes one: the fields have the format's names.
+const FORMAT_FIELDS: &[&str] = &["record.reconsume_times", "reconsume_times: message.delivery_count"];
 
 /// The file of `storage` that asks the system; and what it asks with.
 const DISK: &str = "crates/storage/src/disk/real.rs";
@@ -73,15 +99,16 @@ pub fn check(source: &Source) -> Vec<Finding> {
 
 /// A word of a protocol anywhere in the line, comments and literals included.
 fn protocol_word(line: &str) -> Option<&str> {
-    words(line).map(|(at, word)| (line.get(..at).is_some_and(|before| before.ends_with('.')), word)).find_map(
-        |(is_called, word)| {
-            // Methods of the standard library.
-            let is_standard = word == "partition_point" || is_called && word == "partition";
-            let parts = format!("_{}_", snake_case(word));
-            let has = |wanted: &&str| parts.contains(&format!("_{wanted}_"));
-            (!is_standard && PROTOCOL_WORDS.iter().any(has)).then_some(word)
-        },
-    )
+    let format_fields: Vec<_> = FORMAT_FIELDS.iter().flat_map(|field| line.match_indices(field)).collect();
+    words(line).find_map(|(at, word)| {
+        let is_called = line.get(..at).is_some_and(|before| before.ends_with('.'));
+        // Methods of the standard library.
+        let is_standard = word == "partition_point" || is_called && word == "partition";
+        let is_of_format = format_fields.iter().any(|(start, field)| (*start..start + field.len()).contains(&at));
+        let parts = format!("_{}_", snake_case(word));
+        let has = |wanted: &&str| parts.contains(&format!("_{wanted}_"));
+        (!is_standard && !is_of_format && PROTOCOL_WORDS.iter().any(has)).then_some(word)
+    })
 }
 
 /// `DeliveryTag` as `delivery_tag`.
@@ -144,6 +171,24 @@ mod tests {
             ("list.partition_point(|x| *x < 1)", false),
             ("let compartment = delivery + tag;", false),
             ("#[cfg(test)]\nmod tests { fn opaque() {} }", false),
+            ("// as RocketMQ does", true),
+            ("\"taken over from rocketmq\"", true),
+            ("/// What Java wrote.", true),
+            ("let java_wrote = true;", true),
+            ("\"create it (mqadmin updateTopic)\"", true),
+            ("const TEMPLATE: &str = \"TBW102\";", true),
+            ("pub consume_type: String,", true),
+            ("group.message_model.clone()", true),
+            ("enum ConsumeFromWhere {}", true),
+            ("if settings.notify_consumer_ids_changed_enable {", true),
+            ("pub language: u8,", true),
+            ("template.settings.perm", true),
+            ("topic.permission(), permits, permanent, perms", false),
+            ("pub reconsume_times: i32,", true),
+            ("max_reconsume_times: record.reconsume_times,", true),
+            ("delivery_count: record.reconsume_times,", false),
+            ("reconsume_times: message.delivery_count,", false),
+            ("// a KafkaBatch, an amqp queue", true),
         ] {
             assert_eq!(!lines("crates/broker/src/a.rs", text).is_empty(), is_found, "{text}");
             assert_eq!(lines("crates/dialect/src/a.rs", text), [0; 0]);
