@@ -47,6 +47,9 @@ pub trait Session: Send {
     /// What it shares with all other connections. Called once, before anything else.
     fn share(&mut self, budget: Arc<Budget>);
 
+    /// How long the connection may be without a byte transferred while only the peer can move it on, ms; `None`: for ever.
+    fn idle_timeout_ms(&self) -> Option<u64>;
+
     /// Whether requests are still waiting for an answer.
     fn is_busy(&self) -> bool;
 

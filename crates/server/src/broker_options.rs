@@ -96,6 +96,7 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         long_polling: settings.fetch.long_polling,
         short_poll_ms: milliseconds(settings.fetch.short_polling),
         flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
+        idle_timeout_ms: milliseconds(settings.rocketmq.idle_timeout),
         notify_changes: settings.group.notify_changes,
         query_count_max: settings.query.messages_max as usize,
         query_key_count_max: settings.query.key_messages_max as usize,

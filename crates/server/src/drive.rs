@@ -3,7 +3,7 @@
 //! Reads until the socket would block or the session wants no more, writes the session's output, runs its jobs on the blocking pool,
 //! and wakes it at its deadline or when its waker is called.
 //!
-//! A connection is closed once no byte was transferred for the idle timeout, unless a reply is still being prepared.
+//! A connection is closed once no byte was transferred for its session's idle timeout, unless a reply is still being prepared.
 
 mod holding;
 
@@ -66,7 +66,6 @@ pub(crate) type Stop = watch::Receiver<bool>;
 pub(crate) struct Drive {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) stop: Stop,
-    pub(crate) idle_timeout: Duration,
     /// Connections beyond this are closed at once.
     pub(crate) connections_max: u64,
     /// No refused connection is logged before this time, ms.
@@ -283,14 +282,14 @@ impl Drive {
         let mut timer = deadline;
         if !waits || !is_flushed {
             // Only the peer can move this connection on.
-            let idle_at = clock::after(moved_at, self.idle_timeout);
+            let idle_at = session.idle_timeout_ms().map(|timeout_ms| moved_at.plus_ms(timeout_ms));
             let stuck_at = clock::after(moved_at, STUCK_TIMEOUT);
             let is_in_the_way = holding.held.size() > 0 && self.budget.room() == Room::None;
-            if idle_at <= now || is_in_the_way && stuck_at <= now {
+            if idle_at.is_some_and(|idle_at| idle_at <= now) || is_in_the_way && stuck_at <= now {
                 return Pause::Over(if is_flushed && !is_in_the_way { End::Idle } else { End::Stuck });
             }
             let look_at = (holding.held.size() > 0).then(|| stuck_at.max(clock::after(now, STUCK_INTERVAL)));
-            timer = timer.into_iter().chain([idle_at]).chain(look_at).min();
+            timer = timer.into_iter().chain(idle_at).chain(look_at).min();
         }
         if !holding.may_read {
             timer = timer.into_iter().chain([clock::after(now, ROOM_INTERVAL)]).min();
@@ -436,12 +435,14 @@ mod tests {
         wait: Duration,
         due_at: Option<Monotonic>,
         woken: Arc<AtomicUsize>,
+        idle_timeout: Duration,
     }
 
     impl Answering {
         fn after(wait: Duration) -> Self {
             let (output, answer, woken) = (Output::default(), Bytes::from_static(b"answer"), Arc::default());
-            Self { request_size: 0, output, answer, wait, due_at: None, woken }
+            let idle_timeout = Duration::from_secs(60);
+            Self { request_size: 0, output, answer, wait, due_at: None, woken, idle_timeout }
         }
     }
 
@@ -474,6 +475,10 @@ mod tests {
             true
         }
 
+        fn idle_timeout_ms(&self) -> Option<u64> {
+            Some(self.idle_timeout.as_millis() as u64)
+        }
+
         fn is_busy(&self) -> bool {
             false
         }
@@ -495,17 +500,17 @@ mod tests {
         fn closed(&mut self, _now: Now) {}
     }
 
-    fn drive(stop: Stop, idle_timeout: Duration, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
+    fn drive(stop: Stop, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
         let (_alive, ended) = mpsc::channel(1);
         let traffic = Arc::default();
         let (refusals_quiet_until, jobs, budget, tls) = Default::default();
-        (Drive { traffic, stop, idle_timeout, connections_max, refusals_quiet_until, jobs, budget, tls, _alive }, ended)
+        (Drive { traffic, stop, connections_max, refusals_quiet_until, jobs, budget, tls, _alive }, ended)
     }
 
     #[test]
     fn connections_beyond_the_bound_are_refused_and_counted_until_one_ends() {
         let (_stopper, stop) = watch::channel(false);
-        let (drive, _ended) = drive(stop, Duration::from_secs(1), 2);
+        let (drive, _ended) = drive(stop, 2);
         let peer = "10.0.0.1:5000".parse().expect("address");
         let permits: Vec<_> = (0..5).map(|_| drive.admit(peer)).collect();
         assert_eq!(permits.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, false]);
@@ -519,7 +524,7 @@ mod tests {
     #[test]
     fn setting_the_clock_by_an_hour_moves_no_deadline_and_no_idle_time() {
         let (_stopper, stop) = watch::channel(false);
-        let (drive, _ended) = drive(stop, Duration::from_secs(60), 10);
+        let (drive, _ended) = drive(stop, 10);
         let holding = Holding::of(drive.budget.clone());
         let begun = at(1_700_000_000_000);
         let after = |ms| begun.plus_ms(ms).monotonic;
@@ -543,7 +548,7 @@ mod tests {
         idle_timeout: Duration,
     ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
         let (_stopper, stop) = watch::channel(false);
-        connect_with(drive(stop, idle_timeout, 10).0, 0, answer, wait).await
+        connect_with(drive(stop, 10).0, 0, answer, (wait, idle_timeout)).await
     }
 
     /// The same, driven by `drive`, for requests of `request_size` bytes.
@@ -551,13 +556,14 @@ mod tests {
         mut drive: Drive,
         request_size: usize,
         answer: Bytes,
-        wait: Duration,
+        (wait, idle_timeout): (Duration, Duration),
     ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
         let (mut socket, _) = listener.accept().await.expect("accepts");
         let woken = Arc::new(AtomicUsize::new(0));
-        let mut session = Answering { request_size, answer, woken: woken.clone(), ..Answering::after(wait) };
+        let mut session =
+            Answering { request_size, answer, woken: woken.clone(), idle_timeout, ..Answering::after(wait) };
         let (stopper, stop) = watch::channel(false);
         drive.stop = stop;
         let end = tokio::spawn(async move {
@@ -624,10 +630,10 @@ mod tests {
         const SIZE: usize = 1 << 20;
         let idle_timeout = Duration::from_secs(1);
         let (_stopper, stop) = watch::channel(false);
-        let drive = drive(stop, idle_timeout, 10).0;
+        let drive = drive(stop, 10).0;
         let others = Held::taken(drive.budget.clone(), base::limits::CONNECTIONS_HELD_SIZE_MAX);
         let answer = Bytes::from_static(b"answer");
-        let (mut client, _, end) = connect_with(drive, SIZE, answer, Duration::ZERO).await;
+        let (mut client, _, end) = connect_with(drive, SIZE, answer, (Duration::ZERO, idle_timeout)).await;
         client.write_all(&[0; 100]).await.expect("writes");
         // Waiting longer than the idle time is the point.
         tokio::time::sleep(2 * idle_timeout).await;

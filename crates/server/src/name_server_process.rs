@@ -38,6 +38,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Arc<NameServer>, StartError> {
         delete_topic_with_broker_registration: given.delete_topics_on_registration,
         scan_interval_ms: u64::try_from(given.scan_interval.as_millis()).unwrap_or(u64::MAX),
         broker_timeout_ms: u64::try_from(given.broker_timeout.as_millis()).unwrap_or(u64::MAX),
+        idle_timeout_ms: u64::try_from(given.idle_timeout.as_millis()).unwrap_or(u64::MAX),
         ..Options::default()
     };
     Ok(NameServer::new(options, key_values, Box::new(JsonFile(path)), clock::now()))

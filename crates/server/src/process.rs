@@ -85,9 +85,9 @@ impl Process {
                 own_name_server = Some(net::reachable(address).to_string());
             }
             let server = name_server_process::open(settings)?;
-            let drive = Drive { idle_timeout: settings.nameserver.idle_timeout, ..drive.clone() };
             let sessions = server.clone();
-            self.supervisor.spawn("name server", drive.serve(listener, move |waker, _| sessions.session(waker)));
+            self.supervisor
+                .spawn("name server", drive.clone().serve(listener, move |waker, _| sessions.session(waker)));
             let doing_chores = name_server_process::do_chores(server, settings.clone(), stop.clone());
             self.supervisor.spawn("name server's chores", doing_chores);
         }
@@ -135,7 +135,6 @@ impl Process {
         Ok(Drive {
             traffic: self.traffic.clone(),
             stop,
-            idle_timeout: settings.rocketmq.idle_timeout,
             connections_max: self.shares.connections.min(settings.server.connections_max as u64),
             refusals_quiet_until: Arc::default(),
             jobs: Jobs::default(),

@@ -65,6 +65,7 @@ pub fn session_options() -> SessionOptions {
         long_polling: true,
         short_poll_ms: 1000,
         flush_timeout_ms: 5000,
+        idle_timeout_ms: 120_000,
         notify_changes: true,
         query_count_max: 32,
         query_key_count_max: 64,

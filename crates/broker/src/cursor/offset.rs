@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;
 
-use base::limits::OFFSET_PAIRS_MAX;
+use base::limits::{OFFSET_PAIRS_MAX, STAGED_SIZE_MAX};
 use base::offset::Watermark;
 use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use format::state::StateChange;
@@ -26,6 +26,9 @@ use crate::error::{internal, refusal_of};
 use crate::group::Groups;
 use crate::queue::Queue;
 use crate::state::{OffsetTable, StateLog, documents};
+
+/// How long commits wait before they try again to get into a log that is behind.
+const LOG_BEHIND_WAIT_MS: u64 = 20;
 
 /// Which end of equal store times is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -424,6 +427,10 @@ impl Offsets {
         }
         if due > now.monotonic {
             return Ok(CommitStage::Gathering { round, due });
+        }
+        if self.state.store().staged_size() >= STAGED_SIZE_MAX {
+            // The log would have to keep in memory what the table has anyway.
+            return Ok(CommitStage::Gathering { round, due: now.monotonic.plus_ms(LOG_BEHIND_WAIT_MS) });
         }
         self.keep_changes(now).map(CommitStage::Logged)
     }

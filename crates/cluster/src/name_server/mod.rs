@@ -118,7 +118,8 @@ impl NameServer {
     /// The session of a new connection; `waker` is woken when one of its jobs has ended.
     pub fn session(self: &Arc<Self>, waker: Waker) -> NameServerSession {
         let connection = ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1);
-        NameServerSession::new(self.clone(), connection, waker)
+        let idle_timeout_ms = self.state.read().options.idle_timeout_ms;
+        NameServerSession::new(self.clone(), connection, waker, idle_timeout_ms)
     }
 
     /// Brings the key-value table to the disk if it changed. What could not be kept counts as changed still.

@@ -1,5 +1,5 @@
 //! Settings of a name server: one table of name, type, default and meaning. Names are RocketMQ's, but for
-//! `brokerTimeoutMillis`, which RocketMQ has fixed. Changes made while running hold until the process ends.
+//! `brokerTimeoutMillis`, which RocketMQ has fixed, and `idleTimeoutMillis`, which it counts in seconds. Changes made while running hold until the process ends.
 
 use base::Refusal;
 use base::cursor::preview;
@@ -68,6 +68,8 @@ options! {
     scan_interval_ms: u64 = 5000, "scanNotActiveBrokerInterval";
     /// How long a broker may be silent that did not say so itself, in milliseconds.
     broker_timeout_ms: u64 = 120_000, "brokerTimeoutMillis";
+    /// How long a connection may be without traffic, in milliseconds.
+    idle_timeout_ms: u64 = 120_000, "idleTimeoutMillis";
 }
 
 impl Options {

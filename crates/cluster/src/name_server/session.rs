@@ -53,11 +53,13 @@ pub struct NameServerSession {
     is_apart: bool,
     waker: Waker,
     budget: Arc<Budget>,
+    idle_timeout_ms: u64,
 }
 
 impl NameServerSession {
-    pub(super) fn new(server: Arc<NameServer>, connection: ConnectionId, waker: Waker) -> Self {
+    pub(super) fn new(server: Arc<NameServer>, connection: ConnectionId, waker: Waker, idle_timeout_ms: u64) -> Self {
         Self {
+            idle_timeout_ms,
             server,
             connection,
             output: Output::default(),
@@ -235,6 +237,10 @@ impl Session for NameServerSession {
 
     fn share(&mut self, budget: Arc<Budget>) {
         self.budget = budget;
+    }
+
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(self.idle_timeout_ms)
     }
 
     fn is_busy(&self) -> bool {

@@ -207,6 +207,10 @@ impl Session for RegistrationSession {
 
     fn share(&mut self, _budget: Arc<Budget>) {}
 
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(self.times.timeout_ms)
+    }
+
     fn is_busy(&self) -> bool {
         !matches!(self.state, State::Registered { .. } | State::Gathering { .. })
     }

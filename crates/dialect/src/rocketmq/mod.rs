@@ -13,6 +13,7 @@ mod description;
 mod error;
 mod group_admin;
 mod heartbeat;
+mod held_sends;
 mod lookup;
 mod offset;
 mod options;

@@ -32,13 +32,15 @@ pub(super) struct SendPass {
     unique_keys: Vec<u8>,
     /// Bytes its records will take, roughly.
     expected_size: usize,
+    /// Sends are held: earlier ones are, or the log is behind.
+    pub(super) is_held: bool,
 }
 
 impl SendPass {
     /// A pass over `size` bytes of frames.
-    pub(super) fn over(size: usize) -> Self {
+    pub(super) fn over(size: usize, is_held: bool) -> Self {
         // A record takes about as much as the frame it came in.
-        Self { expected_size: size.min(PUBLISH_BATCH_SIZE_MAX) * 9 / 8, ..Self::default() }
+        Self { expected_size: size.min(PUBLISH_BATCH_SIZE_MAX) * 9 / 8, is_held, ..Self::default() }
     }
 
     pub(super) fn size(&self) -> usize {

@@ -22,6 +22,7 @@ use super::commit::Commits;
 use super::connection::{Connection, Done};
 use super::context::{Context, Peer};
 use super::heartbeat::{self, Heartbeats};
+use super::held_sends::HeldSends;
 use super::options::SessionOptions;
 use super::pulls::Pulls;
 use super::requests::{Handler, Handling, Row};
@@ -33,6 +34,8 @@ pub struct RocketSession {
     connection: Connection,
     commits: Commits,
     sends: Sends,
+    /// Those that came while the log is behind.
+    held_sends: HeldSends,
     pulls: Pulls,
     heartbeats: Heartbeats,
     /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
@@ -49,6 +52,7 @@ impl RocketSession {
             connection: Connection::new(broker, options, Peer { mailbox, address: remote }),
             commits: Commits::default(),
             sends: Sends::default(),
+            held_sends: HeldSends::default(),
             pulls: Pulls::default(),
             heartbeats: Heartbeats::default(),
             is_list_running: false,
@@ -70,6 +74,7 @@ impl RocketSession {
             return Ok(());
         };
         match row.handling {
+            Handling::Send if pass.is_held => self.held_sends.push(frame_bytes),
             Handling::Send => self.sends.send(&command, asked, pass, connection),
             Handling::Pull => self.pulls.pull(&command, asked, connection),
             Handling::Commit => self.commits.commit(&command, asked, connection),
@@ -98,14 +103,41 @@ impl RocketSession {
         self.is_list_running = run_apart(handler, (size, Done::ListReply), frame_bytes, asked, &mut self.connection);
     }
 
+    fn begin_pass(&self, size: usize) -> SendPass {
+        SendPass::over(size, self.holds_sends() || !self.held_sends.is_empty())
+    }
+
     /// Puts what the pass has gathered into the log.
     fn end_pass(&mut self, pass: &mut SendPass) {
         self.commits.end_pass(&mut self.connection);
         self.sends.end_pass(pass, &mut self.connection);
     }
 
+    /// Whether sends have to wait: the connection has had its share, and the log is behind.
+    fn holds_sends(&self) -> bool {
+        !self.sends.is_empty() && self.connection.broker.durability.is_behind()
+    }
+
+    /// Has the sends go on that were held; `is_last`: even if the log is still behind.
+    fn release_held(&mut self, is_last: bool) {
+        while !self.held_sends.is_empty() && (is_last || !self.holds_sends()) {
+            let mut pass = SendPass::over(self.held_sends.size(), false);
+            while pass.size() < PUBLISH_BATCH_SIZE_MAX
+                && let Some(frame_bytes) = self.held_sends.pop()
+            {
+                if let Ok(command) = Command::decode(&frame_bytes) {
+                    self.sends.send(&command, Asked::of(&command), &mut pass, &mut self.connection);
+                }
+            }
+            self.end_pass(&mut pass);
+        }
+    }
+
     fn may_read(&self) -> bool {
-        self.connection.has_room_for_answers() && !self.is_list_running && self.commits.has_room()
+        self.connection.has_room_for_answers()
+            && !self.is_list_running
+            && self.commits.has_room()
+            && (self.held_sends.is_empty() || self.held_sends.has_room(self.connection.budget.room()))
     }
 
     /// Sends the client a request of the broker's own that it does not answer.
@@ -159,7 +191,8 @@ impl RocketSession {
 impl Session for RocketSession {
     fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
         self.connection.now = now;
-        let mut pass = SendPass::over(input.len());
+        self.release_held(false);
+        let mut pass = self.begin_pass(input.len());
         let mut consumed = 0;
         let ended = loop {
             if !self.may_read() {
@@ -179,6 +212,7 @@ impl Session for RocketSession {
             }
             if pass.size() >= PUBLISH_BATCH_SIZE_MAX {
                 self.end_pass(&mut pass);
+                pass = self.begin_pass(input.len() - consumed);
             }
         };
         self.end_pass(&mut pass);
@@ -191,6 +225,7 @@ impl Session for RocketSession {
         self.take_done();
         self.take_signals();
         self.sends.release(&mut self.connection);
+        self.release_held(false);
         self.commits.release(&mut self.connection);
         self.pulls.expire(now.monotonic);
         self.pulls.resume_ready(&mut self.connection);
@@ -209,16 +244,24 @@ impl Session for RocketSession {
     }
 
     fn wants_input(&self) -> bool {
-        self.may_read()
-            && (self.sends.is_empty() && self.commits.is_empty() || !self.connection.broker.durability.is_behind())
+        self.may_read() && (self.held_sends.has_room(self.connection.budget.room()) || !self.holds_sends())
+    }
+
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(self.connection.options.idle_timeout_ms)
     }
 
     fn is_busy(&self) -> bool {
-        !self.sends.is_empty() || !self.commits.is_empty() || self.pulls.has_ready() || self.connection.has_jobs()
+        !self.sends.is_empty()
+            || !self.held_sends.is_empty()
+            || !self.commits.is_empty()
+            || self.pulls.has_ready()
+            || self.connection.has_jobs()
     }
 
     fn held_size(&self) -> usize {
-        self.connection.output.size() + self.pulls.size() + self.commits.size() + self.heartbeats.size()
+        let waiting = self.held_sends.size() + self.pulls.size() + self.commits.size();
+        self.connection.output.size() + waiting + self.heartbeats.size()
     }
 
     fn frame_size(&self, input: &[u8]) -> usize {
@@ -233,7 +276,10 @@ impl Session for RocketSession {
         self.connection.take_job()
     }
 
-    fn closed(&mut self, _now: Now) {
+    fn closed(&mut self, now: Now) {
+        self.connection.now = now;
+        // Some may be of those that nobody waits for.
+        self.release_held(true);
         self.pulls.stop_waiting(&self.connection.broker);
         self.connection.broker.groups.connection_closed(&self.connection.peer.mailbox);
     }

@@ -10,6 +10,7 @@ mod captured;
 mod client;
 mod forging;
 mod groups;
+mod holding;
 mod lookup;
 mod malformed;
 mod offsets;

@@ -223,6 +223,10 @@ impl<S: Session> Session for TlsSession<S> {
         self.inner.share(budget);
     }
 
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        self.inner.idle_timeout_ms()
+    }
+
     fn is_busy(&self) -> bool {
         self.inner.is_busy()
     }

@@ -66,6 +66,10 @@ impl Session for Echo {
 
     fn share(&mut self, _budget: Arc<Budget>) {}
 
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(60_000)
+    }
+
     fn is_busy(&self) -> bool {
         false
     }
@@ -493,7 +497,6 @@ fn drive(traffic: Arc<Traffic>, stop: crate::drive::Stop, tls: Arc<TlsPort>) -> 
     crate::drive::Drive {
         traffic,
         stop,
-        idle_timeout: std::time::Duration::from_secs(60),
         connections_max: 100,
         refusals_quiet_until: Arc::default(),
         jobs: crate::jobs::Jobs::default(),
@@ -553,6 +556,10 @@ impl Session for Asking {
     }
 
     fn share(&mut self, _budget: Arc<Budget>) {}
+
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(60_000)
+    }
 
     fn is_busy(&self) -> bool {
         true
