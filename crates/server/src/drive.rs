@@ -146,7 +146,8 @@ impl Drive {
                 (socket, peer) = net::accept(&listener) => {
                     let Some(permit) = self.admit(peer) else { continue };
                     let (wakeup, waker) = Wakeup::new();
-                    let session = self.tls.begin(begin(waker, peer), peer, clock::monotonic());
+                    // Boxed: what a task is given is in it twice.
+                    let session = Box::new(self.tls.begin(begin(waker, peer), peer, clock::monotonic()));
                     tokio::spawn(self.clone().run(socket, session, wakeup, peer, permit));
                 }
                 _ = self.stop.changed() => return,
@@ -158,12 +159,12 @@ impl Drive {
     async fn run(
         mut self,
         mut socket: TcpStream,
-        mut session: TlsSession<impl Session>,
+        mut session: Box<TlsSession<impl Session>>,
         wakeup: Arc<Wakeup>,
         peer: SocketAddr,
         permit: Permit,
     ) {
-        let end = self.converse(&mut socket, &mut session, &wakeup).await;
+        let end = self.converse(&mut socket, &mut *session, &wakeup).await;
         drop(socket);
         drop(permit);
         match end {

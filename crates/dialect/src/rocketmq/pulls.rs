@@ -44,8 +44,8 @@ const fn size_of_waiting(pull: &Pull) -> usize {
 /// The pulls of one connection.
 #[derive(Default)]
 pub(super) struct Pulls {
-    /// Those that wait for messages, by number.
-    waiting: HashMap<u64, WaitingPull>,
+    /// Those that wait for messages, by number. Boxed: of thousands of connections each has room for more than it has.
+    waiting: HashMap<u64, Box<WaitingPull>>,
     /// Bytes that these take.
     waiting_size: usize,
     /// When they have to be answered.
@@ -156,7 +156,7 @@ impl Pulls {
         }
         self.waiting_size += size;
         let waiter = queue.wait(connection.peer.mailbox.clone(), number);
-        self.waiting.insert(number, WaitingPull { pull, deadline, _waiter: waiter });
+        self.waiting.insert(number, Box::new(WaitingPull { pull, deadline, _waiter: waiter }));
         self.deadlines.insert((deadline, number));
         let broker = &connection.broker;
         broker.metrics().fetch_waiting.add(1);

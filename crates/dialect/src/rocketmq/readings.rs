@@ -64,6 +64,8 @@ impl Readings {
         }
         let added = Reading { topic_name: topic.into(), group_name: group.into(), ..Reading::default() };
         if self.kept.len() < READINGS_MAX {
+            // Of thousands of connections each has few.
+            self.kept.reserve_exact(1);
             self.kept.push(added);
             return Ok(self.kept.len() - 1);
         }
