@@ -1,7 +1,7 @@
 //! The official `mqadmin` prints for Sluice what it prints for an official broker that holds the same.
 
 use conformance::connection::Connection;
-use conformance::java::{JavaBroker, JavaNameServer, mqadmin};
+use conformance::java::{CLIENT_VERSIONS, JavaBroker, JavaNameServer, mqadmin, start_program, wait_until_started};
 use conformance::sluice::Setup;
 use wire::rocketmq::code::{request, response};
 
@@ -124,5 +124,37 @@ fn mqadmin_prints_the_same_for_both() {
     for key in keys(theirs.run("brokerStatus -b {broker}")) {
         let of_one_directory = key.starts_with("commitLogDiskRatio_");
         assert!(our_keys.contains(&key) || of_one_directory, "brokerStatus lacks {key}");
+    }
+}
+
+#[test]
+fn mqadmin_asks_consumers_through_the_broker() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let sluice = Setup::serve(&scratch.path().join("data")).start();
+    let mut connection = Connection::open(&sluice.broker);
+    let sent = connection.send_message("orders", 0, "WAIT\u{1}true\u{2}", b"hello");
+    assert_eq!(sent.code, response::SUCCESS, "{}", sent.remark);
+    for version in CLIENT_VERSIONS {
+        let group = format!("askers-{}", version.replace('.', "-"));
+        let logs = scratch.path().join(version);
+        std::fs::create_dir(&logs).expect("a folder");
+        // It waits for a second message, which never comes.
+        let flags = [("topic", "orders"), ("group", &*group), ("expect", "2"), ("limit-seconds", "300")];
+        let _consumer = start_program(version, "Consume", &sluice.name_server, &logs, &flags);
+        wait_until_started(&logs);
+        let members = connection.call(request::GET_CONSUMER_LIST_BY_GROUP, &[("consumerGroup", &*group)], &[]);
+        let members: serde_json::Value = serde_json::from_slice(&members.body).expect("JSON");
+        let client_id = members["consumerIdList"][0].as_str().expect("a member");
+        let status = mqadmin(&["consumerStatus", "-g", &group, "-i", client_id, "-n", &sluice.name_server]);
+        for part in
+            ["#Consumer Properties#", "#Consumer Subscription#", "Topic: orders", "PROP_CONSUMER_START_TIMESTAMP"]
+        {
+            assert!(status.contains(part), "{version}: {part} is not in {status}");
+        }
+        let id = sent.field("msgId");
+        let asked =
+            ["queryMsgById", "-t", "orders", "-i", id, "-g", &group, "-d", client_id, "-n", &sluice.name_server];
+        let consumed = mqadmin(&asked);
+        assert!(consumed.contains("CR_SUCCESS"), "{version}: {consumed}");
     }
 }

@@ -298,6 +298,12 @@ impl Groups {
         self.consumers.lock().get(group).map(|group| group.members.keys().cloned().collect())
     }
 
+    /// A member of a group.
+    pub fn member(&self, group: &str, client_id: &str) -> Option<Member> {
+        let consumers = self.consumers.lock();
+        consumers.get(group)?.members.get(client_id).map(|seated| seated.member.clone())
+    }
+
     /// Whether the group has members.
     pub fn is_online(&self, group: &str) -> bool {
         self.consumers.lock().contains_key(group)

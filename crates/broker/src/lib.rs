@@ -38,7 +38,7 @@ pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
 pub use filter::Filter;
 pub use group::description::Description;
 pub use group::lock::{Locks, QueueKey};
-pub use group::mailbox::{Mailbox, Signal};
+pub use group::mailbox::{Mailbox, Signal, Word};
 pub use group::member::Member;
 pub use group::{ConsumerRegistration, GroupSnapshot, Groups, Subscription};
 pub use host::Host;

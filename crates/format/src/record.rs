@@ -387,6 +387,13 @@ pub fn offset_message_id(store_host: SocketAddr, log_offset: LogOffset) -> Offse
     id
 }
 
+/// The log offset in such an id.
+pub fn log_offset_of_message_id(id: &str) -> Option<LogOffset> {
+    let is_id = matches!(id.len(), 32 | OffsetMessageId::SIZE_MAX) && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = is_id.then(|| id.get(id.len() - 16..)).flatten()?;
+    u64::from_str_radix(digits, 16).ok().map(LogOffset)
+}
+
 /// 32 or 56 upper-case hexadecimal digits, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct OffsetMessageId {

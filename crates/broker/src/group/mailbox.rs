@@ -1,11 +1,43 @@
 //! How the broker reaches a connection: signals are left in its mailbox and it is woken.
 
+use std::any::Any;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use base::GroupName;
 use parking_lot::Mutex;
+
+/// What one connection tells another of its dialect, in a type of the dialect's own. A copy is the same word.
+#[derive(Clone)]
+pub struct Word(Arc<dyn Any + Send + Sync>);
+
+impl Word {
+    /// Says something.
+    pub fn new(said: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(said))
+    }
+
+    /// What was said, if it is of that type.
+    pub fn read<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Word {}
+
+impl Debug for Word {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Word")
+    }
+}
 
 /// What a connection is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +46,8 @@ pub enum Signal {
     GroupChanged(GroupName),
     /// A fetch of this number may find messages now.
     FetchReady(u64),
+    /// Another connection of its dialect says this.
+    Told(Word),
 }
 
 /// One connection's signals.
@@ -28,8 +62,8 @@ pub struct Mailbox {
     pub(crate) seats_size: AtomicUsize,
 }
 
-impl std::fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Debug for Mailbox {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("Mailbox")
     }
 }

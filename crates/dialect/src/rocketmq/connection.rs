@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use super::answer::{Answer, Answered, Asked, note_refusal};
+use super::calls::CallOutcome;
 use super::context::{Context, Peer};
 use super::options::SessionOptions;
 use super::pull::PullOutcome;
@@ -32,6 +33,7 @@ pub(super) enum Done {
     /// Of a long list: what came behind it may be read now.
     ListReply(Bytes),
     Pull(Box<PullOutcome>),
+    Call(Box<CallOutcome>),
 }
 
 pub(super) struct Connection {
@@ -45,6 +47,8 @@ pub(super) struct Connection {
     pub(super) output: Output,
     /// Scratch for replies.
     pub(super) scratch: BytesMut,
+    /// Number of the broker's last request to the client.
+    last_opaque: i32,
     /// What all connections hold.
     pub(super) budget: Arc<Budget>,
     jobs: VecDeque<Job>,
@@ -65,12 +69,19 @@ impl Connection {
             now: Now::default(),
             output: Output::default(),
             scratch: BytesMut::new(),
+            last_opaque: 0,
             budget: Arc::default(),
             jobs: VecDeque::new(),
             jobs_running: 0,
             jobs_size: 0,
             done: Arc::default(),
         }
+    }
+
+    /// The number of the broker's next request to the client.
+    pub(super) const fn next_opaque(&mut self) -> i32 {
+        self.last_opaque = self.last_opaque.wrapping_add(1);
+        self.last_opaque
     }
 
     pub(super) fn context(&self) -> Context<'_> {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod broker_admin;
+mod calls;
 mod commit;
 mod connection;
 mod consumer;

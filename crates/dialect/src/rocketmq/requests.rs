@@ -9,7 +9,7 @@ use wire::rocketmq::frame::Command;
 use super::answer::{Answered, BODY_SIZE_MAX};
 use super::context::Context;
 use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
-use Handling::{Apart, Commit, Heartbeat, Here, List, Pull, Send};
+use Handling::{Apart, Call, Commit, Heartbeat, Here, List, Pull, Send};
 use Needs::{Administer, Inspect, Publish, Subscribe};
 
 /// Answers one request.
@@ -26,6 +26,8 @@ pub(super) enum Handling {
     Commit,
     /// The session, which knows the last one; long ones as a list.
     Heartbeat,
+    /// Another connection's client: its answer is passed back.
+    Call,
     /// On the spot.
     Here(Handler),
     /// On the spot if the list in its body is short, else away from the network threads and before anything that follows.
@@ -121,6 +123,8 @@ pub const REQUESTS: &[Row] = &[
     row(request::GET_BROKER_CONSUME_STATS, Inspect, Apart(group_admin::all_consume_stats)).answering(LARGE_ANSWER_SIZE),
     row(request::QUERY_TOPICS_BY_CONSUMER, Inspect, Apart(group_admin::topics)),
     row(request::QUERY_SUBSCRIPTION_BY_CONSUMER, Inspect, Apart(group_admin::subscription)),
+    row(request::GET_CONSUMER_RUNNING_INFO, Inspect, Call),
+    row(request::CONSUME_MESSAGE_DIRECTLY, Administer, Call),
     row(request::QUERY_CONSUME_TIME_SPAN, Inspect, Apart(group_admin::time_span)),
     row(request::GET_BROKER_CONFIG, Inspect, Apart(broker_admin::config)),
     row(request::GET_BROKER_RUNTIME_INFO, Inspect, Apart(broker_admin::runtime)),

@@ -18,6 +18,7 @@ use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
 use super::answer::{Answer, Asked, not_supported, note_refusal};
+use super::calls::Calls;
 use super::commit::Commits;
 use super::connection::{Connection, Done};
 use super::context::{Context, Peer};
@@ -38,9 +39,9 @@ pub struct RocketSession {
     held_sends: HeldSends,
     pulls: Pulls,
     heartbeats: Heartbeats,
+    calls: Calls,
     /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
     is_list_running: bool,
-    next_opaque: i32,
     /// Form of the client's last request: what the broker's own requests are sent in.
     form: Form,
 }
@@ -55,8 +56,8 @@ impl RocketSession {
             held_sends: HeldSends::default(),
             pulls: Pulls::default(),
             heartbeats: Heartbeats::default(),
+            calls: Calls::default(),
             is_list_running: false,
-            next_opaque: 0,
             form: Form::Json,
         }
     }
@@ -64,6 +65,7 @@ impl RocketSession {
     fn handle(&mut self, frame_bytes: &[u8], pass: &mut SendPass) -> Result<(), CloseReason> {
         let command = Command::decode(frame_bytes).map_err(|error| CloseReason(error.to_string()))?;
         if command.header.is_response() {
+            self.calls.take_answer(&command, &self.connection);
             return Ok(());
         }
         self.form = command.form;
@@ -77,6 +79,7 @@ impl RocketSession {
             Handling::Send if pass.is_held => self.held_sends.push(frame_bytes),
             Handling::Send => self.sends.send(&command, asked, pass, connection),
             Handling::Pull => self.pulls.pull(&command, asked, connection),
+            Handling::Call => self.calls.call(&command, asked, connection),
             Handling::Commit => self.commits.commit(&command, asked, connection),
             Handling::Heartbeat if command.body.len() <= LIST_BODY_HERE_SIZE_MAX => {
                 self.heartbeats.heartbeat(&command, asked, connection);
@@ -142,12 +145,11 @@ impl RocketSession {
 
     /// Sends the client a request of the broker's own that it does not answer.
     fn notify(&mut self, code: i32, fields: impl FnOnce(&mut FieldSink<'_>)) {
-        self.next_opaque = self.next_opaque.wrapping_add(1);
         let header = Header {
             code,
             language: Language::JAVA,
             version: VERSION,
-            opaque: self.next_opaque,
+            opaque: self.connection.next_opaque(),
             flag: FLAG_ONE_WAY,
             remark: None,
         };
@@ -170,6 +172,7 @@ impl RocketSession {
                 }
                 Signal::GroupChanged(_) => {}
                 Signal::FetchReady(number) => self.pulls.note_ready(number),
+                Signal::Told(word) => self.calls.hear(&word, self.form, &mut self.connection),
             }
         }
     }
@@ -183,6 +186,7 @@ impl RocketSession {
                     self.connection.output.push(bytes);
                 }
                 Done::Pull(outcome) => self.pulls.finish(*outcome, &mut self.connection),
+                Done::Call(outcome) => self.calls.go_on(*outcome, &mut self.connection),
             }
         }
     }
@@ -227,6 +231,7 @@ impl Session for RocketSession {
         self.sends.release(&mut self.connection);
         self.release_held(false);
         self.commits.release(&mut self.connection);
+        self.calls.expire(&mut self.connection);
         self.pulls.expire(now.monotonic);
         self.pulls.resume_ready(&mut self.connection);
     }
@@ -239,7 +244,7 @@ impl Session for RocketSession {
         if self.pulls.has_ready() && self.connection.has_room_for_answers() {
             return Some(Monotonic(0));
         }
-        let deadlines = [self.pulls.deadline(), self.sends.deadline(), self.commits.deadline()];
+        let deadlines = [self.pulls.deadline(), self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -255,6 +260,7 @@ impl Session for RocketSession {
         !self.sends.is_empty()
             || !self.held_sends.is_empty()
             || !self.commits.is_empty()
+            || self.calls.is_waiting()
             || self.pulls.has_ready()
             || self.connection.has_jobs()
     }
@@ -280,6 +286,7 @@ impl Session for RocketSession {
         self.connection.now = now;
         // Some may be of those that nobody waits for.
         self.release_held(true);
+        self.calls.close();
         self.pulls.stop_waiting(&self.connection.broker);
         self.connection.broker.groups.connection_closed(&self.connection.peer.mailbox);
     }

@@ -6,6 +6,7 @@ mod accepting;
 mod administering;
 mod back_pressure;
 mod bench;
+mod calling;
 mod captured;
 mod client;
 mod forging;

@@ -169,6 +169,13 @@ headers! {
         consumer_group ! text "consumerGroup",
     }
 
+    /// 307 GET_CONSUMER_RUNNING_INFO, 309 CONSUME_MESSAGE_DIRECTLY: what the broker reads of them.
+    CallRequest {
+        consumer_group ! text "consumerGroup",
+        client_id ! text "clientId",
+        message_id ? text "msgId",
+    }
+
     /// 100 PUT_KV_CONFIG.
     PutKvRequest {
         namespace ! text "namespace",
