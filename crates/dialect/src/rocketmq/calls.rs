@@ -18,6 +18,7 @@ use wire::rocketmq::frame::{self, Command, Form, Header, Language};
 use wire::rocketmq::header::CallRequest;
 
 use super::answer::{Answer, Asked, header, response_header};
+use super::call::{Call, CallOutcome};
 use super::connection::{Connection, Done};
 use super::version::VERSION;
 
@@ -29,20 +30,6 @@ const LIMIT_MS: u64 = 10_000;
 
 /// Bytes of a message that is read for a call, mostly.
 const MESSAGE_SIZE: usize = 64 * 1024;
-
-/// A request on its way to the client that is to answer it.
-pub(super) struct Call {
-    code: i32,
-    fields: Vec<(String, String)>,
-    body: Bytes,
-    /// Who asks, and how it knows the call.
-    asker: Arc<Mailbox>,
-    number: u64,
-    _held: Held,
-}
-
-/// A call with the message it is about, or its number and why it has none.
-pub(super) type CallOutcome = Result<Call, (u64, Refusal)>;
 
 /// An answer on its way back.
 struct Returned {
@@ -114,7 +101,7 @@ impl Calls {
             body: Bytes::copy_from_slice(command.body),
             asker: connection.peer.mailbox.clone(),
             number,
-            _held: Held::taken(connection.budget.clone(), command.body.len()),
+            held: Held::taken(connection.budget.clone(), command.body.len()),
         };
         match message {
             Some(offset) => with_message(call, offset, connection),
@@ -248,7 +235,7 @@ fn with_message(call: Call, offset: LogOffset, connection: &mut Connection) {
     connection.run_job(MESSAGE_SIZE, move || {
         let found = broker.lookup.at(offset).map(|message| {
             let held = Held::taken(budget, message.len());
-            Call { body: message, _held: held, ..call }
+            Call { body: message, held, ..call }
         });
         Done::Call(Box::new(found.map_err(|refusal| (number, refusal))))
     });

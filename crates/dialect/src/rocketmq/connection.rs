@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use super::answer::{Answer, Answered, Asked, note_refusal};
-use super::calls::CallOutcome;
+use super::call::CallOutcome;
 use super::context::{Context, Peer};
 use super::options::SessionOptions;
 use super::pull::PullOutcome;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod broker_admin;
+mod call;
 mod calls;
 mod commit;
 mod connection;

@@ -10,10 +10,10 @@ use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{PullRequest, pull_flag};
 
 use super::answer::{Asked, header};
-use super::connection::Connection;
+use super::context::Context;
 use super::description::GroupDescription;
 use super::queue::queue_of;
-use super::readings::Reading;
+use super::readings::{Reading, Readings};
 use super::subscription::check_expression_type;
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
@@ -44,11 +44,16 @@ pub(super) struct PullOutcome {
 
 impl Pull {
     /// Checks a request and takes what it commits.
-    pub(super) fn of(command: &Command<'_>, asked: Asked, connection: &mut Connection) -> Result<Self, Refusal> {
+    pub(super) fn of(
+        command: &Command<'_>,
+        asked: Asked,
+        context: &Context<'_>,
+        readings: &mut Readings,
+    ) -> Result<Self, Refusal> {
         let request: PullRequest<'_> = header(command)?;
-        let Connection { broker, options, now, readings, .. } = connection;
+        let Context { broker, options, now, .. } = *context;
         let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
-        let (group, settings) = reading.group(broker, *now)?;
+        let (group, settings) = reading.group(broker, now)?;
         if !settings.consume_enable {
             return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
         }

@@ -14,6 +14,7 @@ use wire::rocketmq::header::PullResponse;
 
 use super::answer::{Asked, response_header};
 use super::connection::{Connection, Done};
+use super::context::Context;
 use super::pull::{Pull, PullOutcome};
 
 /// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
@@ -57,7 +58,10 @@ pub(super) struct Pulls {
 
 impl Pulls {
     pub(super) fn pull(&mut self, command: &Command<'_>, asked: Asked, connection: &mut Connection) {
-        let checked = connection.check_room().and_then(|()| Pull::of(command, asked, connection));
+        let checked = connection.check_room().and_then(|()| {
+            let Connection { broker, options, peer, now, readings, .. } = &mut *connection;
+            Pull::of(command, asked, &Context { broker, options, peer, now: *now }, readings)
+        });
         match checked {
             Ok(pull) => self.go_on(pull, connection),
             Err(refusal) => connection.refuse(asked, &refusal),
