@@ -60,11 +60,16 @@ impl Bench {
 
     /// Kills the broker and starts another on what is left of its directory after `meanwhile`. Its clients are gone before.
     pub fn killed(self, meanwhile: impl FnOnce(&Path)) -> Self {
+        self.killed_with(meanwhile, |_| ())
+    }
+
+    /// The same, of a broker that was set up with a change.
+    pub fn killed_with(self, meanwhile: impl FnOnce(&Path), change: impl FnOnce(&mut Setup)) -> Self {
         let Self { broker, scratch, .. } = self;
         assert_eq!(Arc::strong_count(&broker), 1, "somebody still uses the broker");
         drop(broker);
         meanwhile(scratch.path());
-        Self::on(scratch, |_| ())
+        Self::on(scratch, change)
     }
 
     pub fn directory(&self) -> &Path {

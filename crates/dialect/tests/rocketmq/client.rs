@@ -239,6 +239,11 @@ impl Client {
         Self { session, now: START, woken, opaque: 100 }
     }
 
+    /// The number of the last request.
+    pub fn last_opaque(&self) -> i32 {
+        self.opaque
+    }
+
     /// Gives the session bytes; what is no whole frame stays in `input`.
     pub fn receive(&mut self, input: &mut BytesMut) -> Result<(), CloseReason> {
         self.session.receive(input, self.now)

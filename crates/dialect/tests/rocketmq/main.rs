@@ -19,5 +19,6 @@ mod pulling;
 mod remembering;
 mod requests;
 mod retrying;
+mod scenarios;
 mod sending;
 mod watermarks;
