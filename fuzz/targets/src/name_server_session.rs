@@ -1,13 +1,15 @@
 //! A name server's session for brokers and clients.
 
+use std::sync::LazyLock;
 use std::task::Waker;
 
 use base::Now;
 use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
+use cluster::name_server::requests::REQUESTS;
 use cluster::name_server::{KeyValueFile, NameServer};
 use testkit::at;
-use wire::rocketmq::code::request::*;
+use wire::rocketmq::code::request::SEND_MESSAGE_V2;
 
 use crate::{driver, requests};
 
@@ -15,32 +17,8 @@ use crate::{driver, requests};
 const START: Now = at(1_700_000_000_000);
 
 /// Requests a name server knows, and one it does not.
-pub const CODES: &[i32] = &[
-    REGISTER_BROKER,
-    UNREGISTER_BROKER,
-    GET_ROUTE_BY_TOPIC,
-    GET_BROKER_CLUSTER_INFO,
-    PUT_KV_CONFIG,
-    GET_KV_CONFIG,
-    DELETE_KV_CONFIG,
-    GET_KV_LIST_BY_NAMESPACE,
-    QUERY_DATA_VERSION,
-    WIPE_WRITE_PERMISSION_OF_BROKER,
-    ADD_WRITE_PERMISSION_OF_BROKER,
-    GET_ALL_TOPIC_LIST_FROM_NAME_SERVER,
-    DELETE_TOPIC_IN_NAME_SERVER,
-    REGISTER_TOPIC_IN_NAME_SERVER,
-    GET_TOPICS_BY_CLUSTER,
-    GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER,
-    GET_UNIT_TOPIC_LIST,
-    GET_HAS_UNIT_SUB_TOPIC_LIST,
-    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-    UPDATE_NAME_SERVER_CONFIG,
-    GET_NAME_SERVER_CONFIG,
-    GET_BROKER_MEMBER_GROUP,
-    BROKER_HEARTBEAT,
-    SEND_MESSAGE_V2,
-];
+pub static CODES: LazyLock<Vec<i32>> =
+    LazyLock::new(|| REQUESTS.iter().map(|row| row.code).chain([SEND_MESSAGE_V2]).collect());
 
 /// A key-value file that must be readable.
 struct Checked;
@@ -56,7 +34,7 @@ impl KeyValueFile for Checked {
 pub fn run(data: &[u8]) {
     let options = Options { order_message_enable: true, support_acting_master: true, ..Options::default() };
     let server = NameServer::new(options, KeyValues::default(), Box::new(Checked), START);
-    let pieces = requests::pieces(data, CODES);
+    let pieces = requests::pieces(data, &CODES);
     let request_count = if data.first() == Some(&requests::DIRECTED) { pieces.len() } else { usize::MAX };
     let mut session = server.session(Waker::noop().clone());
     let written = driver::drive(&mut session, pieces, START);
@@ -68,5 +46,5 @@ pub fn run(data: &[u8]) {
 
 /// Every request as it should be, and what was captured.
 pub fn seeds() -> Vec<Vec<u8>> {
-    requests::seeds(CODES)
+    requests::seeds(&CODES)
 }

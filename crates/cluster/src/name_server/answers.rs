@@ -1,4 +1,4 @@
-//! What each request to the name server means: one table from code to handler, and the handlers.
+//! What each request to the name server means.
 //!
 //! A handler reads its header and body first and takes the lock last. Refusals are answered with RocketMQ's code for
 //! their kind; the remark names what is wrong and the remedy.
@@ -90,7 +90,7 @@ impl From<Refusal> for Rejection {
     }
 }
 
-type Outcome = Result<Answer, Rejection>;
+pub(super) type Outcome = Result<Answer, Rejection>;
 
 impl From<Bytes> for Answer {
     fn from(body: Bytes) -> Self {
@@ -99,49 +99,12 @@ impl From<Bytes> for Answer {
 }
 
 /// One request, with all it may touch.
-struct Asked<'a> {
-    server: &'a NameServer,
-    connection: ConnectionId,
-    command: &'a Command<'a>,
-    now: Now,
-    changing: Option<Changing<'a>>,
-}
-
-/// Carries out a request. One that changes which brokers and topics there are waits for the right to, unless that is given.
-pub(super) fn answer<'a>(
-    server: &'a NameServer,
-    connection: ConnectionId,
-    command: &'a Command<'_>,
-    now: Now,
-    changing: Option<Changing<'a>>,
-) -> Outcome {
-    let asked = Asked { server, connection, command, now, changing };
-    match command.header.code {
-        request::PUT_KV_CONFIG => asked.put_key_value(),
-        request::GET_KV_CONFIG => asked.get_key_value(),
-        request::DELETE_KV_CONFIG => asked.delete_key_value(),
-        request::GET_KV_LIST_BY_NAMESPACE => asked.list_key_values(),
-        request::REGISTER_BROKER => asked.register_broker(),
-        request::UNREGISTER_BROKER => asked.unregister_broker(),
-        request::QUERY_DATA_VERSION => asked.query_data_version(),
-        request::BROKER_HEARTBEAT => asked.broker_heartbeat(),
-        request::GET_ROUTE_BY_TOPIC => asked.route(),
-        request::GET_BROKER_CLUSTER_INFO => asked.cluster_info(),
-        request::GET_BROKER_MEMBER_GROUP => asked.member_group(),
-        request::WIPE_WRITE_PERMISSION_OF_BROKER => asked.wipe_write_permission(),
-        request::ADD_WRITE_PERMISSION_OF_BROKER => asked.add_write_permission(),
-        request::REGISTER_TOPIC_IN_NAME_SERVER => asked.register_topic(),
-        request::DELETE_TOPIC_IN_NAME_SERVER => asked.delete_topic(),
-        request::GET_ALL_TOPIC_LIST_FROM_NAME_SERVER => asked.all_topics(),
-        request::GET_TOPICS_BY_CLUSTER => asked.topics_of_cluster(),
-        request::GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER => asked.system_topics(),
-        request::GET_UNIT_TOPIC_LIST => asked.unit_topics(UnitFilter::Unit),
-        request::GET_HAS_UNIT_SUB_TOPIC_LIST => asked.unit_topics(UnitFilter::UnitSubscription),
-        request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => asked.unit_topics(UnitFilter::UnitSubscriptionOnly),
-        request::UPDATE_NAME_SERVER_CONFIG => asked.update_settings(),
-        request::GET_NAME_SERVER_CONFIG => asked.settings(),
-        code => Err(not_supported(code)),
-    }
+pub(super) struct Asked<'a> {
+    pub(super) server: &'a NameServer,
+    pub(super) connection: ConnectionId,
+    pub(super) command: &'a Command<'a>,
+    pub(super) now: Now,
+    pub(super) changing: Option<Changing<'a>>,
 }
 
 impl Asked<'_> {
@@ -150,13 +113,13 @@ impl Asked<'_> {
         (!zone.trim().is_empty()).then(|| zone.into_owned())
     }
 
-    fn put_key_value(&self) -> Outcome {
+    pub(super) fn put_key_value(&self) -> Outcome {
         let asked = PutKvRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.put(&asked.namespace, &asked.key, &asked.value)?;
         Ok(Answer { once_kept: true, ..Answer::default() })
     }
 
-    fn get_key_value(&self) -> Outcome {
+    pub(super) fn get_key_value(&self) -> Outcome {
         let asked = KvKeyRequest::decode(&self.command.fields)?;
         let state = self.server.state.read();
         let Some(value) = state.key_values.get(&asked.namespace, &asked.key) else {
@@ -167,13 +130,13 @@ impl Asked<'_> {
         Ok(Answer::of(header, Bytes::new()))
     }
 
-    fn delete_key_value(&self) -> Outcome {
+    pub(super) fn delete_key_value(&self) -> Outcome {
         let asked = KvKeyRequest::decode(&self.command.fields)?;
         self.server.state.write().key_values.delete(&asked.namespace, &asked.key);
         Ok(Answer { once_kept: true, ..Answer::default() })
     }
 
-    fn list_key_values(&self) -> Outcome {
+    pub(super) fn list_key_values(&self) -> Outcome {
         let asked = NamespaceRequest::decode(&self.command.fields)?;
         let state = self.server.state.read();
         let Some(table) = state.key_values.list(&asked.namespace) else {
@@ -183,7 +146,7 @@ impl Asked<'_> {
         Ok(encode_table(table).into())
     }
 
-    fn register_broker(self) -> Outcome {
+    pub(super) fn register_broker(self) -> Outcome {
         let asked = RegisterBrokerRequest::decode(&self.command.fields)?;
         let is_packed = asked.compressed == Some(true);
         let version = self.command.header.version;
@@ -225,7 +188,7 @@ impl Asked<'_> {
         Ok(Answer::of(header, body))
     }
 
-    fn unregister_broker(self) -> Outcome {
+    pub(super) fn unregister_broker(self) -> Outcome {
         let asked = BrokerIdentityRequest::decode(&self.command.fields)?;
         let who = BrokerIdentity {
             cluster: &asked.cluster_name,
@@ -239,7 +202,7 @@ impl Asked<'_> {
         Ok(Answer::default())
     }
 
-    fn query_data_version(&self) -> Outcome {
+    pub(super) fn query_data_version(&self) -> Outcome {
         let asked = BrokerIdentityRequest::decode(&self.command.fields)?;
         let theirs = decode_data_version(self.command.body)?;
         let mut state = self.server.state.write();
@@ -253,13 +216,13 @@ impl Asked<'_> {
         Ok(Answer::of(header, body))
     }
 
-    fn broker_heartbeat(&self) -> Outcome {
+    pub(super) fn broker_heartbeat(&self) -> Outcome {
         let asked = BrokerHeartbeatRequest::decode(&self.command.fields)?;
         self.server.state.write().registry.heartbeat(&asked.cluster_name, &asked.broker_address, self.now);
         Ok(Answer::default())
     }
 
-    fn route(&self) -> Outcome {
+    pub(super) fn route(&self) -> Outcome {
         let asked = RouteRequest::decode(&self.command.fields)?;
         let state = self.server.state.read();
         let options = &state.options;
@@ -287,18 +250,18 @@ impl Asked<'_> {
         Ok(route.encode(route_dialect(self.command.header.version, wants_strict)).into())
     }
 
-    fn cluster_info(&self) -> Outcome {
+    pub(super) fn cluster_info(&self) -> Outcome {
         let info = self.server.state.read().registry.cluster_info();
         Ok(info.encode().into())
     }
 
-    fn member_group(&self) -> Outcome {
+    pub(super) fn member_group(&self) -> Outcome {
         let asked = MemberGroupRequest::decode(&self.command.fields)?;
         let group = self.server.state.read().registry.member_group(&asked.cluster_name, &asked.broker_name);
         Ok(group.encode().into())
     }
 
-    fn wipe_write_permission(self) -> Outcome {
+    pub(super) fn wipe_write_permission(self) -> Outcome {
         let asked = BrokerNameRequest::decode(&self.command.fields)?;
         let changing = self.changing.unwrap_or_else(|| self.server.change());
         let count = self.server.wipe_write_permission(&changing, &asked.broker_name);
@@ -306,7 +269,7 @@ impl Asked<'_> {
         Ok(Answer::of(header, Bytes::new()))
     }
 
-    fn add_write_permission(self) -> Outcome {
+    pub(super) fn add_write_permission(self) -> Outcome {
         let asked = BrokerNameRequest::decode(&self.command.fields)?;
         let changing = self.changing.unwrap_or_else(|| self.server.change());
         let count = self.server.add_write_permission(&changing, &asked.broker_name);
@@ -314,7 +277,7 @@ impl Asked<'_> {
         Ok(Answer::of(header, Bytes::new()))
     }
 
-    fn register_topic(self) -> Outcome {
+    pub(super) fn register_topic(self) -> Outcome {
         let asked = TopicRequest::decode(&self.command.fields)?;
         let route = TopicRouteData::decode(self.command.body)?;
         let changing = self.changing.unwrap_or_else(|| self.server.change());
@@ -322,7 +285,7 @@ impl Asked<'_> {
         Ok(Answer::default())
     }
 
-    fn delete_topic(self) -> Outcome {
+    pub(super) fn delete_topic(self) -> Outcome {
         let asked = TopicRequest::decode(&self.command.fields)?;
         let cluster = asked.cluster_name.as_deref().filter(|cluster| !cluster.is_empty());
         let changing = self.changing.unwrap_or_else(|| self.server.change());
@@ -330,7 +293,7 @@ impl Asked<'_> {
         Ok(Answer::default())
     }
 
-    fn all_topics(&self) -> Outcome {
+    pub(super) fn all_topics(&self) -> Outcome {
         let state = self.server.state.read();
         check_enabled(state.options.enable_all_topic_list, "enableAllTopicList")?;
         let names = state.registry.topic_names();
@@ -338,7 +301,7 @@ impl Asked<'_> {
         Ok(sorted_list(names))
     }
 
-    fn topics_of_cluster(&self) -> Outcome {
+    pub(super) fn topics_of_cluster(&self) -> Outcome {
         let asked = ClusterRequest::decode(&self.command.fields)?;
         let state = self.server.state.read();
         check_enabled(state.options.enable_topic_list, "enableTopicList")?;
@@ -347,13 +310,13 @@ impl Asked<'_> {
         Ok(sorted_list(names))
     }
 
-    fn system_topics(&self) -> Outcome {
+    pub(super) fn system_topics(&self) -> Outcome {
         let state = self.server.state.read();
         let (topic_list, broker_addr) = state.registry.system_topics();
         Ok(TopicList { broker_addr, topic_list }.encode().into())
     }
 
-    fn unit_topics(&self, filter: UnitFilter) -> Outcome {
+    pub(super) fn unit_topics(&self, filter: UnitFilter) -> Outcome {
         let state = self.server.state.read();
         check_enabled(state.options.enable_topic_list, "enableTopicList")?;
         let names = state.registry.unit_topics(filter);
@@ -361,12 +324,12 @@ impl Asked<'_> {
         Ok(sorted_list(names))
     }
 
-    fn update_settings(&self) -> Outcome {
+    pub(super) fn update_settings(&self) -> Outcome {
         self.server.state.write().options.apply(self.command.body)?;
         Ok(Answer::default())
     }
 
-    fn settings(&self) -> Outcome {
+    pub(super) fn settings(&self) -> Outcome {
         Ok(Bytes::from(self.server.state.read().options.to_text()).into())
     }
 }
@@ -398,7 +361,7 @@ fn no_route(topic: &str) -> Rejection {
     Rejection { code: response::TOPIC_NOT_EXIST, remark }
 }
 
-fn not_supported(code: i32) -> Rejection {
+pub(super) fn not_supported(code: i32) -> Rejection {
     let name = request::name(code);
     let remark = format!(
         " request type {code} not supported: the name server does not answer {name}; \

@@ -19,6 +19,7 @@ pub mod key_values;
 pub mod odd_registrations;
 pub mod options;
 pub mod registry;
+pub mod requests;
 pub mod routes;
 pub mod session;
 

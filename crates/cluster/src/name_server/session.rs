@@ -23,13 +23,14 @@ use base::session::{CloseReason, Job, Output, Session};
 use base::{Monotonic, Now};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use wire::rocketmq::code::{request, response};
+use wire::rocketmq::code::response;
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, announced_len, frame_len};
 
 use super::NameServer;
-use super::answers::{Answer, Rejection, answer};
+use super::answers::{self, Answer, Rejection};
 use super::broker::ConnectionId;
+use super::requests::{Row, answer};
 use crate::limits::{ANSWER_HEADER_SIZE_MAX, BODY_HERE_SIZE_MAX, TOPICS_HERE_MAX};
 use crate::spoken_header;
 
@@ -84,16 +85,18 @@ impl NameServerSession {
             self.jobs.push_back(Box::new(move || server.scan(now)));
         }
         let asked = Asked { form: command.form, opaque: command.header.opaque, one_way: command.header.is_one_way() };
-        let code = command.header.code;
+        let row = Row::of(command.header.code);
+        let changes_registry = row.is_some_and(|row| row.changes_registry);
         let is_much = command.body.len() > BODY_HERE_SIZE_MAX
-            || walks_topics(code) && self.server.summary().topics > TOPICS_HERE_MAX;
+            || row.is_some_and(|row| row.walks_topics) && self.server.summary().topics > TOPICS_HERE_MAX;
         let server = self.server.clone();
-        let changing = if is_much || !changes_registry(code) { None } else { server.try_change() };
-        if is_much || changes_registry(code) && changing.is_none() {
+        let changing = if is_much || !changes_registry { None } else { server.try_change() };
+        if is_much || changes_registry && changing.is_none() {
             self.answer_apart(frame.clone(), asked, now);
             return Ok(());
         }
-        let outcome = answer(&server, self.connection, command, now, changing);
+        let connection = self.connection;
+        let outcome = answer(answers::Asked { server: &server, connection, command, now, changing });
         match outcome.and_then(fit) {
             Ok(answer) if answer.once_kept => self.answer_once_kept(asked),
             outcome => asked.reply(outcome).into_iter().for_each(|piece| self.output.push(piece)),
@@ -112,7 +115,8 @@ impl NameServerSession {
         let (server, connection, is_closed) = (self.server.clone(), self.connection, self.is_closed.clone());
         self.run_job(frame.len() * READ_BODY_GROWTH, move || {
             let Ok(command) = Command::decode(&frame) else { return [Bytes::new(), Bytes::new()] };
-            let outcome = match answer(&server, connection, &command, now, None).and_then(fit) {
+            let asked_for = answers::Asked { server: &server, connection, command: &command, now, changing: None };
+            let outcome = match answer(asked_for).and_then(fit) {
                 Ok(answer) if answer.once_kept => once_kept(&server),
                 outcome => outcome,
             };
@@ -134,36 +138,6 @@ impl NameServerSession {
             waker.wake();
         }));
     }
-}
-
-/// Requests that may concern every topic there is.
-const fn walks_topics(code: i32) -> bool {
-    matches!(
-        code,
-        request::GET_ALL_TOPIC_LIST_FROM_NAME_SERVER
-            | request::GET_TOPICS_BY_CLUSTER
-            | request::GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER
-            | request::GET_UNIT_TOPIC_LIST
-            | request::GET_HAS_UNIT_SUB_TOPIC_LIST
-            | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
-            | request::WIPE_WRITE_PERMISSION_OF_BROKER
-            | request::ADD_WRITE_PERMISSION_OF_BROKER
-            | request::REGISTER_BROKER
-            | request::UNREGISTER_BROKER
-    )
-}
-
-/// Requests that change which brokers and topics there are.
-const fn changes_registry(code: i32) -> bool {
-    matches!(
-        code,
-        request::REGISTER_BROKER
-            | request::UNREGISTER_BROKER
-            | request::WIPE_WRITE_PERMISSION_OF_BROKER
-            | request::ADD_WRITE_PERMISSION_OF_BROKER
-            | request::REGISTER_TOPIC_IN_NAME_SERVER
-            | request::DELETE_TOPIC_IN_NAME_SERVER
-    )
 }
 
 /// Head and body of an answer, and what they hold of the memory that all connections share.

@@ -6,5 +6,6 @@ mod client;
 mod leaving;
 mod malformed;
 mod registering;
+mod requests;
 mod settings;
 mod staying;
