@@ -1,4 +1,4 @@
-//! What a consumer's requests cost from frame to answer, as the official Java client sends them: JSON headers, no subscription in a pull.
+//! What a client's requests cost from frame to answer, as the official Java client sends them: JSON headers, no subscription in a pull.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -46,6 +46,25 @@ fn pull(offset: u64) -> BytesMut {
         ("bname", "broker-a"),
     ];
     frame_of(request::PULL_MESSAGE, 0, &fields, &[])
+}
+
+fn send() -> BytesMut {
+    let fields = [
+        ("a", "bench_producer"),
+        ("b", TOPIC),
+        ("c", "TBW102"),
+        ("d", "4"),
+        ("e", &*QUEUE.to_string()),
+        ("f", "0"),
+        ("g", "1700000000000"),
+        ("h", "0"),
+        ("i", "UNIQ_KEY\u{1}7F000001000100000001687BD35F000A\u{2}WAIT\u{1}true\u{2}"),
+        ("j", "0"),
+        ("k", "false"),
+        ("m", "false"),
+        ("n", "broker-a"),
+    ];
+    frame_of(request::SEND_MESSAGE_V2, 0, &fields, &BODY)
 }
 
 fn commit(flag: i32, offset: u64) -> BytesMut {
@@ -140,6 +159,13 @@ fn waiting() -> Consuming {
 }
 
 #[library_benchmark]
+#[bench::of_1_kb(consuming(|_| send()))]
+fn send_answered(mut producing: Consuming) -> Consuming {
+    assert!(producing.go() > 0);
+    producing
+}
+
+#[library_benchmark]
 #[bench::of_32_records(consuming(pull))]
 fn pull_answered(mut consuming: Consuming) -> Consuming {
     assert!(consuming.go() > PULL * BODY.len());
@@ -170,4 +196,7 @@ fn heartbeat_taken(mut consuming: Consuming) -> Consuming {
     consuming
 }
 
-library_benchmark_group!(name = requests, benchmarks = [pull_answered, pull_held, commit_taken, heartbeat_taken]);
+library_benchmark_group!(
+    name = requests,
+    benchmarks = [send_answered, pull_answered, pull_held, commit_taken, heartbeat_taken]
+);

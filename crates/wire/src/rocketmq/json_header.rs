@@ -214,23 +214,22 @@ impl<'a> Scanner<'a> {
         let start = self.position;
         self.position += 1;
         let mut escaped = false;
+        let mut at = self.position;
         loop {
-            let rest = self.bytes.get(self.position..).unwrap_or_default();
-            match memchr::memchr2(b'"', b'\\', rest) {
-                Some(at) if rest.get(at) == Some(&b'"') => {
-                    self.position += at + 1;
-                    break;
-                }
-                Some(at) => {
+            match self.bytes.get(at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
                     escaped = true;
-                    self.position += at + 2;
+                    at += 2;
                 }
+                Some(_) => at += 1,
                 None => {
-                    self.position = self.position.max(self.bytes.len());
+                    self.position = at;
                     return self.error("the end of a text");
                 }
             }
         }
+        self.position = at + 1;
         if !escaped {
             return Ok(self.part(start + 1, self.position - 1));
         }
