@@ -49,6 +49,36 @@ fn a_commit_under_way_with_a_removal_leaves_no_offset() {
 }
 
 #[test]
+fn a_commit_by_a_connection_that_has_the_offsets_at_hand_leaves_none_of_a_topic_that_goes() {
+    let disk = MemoryDisk::new();
+    let bench = open(&disk);
+    for _ in 0..200 {
+        put_topic(&bench);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let offsets = &bench.broker.offsets;
+                let group = format!("g{}", number % 2);
+                scope.spawn(move || {
+                    let mut cursor = None;
+                    let mut commit = |offset| offsets.commit_by(&mut cursor, ("orders", &group), QueueId(0), offset);
+                    (0..).try_for_each(&mut commit).expect_err("until it is removed")
+                });
+            }
+            scope.spawn(|| {
+                (0..20).try_for_each(|_| bench.broker.offsets.keep_changes(START).map(|_| ())).expect("kept")
+            });
+            bench.broker.removals.topic("orders", START).expect("removed");
+        });
+        assert_eq!(bench.broker.offsets.groups_in("orders"), Vec::<String>::new());
+    }
+    bench.broker.offsets.keep_changes(START).expect("kept");
+    bench.broker.store().write_staged().expect("writes");
+    drop(bench);
+    let bench = open(&disk);
+    assert_eq!(bench.broker.offsets.groups_in("orders"), Vec::<String>::new(), "nor of what the log says");
+}
+
+#[test]
 fn a_removal_cut_short_by_a_full_disk_is_finished_with_the_offsets() {
     let disk = MemoryDisk::new();
     let bench = open(&disk);

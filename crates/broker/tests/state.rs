@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{GroupName, LogOffset, Now, QueueId, TopicName};
+use broker::Message;
 use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use format::state::{self, STATE_TOPIC, STATE_VERSION, StateChange};
@@ -339,6 +340,55 @@ fn commits_of_many_queues_are_kept_in_a_log_of_small_segments() {
 }
 
 /// An operator moved a damaged segment and all later ones away, as the refusal of a start says.
+#[test]
+fn what_several_connections_commit_is_in_the_log_once_that_was_said() {
+    const THREADS: u32 = 4;
+    const COMMITS: u32 = 200;
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().expect("directory");
+        let bench = open(directory.path());
+        let settings =
+            TopicDocument { read_queue_nums: THREADS, write_queue_nums: THREADS, ..TopicDocument::default() };
+        let topic = bench.broker.catalog.put_topic(TopicName::trusted("wide"), settings, START).expect("made");
+        let mut batch = bench.broker.publisher.begin_batch(1 << 16, START);
+        for number in 0..THREADS * COMMITS {
+            let message = Message { queue: Some(QueueId(number % THREADS)), ..message(b"x", b"") };
+            bench.broker.publisher.add(&mut batch, &topic, &message).expect("added");
+        }
+        bench.broker.publisher.append(batch, START).expect("appended");
+        let said: Vec<i64> = std::thread::scope(|scope| {
+            let commits = |queue: u32| {
+                let offsets = &bench.broker.offsets;
+                // Two share a cursor, the others come by their own.
+                let group = if queue < 2 { "shared" } else { "own" };
+                scope.spawn(move || {
+                    let mut cursor = None;
+                    let mut said = 0;
+                    for offset in 1..=i64::from(COMMITS) {
+                        offsets.commit_by(&mut cursor, ("wide", group), QueueId(queue), offset).expect("commits");
+                        if offset % 3 == 0 {
+                            offsets.keep_changes(START).expect("kept");
+                            said = offset;
+                        }
+                    }
+                    said
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(commits).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        bench.broker.store().write_staged().expect("writes");
+        kill(bench);
+        let bench = open(directory.path());
+        for (queue, said) in (0..THREADS).zip(said) {
+            let group = if queue < 2 { "shared" } else { "own" };
+            let found = bench.broker.offsets.committed("wide", group, QueueId(queue));
+            assert!(found.is_some_and(|found| found >= said), "queue {queue}: {found:?}, and {said} was said");
+            assert_eq!(said, i64::from(COMMITS) / 3 * 3);
+        }
+    }
+}
+
 #[test]
 fn a_delayed_message_arrives_although_the_log_lost_its_end_before() {
     let directory = tempfile::tempdir().expect("directory");
