@@ -1,9 +1,9 @@
 //! Protocol-free reasons for saying no. Each dialect maps them to its own codes in one table (`dialect/*/error.rs`).
 
-use crate::name::{DEAD_LETTER_PREFIX, RETRY_PREFIX};
 use crate::offset::QueueId;
 
-/// Why an operation was not carried out. The text names the thing and, where there is one, the remedy.
+/// Why an operation was not carried out. The text names the thing and, where there is one that needs no tool, the
+/// remedy; a dialect adds what its users do with theirs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A topic or group name that cannot be used.
@@ -17,15 +17,13 @@ pub enum Refusal {
         problem: String,
     },
     /// The topic does not exist and may not be made on the fly.
-    #[error("topic[{0}] not exist{advice}", advice = missing_topic_advice(.0))]
+    #[error("topic[{0}] not exist")]
     NoSuchTopic(String),
     /// The topic is kept by the broker itself and clients may not write or change it.
     #[error("the topic[{0}] is conflict with system topic.")]
     ReservedTopic(String),
     /// The group does not exist and may not be made on the fly.
-    #[error(
-        "subscription group [{0}] does not exist; create it first (mqadmin updateSubGroup), or let groups be created automatically (group.auto_create)"
-    )]
+    #[error("subscription group [{0}] does not exist")]
     NoSuchGroup(String),
     /// The topic has no such queue.
     #[error("queueId[{queue}] is illegal, topic:[{topic}] has {count} queues")]
@@ -103,34 +101,5 @@ impl Refusal {
     /// A queue by its id.
     pub fn no_queue_id(topic: &str, queue: QueueId, count: u32) -> Self {
         Self::no_such_queue(topic, i64::from(queue.0), count)
-    }
-}
-
-/// What to do about a missing topic, by what its name says it is for.
-fn missing_topic_advice(topic: &str) -> String {
-    if let Some(group) = topic.strip_prefix(RETRY_PREFIX) {
-        format!(
-            ": group [{group}] keeps no retries here; it is made with the group's first heartbeat, so look whether the group's name is \
-             right, and create the group if groups are not created automatically (mqadmin updateSubGroup, group.auto_create)"
-        )
-    } else if let Some(group) = topic.strip_prefix(DEAD_LETTER_PREFIX) {
-        format!(": group [{group}] has no dead letters; it is made with the first of them")
-    } else {
-        "; create it first (mqadmin updateTopic), or send to it where topics are created automatically (topic.auto_create)".to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_topic_is_advised_on_by_what_it_is() {
-        let advice = |topic: &str| Refusal::NoSuchTopic(topic.to_owned()).to_string();
-        assert!(advice("orders").contains("updateTopic"));
-        for (topic, says) in [("%RETRY%billing", "updateSubGroup"), ("%DLQ%billing", "no dead letters")] {
-            let text = advice(topic);
-            assert!(text.contains("group [billing]") && text.contains(says) && !text.contains("updateTopic"), "{text}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, HeaderError, TypedHeader};
 use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language};
 
-use super::error::code_of;
+use super::error::{code_of, remark_of};
 use super::version::VERSION;
 
 /// Most bytes in the body of an answer: what a frame may hold, without the longest header.
@@ -72,7 +72,7 @@ impl Answer {
 
     /// A refusal as an answer.
     pub(super) fn refused(refusal: &Refusal) -> Self {
-        Self { code: code_of(refusal), remark: Some(refusal.to_string()), ..Self::default() }
+        Self { code: code_of(refusal), remark: Some(remark_of(refusal)), ..Self::default() }
     }
 
     /// The frame that carries it; a refusal if it is more than a frame may hold.

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::consumer::decode_list;
 use super::context::Context;
 use super::description::{ClientDescription, GroupDescription};
+use super::error::remark_of;
 use super::subscription::subscription_of;
 
 /// A longer heartbeat is not kept, and is taken in full each time.
@@ -170,7 +171,7 @@ impl LeftOut {
         registered
             .inspect_err(|refusal| {
                 self.count += 1;
-                self.first.get_or_insert_with(|| format!("{kind}: {refusal}"));
+                self.first.get_or_insert_with(|| format!("{kind}: {}", remark_of(refusal)));
             })
             .ok()
     }
