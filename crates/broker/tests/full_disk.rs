@@ -6,7 +6,7 @@ mod support;
 
 use std::path::Path;
 
-use base::{GroupName, Now};
+use base::{GroupName, Now, Refusal};
 use format::document::GroupDocument;
 use storage::RetentionPolicy;
 use storage::disk::{Disk, MemoryDisk};
@@ -83,4 +83,18 @@ fn a_broker_that_starts_on_a_full_disk_makes_room_also_with_much_state() {
         fill(&bench);
         goes_on(&bench, 2000);
     }
+}
+
+#[test]
+fn who_sends_to_a_broker_that_has_not_even_room_for_its_own_topics_is_told_so() {
+    let memory = MemoryDisk::new();
+    memory.set_capacity(4 * SEGMENT_SIZE);
+    let others = vec![0; (4 * SEGMENT_SIZE - 8192) as usize];
+    Disk::new(memory.clone()).replace_file(Path::new("/others"), &others).expect("there was room");
+    let bench = open_on_disk_of(&memory);
+    let refusal = bench.publish("orders", &message(b"x", b"")).expect_err("no room");
+    assert!(matches!(refusal, Refusal::Unavailable(_)), "{refusal:?}");
+    memory.set_capacity(u64::MAX);
+    prepare(&bench);
+    bench.publish("orders", &message(b"x", b"")).expect("there is room");
 }

@@ -38,9 +38,7 @@ impl Catalog {
         if template == self.options.system_topics.template && !self.options.auto_create_topics {
             return Err(Refusal::NoSuchTopic(name.to_owned()));
         }
-        let Some(template) = self.topic(template) else {
-            return Err(Refusal::NoSuchTopic(name.to_owned()));
-        };
+        let template = self.template(template, name, now)?;
         if !template.permission().inherit {
             return Err(Refusal::NotPermitted(format!(
                 "no topic takes its settings from [{}], whose permission does not say inherit; create [{name}] first",

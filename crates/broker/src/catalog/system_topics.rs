@@ -1,11 +1,13 @@
 //! Topics that belong to the broker rather than to users.
 
-use base::{Now, TopicName};
+use std::sync::Arc;
+
+use base::{Now, Refusal, TopicName};
 use format::document::TopicDocument;
 use format::index_rules::DELAY_TOPIC;
 use format::state::STATE_TOPIC;
 
-use super::Catalog;
+use super::{Catalog, Topic};
 use crate::options::SystemTopic;
 
 impl Catalog {
@@ -14,15 +16,29 @@ impl Catalog {
         if let Err(refusal) = self.delay_topic(now) {
             tracing::warn!(topic = DELAY_TOPIC, %refusal, "a system topic cannot be made");
         }
-        for SystemTopic { name, queues, permission } in &self.options.system_topics.made {
-            if self.topic(name).is_some() {
-                continue;
+        for system in &self.options.system_topics.made {
+            if let Err(refusal) = self.system_topic(system, now) {
+                tracing::warn!(topic = system.name, %refusal, "a system topic cannot be made");
             }
-            let settings = TopicDocument::plain(*queues, *permission);
-            let made = TopicName::checked(name).and_then(|name| self.put_topic(name, settings, now).map(|_| ()));
-            if let Err(refusal) = made {
-                tracing::warn!(topic = name, %refusal, "a system topic cannot be made");
+        }
+    }
+
+    fn system_topic(&self, system: &SystemTopic, now: Now) -> Result<Arc<Topic>, Refusal> {
+        match self.topic(&system.name) {
+            Some(topic) => Ok(topic),
+            None => {
+                let settings = TopicDocument::plain(system.queues, system.permission);
+                self.put_topic(TopicName::checked(&system.name)?, settings, now)
             }
+        }
+    }
+
+    /// The topic whose settings the topic `wanted` takes. On a disk without room it could not be made at the start: it is tried again, so
+    /// that who sends is told the reason.
+    pub(super) fn template(&self, name: &str, wanted: &str, now: Now) -> Result<Arc<Topic>, Refusal> {
+        match self.options.system_topics.made.iter().find(|system| system.name == name) {
+            Some(system) => self.system_topic(system, now),
+            None => self.topic(name).ok_or_else(|| Refusal::NoSuchTopic(wanted.to_owned())),
         }
     }
 
