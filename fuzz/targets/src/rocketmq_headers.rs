@@ -40,6 +40,7 @@ every_header!(
     UnregisterClientRequest,
     SendBackRequest,
     ConsumerGroupRequest,
+    CallRequest,
     PutKvRequest,
     KvKeyRequest,
     KvValueResponse,
