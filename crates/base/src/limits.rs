@@ -37,6 +37,9 @@ pub const TOPICS_MAX: usize = 1_000_000;
 /// Bytes of encoded records one publish batch may gather before it is appended.
 pub const PUBLISH_BATCH_SIZE_MAX: usize = 1024 * 1024;
 
+/// Bytes that are read from a connection at once: a batch of a few hundred messages of 1 KiB.
+pub const READ_SIZE: usize = 256 * 1024;
+
 /// Bytes of replies a connection may have waiting before its requests are no longer read.
 pub const OUTPUT_BACKLOG_SIZE_MAX: usize = 8 * 1024 * 1024;
 

@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use ::tls::TlsSession;
 use base::Monotonic;
 use base::budget::{Budget, Room};
+use base::limits::READ_SIZE;
 use base::metric::Traffic;
 use base::session::Session;
 use bytes::BytesMut;
@@ -27,12 +29,9 @@ use tokio::sync::{mpsc, watch};
 use crate::clock;
 use crate::jobs::Jobs;
 use crate::net;
-use crate::tls::{TlsPort, TlsSession};
+use crate::tls::TlsPort;
 use crate::wakeup::Wakeup;
 use holding::Holding;
-
-/// Bytes of one read: a batch of a few hundred messages of 1 KiB.
-pub(crate) const READ_SIZE: usize = 256 * 1024;
 
 const WRITE_SLICES: usize = 256;
 

@@ -1,4 +1,4 @@
-//! One connection of a client: real frames to a real session, and back.
+//! One connection of a client: real frames to a real session, and back. Every second pair of them speaks TLS.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -13,10 +13,13 @@ use broker::Mailbox;
 use bytes::BytesMut;
 use dialect::rocketmq::RocketSession;
 use testkit::session_options;
+use tls::TlsSession;
 use wire::rocketmq::frame::{Command, Form, frame_len};
 
+use crate::counting::Counting;
 use crate::node::Node;
 use crate::request::Asked;
+use crate::secured::{ClientEnd, SimPort};
 
 /// Letters of a remark that are told.
 const REMARK_SHOWN: usize = 60;
@@ -68,7 +71,8 @@ impl Wake for Woken {
 
 /// A connection to the node.
 pub(crate) struct Connection {
-    session: RocketSession,
+    session: TlsSession<Counting<RocketSession>>,
+    client: ClientEnd,
     woken: Arc<Woken>,
     form: Form,
     /// What the client has sent and the session has not taken.
@@ -77,6 +81,10 @@ pub(crate) struct Connection {
     in_flight: BytesMut,
     /// Bytes that the session was offered and has not taken.
     input: BytesMut,
+    /// Whether something is left that the session did not want yet.
+    is_held: bool,
+    /// What came of answers, as far as it is no whole frame.
+    answers: Vec<u8>,
     /// What was asked and not answered, by opaque number; requests that nobody answers go when they are taken.
     pub(crate) asked: BTreeMap<i32, Asked>,
     next_opaque: i32,
@@ -93,23 +101,51 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(node: &Node, number: usize) -> Self {
+    /// Opens a connection, and sees a handshake through. What a handshake meets on its way, the tests of TLS say.
+    pub(crate) fn open(node: &Node, number: usize, now: Now) -> Result<Self, String> {
         let woken = Arc::new(Woken::default());
         let mailbox = Mailbox::new(Waker::from(woken.clone()));
         let remote = SocketAddr::from(([10, 0, 0, number as u8], 5000));
-        let mut session = RocketSession::new(node.broker.clone(), mailbox, Arc::new(session_options()), remote);
+        let session = RocketSession::new(node.broker.clone(), mailbox, Arc::new(session_options()), remote);
+        let mut session = TlsSession::undecided(Counting::new(session), Arc::new(SimPort), now.monotonic);
         session.share(node.budget.clone());
-        Self {
+        let mut opened = Self {
             session,
+            client: if number % 4 < 2 { ClientEnd::Plain } else { ClientEnd::secured()? },
             woken,
             form: if number.is_multiple_of(2) { Form::Json } else { Form::Binary },
             sent: VecDeque::new(),
             in_flight: BytesMut::new(),
             input: BytesMut::new(),
+            is_held: false,
+            answers: Vec::new(),
             asked: BTreeMap::new(),
             next_opaque: 0,
             is_stalled: false,
             closed: None,
+        };
+        opened.say(&[])?;
+        while opened.has_in_flight() {
+            opened.deliver(usize::MAX, now);
+            opened.hear()?;
+        }
+        if opened.client.is_handshaking() { Err("a handshake that does not end".to_owned()) } else { Ok(opened) }
+    }
+
+    /// The client says something, after what its TLS has to say.
+    fn say(&mut self, plaintext: &[u8]) -> Result<(), String> {
+        self.in_flight.extend_from_slice(&self.client.encrypt(plaintext)?);
+        Ok(())
+    }
+
+    /// What the session has said since reaches the client.
+    fn hear(&mut self) -> Result<(), String> {
+        loop {
+            let bytes = self.session.output().take_all();
+            if bytes.is_empty() {
+                return self.say(&[]);
+            }
+            self.answers.extend(self.client.decrypt(bytes)?);
         }
     }
 
@@ -118,7 +154,9 @@ impl Connection {
         self.next_opaque += 1;
         let frame = asked.frame(self.next_opaque, self.form, now.wall);
         self.sent.push_back((self.next_opaque, frame.len()));
-        self.in_flight.extend_from_slice(&frame);
+        if let Err(problem) = self.say(&frame) {
+            self.closed = Some(problem);
+        }
         self.asked.insert(self.next_opaque, asked);
         self.next_opaque
     }
@@ -128,13 +166,15 @@ impl Connection {
         let arrived = self.in_flight.split_to(size.min(self.in_flight.len()));
         self.input.extend_from_slice(&arrived);
         if !self.session.wants_input() {
+            self.is_held = true;
             return Vec::new();
         }
-        let before = self.input.len();
         if let Err(reason) = self.session.receive(&mut self.input, now) {
             self.closed = Some(reason.0);
         }
-        let mut taken = before - self.input.len();
+        let is_left = !self.input.is_empty() || self.session.holds_input();
+        self.is_held = is_left && !self.session.wants_input();
+        let mut taken = self.session.inner_mut().take_count();
         let mut numbers = Vec::new();
         while let Some((number, size)) = self.sent.pop_front_if(|(_, size)| *size <= taken) {
             taken -= size;
@@ -145,7 +185,7 @@ impl Connection {
 
     /// Whether something is on its way to the session.
     pub(crate) fn has_in_flight(&self) -> bool {
-        !self.in_flight.is_empty() || !self.input.is_empty() && self.session.wants_input()
+        !self.in_flight.is_empty() || self.is_held && self.session.wants_input()
     }
 
     /// Wakes the session if it was asked to, or if its deadline has come.
@@ -168,7 +208,11 @@ impl Connection {
         if self.is_stalled {
             return Ok(Vec::new());
         }
-        let bytes = self.session.output().take_all();
+        self.hear()?;
+        if let Some(reason) = self.session.close_reason() {
+            self.closed = Some(reason.0);
+        }
+        let bytes = std::mem::take(&mut self.answers);
         let mut rest = &bytes[..];
         let mut replies = Vec::new();
         while let Some(length) = frame_len(rest).map_err(|error| error.to_string())? {

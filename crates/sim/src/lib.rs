@@ -8,6 +8,7 @@
 mod chance;
 mod client;
 mod connection;
+mod counting;
 mod fault;
 mod host;
 mod node;
@@ -16,6 +17,7 @@ mod registration;
 mod request;
 mod roster;
 mod run;
+mod secured;
 mod shrink;
 mod story;
 mod trace;

@@ -14,30 +14,35 @@ use cluster::name_server::session::NameServerSession;
 use cluster::name_server::{KeyValueFile, NameServer};
 use cluster::registration::{Identity, Registrant, RegistrationSession, Times};
 use format::document::TopicTableDocument;
+use tls::TlsSession;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
 
 use crate::host::SimHost;
 use crate::node::Node;
+use crate::secured::{SimPort, connection};
 
 const TIMES: Times = Times { interval_ms: 30_000, timeout_ms: 3000 };
 
 /// Steps after which bytes arrive, at the most.
 const STEPS_ON_THE_WAY: usize = 5;
 
-/// Steps after which name servers know of all topics, if time passes: an answer that is waited for, a request and its answer.
-pub(crate) const TELLING_STEPS: usize = 5 * STEPS_ON_THE_WAY;
+/// Steps after which name servers know of all topics, if time passes: a handshake, an answer that is waited for, a request and its
+/// answer.
+pub(crate) const TELLING_STEPS: usize = 7 * STEPS_ON_THE_WAY;
 
 /// The name server, which outlives the node.
 pub(crate) struct Registration {
     server: Arc<NameServer>,
     line: Option<Line>,
+    /// Connections so far: every second one speaks TLS.
+    opened: u64,
 }
 
 /// A connection: both ends, and what is on its way to the broker.
 struct Line {
-    near: RegistrationSession,
-    far: NameServerSession,
+    near: TlsSession<RegistrationSession>,
+    far: TlsSession<NameServerSession>,
     requests: BytesMut,
     answers: BytesMut,
     steps: usize,
@@ -82,11 +87,12 @@ impl fmt::Debug for Registration {
 
 impl Registration {
     pub(crate) fn new(now: Now) -> Self {
-        Self { server: NameServer::new(Options::default(), KeyValues::default(), Box::new(NoFile), now), line: None }
+        let server = NameServer::new(Options::default(), KeyValues::default(), Box::new(NoFile), now);
+        Self { server, line: None, opened: 0 }
     }
 
     /// The node opens a connection.
-    pub(crate) fn open(&mut self, node: &Node) {
+    pub(crate) fn open(&mut self, node: &Node, now: Now) -> Result<(), String> {
         let registrant = Arc::new(Registered { broker: node.broker.clone(), host: node.host.clone() });
         let identity = Identity {
             cluster_name: "cluster".to_owned(),
@@ -95,8 +101,15 @@ impl Registration {
             ..Identity::default()
         };
         let near = RegistrationSession::new(registrant, Arc::new(identity), TIMES, Waker::noop().clone());
-        let far = self.server.session(Waker::noop().clone());
+        self.opened += 1;
+        let near = if self.opened.is_multiple_of(2) {
+            TlsSession::outbound(near, connection()?, now.monotonic)
+        } else {
+            TlsSession::plain(near)
+        };
+        let far = TlsSession::undecided(self.server.session(Waker::noop().clone()), Arc::new(SimPort), now.monotonic);
         self.line = Some(Line { near, far, requests: BytesMut::new(), answers: BytesMut::new(), steps: 0 });
+        Ok(())
     }
 
     /// The connection is gone with the node.

@@ -424,7 +424,8 @@ impl World {
     }
 
     fn disconnect(&mut self, connection: usize) -> Checked {
-        let fresh = Connection::open(self.node()?, connection);
+        let fresh = Connection::open(self.node()?, connection, self.now);
+        let fresh = fresh.map_err(|problem| Violation::of(Rule::AnswersAreWhole, problem))?;
         let old = std::mem::replace(&mut self.connections[connection], fresh);
         self.jobs.extend(old.close(self.now));
         self.forget_client(connection);

@@ -13,18 +13,19 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("broker", &["base", "format", "storage"]),
     ("dialect", &["base", "format", "wire", "broker"]),
     ("cluster", &["base", "format", "wire", "storage"]),
+    ("tls", &["base"]),
     ("console", &["base", "broker"]),
     ("settings", &["base"]),
     ("doctor", &["base", "settings"]),
-    ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "console", "settings"]),
-    ("bench", &["base", "format", "wire"]),
+    ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "tls", "console", "settings"]),
+    ("bench", &["base", "format", "wire", "tls"]),
     ("cli", &["server", "settings", "doctor", "inspect", "bench"]),
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
     (
         "sim",
         &[
-            "base", "format", "wire", "storage", "inspect", "broker", "dialect", "cluster", "settings", "doctor",
-            "testkit",
+            "base", "format", "wire", "storage", "inspect", "broker", "dialect", "cluster", "tls", "settings",
+            "doctor", "testkit",
         ],
     ),
 ];

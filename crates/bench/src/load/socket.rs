@@ -6,10 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use tls::AnyCertificate;
 
 /// In front of an address that speaks TLS.
 pub const TLS: &str = "tls://";
@@ -21,9 +20,9 @@ const READ_SIZE: usize = 256 * 1024;
 
 /// What every TLS connection is made with; making it costs more than a handshake.
 static CONFIG: LazyLock<Result<Arc<ClientConfig>, rustls::Error>> = LazyLock::new(|| {
-    let builder =
-        ClientConfig::builder_with_provider(Arc::new(default_provider())).with_safe_default_protocol_versions()?;
-    let trusting = builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting));
+    let builder = ClientConfig::builder_with_provider(tls::provider()).with_safe_default_protocol_versions()?;
+    // A load shows how fast a broker is, not who it is.
+    let trusting = builder.dangerous().with_custom_certificate_verifier(Arc::<AnyCertificate>::default());
     Ok(Arc::new(trusting.with_no_client_auth()))
 });
 
@@ -159,43 +158,4 @@ fn tcp(address: &str) -> io::Result<TcpStream> {
         }
     }
     Err(last)
-}
-
-/// Believes everything: a load shows how fast a broker is, not who it is.
-#[derive(Debug)]
-struct Trusting;
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
-    }
 }

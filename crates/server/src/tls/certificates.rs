@@ -3,19 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use settings::ClientAuth;
+use tls::provider;
 
 use crate::error::StartError;
-
-/// The one implementation of ciphers that is built in.
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
 
 /// A PEM file and the setting that names it.
 #[derive(Clone, Debug)]

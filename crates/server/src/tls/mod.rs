@@ -1,7 +1,5 @@
-//! TLS: on the ports of broker and name server, and towards name servers.
-//!
-//! [`TlsSession`] is a session around a session: it decrypts what comes in and encrypts what goes out, and owns neither socket nor
-//! clock. Certificates are read and watched here too.
+//! TLS on the ports of broker and name server, and towards name servers: settings, certificates and what is told of it. What a
+//! connection says is the crate `tls`.
 
 mod certificates;
 mod outbound;
@@ -9,7 +7,6 @@ mod own;
 mod port;
 mod reload;
 mod self_signed;
-mod session;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +22,6 @@ use crate::error::StartError;
 pub(crate) use outbound::{Connector, connector};
 pub(crate) use port::TlsPort;
 pub(crate) use reload::keep_current;
-pub(crate) use session::TlsSession;
 
 /// The TLS of all ports, and the files to be watched for it.
 pub(crate) struct Ports {

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::session::Session;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 use settings::Tls;
+use tls::{AnyCertificate, TlsSession, provider};
 use tokio::net::TcpStream;
 
-use super::certificates::{KeyPairFiles, PemFile, provider};
+use super::certificates::{KeyPairFiles, PemFile};
 use super::own::{OwnConnection, OwnConnections};
-use super::session::TlsSession;
 use crate::clock;
 use crate::error::StartError;
 
@@ -94,51 +92,10 @@ impl ClientFiles {
         let builder = builder.map_err(bad)?;
         let builder = match &self.authorities {
             Some(file) => builder.with_root_certificates(file.authorities(&file.read()?)?),
-            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::<AnyCertificate>::default()),
         };
         let Some(pair) = &self.pair else { return Ok(Arc::new(builder.with_no_client_auth())) };
         let (chain, key) = pair.read(&pair.certificate.read()?, &pair.key.read()?)?;
         builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(|error| pair.misfit(&error))
-    }
-}
-
-/// Takes any certificate whose key the server has: `tls.outbound_verify = false`.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

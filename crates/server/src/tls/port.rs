@@ -10,9 +10,9 @@ use base::session::Session;
 use parking_lot::{Mutex, RwLock};
 use rustls::{ServerConfig, ServerConnection};
 use settings::TlsMode;
+use tls::{Opening, Port, TlsSession};
 
 use super::own::OwnConnections;
-use super::session::TlsSession;
 use crate::net;
 
 /// Clients of one address are told of at most once in this time.
@@ -21,25 +21,14 @@ const TELL_EVERY_MS: u64 = 60_000;
 /// Addresses remembered for that; further ones are counted, not told.
 const TOLD_MAX: usize = 1024;
 
-/// Why a plain client is refused.
-pub(super) const WANTED_BUT_PLAIN: &str = "the client does not speak TLS, which this port demands (tls.mode = enforcing); switch it on there: tls.enable=true";
-
 const SPOKEN_BUT_DISABLED: &str = "the client speaks TLS, which this port does not: give it a certificate (tls.certificate), or switch it off there: tls.enable=false";
-
-/// How a connection may begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
-    Plain,
-    Tls,
-    Either,
-}
 
 #[derive(Debug)]
 pub(crate) struct TlsPort {
     opening: Opening,
     /// Replaced when its files change.
     config: RwLock<Option<Arc<ServerConfig>>>,
-    traffic: Arc<Traffic>,
+    pub(super) traffic: Arc<Traffic>,
     own: OwnConnections,
     /// Addresses whose refused clients are not told of before that time.
     quiet_until: Mutex<HashMap<IpAddr, Monotonic>>,
@@ -70,28 +59,9 @@ impl TlsPort {
         TlsSession::undecided(inner, self.clone(), now)
     }
 
-    pub(super) const fn opening(&self) -> Opening {
-        self.opening
-    }
-
-    pub(super) fn traffic(&self) -> &Traffic {
-        &self.traffic
-    }
-
     /// Connections that the process opens to itself.
     pub(crate) fn own(&self) -> OwnConnections {
         self.own.clone()
-    }
-
-    /// A new TLS connection with the certificate of now.
-    pub(super) fn accept(&self) -> Result<ServerConnection, String> {
-        let config = self.config.read().clone();
-        match config {
-            Some(config) if self.opening != Opening::Plain => {
-                ServerConnection::new(config).map_err(|error| format!("no TLS here: {error}"))
-            }
-            _ => Err(SPOKEN_BUT_DISABLED.to_owned()),
-        }
     }
 
     /// New connections have this certificate.
@@ -118,6 +88,26 @@ impl TlsPort {
             quiet_until.insert(address, now.plus_ms(TELL_EVERY_MS));
         }
         may_tell
+    }
+}
+
+impl Port for TlsPort {
+    fn opening(&self) -> Opening {
+        self.opening
+    }
+
+    fn accept(&self) -> Result<ServerConnection, String> {
+        let config = self.config.read().clone();
+        match config {
+            Some(config) if self.opening != Opening::Plain => {
+                ServerConnection::new(config).map_err(|error| format!("no TLS here: {error}"))
+            }
+            _ => Err(SPOKEN_BUT_DISABLED.to_owned()),
+        }
+    }
+
+    fn note_handshake(&self) {
+        self.traffic.tls_handshakes.add(1);
     }
 }
 

@@ -14,8 +14,9 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion, RootCertStore};
 use settings::{Role, load};
 use testkit::at;
+use tls::{TlsSession, provider};
 
-use super::certificates::{KeyPairFiles, PemFile, provider};
+use super::certificates::{KeyPairFiles, PemFile};
 use super::*;
 
 const FRAME: usize = 4;
@@ -210,7 +211,7 @@ fn a_client_is_served_by_both_versions_however_its_bytes_come() {
             assert_eq!(session.held_size(), 0, "an idle connection keeps nothing");
         }
     }
-    assert_eq!(port.traffic().tls_handshakes.get(), 6);
+    assert_eq!(port.traffic.tls_handshakes.get(), 6);
 }
 
 #[test]
@@ -227,7 +228,7 @@ fn the_first_byte_decides_where_both_are_allowed_and_the_wrong_one_is_refused_wh
     let mut session = begin(&enforcing);
     let refused = receive(&mut session, b"\0\0\0\x10").expect_err("plain");
     assert!(refused.0.contains("tls.enable=true") && session.is_refused(), "{refused:?}");
-    assert_eq!((session.inner.taken, session.close_reason()), (0, Some(refused)));
+    assert_eq!((session.inner().taken, session.close_reason()), (0, Some(refused)));
 
     let disabled = Arc::new(TlsPort::default());
     let mut session = begin(&disabled);
@@ -245,13 +246,13 @@ fn garbage_is_refused_before_and_after_the_handshake() {
     for garbage in [&b"\x16\x03\x01\x00\x05hello"[..], b"\x16garbage garbage", &[0x16; 70_000]] {
         let mut session = begin(&port);
         let refused = receive(&mut session, garbage).expect_err("no TLS");
-        assert!(session.is_refused() && session.inner.taken == 0, "{refused:?}");
+        assert!(session.is_refused() && session.inner().taken == 0, "{refused:?}");
     }
     let (mut client, mut session) = (authority.client(None, rustls::ALL_VERSIONS), begin(&port));
     exchange(&mut client, &mut session, 4096).expect("shakes hands");
     receive(&mut session, b"\x17\x03\x03\x00\x20................................").expect_err("forged");
     assert!(!session.output().is_empty(), "an alert says so");
-    assert_eq!(session.inner.taken, 0);
+    assert_eq!(session.inner().taken, 0);
 }
 
 /// rustls takes 4096 bytes at once: what follows a hello of that size meets an answer that is not written yet.
@@ -341,15 +342,15 @@ fn input_that_is_not_wanted_is_kept_and_offered_again_without_new_bytes() {
     let port = authority.open(&[]).port;
     let (mut client, mut session) = (authority.client(None, rustls::ALL_VERSIONS), begin(&port));
     exchange(&mut client, &mut session, 4096).expect("shakes hands");
-    session.inner.wants = false;
+    session.inner_mut().wants = false;
     client.writer().write_all(&[b'x'; 60_000]).expect("writes");
     exchange(&mut client, &mut session, 4096).expect("kept");
     assert!(!session.wants_input() && session.holds_input());
     assert!(session.held_size() >= 60_000);
-    session.inner.wants = true;
+    session.inner_mut().wants = true;
     receive(&mut session, b"").expect("offered again");
     assert_eq!(
-        (session.inner.taken, session.holds_input(), session.held_size() - session.output().size()),
+        (session.inner().taken, session.holds_input(), session.held_size() - session.output().size()),
         (60_000, false, 0)
     );
 }
@@ -361,7 +362,7 @@ fn a_large_frame_is_announced_by_its_plaintext_and_counted_once() {
     let port = authority.open(&[]).port;
     let (mut client, mut session) = (authority.client(None, rustls::ALL_VERSIONS), begin(&port));
     exchange(&mut client, &mut session, 4096).expect("shakes hands");
-    session.inner.announced = SIZE;
+    session.inner_mut().announced = SIZE;
     client.writer().write_all(b"head").expect("writes");
     exchange(&mut client, &mut session, 4096).expect("its head");
     assert_eq!(session.frame_size(b""), SIZE);
@@ -391,7 +392,7 @@ fn an_orderly_close_says_farewell_and_a_farewell_is_heard() {
     exchange(&mut client, &mut session, 4096).expect("no error");
     let mut late = BytesMut::from(&b"whatever"[..]);
     session.receive(&mut late, at(0)).expect("not looked at");
-    assert!(!late.has_remaining() && session.inner.taken == 0);
+    assert!(!late.has_remaining() && session.inner().taken == 0);
 }
 
 #[test]
@@ -584,7 +585,7 @@ async fn ask(connector: &Connector, address: &str, requests: &[u8], wanted: usiz
     let (_stopper, stop) = tokio::sync::watch::channel(false);
     let mut drive = drive(Arc::default(), stop, Arc::default());
     drive.converse(&mut connected.socket, &mut connected.session, &crate::wakeup::Wakeup::new().0).await;
-    let read = connected.session.inner.read;
+    let read = connected.session.inner().read.clone();
     (read.len() >= wanted).then_some(read)
 }
 
@@ -618,10 +619,7 @@ async fn over_loopback_the_brokers_own_connector_is_served_by_the_mode_and_the_p
         let much = ask(by, at, b"much", (4 << 20) + 4).await;
         assert!(much.is_some_and(|much| much.ends_with(b"\x07much")), "{set:?}");
         let refused = u64::from(!plain_is_served) + u64::from(!tls_is_served);
-        assert_eq!(
-            (port.traffic().tls_refused.get(), port.traffic().tls_handshakes.get() > 0),
-            (refused, tls_is_served)
-        );
+        assert_eq!((port.traffic.tls_refused.get(), port.traffic.tls_handshakes.get() > 0), (refused, tls_is_served));
     }
 }
 

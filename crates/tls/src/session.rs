@@ -10,13 +10,13 @@ use std::io::{BufRead as _, IoSlice, Write as _};
 use std::sync::Arc;
 
 use base::budget::{self, Budget};
+use base::limits::READ_SIZE;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Monotonic, Now};
 use bytes::{Buf as _, BytesMut};
 use rustls::{ClientConnection, Connection};
 
-use super::port::{Opening, TlsPort, WANTED_BUT_PLAIN};
-use crate::drive::READ_SIZE;
+use crate::port::{Opening, Port};
 
 /// A TLS record's first byte when a client begins with a handshake. As the length of a RocketMQ frame it would be far too large.
 const HANDSHAKE: u8 = 0x16;
@@ -29,9 +29,12 @@ const HANDSHAKE_LIMIT_MS: u64 = 10_000;
 
 const WRITE_SLICES: usize = 64;
 
+/// Why a plain client is refused.
+const WANTED_BUT_PLAIN: &str = "the client does not speak TLS, which this port demands (tls.mode = enforcing); switch it on there: tls.enable=true";
+
 /// A session behind TLS, if its connection speaks it.
-pub(crate) struct TlsSession<S> {
-    pub(super) inner: S,
+pub struct TlsSession<S> {
+    inner: S,
     channel: Channel,
     /// Decrypted bytes that the inner session has not taken.
     plaintext: BytesMut,
@@ -43,37 +46,47 @@ pub(crate) struct TlsSession<S> {
 
 enum Channel {
     /// Nothing was received yet.
-    Undecided(Arc<TlsPort>),
+    Undecided(Arc<dyn Port>),
     Plain,
     Tls {
         connection: Box<Connection>,
         /// Where it came in; `None` if the process opened it.
-        port: Option<Arc<TlsPort>>,
+        port: Option<Arc<dyn Port>>,
     },
 }
 
 impl<S: Session> TlsSession<S> {
     /// A connection that speaks TLS or not, as `port` and its first byte say.
-    pub(super) fn undecided(inner: S, port: Arc<TlsPort>, now: Monotonic) -> Self {
+    pub fn undecided(inner: S, port: Arc<dyn Port>, now: Monotonic) -> Self {
         let handshake_until = (port.opening() == Opening::Tls).then(|| now.plus_ms(HANDSHAKE_LIMIT_MS));
         Self { channel: Channel::Undecided(port), handshake_until, ..Self::plain(inner) }
     }
 
     /// A connection that the process opened, which speaks TLS.
-    pub(super) fn outbound(inner: S, connection: ClientConnection, now: Monotonic) -> Self {
+    pub fn outbound(inner: S, connection: ClientConnection, now: Monotonic) -> Self {
         let channel = Channel::Tls { connection: Box::new(connection.into()), port: None };
         Self { channel, handshake_until: Some(now.plus_ms(HANDSHAKE_LIMIT_MS)), ..Self::plain(inner) }
     }
 
     /// A connection that does not speak TLS.
-    pub(super) fn plain(inner: S) -> Self {
+    pub fn plain(inner: S) -> Self {
         let (plaintext, ciphertext) = (BytesMut::new(), Output::default());
         Self { inner, channel: Channel::Plain, plaintext, ciphertext, handshake_until: None, refused: None }
     }
 
     /// Whether the connection is closed for its TLS, or for the want of it.
-    pub(crate) const fn is_refused(&self) -> bool {
+    pub const fn is_refused(&self) -> bool {
         self.refused.is_some()
+    }
+
+    /// The session behind it.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// The session behind it, to be told what came by another way than the connection.
+    pub const fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
     }
 
     fn refuse(&mut self, reason: String) -> CloseReason {
@@ -119,7 +132,7 @@ impl<S: Session> TlsSession<S> {
         if was_handshaking && !connection.is_handshaking() {
             self.handshake_until = None;
             if let Some(port) = port {
-                port.traffic().tls_handshakes.add(1);
+                port.note_handshake();
             }
         }
         let is_outbound = port.is_none();
