@@ -4,9 +4,10 @@
 //! Each patch begins with lines that say which defect it brings back. It is applied to a copy of the tree; one that no longer
 //! applies is an error: make it anew, or strike it if its code is gone.
 
-use std::fs;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use crate::repository::{files, root};
 
@@ -90,6 +91,20 @@ fn copy_tree() -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", target.display());
         target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         fs::write(&target, &file.bytes).map_err(failed)?;
+    }
+    let kept: HashSet<_> = files()?.iter().map(|file| tree.join(&file.path)).collect();
+    remove_others(&tree, &kept).map_err(|error| format!("{}: {error}", tree.display()))
+}
+
+/// Removes what an earlier run has copied and the tree no longer has.
+fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
     }
     Ok(())
 }

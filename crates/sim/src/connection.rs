@@ -183,9 +183,14 @@ impl Connection {
         numbers
     }
 
+    /// Whether something is on its way to the node.
+    pub(crate) fn has_on_its_way(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
     /// Whether something is on its way to the session.
     pub(crate) fn has_in_flight(&self) -> bool {
-        !self.in_flight.is_empty() || self.is_held && self.session.wants_input()
+        self.has_on_its_way() || self.is_held && self.session.wants_input()
     }
 
     /// Wakes the session if it was asked to, or if its deadline has come.

@@ -11,6 +11,9 @@ use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use tls::{AnyCertificate, Opening, Port};
 
+/// Bytes of a client's records with what TLS adds to them, at the most.
+const FRAGMENT_SIZE: usize = 200;
+
 /// What every server of a story has; an error tells why there is none. Ed25519 has signatures of one length, ECDSA has not.
 static SERVER: LazyLock<Result<Arc<ServerConfig>, String>> =
     LazyLock::new(|| server().map_err(|error| error.to_string()));
@@ -19,7 +22,10 @@ static SERVER: LazyLock<Result<Arc<ServerConfig>, String>> =
 static CLIENT: LazyLock<Result<Arc<ClientConfig>, rustls::Error>> = LazyLock::new(|| {
     let builder = ClientConfig::builder_with_provider(tls::provider()).with_safe_default_protocol_versions()?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::<AnyCertificate>::default());
-    Ok(Arc::new(builder.with_no_client_auth()))
+    let mut config = builder.with_no_client_auth();
+    // A request takes several records, so that what is decrypted is often no whole frame.
+    config.max_fragment_size = Some(FRAGMENT_SIZE);
+    Ok(Arc::new(config))
 });
 
 fn server() -> Result<Arc<ServerConfig>, Box<dyn std::error::Error>> {

@@ -54,6 +54,8 @@ pub struct Step {
     pub action: Action,
     /// What is asked stays on its way.
     pub is_held: bool,
+    /// Bytes in which it arrives at the most, one piece after the other.
+    pub piece_size: usize,
     /// What else happens then.
     pub after: After,
 }
@@ -289,6 +291,7 @@ impl Step {
         Self {
             action: Action::of(chance, mood),
             is_held: chance.percent(8),
+            piece_size: chance.pick(&[usize::MAX, usize::MAX, 1000, 70]),
             after: chance.pick(&[
                 After::Everything,
                 After::Everything,
@@ -422,6 +425,8 @@ impl fmt::Display for Step {
         write!(f, "{:?}", self.action)?;
         if self.is_held {
             f.write_str(", which stays on its way")?;
+        } else if self.piece_size < usize::MAX {
+            write!(f, ", in pieces of {} bytes", self.piece_size)?;
         }
         match self.after {
             After::Nothing => f.write_str("; nobody goes on"),

@@ -123,7 +123,7 @@ impl World {
         self.perform(&step.action)?;
         self.register()?;
         if !step.is_held {
-            self.arrive_all();
+            self.arrive_all(step.piece_size);
         }
         match step.after {
             After::Nothing => self.collect()?,
@@ -337,8 +337,13 @@ impl World {
         Ok(())
     }
 
-    fn arrive_all(&mut self) {
-        (0..self.connections.len()).for_each(|connection| self.arrive(connection, usize::MAX));
+    fn arrive_all(&mut self, piece_size: usize) {
+        for connection in 0..self.connections.len() {
+            self.arrive(connection, piece_size);
+            while self.connections.get(connection).is_some_and(Connection::has_on_its_way) {
+                self.arrive(connection, piece_size);
+            }
+        }
     }
 
     fn arrive(&mut self, connection: usize, size: usize) {

@@ -121,7 +121,7 @@ impl World {
         if let Some(action) = action {
             // What goes wrong now is what the crash is about.
             let _ = self.perform(action);
-            self.arrive_all();
+            self.arrive_all(usize::MAX);
             let _ = self.settle(true);
         }
     }

@@ -47,14 +47,14 @@ impl World {
         for _ in 0..LAST_ROUNDS {
             for work in LAST_WORK {
                 self.work(work)?;
-                self.arrive_all();
+                self.arrive_all(usize::MAX);
                 self.settle(true)?;
             }
             for member in 0..MEMBERS.len() {
                 let asks = self.members[member].turn(&mut self.consumed);
                 asks.into_iter().for_each(|asked| self.ask(FIRST_MEMBER + member, asked));
             }
-            self.arrive_all();
+            self.arrive_all(usize::MAX);
             self.settle(true)?;
             self.look()?;
             self.pass(LAST_ROUND_MS);
