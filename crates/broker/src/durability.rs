@@ -44,6 +44,11 @@ impl Durability {
         }
     }
 
+    /// Calls `waker` once what is appended now is written: publishers may not have to wait any more then. Gives where that ends.
+    pub fn when_caught_up(&self, waker: &Waker) -> LogOffset {
+        self.store.when_caught_up(waker.clone())
+    }
+
     /// Waits until records are in the log as safe as messages are to be. Not for a network thread.
     pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
         struct Unpark(std::thread::Thread);

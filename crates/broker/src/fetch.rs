@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{GroupName, QueueId, QueueOffset, Refusal};
+use base::{QueueId, QueueOffset, Refusal};
 use bytes::Bytes;
 use format::queue_entry::Entry;
 use format::record;
@@ -19,14 +19,12 @@ use crate::queue::Queue;
 const SCAN_COUNT_MIN: usize = 800;
 
 /// What a consumer asks for.
-#[derive(Clone, Debug)]
-pub struct Fetch {
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch<'a> {
     /// Topic.
-    pub topic: Arc<Topic>,
+    pub topic: &'a Topic,
     /// Queue of it.
     pub queue: QueueId,
-    /// Group that reads.
-    pub group: GroupName,
     /// First offset wanted.
     pub offset: RawOffset,
     /// Messages wanted at most.
@@ -34,7 +32,7 @@ pub struct Fetch {
     /// Bytes wanted at most; one message is always given.
     pub size_max: usize,
     /// What is let through.
-    pub filter: Filter,
+    pub filter: &'a Filter,
 }
 
 /// How a fetch ended.
@@ -85,17 +83,17 @@ impl Fetcher {
     }
 
     /// Reads what a consumer asks for. Waits for the disk.
-    pub fn fetch(&self, fetch: &Fetch) -> Result<Fetched, Refusal> {
+    pub fn fetch(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
         let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;
         fetched.ok_or_else(|| Refusal::Busy("the messages could not be read at once; try again".to_owned()))
     }
 
     /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.
-    pub fn fetch_cached(&self, fetch: &Fetch) -> Result<Option<Fetched>, Refusal> {
+    pub fn fetch_cached(&self, fetch: &Fetch<'_>) -> Result<Option<Fetched>, Refusal> {
         self.fetch_as(fetch, ReadMode::IfCached)
     }
 
-    fn fetch_as(&self, fetch: &Fetch, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
+    fn fetch_as(&self, fetch: &Fetch<'_>, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
         self.check_fetch(fetch)?;
         match self.read_queue(fetch, mode) {
             Ok(fetched) => {
@@ -110,7 +108,7 @@ impl Fetcher {
         }
     }
 
-    fn check_fetch(&self, fetch: &Fetch) -> Result<(), Refusal> {
+    fn check_fetch(&self, fetch: &Fetch<'_>) -> Result<(), Refusal> {
         if !self.options.permission.read {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] pulling message is forbidden (broker.permission)",
@@ -123,7 +121,7 @@ impl Fetcher {
         Ok(())
     }
 
-    fn read_queue(&self, fetch: &Fetch, mode: ReadMode) -> Result<Fetched, StorageError> {
+    fn read_queue(&self, fetch: &Fetch<'_>, mode: ReadMode) -> Result<Fetched, StorageError> {
         let Ok(queue) = fetch.topic.queue(fetch.queue) else {
             return Ok(Fetched::empty(FetchStatus::OffsetOutside, QueueOffset(0), QueueOffset(0), QueueOffset(0)));
         };
@@ -146,7 +144,7 @@ impl Fetcher {
         let scan_until = offset.after(fetch.count_max.max(SCAN_COUNT_MIN) as u64).min(end);
         let mut entries = Vec::new();
         while fetched.next < scan_until && fetched.wants_more(fetch) {
-            let wanted = match &fetch.filter {
+            let wanted = match fetch.filter {
                 Filter::All => fetch.count_max - fetched.count,
                 Filter::Tags(_) => (scan_until.0 - fetched.next.0) as usize,
             };
@@ -170,7 +168,7 @@ impl Fetcher {
     /// Reads the records of those entries the filter lets through, until the fetch has enough.
     fn take_records(
         &self,
-        fetch: &Fetch,
+        fetch: &Fetch<'_>,
         queue: &Queue,
         entries: &[Entry],
         mode: ReadMode,
@@ -225,7 +223,7 @@ impl Fetched {
         self.pieces.iter().flat_map(|piece| record::split(piece))
     }
 
-    fn wants_more(&self, fetch: &Fetch) -> bool {
+    fn wants_more(&self, fetch: &Fetch<'_>) -> bool {
         !self.is_full && self.count < fetch.count_max && (self.count == 0 || self.size < fetch.size_max)
     }
 }

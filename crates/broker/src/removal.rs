@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::cursor::offset::Offsets;
 use crate::durability::Durability;
 use crate::error::internal;
+use crate::queue::Queue;
 use crate::state::StateLog;
 
 /// Removes things.
@@ -54,6 +55,9 @@ impl Removals {
                 return self.keep(now);
             }
             self.catalog.announce_soon();
+            // Whoever waits for messages of it is told that it is gone.
+            let queues = self.store.queues_of(&TopicName::trusted(name));
+            queues.into_iter().for_each(|index| Queue { index }.wake_waiting());
             self.remove_rest(name, now).map_err(|error| {
                 Refusal::Internal(format!(
                     "topic [{name}] is removed, but not yet its offsets and the files of its queues, which is tried again: {error}"

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{GroupName, LogOffset, Now, QueueId};
+use base::{LogOffset, Now, QueueId};
 use broker::{Fetch, FetchStatus, Filter};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use support::{Bench, layout, message, open_on};
@@ -63,13 +63,12 @@ fn a_pull_passes_a_record_that_cannot_be_read_and_serves_its_neighbours() {
         assert_eq!((alone.status, alone.next.0, alone.count), (FetchStatus::Found, 30, 22));
         // Where waiting is not allowed, the disk is asked elsewhere.
         let fetch = Fetch {
-            topic: bench.broker.catalog.topic("orders").expect("is there"),
+            topic: &bench.broker.catalog.topic("orders").expect("is there"),
             queue: QueueId(0),
-            group: GroupName::trusted("readers"),
             offset: 7,
             count_max: 1,
             size_max: 1000,
-            filter: Filter::All,
+            filter: &Filter::All,
         };
         assert!(bench.broker.fetcher.fetch_cached(&fetch).expect("no refusal").is_none());
         assert_eq!(bench.broker.store().record_at(places[7]).expect("no failure"), None);

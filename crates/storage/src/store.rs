@@ -377,6 +377,13 @@ impl Store {
         self.log.when(watermark, offset, waker)
     }
 
+    /// Wakes `waker` once all that is appended now is written, or the log is poisoned. Gives where that ends.
+    pub fn when_caught_up(&self, waker: Waker) -> LogOffset {
+        let appended = self.log.appended();
+        self.log.when(Watermark::Written, appended, waker);
+        appended
+    }
+
     /// Why the log is poisoned, if it is.
     pub fn poisoned(&self) -> Option<String> {
         self.log.poisoned()

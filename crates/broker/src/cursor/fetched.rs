@@ -68,7 +68,8 @@ impl Table {
     /// Forgets what no connection keeps.
     fn make_room(&mut self) {
         let unused = self.by_group.iter().flat_map(|(group, topics)| {
-            let unused = topics.iter().filter(|(_, known)| Arc::strong_count(known) == 1);
+            let unused =
+                topics.iter().filter(|(_, known)| Arc::strong_count(known) == 1 && Arc::weak_count(known) == 0);
             unused.map(move |(topic, _)| (topic.clone(), group.clone()))
         });
         let unused: Vec<_> = unused.collect();

@@ -7,7 +7,7 @@ pub mod world;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{GroupName, Now, QueueId, Refusal, Timestamp};
+use base::{Now, QueueId, Refusal, Timestamp};
 use broker::{Broker, Fetch, FetchStatus, Fetched, Filter, Message, Options};
 use format::index_rules::IndexRules;
 use format::record::Record;
@@ -70,13 +70,12 @@ impl Bench {
     /// Everything a group may read in a queue from an offset on.
     pub fn fetch(&self, topic: &str, queue: u32, offset: i64, filter: Filter) -> Fetched {
         let fetch = Fetch {
-            topic: self.broker.catalog.topic(topic).expect("the topic is there"),
+            topic: &self.broker.catalog.topic(topic).expect("the topic is there"),
             queue: QueueId(queue),
-            group: GroupName::trusted("readers"),
             offset,
             count_max: 1000,
             size_max: 1 << 20,
-            filter,
+            filter: &filter,
         };
         self.broker.fetcher.fetch(&fetch).expect("allowed")
     }

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{GroupName, Now, QueueId, TopicName};
-use broker::{Broker, Fetch, Fetched, Filter, Message};
+use base::{Now, QueueId, TopicName};
+use broker::{Broker, Fetch, Fetched, Filter, Message, Topic};
 use bytes::BytesMut;
 use format::index_rules::{IndexRules, IndexedProperties};
 use format::record::{Draft, Record};
@@ -209,13 +209,21 @@ fn append(mut appending: Appending) -> (Appending, Arc<AppendInfo>) {
 /// A broker with messages in memory, and a fetch of some of them.
 struct Fetching {
     broker: Broker,
-    fetch: Fetch,
+    topic: Arc<Topic>,
     _directory: TempDir,
 }
 
 impl Fetching {
     fn fetch(&self) -> Fetched {
-        self.broker.fetcher.fetch_cached(&self.fetch).expect("allowed").expect("in memory")
+        let fetch = Fetch {
+            topic: &self.topic,
+            queue: QueueId(1),
+            offset: 16,
+            count_max: PULL,
+            size_max: 1 << 20,
+            filter: &Filter::All,
+        };
+        self.broker.fetcher.fetch_cached(&fetch).expect("allowed").expect("in memory")
     }
 }
 
@@ -252,16 +260,8 @@ fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) ->
         broker.publisher.append(batch, NOW).expect("appended");
         broker.store().write_staged().expect("written");
     }
-    let fetch = Fetch {
-        topic: broker.catalog.topic(TOPIC).expect("the topic is there"),
-        queue: QueueId(1),
-        group: GroupName::trusted("readers"),
-        offset: 16,
-        count_max: PULL,
-        size_max: 1 << 20,
-        filter: Filter::All,
-    };
-    let fetching = Fetching { broker, fetch, _directory: directory };
+    let topic = broker.catalog.topic(TOPIC).expect("the topic is there");
+    let fetching = Fetching { broker, topic, _directory: directory };
     assert_eq!(fetching.fetch().count, PULL);
     fetching
 }

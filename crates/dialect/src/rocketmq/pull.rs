@@ -1,11 +1,10 @@
-//! One pull: what its request asks for.
+//! One pull: what its request asks for, looked up when it comes and again when it goes on.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use base::{Monotonic, Refusal};
-use broker::{Broker, Fetch, Fetched, FetchedOffsets, Filter};
-use format::document::GroupDocument;
+use base::{GroupName, Monotonic, QueueId, Refusal, TopicName};
+use broker::{Broker, Fetch, Fetched, FetchedOffsets, Filter, RawOffset, Topic};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{PullRequest, pull_flag};
 
@@ -19,24 +18,59 @@ use super::subscription::check_expression_type;
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// A pull, as far as it has come.
+/// A pull, as far as it has come. It keeps nothing of the broker's tables: what it names may go or change while it waits.
 #[derive(Clone, Debug)]
 pub(super) struct Pull {
     pub(super) asked: Asked,
-    pub(super) fetch: Fetch,
-    /// Where it is noted how far it has come.
-    pub(super) fetched: Option<Arc<FetchedOffsets>>,
+    topic: TopicName,
+    group: GroupName,
+    pub(super) queue: QueueId,
+    /// What it has come to.
+    pub(super) offset: RawOffset,
     /// Offset it began at: what lies between was looked at and did not match.
-    pub(super) began_at: i64,
+    pub(super) began_at: RawOffset,
+    count_max: usize,
+    pub(super) size_max: usize,
+    filter: Filter,
+    /// Where the filter is from, if not from the request.
+    subscribed: Option<Subscribed>,
     /// Until when it may wait; `None` if it may not.
     pub(super) wait_until: Option<Monotonic>,
     /// Whether it has waited for messages.
     pub(super) has_waited: bool,
 }
 
+/// A filter from the group's heartbeat.
+#[derive(Clone, Copy, Debug)]
+struct Subscribed {
+    /// The oldest version of the subscription that will do.
+    version_min: i64,
+    /// The version of all groups' wants when the filter was taken.
+    wants: u64,
+}
+
+/// What a pull reads from, for one look at it.
+pub(super) struct Source {
+    pub(super) topic: Arc<Topic>,
+    /// Where it is noted how far the group has come.
+    pub(super) fetched: Option<Arc<FetchedOffsets>>,
+    /// The catalog's that all this is of.
+    generation: u64,
+}
+
+impl Source {
+    /// Whether the topic is another by now, or gone.
+    pub(super) fn is_outdated(&self, broker: &Broker) -> bool {
+        let is_the_one = |topic: Arc<Topic>| Arc::ptr_eq(&topic, &self.topic);
+        broker.catalog.generation() != self.generation
+            && !broker.catalog.topic(self.topic.name.as_str()).is_some_and(is_the_one)
+    }
+}
+
 /// A pull that went to the disk.
 pub(super) struct PullOutcome {
     pub(super) pull: Pull,
+    pub(super) source: Source,
     /// When it went there.
     pub(super) since: Monotonic,
     pub(super) result: Result<Fetched, Refusal>,
@@ -49,21 +83,17 @@ impl Pull {
         asked: Asked,
         context: &Context<'_>,
         readings: &mut Readings,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(Self, Source), Refusal> {
         let request: PullRequest<'_> = header(command)?;
         let Context { broker, options, now, .. } = *context;
         let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
-        let (group, settings) = reading.group(broker, now)?;
-        if !settings.consume_enable {
-            return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
-        }
+        let group = check_group(reading, context)?;
         let topic = reading.topic(broker)?;
         let queue = queue_of(&topic, request.queue_id)?;
-        let filter = filter_of(&request, &settings, reading, broker)?;
+        let (filter, subscribed) = filter_of(&request, reading, context)?;
         if request.system_flag & pull_flag::COMMIT_OFFSET != 0 {
             reading.commit(queue, request.commit_offset, broker)?;
         }
-        let fetched = reading.fetched(&topic, &group, broker);
         let may_wait = request.system_flag & pull_flag::SUSPEND != 0 && request.suspend_timeout_ms > 0;
         let wait_ms = if options.long_polling {
             u64::try_from(request.suspend_timeout_ms).unwrap_or_default().min(WAIT_MS_MAX)
@@ -73,46 +103,134 @@ impl Pull {
         let size_max =
             request.max_message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|&bytes| bytes > 0);
         let count_max = usize::try_from(request.max_message_count).unwrap_or_default().max(1);
-        let fetch = Fetch {
-            topic,
-            queue,
+        let fetched = reading.fetched(&topic, &group, broker);
+        let pull = Self {
+            asked,
+            topic: topic.name.clone(),
             group,
+            queue,
             offset: request.queue_offset,
+            began_at: request.queue_offset,
             count_max: count_max.min(options.fetch_count_max),
             size_max: size_max.unwrap_or(usize::MAX).min(options.fetch_size_max),
             filter,
+            subscribed,
+            wait_until: may_wait.then(|| now.monotonic.plus_ms(wait_ms)),
+            has_waited: false,
         };
-        let wait_until = may_wait.then(|| now.monotonic.plus_ms(wait_ms));
-        Ok(Self { asked, began_at: fetch.offset, fetch, fetched, wait_until, has_waited: false })
+        Ok((pull, Source { topic, fetched, generation: reading.generation() }))
     }
+
+    /// Checks anew what may have changed while it waited: as if it came now.
+    pub(super) fn look_again(&mut self, context: &Context<'_>, readings: &mut Readings) -> Result<Source, Refusal> {
+        let broker = context.broker;
+        let reading = readings.find(self.topic.as_str(), self.group.as_str(), broker)?;
+        check_group(reading, context)?;
+        let topic = reading.topic(broker)?;
+        queue_of(&topic, i32::try_from(self.queue.0).unwrap_or(i32::MAX))?;
+        self.take_filter(reading, context)?;
+        let fetched = reading.fetched(&topic, &self.group, broker);
+        Ok(Source { topic, fetched, generation: reading.generation() })
+    }
+
+    /// Takes the filter that the group's heartbeat has registered by now, if another has come since. What did not match the one before
+    /// is looked at again.
+    fn take_filter(&mut self, reading: &mut Reading, context: &Context<'_>) -> Result<(), Refusal> {
+        let Some(subscribed) = self.subscribed.filter(|known| known.wants != context.broker.groups.version()) else {
+            return Ok(());
+        };
+        let (filter, subscribed) = subscribed_filter(subscribed.version_min, reading, context)?;
+        self.subscribed = Some(subscribed);
+        if filter != self.filter {
+            (self.filter, self.offset) = (filter, self.began_at);
+        }
+        Ok(())
+    }
+
+    /// Whether another filter was registered since this one was taken.
+    pub(super) fn is_outdated(&self, context: &Context<'_>, readings: &mut Readings) -> bool {
+        let Some(known) = self.subscribed.filter(|known| known.wants != context.broker.groups.version()) else {
+            return false;
+        };
+        let reading = readings.find(self.topic.as_str(), self.group.as_str(), context.broker);
+        let now = reading.and_then(|reading| subscribed_filter(known.version_min, reading, context));
+        now.map_or(true, |(filter, _)| filter != self.filter)
+    }
+
+    /// What it asks of a queue's messages.
+    pub(super) fn fetch<'a>(&'a self, source: &'a Source) -> Fetch<'a> {
+        Fetch {
+            topic: &source.topic,
+            queue: self.queue,
+            offset: self.offset,
+            count_max: self.count_max,
+            size_max: self.size_max,
+            filter: &self.filter,
+        }
+    }
+
+    /// The reset that waits for who pulls, if there is one.
+    pub(super) fn take_reset(&self, broker: &Broker) -> Option<RawOffset> {
+        broker.offsets.take_reset(self.topic.as_str(), self.group.as_str(), self.queue)
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_reset(&self, broker: &Broker) -> bool {
+        broker.offsets.has_reset(self.topic.as_str(), self.group.as_str(), self.queue)
+    }
+
+    /// Bytes that its filter takes.
+    pub(super) const fn filter_size(&self) -> usize {
+        self.filter.size()
+    }
+}
+
+/// The group of a pull, which has to be one that may consume.
+fn check_group(reading: &mut Reading, context: &Context<'_>) -> Result<GroupName, Refusal> {
+    let (group, settings) = reading.group(context.broker, context.now)?;
+    if !settings.consume_enable {
+        return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
+    }
+    Ok(group.clone())
 }
 
 /// The filter in the request, or the one the group's heartbeat registered.
 fn filter_of(
     request: &PullRequest<'_>,
-    group: &GroupDocument,
     reading: &mut Reading,
-    broker: &Broker,
-) -> Result<Filter, Refusal> {
+    context: &Context<'_>,
+) -> Result<(Filter, Option<Subscribed>), Refusal> {
     if request.system_flag & pull_flag::CLASS_FILTER != 0 {
         return Err(Refusal::NotSupported("Sluice does not filter by uploaded classes".to_owned()));
     }
     check_expression_type(request.expression_type.as_ref())?;
     if request.system_flag & pull_flag::SUBSCRIPTION != 0 {
-        return Filter::parse(request.subscription.as_deref().unwrap_or_default());
+        return Ok((Filter::parse(request.subscription.as_deref().unwrap_or_default())?, None));
     }
-    let subscription = reading.subscription(request.sub_version, broker)?;
-    if !group.consume_broadcast_enable
-        && broker.groups.snapshot(&group.group_name).is_some_and(|group| GroupDescription::is_broadcast(&group))
+    let (filter, subscribed) = subscribed_filter(request.sub_version, reading, context)?;
+    Ok((filter, Some(subscribed)))
+}
+
+/// The filter that the group's heartbeat registered, with a version of at least `version_min`.
+fn subscribed_filter(
+    version_min: i64,
+    reading: &mut Reading,
+    context: &Context<'_>,
+) -> Result<(Filter, Subscribed), Refusal> {
+    let broker = context.broker;
+    // Before it is looked up: a change in between is seen with the next look.
+    let subscribed = Subscribed { version_min, wants: broker.groups.version() };
+    let (group, settings) = reading.group(broker, context.now)?;
+    let (group, may_broadcast) = (group.clone(), settings.consume_broadcast_enable);
+    let subscription = reading.subscription(version_min, broker)?;
+    if !may_broadcast
+        && broker.groups.snapshot(group.as_str()).is_some_and(|group| GroupDescription::is_broadcast(&group))
     {
-        return Err(Refusal::NotPermitted(format!(
-            "the consumer group[{}] can not consume by broadcast way",
-            group.group_name
-        )));
+        return Err(Refusal::NotPermitted(format!("the consumer group[{group}] can not consume by broadcast way")));
     }
-    if subscription.version < request.sub_version {
-        return Err(Refusal::StaleSubscription { group: request.consumer_group.to_string() });
+    if subscription.version < version_min {
+        return Err(Refusal::StaleSubscription { group: group.to_string() });
     }
     check_expression_type(Some(&Cow::Borrowed(&*subscription.expression_type)))?;
-    Ok(subscription.filter.clone())
+    Ok((subscription.filter.clone(), subscribed))
 }

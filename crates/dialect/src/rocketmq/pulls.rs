@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::{Monotonic, Refusal};
-use broker::{Broker, Fetch, FetchStatus, Fetched, Waiter};
+use broker::{Broker, FetchStatus, Fetched, Waiter};
 use format::record;
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
@@ -15,7 +15,7 @@ use wire::rocketmq::header::PullResponse;
 use super::answer::{Asked, response_header};
 use super::connection::{Connection, Done};
 use super::context::Context;
-use super::pull::{Pull, PullOutcome};
+use super::pull::{Pull, PullOutcome, Source};
 
 /// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
 const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
@@ -39,7 +39,7 @@ struct WaitingPull {
 
 /// About what a pull that waits takes in memory.
 const fn size_of_waiting(pull: &Pull) -> usize {
-    WAITING_PULL_SIZE + pull.fetch.filter.size()
+    WAITING_PULL_SIZE + pull.filter_size()
 }
 
 /// The pulls of one connection.
@@ -63,32 +63,41 @@ impl Pulls {
             Pull::of(command, asked, &Context { broker, options, peer, now: *now }, readings)
         });
         match checked {
-            Ok(pull) => self.go_on(pull, connection),
+            Ok((pull, source)) => self.go_on(pull, source, connection),
             Err(refusal) => connection.refuse(asked, &refusal),
         }
     }
 
+    /// Goes on with a pull that has waited, by what is so now.
+    fn look_again(&mut self, mut pull: Pull, connection: &mut Connection) {
+        let Connection { broker, options, peer, now, readings, .. } = &mut *connection;
+        match pull.look_again(&Context { broker, options, peer, now: *now }, readings) {
+            Ok(source) => self.go_on(pull, source, connection),
+            Err(refusal) => connection.refuse(pull.asked, &refusal),
+        }
+    }
+
     /// Answers with the reset that waits for who pulls, if there is one; else tries.
-    fn go_on(&mut self, pull: Pull, connection: &mut Connection) {
-        let Fetch { topic, group, queue, .. } = &pull.fetch;
-        match connection.broker.offsets.take_reset(topic.name.as_str(), group.as_str(), *queue) {
+    fn go_on(&mut self, pull: Pull, source: Source, connection: &mut Connection) {
+        match pull.take_reset(&connection.broker) {
             Some(offset) => {
-                let (first, end) = topic.queue(*queue).map_or((0, 0), |queue| (queue.first().0, queue.end().0));
+                let queue = source.topic.queue(pull.queue);
+                let (first, end) = queue.map_or((0, 0), |queue| (queue.first().0, queue.end().0));
                 answer(pull.asked, response::PULL_OFFSET_MOVED, offset, (first as i64, end as i64), connection);
             }
-            None => self.try_pull(pull, connection),
+            None => self.try_pull(pull, source, connection),
         }
     }
 
     /// Reads from memory; goes to the disk by a job, waits, or answers.
-    fn try_pull(&mut self, pull: Pull, connection: &mut Connection) {
-        match connection.broker.fetcher.fetch_cached(&pull.fetch) {
-            Ok(Some(fetched)) => self.settle(pull, fetched, connection),
+    fn try_pull(&mut self, pull: Pull, source: Source, connection: &mut Connection) {
+        match connection.broker.fetcher.fetch_cached(&pull.fetch(&source)) {
+            Ok(Some(fetched)) => self.settle(pull, &source, fetched, connection),
             Ok(None) => {
                 let (broker, since) = (connection.broker.clone(), connection.now.monotonic);
-                connection.run_job(COLD_FETCH_SIZE.min(pull.fetch.size_max), move || {
-                    let result = broker.fetcher.fetch(&pull.fetch);
-                    Done::Pull(Box::new(PullOutcome { pull, since, result }))
+                connection.run_job(COLD_FETCH_SIZE.min(pull.size_max), move || {
+                    let result = broker.fetcher.fetch(&pull.fetch(&source));
+                    Done::Pull(Box::new(PullOutcome { pull, source, since, result }))
                 });
             }
             Err(refusal) => connection.refuse(pull.asked, &refusal),
@@ -97,21 +106,26 @@ impl Pulls {
 
     /// Goes on with a pull that is back from the disk.
     pub(super) fn finish(&mut self, outcome: PullOutcome, connection: &mut Connection) {
+        let Connection { broker, options, peer, now, readings, .. } = &mut *connection;
+        if outcome.pull.is_outdated(&Context { broker, options, peer, now: *now }, readings) {
+            // What it has passed over may be wanted by now.
+            return self.look_again(outcome.pull, connection);
+        }
         match outcome.result {
             Ok(fetched) => {
                 let took_ms = connection.now.monotonic.ms_since(outcome.since);
                 connection.broker.timings().cold_fetch.record(Duration::from_millis(took_ms), 1);
-                self.settle(outcome.pull, fetched, connection);
+                self.settle(outcome.pull, &outcome.source, fetched, connection);
             }
             Err(refusal) => connection.refuse(outcome.pull.asked, &refusal),
         }
     }
 
-    fn settle(&mut self, mut pull: Pull, fetched: Fetched, connection: &mut Connection) {
+    fn settle(&mut self, mut pull: Pull, source: &Source, fetched: Fetched, connection: &mut Connection) {
         let bounds @ (_, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
         let next = fetched.next.0 as i64;
-        if let Some(offsets) = &pull.fetched {
-            offsets.note(pull.fetch.queue, fetched.next);
+        if let Some(offsets) = &source.fetched {
+            offsets.note(pull.queue, fetched.next);
         }
         match fetched.status {
             FetchStatus::Found => {
@@ -126,9 +140,9 @@ impl Pulls {
                 answer(pull.asked, response::PULL_RETRY_IMMEDIATELY, next, bounds, connection);
             }
             FetchStatus::NoMatch | FetchStatus::AtEnd => {
-                pull.fetch.offset = next;
+                pull.offset = next;
                 match pull.wait_until.filter(|&until| until > connection.now.monotonic) {
-                    Some(deadline) => self.hold(pull, deadline, connection),
+                    Some(deadline) => self.hold(pull, source, deadline, connection),
                     None => {
                         let has_moved = next != pull.began_at;
                         let code = if has_moved { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
@@ -139,19 +153,18 @@ impl Pulls {
         }
     }
 
-    /// Keeps a pull until its queue grows. Whoever came in between is seen by looking again after registering.
-    fn hold(&mut self, pull: Pull, deadline: Monotonic, connection: &mut Connection) {
+    /// Keeps a pull until its queue grows or goes. What came in between is seen by looking again after registering.
+    fn hold(&mut self, mut pull: Pull, source: &Source, deadline: Monotonic, connection: &mut Connection) {
         if self.waiting.len() >= WAITING_FETCHES_PER_CONNECTION_MAX {
             let refusal = Refusal::Busy(format!(
                 "this connection has {WAITING_FETCHES_PER_CONNECTION_MAX} pulls waiting already"
             ));
             return connection.refuse(pull.asked, &refusal);
         }
-        let Ok(queue) = pull.fetch.topic.queue(pull.fetch.queue).cloned() else { return };
-        let (offset, group) = (pull.fetch.offset, pull.fetch.group.clone());
+        let Ok(queue) = source.topic.queue(pull.queue) else { return };
         self.last_number += 1;
         let number = self.last_number;
-        let pull = Pull { has_waited: true, ..pull };
+        pull.has_waited = true;
         let size = size_of_waiting(&pull);
         if self.waiting_size + size > WAITING_PULLS_SIZE_MAX {
             let refusal =
@@ -160,13 +173,14 @@ impl Pulls {
         }
         self.waiting_size += size;
         let waiter = queue.wait(connection.peer.mailbox.clone(), number);
+        let broker = &connection.broker;
+        let is_due = queue.end().0 as i64 > pull.offset || source.is_outdated(broker) || pull.has_reset(broker);
         self.waiting.insert(number, Box::new(WaitingPull { pull, deadline, _waiter: waiter }));
         self.deadlines.insert((deadline, number));
-        let broker = &connection.broker;
         broker.metrics().fetch_waiting.add(1);
-        if queue.end().0 as i64 > offset || broker.offsets.has_reset(queue.topic().as_str(), group.as_str(), queue.id())
-        {
-            self.resume(number, connection);
+        if is_due {
+            // Not at once: who publishes all the time would keep this thread here.
+            self.ready.push_back(number);
         }
     }
 
@@ -175,7 +189,7 @@ impl Pulls {
         self.deadlines.remove(&(waiting.deadline, number));
         self.waiting_size -= size_of_waiting(&waiting.pull);
         connection.broker.metrics().fetch_waiting.subtract(1);
-        self.go_on(waiting.pull, connection);
+        self.look_again(waiting.pull, connection);
     }
 
     /// The queue of a pull has grown.

@@ -11,20 +11,21 @@ use format::document::GroupDocument;
 /// How many are kept at hand: a consumer has few, each with its retry topic.
 const READINGS_MAX: usize = 16;
 
-/// A topic and a group.
+/// A topic and a group. What belongs to tables of the broker is kept weakly: what is gone from there does not stay for the sake of an
+/// idle connection.
 #[derive(Default)]
 pub(super) struct Reading {
     topic_name: Box<str>,
     group_name: Box<str>,
     /// The catalog's when the rest was looked up.
     generation: u64,
-    /// One that is removed does not stay for the sake of an idle connection.
     topic: Weak<Topic>,
     group: Option<(GroupName, Arc<GroupDocument>)>,
     /// With the version of all groups' wants.
-    subscription: Option<(u64, Arc<Subscription>)>,
-    /// `None` inside if there was no room for it.
-    fetched: Option<Option<Arc<FetchedOffsets>>>,
+    subscription: (u64, Weak<Subscription>),
+    fetched: Weak<FetchedOffsets>,
+    /// There was no room for `fetched`.
+    has_no_fetched: bool,
     cursor: Option<Arc<OffsetCursor>>,
 }
 
@@ -86,7 +87,13 @@ impl Reading {
     fn forget(&mut self, generation: u64) {
         self.generation = generation;
         self.topic = Weak::new();
-        (self.group, self.subscription, self.fetched) = (None, None, None);
+        (self.group, self.subscription) = (None, (0, Weak::new()));
+        (self.fetched, self.has_no_fetched) = (Weak::new(), false);
+    }
+
+    /// The catalog's generation that it is of.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The topic.
@@ -101,31 +108,44 @@ impl Reading {
     }
 
     /// The group with its settings, made on the fly if that is allowed.
-    pub(super) fn group(&mut self, broker: &Broker, now: Now) -> Result<(GroupName, Arc<GroupDocument>), Refusal> {
-        if let Some(known) = &self.group {
-            return Ok(known.clone());
-        }
-        let group = GroupName::checked(&self.group_name)?;
-        let settings = broker.catalog.group_for_use(&group, now)?;
-        Ok(self.group.insert((group, settings)).clone())
+    pub(super) fn group(&mut self, broker: &Broker, now: Now) -> Result<&(GroupName, Arc<GroupDocument>), Refusal> {
+        let known = match self.group.take() {
+            Some(known) => known,
+            None => {
+                let group = GroupName::checked(&self.group_name)?;
+                let settings = broker.catalog.group_for_use(&group, now)?;
+                (group, settings)
+            }
+        };
+        Ok(self.group.insert(known))
     }
 
     /// What the group wants of the topic, of version `version_min` or a later one if there is one.
-    pub(super) fn subscription(&mut self, version_min: i64, broker: &Broker) -> Result<&Subscription, Refusal> {
+    pub(super) fn subscription(&mut self, version_min: i64, broker: &Broker) -> Result<Arc<Subscription>, Refusal> {
         // Before it is looked up: a change in between is seen with the next pull.
         let version = broker.groups.version();
-        let known = self.subscription.take();
-        let known = known.filter(|(of, known)| *of == version && known.version >= version_min);
-        let known = match known {
-            Some(known) => known,
-            None => (version, broker.groups.subscription(&self.group_name, &self.topic_name)?),
-        };
-        Ok(&self.subscription.insert(known).1)
+        let (of, known) = &self.subscription;
+        let known = if *of == version { known.upgrade() } else { None };
+        if let Some(known) = known.filter(|known| known.version >= version_min) {
+            return Ok(known);
+        }
+        let found = broker.groups.subscription(&self.group_name, &self.topic_name)?;
+        self.subscription = (version, Arc::downgrade(&found));
+        Ok(found)
     }
 
     /// Where the group's fetches from the topic are noted, if there is room for it.
     pub(super) fn fetched(&mut self, topic: &Topic, group: &GroupName, broker: &Broker) -> Option<Arc<FetchedOffsets>> {
-        self.fetched.get_or_insert_with(|| broker.fetched.offsets_of(topic, group)).clone()
+        if self.has_no_fetched {
+            return None;
+        }
+        if let Some(known) = self.fetched.upgrade() {
+            return Some(known);
+        }
+        let found = broker.fetched.offsets_of(topic, group);
+        self.fetched = found.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        self.has_no_fetched = found.is_none();
+        found
     }
 
     /// Commits an offset in a queue that the topic has.

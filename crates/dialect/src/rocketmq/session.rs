@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use base::budget::Budget;
 use base::limits::{LIST_BODY_HERE_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
+use base::offset::AckPolicy;
 use base::session::{CloseReason, Job, Output, Session};
-use base::{Monotonic, Now, Refusal};
+use base::{LogOffset, Monotonic, Now, Refusal};
 use broker::{Broker, Mailbox, Signal};
 use bytes::{Buf, Bytes, BytesMut};
 use wire::rocketmq::code::request;
@@ -37,6 +38,8 @@ pub struct RocketSession {
     sends: Sends,
     /// Those that came while the log is behind.
     held_sends: HeldSends,
+    /// Up to where the log has to be written before the session is woken for them.
+    watched: LogOffset,
     pulls: Pulls,
     heartbeats: Heartbeats,
     calls: Calls,
@@ -54,6 +57,7 @@ impl RocketSession {
             commits: Commits::default(),
             sends: Sends::default(),
             held_sends: HeldSends::default(),
+            watched: LogOffset(0),
             pulls: Pulls::default(),
             heartbeats: Heartbeats::default(),
             calls: Calls::default(),
@@ -133,6 +137,14 @@ impl RocketSession {
                 }
             }
             self.end_pass(&mut pass);
+        }
+    }
+
+    /// Has the session woken when the log may no longer be behind: what its own sends wait for may be a sync, or a replica.
+    fn watch_log(&mut self) {
+        let Connection { broker, peer, .. } = &self.connection;
+        if self.holds_sends() && broker.durability.is_kept(AckPolicy::WRITTEN, self.watched) {
+            self.watched = broker.durability.when_caught_up(&peer.mailbox.waker());
         }
     }
 
@@ -220,6 +232,7 @@ impl Session for RocketSession {
             }
         };
         self.end_pass(&mut pass);
+        self.watch_log();
         input.advance(consumed);
         ended
     }
@@ -230,6 +243,7 @@ impl Session for RocketSession {
         self.take_signals();
         self.sends.release(&mut self.connection);
         self.release_held(false);
+        self.watch_log();
         self.commits.release(&mut self.connection);
         self.calls.expire(&mut self.connection);
         self.pulls.expire(now.monotonic);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base::budget::{Budget, Held};
 use base::limits::{CONNECTIONS_HELD_SIZE_MAX, STAGED_SIZE_MAX};
+use base::offset::AckPolicy;
 use base::session::Session;
 use bytes::BytesMut;
 use wire::rocketmq::code::request;
@@ -111,4 +112,21 @@ fn sends_that_wait_when_their_connection_goes_are_stored_all_the_same() {
     client.close();
     bench.write();
     assert_eq!(bench.count("orders", 0), 2);
+}
+
+#[test]
+fn held_sends_go_on_once_the_log_is_no_longer_behind_though_earlier_ones_wait_for_the_disk() {
+    let bench = Bench::with(|setup| {
+        (setup.store.segment_size, setup.store.recent_size) = (64 << 20, 64 << 20);
+        setup.broker.ack_policy = AckPolicy::DURABLE;
+    });
+    let mut client = blocked_publisher(&bench);
+    assert_eq!(client.give(&[send("orders", "held")]), []);
+    bench.write();
+    assert!(!bench.broker.durability.is_behind());
+    // Everything is written; a sync takes its time, as does a replica.
+    client.hear();
+    let waited = client.wait(2_900);
+    bench.write();
+    assert_eq!(bench.count("orders", 0), 1, "a client waits 3 s for its answer: {waited:?}");
 }

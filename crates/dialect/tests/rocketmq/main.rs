@@ -21,4 +21,5 @@ mod requests;
 mod retrying;
 mod scenarios;
 mod sending;
+mod waiting;
 mod watermarks;

@@ -1,6 +1,9 @@
 //! What a connection keeps at hand from one request to the next is never older than what there is.
 
-use base::Permission;
+use std::sync::{Arc, Weak};
+
+use base::session::Session;
+use base::{GroupName, Permission};
 use format::document::{GroupDocument, TopicDocument};
 use wire::rocketmq::code::{request, response};
 
@@ -206,4 +209,45 @@ fn pulls_of_removed_topics_keep_nothing_of_them() {
     let topic = std::sync::Arc::downgrade(&bench.broker.catalog.topic("orders").expect("there"));
     bench.broker.removals.topic("orders", client.now).expect("removed");
     assert!(topic.upgrade().is_none(), "an idle connection holds a topic that is gone");
+}
+
+#[test]
+fn an_idle_connection_keeps_no_subscription_that_is_gone() {
+    let bench = Bench::new();
+    let (mut sender, mut idle) = (bench.client(), bench.client());
+    sender.ask_well(send("orders", "x"));
+    let mut kept = Vec::new();
+    for number in 0..16 {
+        let group = format!("billing-{number}");
+        let mut other = bench.client();
+        // 7 MB, which count for the connection that subscribes.
+        let expression = "x".repeat(7 << 20);
+        other.give(&[heartbeat("one", &group, "orders", &expression, 1)]);
+        let unfiltered = pull(&group, "orders", 0).without("subscription").with("sysFlag", 0).with("subVersion", 1);
+        idle.ask(unfiltered);
+        kept.push(Arc::downgrade(&bench.broker.groups.subscription(&group, "orders").expect("there")));
+        other.close();
+        assert!(!bench.broker.groups.is_online(&group));
+    }
+    let sizes: usize = kept.iter().filter_map(Weak::upgrade).map(|kept| kept.expression.len()).sum();
+    assert_eq!(sizes, 0, "bytes kept by one idle connection that counts {} as held", idle.session.held_size());
+}
+
+#[test]
+fn an_idle_connection_keeps_no_places_of_groups_that_are_gone() {
+    let bench = Bench::new();
+    let (mut idle, now) = (bench.client(), crate::bench::START);
+    bench.make_topic("wide", TopicDocument::plain(65_536, Permission::OPEN));
+    let mut kept = Vec::new();
+    for number in 0..16 {
+        let group = format!("billing-{number}");
+        idle.ask(pull(&group, "wide", 0));
+        let topic = bench.broker.catalog.topic("wide").expect("there");
+        let group = GroupName::trusted(&group);
+        kept.push(Arc::downgrade(&bench.broker.fetched.offsets_of(&topic, &group).expect("room")));
+        drop(topic);
+        bench.broker.removals.group(group.as_str(), true, now).expect("removed");
+    }
+    let count = kept.iter().filter(|kept| kept.upgrade().is_some()).count();
+    assert_eq!(count, 0, "tables of 512 KiB each kept by one idle connection");
 }
