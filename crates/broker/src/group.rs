@@ -134,8 +134,8 @@ impl Groups {
         }
         let settings = self.catalog.group_for_use(&registration.group, now)?;
         let is_complete = match self.catalog.ensure_retry_topic(&settings, now) {
-            // Who only reads is served by a full or failed disk too: a later heartbeat makes the topic.
-            Err(Refusal::Unavailable(_)) => false,
+            // Who only reads is served by a full or failed disk too, and while the topic is being removed: a later heartbeat makes it.
+            Err(Refusal::Unavailable(_) | Refusal::Busy(_)) => false,
             made => made.map(|()| true)?,
         };
         let mut consumers = self.consumers.lock();

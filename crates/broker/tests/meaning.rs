@@ -281,10 +281,9 @@ fn a_reset_is_told_once_and_commits_from_before_are_void() {
     broker.offsets.reset("orders", "billing", QueueId(1), 0).expect("reset");
     commit(1);
     assert_eq!(broker.offsets.committed("orders", "billing", queue), Some(0), "of before the reset");
-    assert!(broker.offsets.has_reset("orders", "billing", queue));
-    assert!(
-        !broker.offsets.has_reset("orders", "shipping", queue) && !broker.offsets.has_reset("others", "billing", queue)
-    );
+    assert_eq!(broker.offsets.reset_of("orders", "billing", queue), Some(0));
+    assert_eq!(broker.offsets.reset_of("orders", "shipping", queue), None);
+    assert_eq!(broker.offsets.reset_of("others", "billing", queue), None);
     assert_eq!(broker.offsets.take_reset("orders", "billing", queue), Some(0));
     assert_eq!(broker.offsets.take_reset("orders", "billing", queue), None, "told once");
     commit(1);

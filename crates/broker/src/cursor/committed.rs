@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::limits::OFFSET_PAIRS_MAX;
 use format::state::StateChange;
@@ -21,6 +22,8 @@ pub struct OffsetCursor {
     group: Arc<str>,
     state: Mutex<CursorState>,
     unkept: Arc<Mutex<Unkept>>,
+    /// Resets of all cursors that consumers have not heard of.
+    resets: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +32,8 @@ struct CursorState {
     offsets: Arc<QueueTable>,
     /// Queues whose offset is not in the log yet.
     unkept: BTreeSet<u32>,
+    /// Where the group is to begin again, in queues whose consumer has not heard of it.
+    resets: QueueTable,
     /// The table has it no longer: nothing may be put here any more.
     is_forgotten: bool,
 }
@@ -43,27 +48,60 @@ struct Unkept {
 }
 
 impl OffsetCursor {
-    /// Takes an offset; `false` if the cursor was forgotten meanwhile.
+    /// Takes a consumer's offset, unless it has to hear of a reset first: then that is of before. `false` if the cursor was forgotten
+    /// meanwhile.
     pub(crate) fn put(self: &Arc<Self>, queue: u32, offset: RawOffset) -> bool {
         let mut state = self.state.lock();
-        if state.is_forgotten || state.offsets.get(&queue) == Some(&offset) {
-            return !state.is_forgotten;
+        if !state.is_forgotten && !state.resets.contains_key(&queue) {
+            self.set(&mut state, queue, offset);
+        }
+        !state.is_forgotten
+    }
+
+    /// Takes an administrator's offset; with `is_told` the consumer is to hear of it. `false` if the cursor was forgotten meanwhile.
+    pub(crate) fn reset(self: &Arc<Self>, queue: u32, offset: RawOffset, is_told: bool) -> bool {
+        let mut state = self.state.lock();
+        if state.is_forgotten {
+            return false;
+        }
+        self.set(&mut state, queue, offset);
+        if is_told && state.resets.insert(queue, offset).is_none() {
+            self.resets.fetch_add(1, Ordering::AcqRel);
+        }
+        true
+    }
+
+    fn set(self: &Arc<Self>, state: &mut CursorState, queue: u32, offset: RawOffset) {
+        if state.offsets.get(&queue) == Some(&offset) {
+            return;
         }
         Arc::make_mut(&mut state.offsets).insert(queue, offset);
         if state.unkept.is_empty() {
             self.unkept.lock().cursors.push(self.clone());
         }
         state.unkept.insert(queue);
-        true
+    }
+
+    /// The reset of a queue that its consumer has not heard of.
+    pub(crate) fn reset_of(&self, queue: u32) -> Option<RawOffset> {
+        self.state.lock().resets.get(&queue).copied()
+    }
+
+    /// The same, which the consumer hears of now.
+    pub(crate) fn take_reset(&self, queue: u32) -> Option<RawOffset> {
+        let taken = self.state.lock().resets.remove(&queue);
+        self.resets.fetch_sub(usize::from(taken.is_some()), Ordering::AcqRel);
+        taken
     }
 
     fn offsets(&self) -> Arc<QueueTable> {
         self.state.lock().offsets.clone()
     }
 
-    /// Has offsets that the log has too; forgotten if there are none.
+    /// Has offsets that the log has too; forgotten if there are none. Resets of before are void.
     fn replace(&self, offsets: QueueTable) {
         let mut state = self.state.lock();
+        self.resets.fetch_sub(std::mem::take(&mut state.resets).len(), Ordering::AcqRel);
         state.is_forgotten = offsets.is_empty();
         state.offsets = Arc::new(offsets);
         state.unkept.clear();
@@ -99,6 +137,7 @@ pub(crate) struct Committed {
     /// Pairs of topic and group.
     count: usize,
     unkept: Arc<Mutex<Unkept>>,
+    resets: Arc<AtomicUsize>,
 }
 
 /// The name of a topic and a group as documents and changes of state have it.
@@ -123,7 +162,8 @@ impl Committed {
         Some(self.known(topic, group)?.offsets())
     }
 
-    fn known(&self, topic: &str, group: &str) -> Option<&Arc<OffsetCursor>> {
+    /// A group's cursor in a topic, if it is there.
+    pub(crate) fn known(&self, topic: &str, group: &str) -> Option<&Arc<OffsetCursor>> {
         self.cursors.get(topic)?.get(group)
     }
 
@@ -135,17 +175,23 @@ impl Committed {
         // The names are there once, however many pairs they are part of.
         let topic = self.cursors.get_key_value(topic).map_or_else(|| topic.into(), |(topic, _)| topic.clone());
         let group = self.topics_by_group.get_key_value(group).map_or_else(|| group.into(), |(group, _)| group.clone());
-        let (state, unkept) = (Mutex::default(), self.unkept.clone());
-        let made = Arc::new(OffsetCursor { topic: topic.clone(), group: group.clone(), state, unkept });
+        let (state, unkept, resets) = (Mutex::default(), self.unkept.clone(), self.resets.clone());
+        let made = Arc::new(OffsetCursor { topic: topic.clone(), group: group.clone(), state, unkept, resets });
         self.topics_by_group.entry(group.clone()).or_default().insert(topic.clone());
         self.cursors.entry(topic).or_default().insert(group, made.clone());
         self.count += 1;
         made
     }
 
-    /// Whether offsets of a group in a topic can be kept.
-    pub(crate) fn has_room(&self, topic: &str, group: &str) -> bool {
-        self.count < OFFSET_PAIRS_MAX || self.known(topic, group).is_some()
+    /// Whether offsets of a group in these topics can be kept.
+    pub(crate) fn has_room<'a>(&self, topics: impl IntoIterator<Item = &'a str>, group: &str) -> bool {
+        let new = topics.into_iter().filter(|topic| self.known(topic, group).is_none()).count();
+        new == 0 || self.count + new <= OFFSET_PAIRS_MAX
+    }
+
+    /// How many resets consumers have not heard of: looked at with every fetch, without a look at the table.
+    pub(crate) const fn resets(&self) -> &Arc<AtomicUsize> {
+        &self.resets
     }
 
     /// Replaces a group's offsets in a topic, which the log has; by none if the table is empty.

@@ -4,9 +4,9 @@
 //! for as soon as `gathering.rs` allows, the rest within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use base::limits::{OFFSET_PAIRS_MAX, STAGED_SIZE_MAX};
@@ -50,9 +50,8 @@ pub struct Offsets {
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
     young_queue_size: u64,
     committed: Mutex<Committed>,
-    resets: Mutex<HashMap<String, QueueTable>>,
-    /// Mirrors whether `resets` has anything: looked at with every fetch.
-    has_resets: AtomicBool,
+    /// How many resets consumers have not heard of.
+    resets: Arc<AtomicUsize>,
     /// Whether the document lacks something.
     unexported: AtomicBool,
     version: AtomicI64,
@@ -72,15 +71,16 @@ impl Offsets {
         state: Arc<StateLog>,
         young_queue_size: u64,
     ) -> Self {
+        let committed = Committed::of(table);
+        let resets = committed.resets().clone();
         let offsets = Self {
             catalog,
             groups,
             fetched,
             state,
             young_queue_size,
-            committed: Mutex::new(Committed::of(table)),
-            resets: Mutex::default(),
-            has_resets: AtomicBool::new(false),
+            committed: Mutex::new(committed),
+            resets,
             unexported: AtomicBool::new(true),
             version: AtomicI64::new(version),
             keeping: Mutex::default(),
@@ -170,11 +170,25 @@ impl Offsets {
         Ok(())
     }
 
-    /// Replaces the offsets of some groups in some topics, by none where the table is empty.
-    fn replace(&self, mut tables: Vec<(String, String, QueueTable)>, now: Now) -> Result<(), StorageError> {
+    /// Replaces the offsets of a group in some topics.
+    fn replace(&self, group: &str, mut tables: Vec<(String, QueueTable)>, now: Now) -> Result<(), Refusal> {
         let _in_order = self.keeping.lock();
         let mut committed = self.committed.lock();
-        tables.retain(|(topic, _, offsets)| offsets.is_empty() || self.catalog.topic(topic).is_some());
+        tables.retain(|(topic, _)| self.catalog.topic(topic).is_some());
+        if !committed.has_room(tables.iter().map(|(topic, _)| &**topic), group) {
+            return Err(too_many_pairs());
+        }
+        let tables = tables.into_iter().map(|(topic, offsets)| (topic, group.to_owned(), offsets)).collect();
+        self.replace_all(&mut committed, tables, now).map_err(internal)
+    }
+
+    /// Replaces offsets, by none where the table is empty.
+    fn replace_all(
+        &self,
+        committed: &mut Committed,
+        tables: Vec<(String, String, QueueTable)>,
+        now: Now,
+    ) -> Result<(), StorageError> {
         if tables.is_empty() {
             return Ok(());
         }
@@ -208,31 +222,30 @@ impl Offsets {
         if offset < 0 {
             return Err(Refusal::BadRequest(format!("the offset {offset} is negative")));
         }
-        if self.has_reset(topic, group, queue) {
-            // The consumer has not yet heard of the reset; what it commits is of before.
-            return Ok(());
-        }
         if cursor.as_ref().is_none_or(|cursor| !cursor.put(queue.0, offset)) {
             // Offsets are kept under `topic@group`: nothing else may look like that.
             GroupName::checked(group)?;
-            *cursor = Some(self.put(topic, group, queue, offset)?);
+            *cursor = Some(self.put(topic, group, queue, |cursor| cursor.put(queue.0, offset))?);
         }
         Ok(())
     }
 
-    fn put(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<Arc<OffsetCursor>, Refusal> {
+    fn put(
+        &self,
+        topic: &str,
+        group: &str,
+        queue: QueueId,
+        put: impl FnOnce(&Arc<OffsetCursor>) -> bool,
+    ) -> Result<Arc<OffsetCursor>, Refusal> {
         let mut committed = self.committed.lock();
         // With the table locked: a removal takes the topic out first and forgets its offsets then, so that none comes behind that.
         let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         known.queue(queue)?;
-        if !committed.has_room(topic, group) {
-            return Err(Refusal::Busy(format!(
-                "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used, \
-                 with their offsets"
-            )));
+        if !committed.has_room([topic], group) {
+            return Err(too_many_pairs());
         }
         let cursor = committed.cursor(topic, group);
-        cursor.put(queue.0, offset);
+        put(&cursor);
         Ok(cursor)
     }
 
@@ -297,11 +310,10 @@ impl Offsets {
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
     pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
-        self.put(topic, group, queue, offset)?;
+        let is_online = self.groups.is_online(group);
+        self.put(topic, group, queue, |cursor| cursor.reset(queue.0, offset, is_online))?;
         self.fetched.forget_queue(topic, group, queue);
-        if self.groups.is_online(group) {
-            self.resets.lock().entry(key(topic, group)).or_default().insert(queue.0, offset);
-            self.has_resets.store(true, Ordering::Release);
+        if is_online {
             // Fetches that wait for a message hear of it now rather than when their time is over.
             if let Some(topic) = self.catalog.topic(topic)
                 && let Ok(queue) = topic.queue(queue)
@@ -312,27 +324,21 @@ impl Offsets {
         Ok(())
     }
 
-    /// Whether a reset waits for this consumer.
-    pub fn has_reset(&self, topic: &str, group: &str, queue: QueueId) -> bool {
-        self.has_resets.load(Ordering::Acquire) && {
-            let resets = self.resets.lock();
-            resets.get(&key(topic, group)).is_some_and(|queues| queues.contains_key(&queue.0))
-        }
-    }
-
-    /// Takes the reset that waits for this consumer, if there is one.
-    pub fn take_reset(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
-        if !self.has_resets.load(Ordering::Acquire) {
+    /// The reset that waits for the queue's consumer, if there is one. Who hears it by a fetch that was made before may not be the
+    /// consumer any more: it waits on.
+    pub fn reset_of(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
+        if self.resets.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut resets = self.resets.lock();
-        let queues = resets.get_mut(&key(topic, group))?;
-        let offset = queues.remove(&queue.0);
-        if queues.is_empty() {
-            resets.remove(&key(topic, group));
+        self.committed.lock().known(topic, group)?.reset_of(queue.0)
+    }
+
+    /// The same, heard by a new fetch.
+    pub fn take_reset(&self, topic: &str, group: &str, queue: QueueId) -> Option<RawOffset> {
+        if self.resets.load(Ordering::Acquire) == 0 {
+            return None;
         }
-        self.has_resets.store(!resets.is_empty(), Ordering::Release);
-        offset
+        self.committed.lock().known(topic, group)?.take_reset(queue.0)
     }
 
     /// Offsets of a group in a topic by queue.
@@ -359,8 +365,8 @@ impl Offsets {
 
     /// Copies one group's offsets in some topics to another group. Where it has none, the other keeps its own.
     pub fn copy(&self, topics: &[String], source: &str, target: &str, now: Now) -> Result<(), Refusal> {
-        let copied = topics.iter().map(|topic| (topic.clone(), target.to_owned(), self.of(topic, source)));
-        self.replace(copied.filter(|(.., offsets)| !offsets.is_empty()).collect(), now).map_err(internal)
+        let copied = topics.iter().map(|topic| (topic.clone(), self.of(topic, source)));
+        self.replace(target, copied.filter(|(_, offsets)| !offsets.is_empty()).collect(), now)
     }
 
     /// Every offset as the document has it.
@@ -386,14 +392,9 @@ impl Offsets {
     }
 
     fn forget_offsets(&self, pairs: Vec<(String, String)>, now: Now) -> Result<(), Refusal> {
-        let keys: Vec<_> = pairs.iter().map(|(topic, group)| key(topic, group)).collect();
         let forgotten = pairs.into_iter().map(|(topic, group)| (topic, group, QueueTable::new())).collect();
-        self.replace(forgotten, now).map_err(internal)?;
-        // Whoever was reset has an offset.
-        let mut resets = self.resets.lock();
-        keys.iter().for_each(|key| drop(resets.remove(key)));
-        self.has_resets.store(!resets.is_empty(), Ordering::Release);
-        Ok(())
+        let _in_order = self.keeping.lock();
+        self.replace_all(&mut self.committed.lock(), forgotten, now).map_err(internal)
     }
 
     /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
@@ -434,4 +435,11 @@ impl Offsets {
         }
         self.keep_changes(now).map(CommitStage::Logged)
     }
+}
+
+fn too_many_pairs() -> Refusal {
+    Refusal::Busy(format!(
+        "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used, with \
+         their offsets"
+    ))
 }

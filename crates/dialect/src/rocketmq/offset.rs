@@ -1,6 +1,6 @@
 //! Offsets: commit, query, bounds, by time, reset.
 
-use base::{Refusal, Timestamp};
+use base::{GroupName, Refusal, Timestamp};
 use broker::Boundary;
 use serde_json::json;
 use wire::rocketmq::body::client::queue_keyed_object;
@@ -109,11 +109,12 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
 
 pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: CloneGroupOffsetRequest<'_> = header(command)?;
+    let target = GroupName::checked(&request.target_group)?;
     let topics = match request.topic.as_deref().filter(|topic| !topic.is_empty()) {
         Some(topic) => vec![topic.to_owned()],
         None => context.broker.offsets.topics_of(&request.source_group),
     };
-    context.broker.offsets.copy(&topics, &request.source_group, &request.target_group, context.now)?;
+    context.broker.offsets.copy(&topics, &request.source_group, target.as_str(), context.now)?;
     context.broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
     Ok(Answer::ok())
 }

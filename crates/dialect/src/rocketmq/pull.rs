@@ -169,14 +169,13 @@ impl Pull {
         }
     }
 
-    /// The reset that waits for who pulls, if there is one.
-    pub(super) fn take_reset(&self, broker: &Broker) -> Option<RawOffset> {
-        broker.offsets.take_reset(self.topic.as_str(), self.group.as_str(), self.queue)
-    }
-
-    /// Whether there is one.
-    pub(super) fn has_reset(&self, broker: &Broker) -> bool {
-        broker.offsets.has_reset(self.topic.as_str(), self.group.as_str(), self.queue)
+    /// The reset that waits for who pulls, if there is one: it has heard of it by a pull that it makes now, which may begin there already.
+    pub(super) fn reset(&self, broker: &Broker) -> Option<RawOffset> {
+        let (topic, group) = (self.topic.as_str(), self.group.as_str());
+        if self.has_waited {
+            return broker.offsets.reset_of(topic, group, self.queue);
+        }
+        broker.offsets.take_reset(topic, group, self.queue).filter(|&offset| offset != self.began_at)
     }
 
     /// Bytes that its filter takes.

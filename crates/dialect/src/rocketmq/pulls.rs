@@ -79,7 +79,7 @@ impl Pulls {
 
     /// Answers with the reset that waits for who pulls, if there is one; else tries.
     fn go_on(&mut self, pull: Pull, source: Source, connection: &mut Connection) {
-        match pull.take_reset(&connection.broker) {
+        match pull.reset(&connection.broker) {
             Some(offset) => {
                 let queue = source.topic.queue(pull.queue);
                 let (first, end) = queue.map_or((0, 0), |queue| (queue.first().0, queue.end().0));
@@ -174,7 +174,7 @@ impl Pulls {
         self.waiting_size += size;
         let waiter = queue.wait(connection.peer.mailbox.clone(), number);
         let broker = &connection.broker;
-        let is_due = queue.end().0 as i64 > pull.offset || source.is_outdated(broker) || pull.has_reset(broker);
+        let is_due = queue.end().0 as i64 > pull.offset || source.is_outdated(broker) || pull.reset(broker).is_some();
         self.waiting.insert(number, Box::new(WaitingPull { pull, deadline, _waiter: waiter }));
         self.deadlines.insert((deadline, number));
         broker.metrics().fetch_waiting.add(1);

@@ -162,7 +162,8 @@ impl Sends {
         }
         let queues = u32::try_from(send.default_topic_queue_nums).unwrap_or_default();
         let topic = broker.catalog.topic_for_publish(&send.topic, &send.default_topic, queues, now)?;
-        self.last_topic = Some((broker.catalog.generation(), topic.clone()));
+        // Of before it was looked up: who removed it meanwhile is seen with the next send. One that was made here is looked up once more.
+        self.last_topic = Some((generation, topic.clone()));
         Ok(topic)
     }
 

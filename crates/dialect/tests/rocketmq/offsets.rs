@@ -297,17 +297,27 @@ fn commits_of_before_a_reset_are_ignored_until_a_pull_has_told_of_it() {
 fn every_queue_of_a_reset_is_told_of_by_itself_and_no_other_group() {
     let bench = Bench::new();
     let mut client = sender(&bench);
+    for number in 1..4 {
+        client.ask_well(send("orders", "x").with("e", number));
+    }
     client.give(&[heartbeat("one", "billing", "orders", "*", 1), heartbeat("one", "shipping", "orders", "*", 1)]);
-    client.ask_well(reset(0, 0, true));
+    client.ask_well(reset(1, 0, true));
     let pull_of = |group: &str, number: i32| pull(group, "orders", 0).with("queueId", number);
     for number in [2, 0, 1, 3] {
         assert_ne!(client.ask(pull_of("shipping", number)).code, response::PULL_OFFSET_MOVED, "{number}");
         assert_eq!(client.ask(pull_of("billing", number)).code, response::PULL_OFFSET_MOVED, "{number}");
         assert_ne!(client.ask(pull_of("billing", number)).code, response::PULL_OFFSET_MOVED, "{number}");
     }
+    // Who begins there already has nothing to be told.
+    client.ask_well(reset(0, 0, true));
+    assert_eq!(client.ask(pull_of("billing", 0)).code, response::SUCCESS);
+    assert_eq!(client.ask(pull_of("billing", 0).with("queueOffset", 1)).code, response::SUCCESS);
+    for number in 1..4 {
+        client.ask(pull_of("billing", number));
+    }
     // Of one queue alone, beside one that is still to be told.
-    client.ask_well(reset(0, 0, true).with("queueId", 1));
-    client.ask_well(reset(0, 0, true).with("queueId", 3));
+    client.ask_well(reset(1, 0, true).with("queueId", 1));
+    client.ask_well(reset(1, 0, true).with("queueId", 3));
     for (number, is_told) in [(0, false), (1, true), (2, false), (3, true)] {
         assert_eq!(client.ask(pull_of("billing", number)).code == response::PULL_OFFSET_MOVED, is_told, "{number}");
     }
@@ -400,7 +410,7 @@ fn queues_without_a_use_are_cleaned_on_request() {
         ..format::document::TopicDocument::default()
     };
     bench.make_topic("orders", settings(2));
-    bench.broker.store().queue(&base::TopicName::trusted("stray"), base::QueueId(0));
+    bench.broker.store().queue(&base::TopicName::trusted("stray"), QueueId(0));
     let known = || bench.broker.store().topics().into_iter().map(|(name, count)| (name.as_str().to_owned(), count));
     let count_of = |name: &str| known().find(|(known, _)| known == name).map(|(_, count)| count);
     assert_eq!((count_of("orders"), count_of("stray")), (Some(4), Some(1)));
@@ -437,5 +447,50 @@ fn messages_stored_and_consumed_are_told_by_minute_hour_and_day() {
         let refused = stats(&mut client, name, key);
         let text = refused.as_str().expect("a refusal");
         assert!(text.starts_with(&format!("The stats <{name}> <{key}> not exist")), "{text}");
+    }
+}
+
+#[test]
+fn a_reset_reaches_who_owns_the_queue_though_its_last_owner_still_has_a_pull_waiting() {
+    let bench = Bench::new();
+    let (mut producer, mut before, mut owner) = (bench.client(), bench.client(), bench.client());
+    for text in ["1", "2", "3"] {
+        producer.ask_well(send("orders", text));
+    }
+    before.give(&[heartbeat("one", "billing", "orders", "*", 1)]);
+    assert_eq!(before.give(&[held_pull("billing", "orders", 3)]), []);
+    // A member joins and gets the queue; what the other asked for waits at the broker for up to 15 s more, and it drops the answer.
+    owner.give(&[heartbeat("two", "billing", "orders", "*", 1)]);
+    before.hear();
+    assert_eq!(owner.give(&[held_pull("billing", "orders", 3)]), []);
+    let fields = [("topic", "orders"), ("group", "billing"), ("timestamp", "0"), ("isForce", "true"), ("offset", "0")];
+    producer.ask_well(ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields));
+    let dropped = before.hear();
+    let heard = owner.hear();
+    for heard in [dropped, heard] {
+        assert_eq!(
+            heard.iter().map(|reply| (reply.code, reply.number("nextBeginOffset"))).collect::<Vec<_>>(),
+            [(response::PULL_OFFSET_MOVED, 0)]
+        );
+    }
+    owner.ask_well(commit(3));
+    let committed = || bench.broker.offsets.committed("orders", "billing", QueueId(0));
+    assert_eq!(committed(), Some(0), "it is of before the reset");
+    assert_eq!(owner.ask_well(pull("billing", "orders", 0)).bodies(), ["1", "2", "3"]);
+    owner.ask_well(commit(1));
+    assert_eq!(committed(), Some(1));
+}
+
+#[test]
+fn offsets_are_copied_to_groups_only() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", "x"));
+    client.ask_well(commit(1));
+    for name in ["x".repeat(900_000).as_str(), "a b", "", "a@b"] {
+        let fields = [("srcGroup", "billing"), ("destGroup", name), ("topic", "orders"), ("offline", "true")];
+        let reply = client.ask(ask(request::CLONE_GROUP_OFFSET, &fields));
+        let kept = bench.broker.offsets.of("orders", name);
+        assert!(reply.code != 0 && kept.is_empty(), "{} for a name of {} bytes", reply.code, name.len());
     }
 }

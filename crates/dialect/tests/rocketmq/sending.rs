@@ -1,5 +1,9 @@
 //! Promises to those who send: what is answered to what, and that a refused message is not stored.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use broker::{Broker, Host};
 use bytes::BytesMut;
 use format::batch_body::BatchItem;
 use format::document::TopicDocument;
@@ -7,8 +11,8 @@ use format::record::{Record, split};
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::frame::Form;
 
-use crate::bench::Bench;
-use crate::client::{ask, pull, send, send_batch, send_v1};
+use crate::bench::{Bench, START};
+use crate::client::{Client, ask, pull, send, send_batch, send_v1};
 
 /// Fields a send insists on, as new and as old clients name them.
 const NEEDED: [(&str, &str); 8] = [
@@ -349,4 +353,47 @@ fn a_message_larger_than_a_segment_is_refused_alone() {
     let mut codes: Vec<_> = replies.iter().map(|reply| (reply.opaque, reply.code)).collect();
     codes.sort_unstable();
     assert_eq!(codes.iter().map(|(_, code)| *code).collect::<Vec<_>>(), [0, response::MESSAGE_ILLEGAL, 0]);
+}
+
+/// Somebody else removes the topic as soon as it is announced: another thread is that fast.
+#[derive(Debug, Default)]
+struct RemovingHost {
+    broker: OnceLock<Weak<Broker>>,
+    is_armed: AtomicBool,
+}
+
+impl Host for RemovingHost {
+    fn log_changed(&self) {
+        if let Some(broker) = self.broker.get().and_then(Weak::upgrade) {
+            broker.store().write_staged().expect("writes");
+        }
+    }
+
+    fn sync_wanted(&self, _waiting: usize) {}
+
+    fn topics_changed(&self) {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            let broker = self.broker.get().and_then(Weak::upgrade).expect("a broker");
+            std::thread::scope(|scope| {
+                scope.spawn(|| broker.removals.topic("orders", START).expect("removed"));
+            });
+        }
+    }
+}
+
+#[test]
+fn a_producer_whose_topic_was_removed_while_it_was_made_is_not_refused_for_ever() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let host = Arc::new(RemovingHost::default());
+    let store = testkit::store_options(scratch.path());
+    let opened = testkit::open_broker(testkit::broker_options(), store, host.clone(), START);
+    let broker = Arc::new(opened.expect("the broker opens"));
+    host.broker.set(Arc::downgrade(&broker)).expect("one");
+    let options = Arc::new(testkit::session_options());
+    let mut client = Client::new(&broker, &options);
+    host.is_armed.store(true, Ordering::SeqCst);
+    // This one may well be refused: its topic went while it was sent.
+    client.ask(send("orders", "1"));
+    let codes: Vec<_> = (0..5).map(|_| client.ask(send("orders", "2")).code).collect();
+    assert_eq!(codes, [0; 5]);
 }
