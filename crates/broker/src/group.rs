@@ -258,7 +258,7 @@ impl Groups {
 
     /// A connection is gone, and with it all its memberships.
     pub fn connection_closed(&self, mailbox: &Arc<Mailbox>) {
-        mailbox.close();
+        drop(mailbox.close());
         self.remove_consumers(|member| Arc::ptr_eq(&member.mailbox, mailbox));
         self.remove_producers(|member| Arc::ptr_eq(&member.mailbox, mailbox));
     }

@@ -80,10 +80,17 @@ impl Mailbox {
         })
     }
 
-    /// Leaves a signal and rings.
-    pub fn send(&self, signal: Signal) {
-        self.signals.lock().push(signal);
+    /// Leaves a signal and rings; `false` if the connection is gone and nobody will take it.
+    pub fn send(&self, signal: Signal) -> bool {
+        {
+            let mut signals = self.signals.lock();
+            if self.is_closed() {
+                return false;
+            }
+            signals.push(signal);
+        }
         self.ring();
+        true
     }
 
     /// Rings without a signal.
@@ -96,9 +103,11 @@ impl Mailbox {
         self.waker.clone()
     }
 
-    /// Its connection is gone.
-    pub(crate) fn close(&self) {
+    /// Its connection is gone. Gives what it has not taken; nothing comes after that.
+    pub fn close(&self) -> Vec<Signal> {
+        let mut signals = self.signals.lock();
         self.is_closed.store(true, Ordering::SeqCst);
+        std::mem::take(&mut *signals)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

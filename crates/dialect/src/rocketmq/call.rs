@@ -16,7 +16,7 @@ pub(super) struct Call {
     pub(super) asker: Arc<Mailbox>,
     /// and how it knows the call.
     pub(super) number: u64,
-    /// What its body takes.
+    /// What it takes.
     #[expect(dead_code, reason = "it is given back when the call is dropped")]
     pub(super) held: Held,
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::budget::Held;
-use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
+use base::limits::{FRAME_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
 use base::{LogOffset, Monotonic, Refusal};
 use broker::{Mailbox, Signal, Word};
 use bytes::{Bytes, BytesMut};
@@ -27,6 +27,9 @@ const CALLS_MAX: usize = 64;
 
 /// How long a client has for its answer, as in RocketMQ.
 const LIMIT_MS: u64 = 10_000;
+
+/// Longest name of a header field: the binary form counts it in a signed 16-bit number.
+const FIELD_NAME_SIZE_MAX: usize = i16::MAX as usize;
 
 /// Bytes of a message that is read for a call, mostly.
 const MESSAGE_SIZE: usize = 64 * 1024;
@@ -80,7 +83,7 @@ impl Calls {
             let problem = format!("this connection waits for {CALLS_MAX} answers of consumers already");
             return Err(Refusal::Busy(problem));
         }
-        let mut fields = command.fields.pairs().map_err(|error| Refusal::BadRequest(error.to_string()))?;
+        let mut fields = pairs_of(command).map_err(Refusal::BadRequest)?;
         let message = if command.header.code == request::CONSUME_MESSAGE_DIRECTLY {
             let id = called.message_id.as_deref().unwrap_or_default();
             let no_id = || Refusal::BadRequest(format!("the header field <msgId> is [{id}]; expected a message's id"));
@@ -95,14 +98,10 @@ impl Calls {
         let until = connection.now.monotonic.plus_ms(LIMIT_MS);
         let (group, client_id) = (called.consumer_group.into_owned(), called.client_id.into_owned());
         self.waiting.insert(number, Waiting { asked, group, client_id, until });
-        let call = Call {
-            code: command.header.code,
-            fields,
-            body: Bytes::copy_from_slice(command.body),
-            asker: connection.peer.mailbox.clone(),
-            number,
-            held: Held::taken(connection.budget.clone(), command.body.len()),
-        };
+        let held = Held::taken(connection.budget.clone(), size_of(&fields) + command.body.len());
+        let body = Bytes::copy_from_slice(command.body);
+        let call =
+            Call { code: command.header.code, fields, body, asker: connection.peer.mailbox.clone(), number, held };
         match message {
             Some(offset) => with_message(call, offset, connection),
             None => self.send(call, connection),
@@ -113,12 +112,13 @@ impl Calls {
     /// Sends a call to the client it is for.
     fn send(&mut self, call: Call, connection: &mut Connection) {
         let Some(waiting) = self.waiting.get(&call.number) else { return };
-        match connection.broker.groups.member(&waiting.group, &waiting.client_id) {
-            Some(member) => member.mailbox.send(Signal::Told(Word::new(call))),
-            None => {
-                let remark = format!("The Consumer <{}> <{}> not online", waiting.group, waiting.client_id);
-                self.finish(&failed(call.number, remark), connection);
-            }
+        let member = connection.broker.groups.member(&waiting.group, &waiting.client_id);
+        let number = call.number;
+        // Its connection may be closing just now.
+        let is_sent = member.is_some_and(|member| member.mailbox.send(Signal::Told(Word::new(call))));
+        if !is_sent {
+            let remark = format!("The Consumer <{}> <{}> not online", waiting.group, waiting.client_id);
+            self.finish(&failed(number, remark), connection);
         }
     }
 
@@ -148,14 +148,16 @@ impl Calls {
         let now = connection.now.monotonic;
         self.passed_on.retain(|_, passed_on| passed_on.until > now);
         if self.passed_on.len() >= CALLS_MAX || connection.output.size() >= OUTPUT_BACKLOG_SIZE_MAX {
-            let remark = "the consumer is asked more than it answers; try again later".to_owned();
-            return call.asker.send(Signal::Told(Word::new(failed(call.number, remark))));
+            return fail(&call.asker, call.number, "the consumer is asked more than it answers; try again later");
         }
         let opaque = connection.next_opaque();
         let header =
             Header { code: call.code, language: Language::JAVA, version: VERSION, opaque, flag: 0, remark: None };
         let mut out = BytesMut::new();
         frame::encode(&mut out, form, &header, |sink| write(&call.fields, sink), &call.body);
+        if out.len() > FRAME_SIZE_MAX {
+            return fail(&call.asker, call.number, &too_long("request", out.len()));
+        }
         connection.output.push(out.freeze());
         let passed_on = PassedOn { asker: call.asker.clone(), number: call.number, until: now.plus_ms(LIMIT_MS) };
         self.passed_on.insert(opaque, passed_on);
@@ -164,15 +166,22 @@ impl Calls {
     /// This connection's client has answered.
     pub(super) fn take_answer(&mut self, command: &Command<'_>, connection: &Connection) {
         let Some(PassedOn { asker, number, .. }) = self.passed_on.remove(&command.header.opaque) else { return };
-        let returned = Returned {
+        let fields = match pairs_of(command) {
+            Ok(fields) => fields,
+            Err(problem) => {
+                return fail(&asker, number, &format!("the consumer's answer cannot be passed on: {problem}"));
+            }
+        };
+        let remark = command.header.remark.as_deref().map(str::to_owned);
+        let size = size_of(&fields) + remark.as_ref().map_or(0, String::len) + command.body.len();
+        asker.send(Signal::Told(Word::new(Returned {
             number,
             code: command.header.code,
-            remark: command.header.remark.as_deref().map(str::to_owned),
-            fields: command.fields.pairs().unwrap_or_default(),
+            remark,
+            fields,
             body: Bytes::copy_from_slice(command.body),
-            _held: Some(Held::taken(connection.budget.clone(), command.body.len())),
-        };
-        asker.send(Signal::Told(Word::new(returned)));
+            _held: Some(Held::taken(connection.budget.clone(), size)),
+        })));
     }
 
     /// Answers a call of this connection's.
@@ -184,6 +193,9 @@ impl Calls {
         let header = response_header(asked.opaque, returned.code, returned.remark.as_deref());
         let mut out = BytesMut::new();
         frame::encode(&mut out, asked.form, &header, |sink| write(&returned.fields, sink), &returned.body);
+        if out.len() > FRAME_SIZE_MAX {
+            return connection.refuse(asked, &Refusal::Internal(too_long("consumer's answer", out.len())));
+        }
         connection.output.push(out.freeze());
     }
 
@@ -209,19 +221,47 @@ impl Calls {
         !self.waiting.is_empty()
     }
 
-    /// The connection is gone, and its client answers nothing more.
-    pub(super) fn close(&mut self) {
-        let mut unanswered: Vec<_> = self.passed_on.drain().map(|(_, passed_on)| passed_on).collect();
-        unanswered.sort_unstable_by_key(|passed_on| passed_on.number);
-        for PassedOn { asker, number, .. } in unanswered {
-            let remark = "the consumer's connection was closed before it answered".to_owned();
-            asker.send(Signal::Told(Word::new(failed(number, remark))));
+    /// The connection is gone, and its client answers nothing more, nor what the session has not heard of.
+    pub(super) fn close(&mut self, unheard: Vec<Signal>) {
+        let mut unanswered: Vec<_> = self.passed_on.drain().map(|(_, of)| (of.number, of.asker)).collect();
+        unanswered.sort_unstable_by_key(|(number, _)| *number);
+        unanswered.extend(unheard.iter().filter_map(|signal| {
+            let Signal::Told(word) = signal else { return None };
+            word.read::<Call>().map(|call| (call.number, call.asker.clone()))
+        }));
+        for (number, asker) in unanswered {
+            fail(&asker, number, "the consumer's connection was closed before it answered");
         }
     }
 }
 
 fn write(fields: &[(String, String)], sink: &mut FieldSink<'_>) {
     fields.iter().for_each(|(name, value)| sink.text(name, value));
+}
+
+/// The fields of a request or answer that is to be passed on. A name may be as long as the binary form can say.
+fn pairs_of(command: &Command<'_>) -> Result<Vec<(String, String)>, String> {
+    let pairs = command.fields.pairs().map_err(|error| error.to_string())?;
+    match pairs.iter().map(|(name, _)| name.len()).max() {
+        Some(size) if size > FIELD_NAME_SIZE_MAX => {
+            Err(format!("a header field has a name of {size} bytes; at most {FIELD_NAME_SIZE_MAX} are possible"))
+        }
+        _ => Ok(pairs),
+    }
+}
+
+/// About what fields take.
+fn size_of(fields: &[(String, String)]) -> usize {
+    size_of_val(fields) + fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+}
+
+fn too_long(what: &str, size: usize) -> String {
+    format!("the {what} takes {size} bytes in the form in which it is passed on; at most {FRAME_SIZE_MAX} are possible")
+}
+
+/// Tells who asks that there is no answer.
+fn fail(asker: &Mailbox, number: u64, remark: &str) {
+    asker.send(Signal::Told(Word::new(failed(number, remark.to_owned()))));
 }
 
 fn failed(number: u64, remark: String) -> Returned {
@@ -234,7 +274,7 @@ fn with_message(call: Call, offset: LogOffset, connection: &mut Connection) {
     let (broker, budget, number) = (connection.broker.clone(), connection.budget.clone(), call.number);
     connection.run_job(MESSAGE_SIZE, move || {
         let found = broker.lookup.at(offset).map(|message| {
-            let held = Held::taken(budget, message.len());
+            let held = Held::taken(budget, size_of(&call.fields) + message.len());
             Call { body: message, held, ..call }
         });
         Done::Call(Box::new(found.map_err(|refusal| (number, refusal))))

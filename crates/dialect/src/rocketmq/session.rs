@@ -300,7 +300,7 @@ impl Session for RocketSession {
         self.connection.now = now;
         // Some may be of those that nobody waits for.
         self.release_held(true);
-        self.calls.close();
+        self.calls.close(self.connection.peer.mailbox.close());
         self.pulls.stop_waiting(&self.connection.broker);
         self.connection.broker.groups.connection_closed(&self.connection.peer.mailbox);
     }

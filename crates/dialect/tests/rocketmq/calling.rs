@@ -1,8 +1,12 @@
 //! Promises to administrators who ask a consumer: the broker passes the question on, and the answer back.
 
+use std::sync::Arc;
+
+use base::budget::{Budget, Held, Room};
+use base::limits::CONNECTIONS_HELD_SIZE_MAX;
 use base::session::Session;
 use wire::rocketmq::code::{request, response};
-use wire::rocketmq::frame::FLAG_RESPONSE;
+use wire::rocketmq::frame::{FLAG_RESPONSE, Form};
 
 use crate::bench::Bench;
 use crate::client::{Ask, Client, Reply, ask, heartbeat, send};
@@ -136,4 +140,99 @@ fn questions_are_bounded_for_who_asks_and_for_who_is_asked() {
     consumer.wait(10_000);
     assert_eq!(other.give(&[running_info()]), []);
     asked(&mut consumer);
+}
+
+/// What one connection asks of another, with so much in it that a handful of those that stayed would show.
+fn large_question(of: &str) -> Ask {
+    running_info().with("clientId", of).body(vec![7; 15 << 20])
+}
+
+#[test]
+fn who_asks_itself_and_goes_gives_back_what_that_held() {
+    let bench = Bench::new();
+    let budget = Arc::<Budget>::default();
+    for round in 0..10 {
+        let mut client = bench.client();
+        client.session.share(budget.clone());
+        client.give(&[heartbeat("one", "billing", "orders", "*", 1)]);
+        client.receive(&mut large_question("one").frame(7)).expect("a frame");
+        client.close();
+        assert_eq!(budget.room(), Room::Plenty, "after {} connections that are gone", round + 1);
+    }
+}
+
+#[test]
+fn two_that_ask_each_other_and_go_give_back_what_that_held() {
+    let bench = Bench::new();
+    let budget = Arc::<Budget>::default();
+    for round in 0..10 {
+        let mut pair = [bench.client(), bench.client()];
+        for (client, (name, other)) in pair.iter_mut().zip([("one", "two"), ("two", "one")]) {
+            client.session.share(budget.clone());
+            client.give(&[heartbeat(name, "billing", "orders", "*", 1)]);
+            client.receive(&mut large_question(other).frame(7)).expect("a frame");
+        }
+        pair.into_iter().for_each(Client::close);
+        assert_eq!(budget.room(), Room::Plenty, "after {} pairs that are gone", round + 1);
+    }
+}
+
+#[test]
+fn header_fields_that_are_passed_on_are_counted_as_bodies_are() {
+    let bench = Bench::new();
+    let (mut consumer, mut admin) = pair(&bench);
+    let budget = Arc::<Budget>::default();
+    [&mut consumer, &mut admin].into_iter().for_each(|client| client.session.share(budget.clone()));
+    let before = Held::taken(budget.clone(), CONNECTIONS_HELD_SIZE_MAX / 2 - (1 << 19));
+    assert_eq!(budget.room(), Room::Plenty);
+    let question = running_info().with("x", "y".repeat((1 << 20) - 1000));
+    admin.receive(&mut question.frame(1)).expect("a frame");
+    assert_eq!(budget.room(), Room::Little);
+    drop(before);
+}
+
+#[test]
+fn who_asks_one_that_goes_before_it_has_heard_is_told_at_once() {
+    let bench = Bench::new();
+    let (consumer, mut admin) = pair(&bench);
+    assert_eq!(admin.give(&[running_info()]), []);
+    consumer.close();
+    let heard = admin.hear();
+    assert_eq!((heard.len(), heard[0].code), (1, response::SYSTEM_ERROR));
+    assert!(heard[0].remark.contains("closed before it answered"), "{}", heard[0].remark);
+}
+
+#[test]
+fn names_of_fields_that_the_other_form_cannot_say_are_refused_where_they_come_from() {
+    let (bench, long) = (Bench::new(), "n".repeat(40_000));
+    let (mut consumer, mut admin) = pair(&bench);
+    let refused = admin.ask(running_info().with(&long, "x"));
+    assert_eq!(refused.code, response::SYSTEM_ERROR);
+    assert!(refused.remark.contains("a name of 40000 bytes"), "{}", refused.remark);
+    assert_eq!(admin.give(&[running_info().form(Form::Binary)]), []);
+    let question = asked(&mut consumer);
+    let answer = Ask { flag: FLAG_RESPONSE, ..ask(0, &[]).with(&long, "x").body(b"fine".to_vec()) };
+    consumer.receive(&mut answer.frame(question.opaque)).expect("a frame");
+    let heard = admin.hear();
+    assert_eq!((heard.len(), heard[0].code), (1, response::SYSTEM_ERROR));
+    assert!(heard[0].remark.contains("cannot be passed on"), "{}", heard[0].remark);
+}
+
+#[test]
+fn what_is_passed_on_is_never_longer_than_a_frame() {
+    let bench = Bench::new();
+    let (mut consumer, mut admin) = pair(&bench);
+    // Each takes six bytes as JSON, in which the consumer speaks.
+    let letters = "\u{1}".repeat(900_000);
+    let question = running_info().form(Form::Binary).with("x", &letters).body(vec![7; 15_000_000]);
+    assert_eq!(admin.give(&[question]), []);
+    assert_eq!(consumer.hear(), []);
+    let heard = admin.hear();
+    assert!(heard.len() == 1 && heard[0].remark.contains("the request takes 204"), "{heard:?}");
+    assert_eq!(admin.give(&[running_info()]), []);
+    let question = asked(&mut consumer);
+    let answer = Ask { flag: FLAG_RESPONSE, ..ask(0, &[]).with("x", &letters).body(vec![7; 15_000_000]) };
+    consumer.receive(&mut answer.form(Form::Binary).frame(question.opaque)).expect("a frame");
+    let heard = admin.hear();
+    assert!(heard.len() == 1 && heard[0].remark.contains("answer takes 204"), "{heard:?}");
 }
