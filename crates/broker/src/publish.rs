@@ -325,6 +325,7 @@ impl Publisher {
     /// passes `Published::end`.
     pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
         let count = batch.records.len() as u64;
+        let now = if batch.parked.is_empty() { now } else { self.delay.latest(now) };
         match self.state.settle(now).and_then(|()| self.store.append(batch.records, now.wall)) {
             Ok(appended) => {
                 self.host.log_changed();

@@ -393,6 +393,35 @@ fn each_message_that_is_parked_after_the_clock_was_set_back_waits_for_its_delay_
 }
 
 #[test]
+fn a_request_that_was_on_its_way_for_long_makes_no_message_of_others_early() {
+    let mut bench = memory(&[10_000]);
+    let came = bench.now;
+    bench.now = bench.now.plus_ms(900);
+    bench.publish("orders", &delayed(b"in time", LEVEL_1)).expect("stored");
+    let now = std::mem::replace(&mut bench.now, came);
+    bench.publish("orders", &delayed(b"late", LEVEL_1)).expect("stored");
+    bench.now = now;
+    bench.advance(9_999);
+    let delivered = |bench: &Bench| (0..4).map(|queue| bench.bodies("orders", queue).len()).sum::<usize>();
+    assert_eq!(delivered(&bench), 0);
+    bench.advance(1);
+    assert_eq!(delivered(&bench), 2);
+}
+
+#[test]
+fn a_clock_set_forward_in_the_same_moment_makes_no_message_early() {
+    let mut bench = memory(&[10_000]);
+    bench.publish("orders", &delayed(b"before", LEVEL_1)).expect("stored");
+    bench.now = clock_set(bench.now, 3_600_000);
+    bench.publish("others", &delayed(b"after", LEVEL_1)).expect("stored");
+    let delivered = |bench: &Bench| (0..4).map(|queue| bench.bodies("others", queue).len()).sum::<usize>();
+    bench.advance(9_999);
+    assert_eq!(delivered(&bench), 0);
+    bench.advance(1);
+    assert_eq!(delivered(&bench), 1);
+}
+
+#[test]
 fn what_is_parked_after_a_pass_has_read_the_time_is_not_early() {
     let mut bench = memory(&[10_000]);
     let read_by_the_pass = bench.now;

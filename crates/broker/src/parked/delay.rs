@@ -159,6 +159,8 @@ impl Progress {
 pub struct Delay {
     store: Arc<Store>,
     progress: Mutex<BTreeMap<usize, Progress>>,
+    /// The latest time at which something was to be parked.
+    latest: Mutex<Now>,
     /// Held from putting copies into the log until they are noted here.
     pub(crate) delivering: Mutex<()>,
     /// Whether the document lacks something.
@@ -172,6 +174,7 @@ impl Delay {
         let delay = Self {
             store: state.store().clone(),
             progress: Mutex::default(),
+            latest: Mutex::default(),
             delivering: Mutex::default(),
             unexported: AtomicBool::new(true),
         };
@@ -237,6 +240,16 @@ impl Delay {
     /// How many levels there are.
     pub(crate) fn level_count(&self) -> usize {
         self.store.index_rules().delay_levels_ms().len()
+    }
+
+    /// The time by which what is parked now counts. A request that was on its way for long has an earlier one than what was parked before
+    /// it: taken for a clock that was set back, that would make the others early.
+    pub(crate) fn latest(&self, now: Now) -> Now {
+        let mut latest = self.latest.lock();
+        if now.monotonic >= latest.monotonic {
+            *latest = now;
+        }
+        *latest
     }
 
     /// Messages of these numbers and levels were just parked. Their due times count from when they were stored, and after the clock
