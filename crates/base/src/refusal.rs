@@ -84,6 +84,11 @@ pub enum Refusal {
     /// The replicas did not have it in time; the message is stored and will be replicated.
     #[error("the message is stored, but was not replicated in time")]
     ReplicationTimedOut,
+    /// No replica is near enough to be waited for; the message is stored and will be replicated.
+    #[error(
+        "the message is stored, but no replica is in reach: fewer are connected than replication.copies asks for, or they lag by over replication.gap_max"
+    )]
+    NoReplica,
     /// Sluice does not have this feature.
     #[error("{0}")]
     NotSupported(String),

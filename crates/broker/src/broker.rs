@@ -124,7 +124,7 @@ impl Broker {
     ) -> Result<Self, StorageError> {
         let store = state.store().clone();
         let timings = Arc::<Timings>::default();
-        let durability = Arc::new(Durability::new(store.clone(), host.clone(), options.ack_policy));
+        let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
         let StateTables { offsets, delay, .. } = tables.clone();
         let catalog =
             Arc::new(Catalog::open(tables, state.clone(), host.clone(), options.clone(), metrics.clone(), now)?);

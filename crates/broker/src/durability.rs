@@ -9,7 +9,9 @@ use base::{LogOffset, Refusal};
 use storage::{StorageError, Store};
 
 use crate::host::Host;
+use crate::options::Options;
 use crate::publish::published::Published;
+use crate::replicas::Replicas;
 
 /// The log, to whoever waits for it.
 #[derive(Debug)]
@@ -17,11 +19,25 @@ pub struct Durability {
     store: Arc<Store>,
     host: Arc<dyn Host>,
     ack_policy: AckPolicy,
+    replicas: Replicas,
 }
 
 impl Durability {
-    pub(crate) const fn new(store: Arc<Store>, host: Arc<dyn Host>, ack_policy: AckPolicy) -> Self {
-        Self { store, host, ack_policy }
+    pub(crate) const fn new(store: Arc<Store>, host: Arc<dyn Host>, options: &Options) -> Self {
+        Self { store, host, ack_policy: options.ack_policy, replicas: Replicas::new(options.replica_gap_max) }
+    }
+
+    /// The replicas.
+    pub const fn replicas(&self) -> &Replicas {
+        &self.replicas
+    }
+
+    /// As many replicas as are wanted are connected and have everything below `reached`, which was written; `None`: fewer are.
+    pub fn note_replicas(&self, reached: Option<LogOffset>) {
+        self.replicas.note(reached);
+        if let Some(reached) = reached {
+            self.store.set_replicated(reached);
+        }
     }
 
     /// How far the log has come by `watermark`.
@@ -42,6 +58,10 @@ impl Durability {
                 self.host.sync_wanted(waiting);
             }
         }
+        if policy.replicated && !self.replicas.are_in_reach(offset) {
+            // Nobody waits for replicas that are not there.
+            self.store.when(Watermark::Written, offset, waker.clone());
+        }
     }
 
     /// Calls `waker` once what is appended now is written: publishers may not have to wait any more then. Gives where that ends.
@@ -49,7 +69,7 @@ impl Durability {
         self.store.when_caught_up(waker.clone())
     }
 
-    /// Waits until records are in the log as safe as messages are to be. Not for a network thread.
+    /// Waits until records are in the log as safe here as messages are to be; for replicas it does not wait. Not for a network thread.
     pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
@@ -57,7 +77,7 @@ impl Durability {
                 self.0.unpark();
             }
         }
-        let policy = self.ack_policy;
+        let policy = AckPolicy { replicated: false, ..self.ack_policy };
         while !self.is_kept(policy, published.end()) {
             if let Some(refusal) = self.poisoned() {
                 return Err(refusal);

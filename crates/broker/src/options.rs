@@ -22,6 +22,8 @@ pub struct Options {
     pub message_size_max: usize,
     /// What has to happen before a message is answered, unless its producer does not wait.
     pub ack_policy: AckPolicy,
+    /// How far behind replicas may be and still be waited for, bytes of the log.
+    pub replica_gap_max: u64,
     /// Whether topics are made on the first send.
     pub auto_create_topics: bool,
     /// Whether groups are made on first use.

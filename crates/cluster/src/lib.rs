@@ -1,8 +1,8 @@
-//! Who is there and who has which queues: the name server, and what a broker tells it.
+//! Who is there, who has which queues, and who has copies of the log: the name server, what a broker tells it, and replication.
 //!
 //! [`name_server`] is the registry of brokers and routes with its sessions; [`registration`] is the other end, the
-//! requests a Sluice broker sends to name servers and the answers it reads. Both speak RocketMQ's protocol through
-//! `wire`, so either end may be an official process of 4.9 or 5.x.
+//! requests a Sluice broker sends to name servers and the answers it reads. [`replication`] is what a master tells its replicas. All speak
+//! RocketMQ's protocols through `wire`, so the other end may be an official process of 4.9 or 5.x.
 //!
 //! Nothing here opens a socket, reads a clock or writes a file: time is passed in, and what must be kept or sent is
 //! handed to the crate `server`, which asks for it. Nothing here knows what a message means.
@@ -13,6 +13,7 @@
 pub mod limits;
 pub mod name_server;
 pub mod registration;
+pub mod replication;
 
 use wire::rocketmq::frame::{Header, Language};
 

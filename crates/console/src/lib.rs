@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::response::Html;
 use axum::routing::get;
+use base::Now;
 use base::metric::Traffic;
 use broker::Broker;
 use tokio::net::TcpListener;
@@ -25,6 +26,8 @@ pub struct Sources {
     pub brokers: Vec<Arc<Broker>>,
     /// Why the process ends, from the moment that it does.
     pub ending: Arc<OnceLock<String>>,
+    /// The time.
+    pub now: fn() -> Now,
 }
 
 /// Serves the console on `listener` with at most `connections_max` connections until `stopped` is ready.
@@ -53,7 +56,8 @@ mod tests {
     async fn console(connections_max: usize) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("address");
-        let sources = Sources { traffic: Arc::default(), brokers: Vec::new(), ending: Arc::default() };
+        let sources =
+            Sources { traffic: Arc::default(), brokers: Vec::new(), ending: Arc::default(), now: Now::default };
         tokio::spawn(serve(listener, sources, connections_max, std::future::pending()));
         address
     }

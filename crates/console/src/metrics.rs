@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base::metric::{Kind, Row, TimedRow};
+use base::offset::Watermark;
 use broker::Broker;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{TEXT_FORMAT, TextEncoder};
@@ -34,6 +35,7 @@ fn families(sources: &Sources) -> Vec<MetricFamily> {
     families.extend(table(brokers().map(|(labels, one)| (labels, one.timings().rows())), times, histogram));
     families.push(refused(sources));
     families.push(lag(sources));
+    families.extend(replicas(sources));
     // The encoder takes no family without a figure.
     families.retain(|family| !family.get_metric().is_empty());
     families
@@ -110,6 +112,27 @@ fn lag(sources: &Sources) -> MetricFamily {
         }
     }
     family
+}
+
+/// How far each replica is behind, in bytes of the log and in time.
+fn replicas(sources: &Sources) -> [MetricFamily; 2] {
+    let bytes_help = "Bytes of the log that a replica does not have.";
+    let mut bytes = family("sluice_replica_lag_bytes", Kind::Gauge, bytes_help);
+    let seconds_help = "Time since a replica had all there was; 0 while it does.";
+    let mut seconds = family("sluice_replica_lag_seconds", Kind::Seconds, seconds_help);
+    for broker in &sources.brokers {
+        let (written, now) = (broker.durability.reached(Watermark::Written), (sources.now)());
+        for replica in broker.durability.replicas().all() {
+            let address = replica.address.to_string();
+            let mut labels = labels(sources, broker);
+            labels.push(("replica", &address));
+            let lag = written.0.saturating_sub(replica.end.0);
+            let lag_ms = if lag == 0 { 0 } else { now.monotonic.ms_since(replica.caught_up.monotonic) };
+            bytes.mut_metric().push(metric(Kind::Gauge, &labels, lag));
+            seconds.mut_metric().push(metric(Kind::Seconds, &labels, lag_ms));
+        }
+    }
+    [bytes, seconds]
 }
 
 /// What tells a broker's figures from another's.

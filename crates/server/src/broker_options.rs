@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use base::offset::AckPolicy;
 use cluster::registration::{Identity, Times};
+use cluster::replication;
 use dialect::rocketmq::{SessionOptions, SystemTopicNames, system_topics};
 use format::document::permission_of;
 use format::index_rules::IndexRules;
 use settings::table::{self, Scope};
-use settings::{Effective, FlushMode, Settings};
+use settings::{BrokerRole, Effective, FlushMode, Settings};
 use storage::RetentionPolicy;
 
 use crate::error::StartError;
@@ -67,7 +68,11 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         store_host,
         permission: permission_of(settings.broker.permission),
         message_size_max: usize::try_from(settings.message.size_max).unwrap_or(usize::MAX),
-        ack_policy: AckPolicy { durable: settings.storage.flush == FlushMode::Sync, ..AckPolicy::WRITTEN },
+        ack_policy: AckPolicy {
+            durable: settings.storage.flush == FlushMode::Sync,
+            replicated: settings.broker.role == BrokerRole::SyncMaster,
+        },
+        replica_gap_max: settings.replication.gap_max,
         auto_create_topics: settings.topic.auto_create,
         auto_create_groups: settings.group.auto_create,
         system_topics: system_topics(&SystemTopicNames {
@@ -96,6 +101,7 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         long_polling: settings.fetch.long_polling,
         short_poll_ms: milliseconds(settings.fetch.short_polling),
         flush_timeout_ms: milliseconds(settings.storage.flush_timeout),
+        replica_timeout_ms: milliseconds(settings.replication.timeout),
         idle_timeout_ms: milliseconds(settings.rocketmq.idle_timeout),
         notify_changes: settings.group.notify_changes,
         query_count_max: settings.query.messages_max as usize,
@@ -135,14 +141,23 @@ pub(crate) fn registration_times(settings: &Settings) -> Times {
     }
 }
 
+/// How replicas are served.
+pub(crate) fn replication_times(settings: &Settings) -> replication::Times {
+    replication::Times {
+        heartbeat_ms: milliseconds(settings.replication.heartbeat_interval),
+        silence_ms: milliseconds(settings.replication.silence_max),
+    }
+}
+
 /// The identity that the broker registers with.
-pub(crate) fn identity(settings: &Settings, address: &str) -> Identity {
+pub(crate) fn identity(settings: &Settings, address: &str, replication_port: u16) -> Identity {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     Identity {
         cluster_name: settings.broker.cluster.clone(),
         broker_name: settings.broker.name.clone(),
         broker_id: i64::try_from(settings.broker.id).unwrap_or_default(),
         address: address.to_owned(),
-        ha_address: address.to_owned(),
+        ha_address: format!("{host}:{replication_port}"),
         heartbeat_timeout_ms: None,
         enable_acting_master: None,
         zone: None,

@@ -26,6 +26,7 @@ use crate::error::StartError;
 use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
+use crate::replication::ReplicationPort;
 use crate::supervision::Supervisor;
 use crate::tls::{self, Connector};
 
@@ -40,6 +41,10 @@ pub(crate) struct BrokerProcess {
     pub(crate) broker: Arc<Broker>,
     /// Taken by `serve`.
     listener: Option<TcpListener>,
+    /// The same.
+    replication: Option<ReplicationPort>,
+    /// Where replicas connect.
+    replication_port: u16,
     /// The address that clients are told to connect to.
     address: String,
     session_options: Arc<SessionOptions>,
@@ -57,7 +62,7 @@ impl BrokerProcess {
     pub(crate) fn open(
         one: OneBroker,
         session_options: Arc<SessionOptions>,
-        listener: TcpListener,
+        (listener, replication): (TcpListener, Option<ReplicationPort>),
         supervisor: &Supervisor,
         queue_files_max: usize,
     ) -> Result<Self, StartError> {
@@ -84,6 +89,8 @@ impl BrokerProcess {
         Ok(Self {
             broker,
             listener: Some(listener),
+            replication_port: replication.as_ref().map_or_else(|| settings.replication_port(), ReplicationPort::port),
+            replication,
             address,
             session_options,
             host,
@@ -119,6 +126,11 @@ impl BrokerProcess {
             Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
             None => {}
         }
+        if let Some(replication) = self.replication.take() {
+            let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
+            let serving = replication.serve(self.broker.clone(), drive).instrument(self.span.clone());
+            self.supervisor.spawn("replicas", serving);
+        }
         let telling = tell_refused(self.broker.clone(), drive.stop.clone()).instrument(self.span.clone());
         self.supervisor.spawn("refused requests", telling);
         self.register(own_name_server, drive).await;
@@ -138,7 +150,7 @@ impl BrokerProcess {
         let registrar = Registrar {
             broker: self.broker.clone(),
             announcements: self.host.announcements.clone(),
-            identity: Arc::new(broker_options::identity(&self.settings, &self.address)),
+            identity: Arc::new(broker_options::identity(&self.settings, &self.address, self.replication_port)),
             times: broker_options::registration_times(&self.settings),
             stop: drive.stop.clone(),
             drive: Drive { jobs: self.jobs.clone(), traffic: Arc::default(), ..drive.clone() },

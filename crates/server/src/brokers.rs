@@ -18,16 +18,17 @@ use crate::directories;
 use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
+use crate::replication::ReplicationPort;
 use crate::supervision::Supervisor;
 
 /// Brokers that listen, and whose directories are not opened yet.
 #[derive(Default)]
-pub(crate) struct Listening(Vec<(OneBroker, TcpListener)>);
+pub(crate) struct Listening(Vec<(OneBroker, TcpListener, Option<ReplicationPort>)>);
 
 pub(crate) struct Brokers(Vec<BrokerProcess>);
 
 impl Listening {
-    /// Listens on the port of each broker.
+    /// Listens on the ports of each broker.
     pub(crate) fn start(settings: &Settings) -> Result<Self, StartError> {
         let brokers = settings.brokers();
         directories::check(&brokers)?;
@@ -35,8 +36,9 @@ impl Listening {
         let listen = |one: OneBroker| {
             let of = &one.settings;
             let listener = net::listen(&of.listen.host, of.rocketmq.port, of.server.backlog, "rocketmq.port");
-            match listener {
-                Ok(listener) => Ok((one, listener)),
+            let both = listener.and_then(|listener| Ok((listener, ReplicationPort::listen(of)?)));
+            match both {
+                Ok((listener, replication)) => Ok((one, listener, replication)),
                 Err(problem) => Err(problem.of(&of.broker.name, several)),
             }
         };
@@ -51,14 +53,15 @@ impl Listening {
         supervisor: &Supervisor,
     ) -> Result<Brokers, StartError> {
         let several = self.0.len() > 1;
-        let open_one = |(one, listener): (OneBroker, TcpListener)| {
+        let open_one = |(one, listener, replication): (OneBroker, TcpListener, Option<ReplicationPort>)| {
             let session_options = broker_options::session_options(&one.settings, effective);
             let name = one.settings.broker.name.clone();
             let span = if several { tracing::error_span!("broker", name) } else { Span::none() };
             let supervisor = supervisor.clone();
             spawn_blocking(move || {
+                let ports = (listener, replication);
                 let opened =
-                    span.in_scope(|| BrokerProcess::open(one, session_options, listener, &supervisor, queue_files_max));
+                    span.in_scope(|| BrokerProcess::open(one, session_options, ports, &supervisor, queue_files_max));
                 opened.map_err(|problem| problem.of(&name, several))
             })
         };

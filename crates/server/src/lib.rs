@@ -26,6 +26,7 @@ mod name_server_process;
 mod net;
 mod process;
 mod registration;
+mod replication;
 mod signals;
 mod supervision;
 mod tls;

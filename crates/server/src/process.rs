@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::brokers::{Brokers, Listening};
+use crate::clock;
 use crate::drive::{Drive, Stop};
 use crate::dump::Dump;
 use crate::error::StartError;
@@ -110,7 +111,7 @@ impl Process {
                 parts.push(format!("console http://{}", net::local(&console)));
                 parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
                 let (traffic, brokers) = (self.traffic.clone(), brokers.shared());
-                let sources = Sources { traffic, brokers, ending: ending.clone() };
+                let sources = Sources { traffic, brokers, ending: ending.clone(), now: clock::now };
                 let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
                 self.supervisor.spawn("console", serving_console);
                 self.announce(&parts);

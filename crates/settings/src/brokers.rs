@@ -40,8 +40,17 @@ impl Settings {
             settings.broker.name = format!("{}-{position}", self.broker.name);
             // The checks see to it that there is such a port.
             settings.rocketmq.port = self.port_at(position).unwrap_or_default();
+            let above = settings.rocketmq.port.saturating_sub(self.rocketmq.port);
+            settings.replication.port =
+                self.replication.port.map(|port| if port == 0 { 0 } else { port.saturating_add(above) });
         }
         OneBroker { position: Some(position), settings }
+    }
+
+    /// The port for replicas of a broker.
+    pub fn replication_port(&self) -> u16 {
+        let beside = if self.rocketmq.port == 0 { 0 } else { self.rocketmq.port.saturating_add(1) };
+        self.replication.port.unwrap_or(beside)
     }
 
     /// The port of a position; 0 stays 0. Nothing where ports end.

@@ -90,6 +90,10 @@ fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
             _ => (format!("the port of {}", one.settings.broker.name), one.settings.rocketmq.port),
         };
         ports.extend(settings.brokers().into_iter().enumerate().map(port_of));
+        // That which follows from another port is not insisted on.
+        if let Some(port) = settings.replication.port {
+            ports.push(("`replication.port`".to_owned(), port));
+        }
     }
     ports.push(("`console.port`".to_owned(), settings.console.port));
     for (index, (first, port)) in ports.iter().enumerate() {

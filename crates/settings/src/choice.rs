@@ -17,6 +17,8 @@ pub enum FlushMode {
 pub enum BrokerRole {
     /// Answers producers without waiting for replicas.
     AsyncMaster,
+    /// Answers them once replicas have their messages too.
+    SyncMaster,
 }
 
 /// Form of the log lines.
@@ -66,7 +68,7 @@ macro_rules! words {
 
 words! {
     FlushMode: "async" = Async, "sync" = Sync;
-    BrokerRole: "async_master" = AsyncMaster;
+    BrokerRole: "async_master" = AsyncMaster, "sync_master" = SyncMaster;
     TlsMode: "disabled" = Disabled, "permissive" = Permissive, "enforcing" = Enforcing;
     ClientAuth: "none" = None, "optional" = Optional, "require" = Require;
     LogFormat: "text" = Text, "json" = Json;

@@ -310,7 +310,6 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
         ("authenticationEnabled=true", "access control"),
         ("authorizationEnabled=TRUE", "access control"),
         ("brokerRole=SLAVE", "replication"),
-        ("brokerRole=SYNC_MASTER", "replication"),
         ("broker.role=slave", "replication"),
         ("brokerId=1", "replication"),
         ("enableControllerMode=true", "controller mode"),
@@ -325,6 +324,29 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
         let error = only_error(load_set(&[pair]));
         assert!(error.contains(feature) && error.contains("comes later"), "{error}");
     }
+}
+
+#[test]
+fn replicas_are_set_by_rocketmqs_names() {
+    let pairs = [
+        "brokerRole=SYNC_MASTER",
+        "haListenPort=10999",
+        "inSyncReplicas=3",
+        "haMaxGapNotInSync=1048576",
+        "slaveTimeout=1500",
+        "haSendHeartbeatInterval=2000",
+        "haHousekeepingInterval=9000",
+    ];
+    let settings = load_set(&pairs).unwrap().settings;
+    let replication = &settings.replication;
+    assert_eq!(settings.broker.role, BrokerRole::SyncMaster);
+    assert_eq!((settings.replication_port(), replication.copies, replication.gap_max), (10_999, 3, 1 << 20));
+    let times = [replication.timeout, replication.heartbeat_interval, replication.silence_max];
+    assert_eq!(times.map(|time| time.as_millis()), [1500, 2000, 9000]);
+    assert_eq!(load_set(&["listenPort=20911"]).unwrap().settings.replication_port(), 20_912);
+    assert_eq!(load_set(&["rocketmq.port=0"]).unwrap().settings.replication_port(), 0);
+    let taken = only_error(load_set(&["rocketmq.port=20911", "haListenPort=20911"]));
+    assert!(taken.contains("`replication.port`"), "{taken}");
 }
 
 #[test]

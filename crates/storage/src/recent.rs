@@ -81,6 +81,26 @@ impl RecentReader<'_> {
     }
 }
 
+impl RecentReader<'_> {
+    /// At most `size` bytes from `start` on, in pieces that follow each other without a gap; none if `start` is not here.
+    pub(crate) fn run(&self, start: u64, size: usize) -> Vec<Bytes> {
+        let chunks = &self.state.chunks;
+        let first = chunks.partition_point(|chunk| chunk.start <= start).saturating_sub(1);
+        let (mut next, end) = (start, start.saturating_add(size as u64));
+        let mut run = Vec::new();
+        for chunk in chunks.iter().skip(first) {
+            if next >= end || !chunk.has(next) {
+                break;
+            }
+            let from = (next - chunk.start) as usize;
+            let to = chunk.bytes.len().min(from + (end - next) as usize);
+            run.push(chunk.bytes.slice(from..to));
+            next += (to - from) as u64;
+        }
+        run
+    }
+}
+
 impl Chunk {
     fn has(&self, offset: u64) -> bool {
         offset.checked_sub(self.start).is_some_and(|within| within < self.bytes.len() as u64)
@@ -99,6 +119,18 @@ mod tests {
         assert_eq!(recent.state.lock().size, 0);
         recent.push(124, Bytes::from_static(b"k"));
         assert_eq!(recent.reader().find(124, 1).map(|(bytes, _)| bytes.len()), Some(1));
+    }
+
+    #[test]
+    fn a_run_goes_over_chunks_up_to_a_gap_or_its_size() {
+        let recent = Recent::new(100);
+        recent.push(100, Bytes::from_static(b"abc"));
+        recent.push(103, Bytes::from_static(b"def"));
+        recent.push(110, Bytes::from_static(b"k"));
+        let run = |start, size| recent.reader().run(start, size).concat();
+        let found =
+            [(100, 9), (101, 1), (102, 3), (106, 9), (110, 9), (99, 9), (111, 9)].map(|(start, size)| run(start, size));
+        assert_eq!(found, [&b"abcdef"[..], b"b", b"cde", b"", b"k", b"", b""]);
     }
 
     #[test]

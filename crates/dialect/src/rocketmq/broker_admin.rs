@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use base::durations::Durations;
-use base::{Refusal, Timestamp};
-use broker::PeriodFlow;
+use base::offset::Watermark;
+use base::{LogOffset, Refusal, Timestamp};
+use broker::{Durability, PeriodFlow, Replica};
 use serde_json::{Map, Value, json};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::BrokerStatsRequest;
@@ -51,6 +52,41 @@ fn put_time_ranges(times: &Durations) -> String {
         })
         .collect();
     texts.join(" ")
+}
+
+/// The replicas, as `mqadmin haStatus` shows them (`HARuntimeInfo`).
+pub(super) fn ha_status(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let durability = &context.broker.durability;
+    let end = durability.reached(Watermark::Written);
+    let shown: Vec<_> =
+        durability.replicas().all().iter().map(|replica| ha_connection(replica, end, durability)).collect();
+    let in_sync = shown.iter().filter(|one| one["inSync"] == true).count();
+    Ok(Answer::json(&json!({
+        "master": true,
+        "masterCommitLogMaxOffset": end.0,
+        "inSyncSlaveNums": in_sync,
+        "haConnectionInfo": shown,
+        "haClientRuntimeInfo": {
+            "masterAddr": null,
+            "transferredByteInSecond": 0,
+            "maxOffset": 0,
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "isActivated": false,
+        },
+    })))
+}
+
+fn ha_connection(replica: &Replica, end: LogOffset, durability: &Durability) -> Value {
+    json!({
+        "addr": replica.address.to_string(),
+        "slaveAckOffset": replica.end.0,
+        "diff": end.0.saturating_sub(replica.end.0),
+        "inSync": durability.replicas().is_near(replica.end, end),
+        "transferredByteInSecond": replica.sent_per_second,
+        "transferFromWhere": replica.sent.0,
+    })
 }
 
 /// The table `brokerStatus` and `clusterList` print; names are those a Java broker uses.

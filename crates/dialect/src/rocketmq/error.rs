@@ -24,6 +24,7 @@ pub(super) const fn code_of(refusal: &Refusal) -> i32 {
         Refusal::Busy(_) => response::SYSTEM_BUSY,
         Refusal::FlushTimedOut => response::FLUSH_DISK_TIMEOUT,
         Refusal::ReplicationTimedOut => response::FLUSH_SLAVE_TIMEOUT,
+        Refusal::NoReplica => response::SLAVE_NOT_AVAILABLE,
         Refusal::NotSupported(_) => response::REQUEST_CODE_NOT_SUPPORTED,
     }
 }

@@ -26,6 +26,7 @@ mod readings;
 mod requests;
 mod send;
 mod session;
+mod slave;
 mod subscription;
 mod system_topics;
 mod topic_admin;

@@ -13,6 +13,8 @@ pub struct SessionOptions {
     pub short_poll_ms: u64,
     /// How long a send waits for its sync, ms.
     pub flush_timeout_ms: u64,
+    /// How long a send waits for replicas, ms.
+    pub replica_timeout_ms: u64,
     /// How long a connection may be without traffic, ms.
     pub idle_timeout_ms: u64,
     /// Whether consumers hear of changes in their group.

@@ -8,7 +8,7 @@ use wire::rocketmq::frame::Command;
 
 use super::answer::{Answered, BODY_SIZE_MAX};
 use super::context::Context;
-use super::{broker_admin, consumer, group_admin, lookup, offset, topic_admin};
+use super::{broker_admin, consumer, group_admin, lookup, offset, slave, topic_admin};
 use Handling::{Apart, Call, Commit, Heartbeat, Here, List, Pull, Send};
 use Needs::{Administer, Inspect, Publish, Subscribe};
 
@@ -97,6 +97,9 @@ pub const REQUESTS: &[Row] = &[
     row(request::GET_ALL_CONSUMER_OFFSET, Inspect, Apart(offset::all)).answering(LARGE_ANSWER_SIZE),
     row(request::GET_ALL_DELAY_OFFSET, Inspect, Apart(offset::all_delayed)),
     row(request::CONSUMER_SEND_MESSAGE_BACK, Subscribe, Apart(consumer::send_back)),
+    row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Here(slave::request_modes)),
+    row(request::GET_TIMER_CHECK_POINT, Inspect, Here(slave::timer_check_point)),
+    row(request::GET_TIMER_METRICS, Inspect, Here(slave::timer_metrics)),
     // Its messages are there three times: as they were read, side by side, and in their frame.
     row(request::QUERY_MESSAGE, Inspect, Apart(lookup::by_key)).answering(3 * BODY_SIZE_MAX),
     row(request::VIEW_MESSAGE_BY_ID, Inspect, Apart(lookup::by_id)).answering(LARGE_ANSWER_SIZE),
@@ -127,6 +130,7 @@ pub const REQUESTS: &[Row] = &[
     row(request::CONSUME_MESSAGE_DIRECTLY, Administer, Call),
     row(request::QUERY_CONSUME_TIME_SPAN, Inspect, Apart(group_admin::time_span)),
     row(request::GET_BROKER_CONFIG, Inspect, Apart(broker_admin::config)),
+    row(request::GET_BROKER_HA_STATUS, Inspect, Here(broker_admin::ha_status)),
     row(request::GET_BROKER_RUNTIME_INFO, Inspect, Apart(broker_admin::runtime)),
     row(request::VIEW_BROKER_STATS_DATA, Inspect, Apart(broker_admin::stats)),
     row(request::CLEAN_EXPIRED_CONSUME_QUEUE, Administer, Apart(topic_admin::remove_expired_queues)),
@@ -134,7 +138,7 @@ pub const REQUESTS: &[Row] = &[
 ];
 
 /// Codes are below this.
-const CODES_END: usize = 512;
+const CODES_END: usize = 1024;
 
 /// Where the row of each code is.
 const PLACES: [u8; CODES_END] = {

@@ -178,7 +178,10 @@ impl Sends {
         let now = connection.now;
         match connection.broker.publisher.append(gathered, now) {
             Ok(published) => {
-                let deadline = now.monotonic.plus_ms(connection.options.flush_timeout_ms);
+                let options = &connection.options;
+                let limit_ms =
+                    if ack_policy.replicated { options.replica_timeout_ms } else { options.flush_timeout_ms };
+                let deadline = now.monotonic.plus_ms(limit_ms);
                 let end = published.end();
                 let waiting =
                     WaitingSends { published, ack_policy, sends, unique_keys, received: now.monotonic, deadline };
@@ -198,21 +201,27 @@ impl Sends {
         let now = connection.now.monotonic;
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
-            let is_kept = |policy: AckPolicy| connection.broker.durability.is_kept(policy, waiting.published.end());
+            let (durability, end) = (&connection.broker.durability, waiting.published.end());
             let ack_policy = waiting.ack_policy;
-            if is_kept(ack_policy) {
+            let is_kept_here = || durability.is_kept(AckPolicy { replicated: false, ..ack_policy }, end);
+            let flush_until = waiting.received.plus_ms(connection.options.flush_timeout_ms);
+            if durability.is_kept(ack_policy, end) {
                 self.answer_sent(at, None, connection);
-            } else if let Some(refusal) = connection.broker.durability.poisoned() {
+            } else if let Some(refusal) = durability.poisoned() {
                 self.answer_refused(at, &refusal, connection);
-            } else if waiting.deadline <= now && is_kept(AckPolicy::WRITTEN) {
-                let is_synced = ack_policy.replicated && (!ack_policy.durable || is_kept(AckPolicy::DURABLE));
-                let lack = if is_synced { Refusal::ReplicationTimedOut } else { Refusal::FlushTimedOut };
-                self.answer_sent(at, Some(&lack), connection);
+            } else if ack_policy.replicated && !durability.replicas().are_in_reach(end) && is_kept_here() {
+                self.answer_sent(at, Some(&Refusal::NoReplica), connection);
+            } else if ack_policy.replicated && waiting.deadline <= now && is_kept_here() {
+                self.answer_sent(at, Some(&Refusal::ReplicationTimedOut), connection);
+            } else if waiting.deadline.max(flush_until) <= now && durability.is_kept(AckPolicy::WRITTEN, end) {
+                self.answer_sent(at, Some(&Refusal::FlushTimedOut), connection);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
                 if let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| waiting.deadline <= now) {
-                    // Not even written yet: the writer will ring, there is nothing to say before.
-                    waiting.deadline = now.plus_ms(connection.options.flush_timeout_ms.max(1));
+                    // Replicas were given their time, the disk was not; or it is not even written: the writer will ring then, and there
+                    // is nothing to say before.
+                    let later = now.plus_ms(connection.options.flush_timeout_ms.max(1));
+                    waiting.deadline = if flush_until > now { flush_until } else { later };
                 }
                 at += 1;
                 continue;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use base::offset::Watermark;
+use base::{LogOffset, Now};
+use broker::{Replica, ReplicaList};
 use format::record::Record;
 use serde_json::{Value, json};
 use storage::disk::{Disk, MemoryDisk};
@@ -436,4 +438,44 @@ fn a_group_that_waits_for_room_on_the_disk_is_not_answered_for() {
     };
     let broker = testkit::open_broker(broker_options(), store, Arc::new(ManualHost::default()), START).expect("opens");
     assert!(broker.catalog.group("billing").is_some());
+}
+
+#[derive(Debug)]
+struct TwoReplicas;
+
+impl ReplicaList for TwoReplicas {
+    fn all(&self) -> Vec<Replica> {
+        let of = |host: u8, end| Replica {
+            address: ([10, 0, 0, host], 5000).into(),
+            end: LogOffset(end),
+            sent: LogOffset(end + 10),
+            sent_per_second: 77,
+            caught_up: Now::default(),
+        };
+        vec![of(2, 4000), of(3, 0)]
+    }
+}
+
+#[test]
+fn replicas_are_shown_with_what_they_lack() {
+    let bench = Bench::with(|setup| setup.broker.replica_gap_max = 5000);
+    let mut client = bench.client();
+    let shown = |client: &mut Client| client.ask_well(ask(request::GET_BROKER_HA_STATUS, &[])).json();
+    let before = shown(&mut client);
+    assert_eq!((&before["master"], &before["haConnectionInfo"]), (&json!(true), &json!([])));
+    bench.broker.durability.replicas().listed_by(Box::new(TwoReplicas));
+    client.ask_well(send("orders", &"x".repeat(4000)));
+    let end = bench.broker.durability.reached(Watermark::Written).0;
+    assert!((5000..9000).contains(&end), "{end}");
+    let all = shown(&mut client);
+    assert_eq!((&all["masterCommitLogMaxOffset"], &all["inSyncSlaveNums"]), (&json!(end), &json!(1)));
+    let first = json!({
+        "addr": "10.0.0.2:5000",
+        "slaveAckOffset": 4000,
+        "diff": end - 4000,
+        "inSync": true,
+        "transferredByteInSecond": 77,
+        "transferFromWhere": 4010,
+    });
+    assert_eq!((&all["haConnectionInfo"][0], &all["haConnectionInfo"][1]["inSync"]), (&first, &json!(false)));
 }

@@ -126,9 +126,11 @@ fn a_send_that_waits_for_sync_and_replicas_is_answered_once_both_have_it() {
         let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
         bench.stop_writing();
         let mut client = bench.client();
+        bench.broker.durability.note_replicas(Some(LogOffset(0)));
         assert_eq!(client.give(&[send("orders", "one")]), []);
         bench.write();
-        let replicate = || bench.broker.store().set_replicated(bench.broker.durability.reached(Watermark::Written));
+        let replicate =
+            || bench.broker.durability.note_replicas(Some(bench.broker.durability.reached(Watermark::Written)));
         let steps: [&dyn Fn(); 2] = [&|| bench.sync(), &replicate];
         steps[usize::from(!synced_first)]();
         assert_eq!(client.hear(), []);
@@ -142,14 +144,63 @@ fn replicas_that_take_too_long_are_told_apart_from_a_sync_that_does() {
     let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
     bench.stop_writing();
     let mut client = bench.client();
+    bench.broker.durability.note_replicas(Some(LogOffset(0)));
     for (is_synced, code) in [(false, response::FLUSH_DISK_TIMEOUT), (true, response::FLUSH_SLAVE_TIMEOUT)] {
         client.give(&[send("orders", "one")]);
         bench.write();
         if is_synced {
             bench.sync();
         }
-        assert_eq!(client.wait(5000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [code]);
+        let limit_ms = if is_synced { 3000 } else { 5000 };
+        assert_eq!(client.wait(limit_ms - 1), [], "{code}");
+        assert_eq!(client.wait(1).iter().map(|reply| reply.code).collect::<Vec<_>>(), [code]);
     }
+}
+
+#[test]
+fn nobody_waits_for_replicas_that_are_not_there_or_lag_by_too_much() {
+    let bench = Bench::with(|setup| {
+        setup.broker.ack_policy = AckPolicy::REPLICATED;
+        setup.broker.replica_gap_max = 10_000;
+    });
+    let mut client = bench.client();
+    let mut codes =
+        || client.give(&[send("orders", &"x".repeat(6000))]).iter().map(|reply| reply.code).collect::<Vec<_>>();
+    assert_eq!(codes(), [response::SLAVE_NOT_AVAILABLE], "none is connected");
+    let written = bench.broker.durability.reached(Watermark::Written);
+    bench.broker.durability.note_replicas(Some(written));
+    assert!(codes().is_empty(), "one has all but this");
+    assert_eq!(codes(), [response::SLAVE_NOT_AVAILABLE], "it lags");
+    bench.broker.durability.note_replicas(Some(bench.broker.durability.reached(Watermark::Written)));
+    assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [0], "it has caught up");
+    assert_eq!(
+        bench.count("orders", 0) + bench.count("orders", 1) + bench.count("orders", 2) + bench.count("orders", 3),
+        3
+    );
+}
+
+#[test]
+fn who_waits_for_a_replica_that_goes_is_answered_in_time() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
+    let mut client = bench.client();
+    bench.broker.durability.note_replicas(Some(LogOffset(0)));
+    assert_eq!(client.give(&[send("orders", "one")]), []);
+    bench.broker.durability.note_replicas(None);
+    assert_eq!(client.wait(3000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SLAVE_NOT_AVAILABLE]);
+    // Who does not wait for anything is answered as ever.
+    assert_eq!(client.ask(send("orders", "two").with("i", "WAIT\u{1}false\u{2}")).code, 0);
+}
+
+#[test]
+fn without_replicas_a_send_still_waits_for_the_sync() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
+    bench.stop_writing();
+    let mut client = bench.client();
+    assert_eq!(client.give(&[send("orders", "one")]), []);
+    bench.write();
+    assert_eq!(client.hear(), []);
+    bench.sync();
+    assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SLAVE_NOT_AVAILABLE]);
 }
 
 #[test]

@@ -42,15 +42,14 @@ pub(super) static KEYS: &[LaterKeys] = &[
         tune: &[
             "allAckInSyncStateSet", "asyncLearner", "brokerIP2", "cleanOfflineBrokerInterval",
             "disappearTimeAfterStart", "enableAutoInSyncReplicas", "forwardTimeout", "haFlowControlEnable",
-            "haHousekeepingInterval", "haListenPort", "haMaxGapNotInSync", "haMaxTimeSlaveNotCatchup",
-            "haSendHeartbeatInterval", "haSlaveFallbehindMax", "haTransferBatchSize", "maxChecksumRange",
+            "haMaxTimeSlaveNotCatchup", "haSlaveFallbehindMax", "haTransferBatchSize", "maxChecksumRange",
             "maxHaTransferByteInSecond", "maxSlaveResendLength", "offsetCheckInSlave", "skipPreOnline",
-            "slaveTimeout", "storePathBrokerIdentity", "storePathEpochFile", "syncBrokerMemberGroupPeriod",
+            "storePathBrokerIdentity", "storePathEpochFile", "syncBrokerMemberGroupPeriod",
             "syncBrokerMetadataPeriod", "syncFromLastFile", "syncMasterFlushOffsetWhenStartup",
         ],
         warn: &[
             ("duplicationEnable", True), ("enableRemoteEscape", True), ("enableSlaveActingMaster", True),
-            ("haMasterAddress", IsNot("")), ("inSyncReplicas", IsNot("1")), ("lockInStrictMode", True),
+            ("haMasterAddress", IsNot("")), ("lockInStrictMode", True),
             ("minInSyncReplicas", IsNot("1")), ("notifyMinBrokerIdChanged", True), ("slaveReadEnable", True),
             ("supportActingMaster", True), ("totalReplicas", IsNot("1")),
         ],

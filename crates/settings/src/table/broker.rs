@@ -59,10 +59,10 @@ section!(Broker, "broker", "Identity of the broker, and its registration at name
         "shorter than the interval, so that registrations do not overlap",
         milliseconds("registerBrokerTimeoutMills");
     role: BrokerRole = "async_master", Kind::Choice {
-            known: &["async_master"],
-            later: &[("sync_master", REPLICATION), ("slave", REPLICATION)],
+            known: &["async_master", "sync_master"],
+            later: &[("slave", REPLICATION)],
         },
-        "Role of the broker in its group",
+        "Role of the broker in its group: whether producers are answered before replicas have their messages, or after",
         "a master that does not wait for replicas",
         converted("brokerRole", Conversion::Words(ROLES));
     trace_on: bool = "true", Kind::Boolean,

@@ -5,6 +5,7 @@
 
 mod broker;
 mod network;
+mod replication;
 mod row;
 mod storage;
 mod tls;
@@ -13,18 +14,20 @@ use super::values::Values;
 
 pub use broker::{Broker, Delay, Fetch, Group, Message, Offset, Query, Topic};
 pub use network::{Console, Listen, Log, Nameserver, Rocketmq, Server};
+pub use replication::Replication;
 pub use row::{Alias, Scope, Section, Setting};
 pub use storage::{Retention, Storage};
 pub use tls::Tls;
 
 /// Every section, in the order of the sample file.
-pub static SECTIONS: [Section; 17] = [
+pub static SECTIONS: [Section; 18] = [
     Listen::SECTION,
     Nameserver::SECTION,
     Rocketmq::SECTION,
     Tls::SECTION,
     Console::SECTION,
     Broker::SECTION,
+    Replication::SECTION,
     Storage::SECTION,
     Retention::SECTION,
     Topic::SECTION,
@@ -53,6 +56,8 @@ pub struct Settings {
     pub console: Console,
     /// Who the broker is.
     pub broker: Broker,
+    /// Its replicas.
+    pub replication: Replication,
     /// The log and its files.
     pub storage: Storage,
     /// How long messages are kept.
@@ -87,6 +92,7 @@ impl Settings {
             tls: Tls::take(values)?,
             console: Console::take(values)?,
             broker: Broker::take(values)?,
+            replication: Replication::take(values)?,
             storage: Storage::take(values)?,
             retention: Retention::take(values)?,
             topic: Topic::take(values)?,

@@ -1,4 +1,5 @@
-//! Bytes of a leader's log, appended as they are: the same bytes at the same log offsets, segments and fillers included.
+//! The log's bytes as they are: read for replicas; and those of a leader's log, appended at the same log offsets, segments and fillers
+//! included.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::{CommitLog, Staged};
 use crate::batch::AppendInfo;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
+use crate::store::ReadMode;
 
 /// Whole records and fillers that follow each other in a log.
 #[derive(Debug, Default)]
@@ -31,6 +33,18 @@ pub(crate) struct Taken {
 }
 
 impl CommitLog {
+    /// Bytes from `start` on that are in memory, at most `size`.
+    pub(crate) fn recent_raw(&self, start: LogOffset, size: usize) -> Vec<Bytes> {
+        self.recent.reader().run(start.0, size)
+    }
+
+    /// `size` bytes from `start` on, which are in the segment files. Waits for the disk.
+    pub(crate) fn read_raw(&self, start: LogOffset, size: usize) -> Result<Bytes, StorageError> {
+        let read = self.read_bytes(start.0, size, ReadMode::MayWait)?;
+        self.evict_behind(start.0, start.0 + size as u64);
+        Ok(read)
+    }
+
     /// Where the next record goes.
     pub(crate) fn appended(&self) -> LogOffset {
         LogOffset(self.tail.lock().next)

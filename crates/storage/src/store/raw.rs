@@ -1,4 +1,5 @@
-//! Takes in bytes of a leader's log: checked record by record, and found by the same rules as what is appended here.
+//! The log as bytes: given to replicas as they are; and taken in from a leader, checked record by record, and found by the same rules as
+//! what is appended here.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,6 +17,24 @@ use crate::damage::problem_of;
 use crate::error::StorageError;
 
 impl Store {
+    /// At most `size` bytes of the log from `start` on, in pieces that follow each other, as far as they are in memory, visible, and in one
+    /// segment. Does not wait.
+    pub fn recent_raw(&self, start: LogOffset, size: usize) -> Vec<Bytes> {
+        self.log.recent_raw(start, self.raw_size(start, size))
+    }
+
+    /// At most `size` bytes of the log from `start` on, as far as they are visible and in one segment. Waits for the disk.
+    pub fn read_raw(&self, start: LogOffset, size: usize) -> Result<Bytes, StorageError> {
+        self.log.read_raw(start, self.raw_size(start, size))
+    }
+
+    /// How many of `size` bytes from `start` on are visible and in one segment.
+    fn raw_size(&self, start: LogOffset, size: usize) -> usize {
+        let in_segment = self.options.segment_size - start.0 % self.options.segment_size;
+        let visible = self.watermarks().committed().0.saturating_sub(start.0);
+        usize::try_from(in_segment.min(visible)).unwrap_or(usize::MAX).min(size)
+    }
+
     /// Appends what a leader's log has from `start` on, where this log has to end: whole records with their offsets, and whole fillers.
     /// If anything is not what belongs there, nothing is stored. One call at a time. The caller then has the log written. Returns where
     /// the log ends now.

@@ -192,6 +192,7 @@ pub mod response {
             SYSTEM_BUSY = 2;
             REQUEST_CODE_NOT_SUPPORTED = 3;
             FLUSH_DISK_TIMEOUT = 10;
+            SLAVE_NOT_AVAILABLE = 11;
             FLUSH_SLAVE_TIMEOUT = 12;
             MESSAGE_ILLEGAL = 13;
             SERVICE_NOT_AVAILABLE = 14;

@@ -12,3 +12,4 @@ mod json_header;
 mod lenient_text;
 mod registered_topic;
 pub mod registration;
+pub mod replication;

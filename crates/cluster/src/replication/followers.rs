@@ -1,0 +1,182 @@
+//! The slaves of a master, and how far they are.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use base::{LogOffset, Monotonic, Now};
+use parking_lot::Mutex;
+
+/// Slaves of one master that are connected at the same time.
+const FOLLOWERS_MAX: usize = 64;
+
+/// A slave that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Where it connects from.
+    pub address: SocketAddr,
+    /// The end of its log, as it said last.
+    pub end: LogOffset,
+    /// How far it was sent the log.
+    pub sent: LogOffset,
+    /// Bytes that it was sent in a second, of late.
+    pub sent_per_second: u64,
+    /// When it last had all there was; before that, when it connected.
+    pub caught_up: Now,
+    /// When `sent_per_second` was last counted, and how far it had been sent the log then.
+    counted: (Monotonic, LogOffset),
+}
+
+/// Over how long bytes are counted, ms.
+const COUNT_MS: u64 = 1000;
+
+/// Which part of the log is at as many slaves as were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InReach {
+    /// So many are connected, and have everything below this.
+    Until(LogOffset),
+    /// Fewer are connected.
+    TooFew,
+}
+
+/// The slaves of a master.
+#[derive(Debug)]
+pub struct Followers {
+    /// How many have to have something before it counts as replicated.
+    wanted: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    followers: BTreeMap<u64, Follower>,
+    next_id: u64,
+}
+
+impl Followers {
+    /// None yet; `wanted` of them are to have what counts as replicated, at least one.
+    pub fn new(wanted: usize) -> Self {
+        Self { wanted: wanted.max(1), known: Mutex::default() }
+    }
+
+    /// One has connected whose log ends at `end`. `None`: there are too many.
+    pub(super) fn join(&self, address: SocketAddr, end: LogOffset, now: Now) -> Option<u64> {
+        let mut known = self.known.lock();
+        if known.followers.len() >= FOLLOWERS_MAX {
+            return None;
+        }
+        let id = known.next_id;
+        known.next_id += 1;
+        let counted = (now.monotonic, end);
+        let follower = Follower { address, end, sent: end, sent_per_second: 0, caught_up: now, counted };
+        known.followers.insert(id, follower);
+        Some(id)
+    }
+
+    /// It has said that its log ends at `end`, of `written` that there is, and was sent it up to `sent`. `tell` hears what that makes, in
+    /// the order in which it is so.
+    pub(super) fn note(
+        &self,
+        id: u64,
+        (end, sent, written): (LogOffset, LogOffset, LogOffset),
+        now: Now,
+        tell: impl FnOnce(InReach),
+    ) {
+        let mut known = self.known.lock();
+        if let Some(follower) = known.followers.get_mut(&id) {
+            (follower.end, follower.sent) = (end, sent);
+            if end >= written {
+                follower.caught_up = now;
+            }
+            let (counted_at, counted_to) = follower.counted;
+            let took_ms = now.monotonic.ms_since(counted_at);
+            if took_ms >= COUNT_MS {
+                follower.sent_per_second = sent.0.saturating_sub(counted_to.0).saturating_mul(1000) / took_ms;
+                follower.counted = (now.monotonic, sent);
+            }
+        }
+        tell(self.in_reach(&known));
+    }
+
+    /// Its connection is gone.
+    pub(super) fn leave(&self, id: u64, tell: impl FnOnce(InReach)) {
+        let mut known = self.known.lock();
+        known.followers.remove(&id);
+        tell(self.in_reach(&known));
+    }
+
+    fn in_reach(&self, known: &Known) -> InReach {
+        let mut ends: Vec<_> = known.followers.values().map(|follower| follower.end).collect();
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        ends.get(self.wanted - 1).map_or(InReach::TooFew, |end| InReach::Until(*end))
+    }
+
+    /// All that are connected, the longest connected first.
+    pub fn all(&self) -> Vec<Follower> {
+        self.known.lock().followers.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+
+    use super::*;
+
+    const fn at(ms: u64) -> Now {
+        Now { wall: Timestamp(1_700_000_000_000 + ms), monotonic: Monotonic(ms) }
+    }
+
+    fn address() -> SocketAddr {
+        "10.0.0.1:1".parse().expect("address")
+    }
+
+    #[test]
+    fn what_is_replicated_is_what_as_many_as_were_asked_for_have() {
+        let followers = Followers::new(2);
+        let told = std::cell::Cell::new(InReach::TooFew);
+        let note = |id, end| {
+            let end = LogOffset(end);
+            followers.note(id, (end, end, LogOffset(100)), at(0), |reached| told.set(reached));
+            told.get()
+        };
+        let leave = |id| {
+            followers.leave(id, |reached| told.set(reached));
+            told.get()
+        };
+        let join = || followers.join(address(), LogOffset(0), at(0)).expect("room");
+        let first = join();
+        assert_eq!(note(first, 100), InReach::TooFew);
+        let second = join();
+        assert_eq!(note(second, 50), InReach::Until(LogOffset(50)));
+        let third = join();
+        assert_eq!(note(third, 70), InReach::Until(LogOffset(70)));
+        assert_eq!(leave(first), InReach::Until(LogOffset(50)));
+        assert_eq!(leave(third), InReach::TooFew);
+        assert_eq!(followers.all().len(), 1);
+    }
+
+    #[test]
+    fn it_is_known_since_when_one_lags_and_how_fast_it_is_sent_the_log() {
+        let followers = Followers::new(1);
+        let id = followers.join(address(), LogOffset(100), at(0)).expect("room");
+        let note = |end, sent, written, ms| {
+            followers.note(id, (LogOffset(end), LogOffset(sent), LogOffset(written)), at(ms), drop);
+            let known = followers.all().remove(0);
+            (known.caught_up.monotonic.0, known.sent_per_second)
+        };
+        assert_eq!(note(200, 300, 1000, 500), (0, 0), "it has never had all");
+        assert_eq!(note(1000, 1000, 1000, 2000), (2000, 450));
+        assert_eq!(note(1000, 2000, 2000, 2900), (2000, 450));
+        assert_eq!(note(1500, 2000, 2000, 4000), (2000, 500));
+    }
+
+    #[test]
+    fn there_is_a_bound() {
+        let followers = Followers::new(1);
+        let join = || followers.join(address(), LogOffset(0), at(1));
+        let joined: Vec<_> = (0..100).map_while(|_| join()).collect();
+        assert_eq!(joined.len(), FOLLOWERS_MAX);
+        followers.leave(joined[0], drop);
+        assert!(join().is_some());
+    }
+}

@@ -1,0 +1,112 @@
+//! The broker's port for replicas: RocketMQ's slaves follow its log there. What is said there is the business of `cluster::replication`.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use base::LogOffset;
+use base::offset::Watermark;
+use broker::{Broker, Replica, ReplicaList};
+use bytes::Bytes;
+use cluster::replication::{Follower, Followers, InReach, LeaderLog, LeaderSession, Times};
+use settings::Settings;
+use tokio::net::TcpListener;
+
+use crate::broker_options;
+use crate::clock;
+use crate::drive::Drive;
+use crate::error::StartError;
+use crate::net;
+use crate::tls::TlsPort;
+
+/// The port, and the replicas that are connected to it.
+pub(crate) struct ReplicationPort {
+    listener: TcpListener,
+    followers: Arc<Followers>,
+    times: Times,
+}
+
+impl ReplicationPort {
+    /// Listens for replicas. Where the port is not named in the settings, another process may have it: then there are none.
+    pub(crate) fn listen(settings: &Settings) -> Result<Option<Self>, StartError> {
+        let (host, port, backlog) = (&settings.listen.host, settings.replication_port(), settings.server.backlog);
+        let listener = match net::listen(host, port, backlog, "replication.port") {
+            Ok(listener) => listener,
+            Err(error) if settings.replication.port.is_none() => {
+                tracing::warn!(%error, "replicas cannot connect; name another port for them (replication.port)");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // The broker's own copy is one of them.
+        let wanted = settings.replication.copies.saturating_sub(1).max(1);
+        let followers = Arc::new(Followers::new(wanted as usize));
+        Ok(Some(Self { listener, followers, times: broker_options::replication_times(settings) }))
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        net::local(&self.listener).port()
+    }
+
+    /// Serves replicas until the process stops.
+    pub(crate) async fn serve(self, broker: Arc<Broker>, drive: Drive) {
+        // RocketMQ's slaves speak no TLS here, whatever clients speak.
+        let drive = Drive { tls: Arc::<TlsPort>::default(), ..drive };
+        let (followers, times) = (self.followers, self.times);
+        broker.durability.replicas().listed_by(Box::new(Connected(followers.clone())));
+        let log: Arc<dyn LeaderLog> = Arc::new(ServedLog(broker));
+        let begin = move |waker, peer| {
+            let (log, followers, address) = (log.clone(), followers.clone(), net::canonical(peer));
+            LeaderSession::new(log, followers, address, times, waker, clock::monotonic())
+        };
+        drive.serve(self.listener, begin).await;
+    }
+}
+
+/// The replicas that are connected, as the broker shows them.
+#[derive(Debug)]
+struct Connected(Arc<Followers>);
+
+impl ReplicaList for Connected {
+    fn all(&self) -> Vec<Replica> {
+        let shown = |Follower { address, end, sent, sent_per_second, caught_up, .. }| Replica {
+            address,
+            end,
+            sent,
+            sent_per_second,
+            caught_up,
+        };
+        self.0.all().into_iter().map(shown).collect()
+    }
+}
+
+/// A broker's log.
+struct ServedLog(Arc<Broker>);
+
+impl LeaderLog for ServedLog {
+    fn first(&self) -> LogOffset {
+        self.0.store().log_first()
+    }
+
+    fn end(&self) -> LogOffset {
+        self.0.store().watermarks().committed()
+    }
+
+    fn recent(&self, start: LogOffset, size: usize) -> Vec<Bytes> {
+        self.0.store().recent_raw(start, size)
+    }
+
+    fn read(&self, start: LogOffset, size: usize) -> Result<Bytes, String> {
+        self.0.store().read_raw(start, size).map_err(|error| error.to_string())
+    }
+
+    fn when_written_beyond(&self, end: LogOffset, waker: &Waker) {
+        self.0.store().when(Watermark::Committed, end.after(1), waker.clone());
+    }
+
+    fn note_replicated(&self, reached: InReach) {
+        self.0.durability.note_replicas(match reached {
+            InReach::Until(offset) => Some(offset),
+            InReach::TooFew => None,
+        });
+    }
+}
