@@ -1,5 +1,6 @@
 //! The broker's port for replicas: RocketMQ's slaves follow its log there. What is said there is the business of `cluster::replication`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -101,6 +102,16 @@ impl LeaderLog for ServedLog {
 
     fn when_written_beyond(&self, end: LogOffset, waker: &Waker) {
         self.0.store().when(Watermark::Committed, end.after(1), waker.clone());
+    }
+
+    fn note_joined(&self, address: SocketAddr, end: LogOffset) {
+        let behind_bytes = self.end().0.saturating_sub(end.0);
+        tracing::info!(replica = %address, end = end.0, behind_bytes, "a replica follows the log");
+    }
+
+    fn note_left(&self, address: SocketAddr, end: LogOffset) {
+        let behind_bytes = self.end().0.saturating_sub(end.0);
+        tracing::warn!(replica = %address, end = end.0, behind_bytes, "a replica is gone");
     }
 
     fn note_replicated(&self, reached: InReach) {

@@ -43,6 +43,12 @@ pub trait LeaderLog: Send + Sync {
 
     /// Which part of the log is at as many slaves as were asked for.
     fn note_replicated(&self, reached: InReach);
+
+    /// A slave whose log ends at `end` follows from now on.
+    fn note_joined(&self, address: SocketAddr, end: LogOffset);
+
+    /// A slave that had come to `end` is gone.
+    fn note_left(&self, address: SocketAddr, end: LogOffset);
 }
 
 /// How often, and how long.
@@ -63,6 +69,8 @@ pub struct LeaderSession {
     waker: Waker,
     /// Its number among the followers, once it has said where its log ends.
     id: Option<u64>,
+    /// Where the slave's log ends, as it said last.
+    end: LogOffset,
     /// What is sent next.
     next: LogOffset,
     /// The end of what was written when the session last asked to be woken for more.
@@ -95,6 +103,7 @@ impl LeaderSession {
             times,
             waker,
             id: None,
+            end: LogOffset(0),
             next: LogOffset(0),
             watched: None,
             is_reading: false,
@@ -108,7 +117,7 @@ impl LeaderSession {
         }
     }
 
-    fn end(&mut self, reason: impl Into<String>) -> CloseReason {
+    fn give_up(&mut self, reason: impl Into<String>) -> CloseReason {
         self.over.get_or_insert(CloseReason(reason.into())).clone()
     }
 
@@ -116,7 +125,7 @@ impl LeaderSession {
     fn hear(&mut self, end: LogOffset, now: Now) -> Result<(), CloseReason> {
         let written = self.log.end();
         if end > written {
-            return Err(self.end(format!(
+            return Err(self.give_up(format!(
                 "the replica's log ends at {end}, and this one at {written}: it has what this log never had, or has lost; empty its data directory to have it copied anew"
             )));
         }
@@ -124,6 +133,7 @@ impl LeaderSession {
             Some(id) => id,
             None => self.begin(end, now)?,
         };
+        self.end = end;
         self.silent_at = now.monotonic.plus_ms(self.times.silence_ms);
         self.followers.note(id, (end, self.next, written), now, |reached| self.log.note_replicated(reached));
         Ok(())
@@ -134,15 +144,16 @@ impl LeaderSession {
         let first = self.log.first();
         // One without a log has said 0. A Java master would send it the last segment only; this one keeps nothing back.
         if end < first && end != LogOffset(0) {
-            return Err(self.end(format!(
+            return Err(self.give_up(format!(
                 "the replica's log ends at {end}, and this one begins at {first} by now: empty its data directory to have it copied anew"
             )));
         }
         let Some(id) = self.followers.join(self.address, end, now) else {
-            return Err(self.end("there are too many replicas"));
+            return Err(self.give_up("there are too many replicas"));
         };
         self.id = Some(id);
         self.next = end.max(first);
+        self.log.note_joined(self.address, end);
         Ok(id)
     }
 
@@ -155,9 +166,9 @@ impl LeaderSession {
             let Some(read) = self.read.lock().take() else { return };
             self.is_reading = false;
             match read {
-                Ok(piece) if piece.is_empty() => drop(self.end("the log has nothing there any more")),
+                Ok(piece) if piece.is_empty() => drop(self.give_up("the log has nothing there any more")),
                 Ok(piece) => self.send(vec![piece]),
-                Err(problem) => drop(self.end(problem)),
+                Err(problem) => drop(self.give_up(problem)),
             }
         }
         while self.output.size() < AHEAD_SIZE && !self.is_reading && self.over.is_none() {
@@ -211,7 +222,7 @@ impl Session for LeaderSession {
         let reports = input.split_to(whole);
         let Some(last) = reports.last_chunk::<REPORT_SIZE>() else { return Ok(()) };
         let Some(end) = read_report(*last) else {
-            return Err(self.end("bytes that are no report of a replica: this port is for replicas only"));
+            return Err(self.give_up("bytes that are no report of a replica: this port is for replicas only"));
         };
         self.hear(end, now)?;
         self.fill();
@@ -221,7 +232,7 @@ impl Session for LeaderSession {
     fn wake(&mut self, now: Now) {
         let now = now.monotonic;
         if now >= self.silent_at {
-            self.end(format!("the replica said nothing for {} s", self.times.silence_ms / 1000));
+            self.give_up(format!("the replica said nothing for {} s", self.times.silence_ms / 1000));
             return;
         }
         self.fill();
@@ -278,6 +289,7 @@ impl Session for LeaderSession {
     fn closed(&mut self, _now: Now) {
         if let Some(id) = self.id.take() {
             self.followers.leave(id, |reached| self.log.note_replicated(reached));
+            self.log.note_left(self.address, self.end);
         }
     }
 }

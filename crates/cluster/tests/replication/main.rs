@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
@@ -25,6 +26,7 @@ struct FakeLog {
     waiting: Mutex<Vec<(u64, Waker)>>,
     told: Mutex<Vec<InReach>>,
     is_broken: AtomicBool,
+    joined: Mutex<Vec<(&'static str, u64)>>,
 }
 
 fn bytes_at(start: u64, size: usize) -> Vec<u8> {
@@ -40,6 +42,7 @@ impl FakeLog {
             waiting: Mutex::default(),
             told: Mutex::default(),
             is_broken: AtomicBool::new(false),
+            joined: Mutex::default(),
         })
     }
 
@@ -91,6 +94,14 @@ impl LeaderLog for FakeLog {
 
     fn note_replicated(&self, reached: InReach) {
         self.told.lock().push(reached);
+    }
+
+    fn note_joined(&self, _address: SocketAddr, end: LogOffset) {
+        self.joined.lock().push(("came", end.0));
+    }
+
+    fn note_left(&self, _address: SocketAddr, end: LogOffset) {
+        self.joined.lock().push(("went", end.0));
     }
 }
 
@@ -235,7 +246,8 @@ fn who_is_ahead_of_the_log_or_behind_its_begin_is_refused_and_told_what_to_do() 
         let refused = replica.say(end).expect_err("refused");
         assert!(refused.contains(says) && refused.contains("empty its data directory"), "{refused}");
         replica.hear();
-        assert_eq!((replica.got(), log.told.lock().len()), (None, 0));
+        replica.session.closed(replica.now);
+        assert_eq!((replica.got(), log.told.lock().len(), log.joined.lock().len()), (None, 0, 0));
     }
 }
 
@@ -251,6 +263,7 @@ fn what_is_said_to_be_replicated_was_reported_and_ends_with_the_connection() {
     replica.session.closed(replica.now);
     let until = |end| InReach::Until(LogOffset(end));
     assert_eq!(*log.told.lock(), [until(0), until(600), until(1000), InReach::TooFew]);
+    assert_eq!(*log.joined.lock(), [("came", 0), ("went", 1000)]);
 }
 
 #[test]
