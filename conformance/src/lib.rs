@@ -75,6 +75,11 @@ pub fn fill_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_FILLS").unwrap_or(everyday)
 }
 
+/// How many combinations of processes are swapped: a few in everyday runs, `SLUICE_CONFORMANCE_SWAPS` in full ones.
+pub fn swap_count(everyday: u64) -> u64 {
+    number_in("SLUICE_CONFORMANCE_SWAPS").unwrap_or(everyday)
+}
+
 /// A test cannot do here what it is for. That fails it, unless `SLUICE_CONFORMANCE_MAY_SKIP=1` says that such tests count as passed.
 pub fn skip(why: &str) {
     let may_skip = std::env::var("SLUICE_CONFORMANCE_MAY_SKIP").is_ok_and(|value| value == "1");

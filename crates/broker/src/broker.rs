@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Now;
-use base::TopicName;
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
+use base::{LogOffset, Now, Refusal, TopicName};
+use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Recovery, RecoveryProgress, StorageError, Store};
@@ -17,6 +17,7 @@ use crate::cursor::offset::Offsets;
 use crate::durability::Durability;
 use crate::export::Exports;
 use crate::fetch::Fetcher;
+use crate::following::Following;
 use crate::group::Groups;
 use crate::group::lock::Locks;
 use crate::host::Host;
@@ -29,7 +30,7 @@ use crate::removal::Removals;
 use crate::retry::Retries;
 use crate::schedule::{Work, WorkError, Worked};
 use crate::snapshots::Snapshots;
-use crate::state::{OpenedState, StateLog, StateTables};
+use crate::state::{OpenedState, SETTLED_FILE, SettledOffsets, StateLog, StateTables};
 
 /// A broker over one store.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct Broker {
     pub removals: Removals,
     /// What administrators are shown.
     pub snapshots: Snapshots,
+    /// What comes from the master of a slave.
+    pub following: Following,
     exports: Exports,
     options: Arc<Options>,
     store: Arc<Store>,
@@ -108,7 +111,10 @@ impl Broker {
             state.propose_at_start(foreign, now)?;
         }
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
-        broker.catalog.make_system_topics(now);
+        broker.take_up_settled()?;
+        if !broker.follows() {
+            broker.catalog.make_system_topics(now);
+        }
         // Before the first message comes: one that gets an offset which a group had passed would be skipped after the next crash.
         tell_no_room("topics, groups and offsets", broker.save(now))?;
         Ok((broker, recovery))
@@ -156,6 +162,7 @@ impl Broker {
             retries: Retries::new(&publisher, &catalog, &store, &metrics),
             removals: Removals::new(&catalog, &offsets, &durability, &state, &store),
             snapshots: Snapshots::new(&store, &catalog, &offsets, &fetched, &groups, &metrics),
+            following: Following::new(&store, &state, &catalog, &offsets, &delay, options.ack_policy.durable),
             exports: Exports::new(&catalog, &offsets, &delay, &state, &store, options.ack_policy.durable),
             durability,
             catalog,
@@ -174,6 +181,32 @@ impl Broker {
             random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
             started: now,
         })
+    }
+
+    /// What a slave's master may not know, as the process before has left it. A master has nobody to tell it to.
+    fn take_up_settled(&self) -> Result<(), StorageError> {
+        let Some(document) = self.store.read_document(SETTLED_FILE)? else { return Ok(()) };
+        let mut settled = self.state.settled().lock();
+        *settled = SettledOffsets::of(document).unwrap_or_default();
+        if !self.follows() {
+            settled.clear();
+        }
+        Ok(())
+    }
+
+    /// Whether it is a slave: its log is its master's.
+    pub fn follows(&self) -> bool {
+        self.store.follows()
+    }
+
+    /// What the log says below this is in the tables.
+    pub fn state_position(&self) -> LogOffset {
+        self.state.position()
+    }
+
+    /// Has the tables of a slave as its master has them; see `Following`. Waits for the disk.
+    pub fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>, now: Now) -> Result<(), Refusal> {
+        self.following.take_tables(tables, position, &self.removals, &self.exports, now)
     }
 
     /// Its options.

@@ -24,6 +24,7 @@ use crate::queue::Queue;
 use crate::state::{StateLog, StateTables};
 
 mod documents;
+mod followed;
 mod on_demand;
 mod system_topics;
 mod topic;

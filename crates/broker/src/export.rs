@@ -10,7 +10,7 @@ use storage::{StorageError, Store};
 use crate::catalog::Catalog;
 use crate::cursor::offset::Offsets;
 use crate::parked::delay::Delay;
-use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateLog, TOPICS_FILE, documents};
+use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, SETTLED_FILE, StateLog, TOPICS_FILE, documents};
 
 /// Writes the documents.
 #[derive(Debug)]
@@ -60,18 +60,22 @@ impl Exports {
             return Ok(());
         }
         // What the log has below is in the documents, whatever comes into them meanwhile.
-        let position = self.state.end().max(self.store.watermarks().written());
+        let position = self.state.position();
         let topics = self.catalog.take_topics_to_export();
         let groups = self.catalog.take_groups_to_export();
         let offsets = self.offsets.take_to_export(now);
         let delay = self.delay.take_to_export(now);
+        self.save_settled()?;
+        // Asked for last: what came beside the log meanwhile is in them already, or comes into them next time.
+        let is_in_log = self.state.position_in_log().is_some();
         if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() {
             return if self.is_durable { self.store.sync_until(position) } else { Ok(()) };
         }
         let write = || {
             // And of what came into them meanwhile nothing is ahead of the log on the disk.
             self.offsets.keep(now)?;
-            self.store.sync_until(self.state.end().max(self.store.watermarks().written()))?;
+            self.store.sync_until(self.state.position())?;
+            let position = is_in_log.then_some(position);
             topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position, now))?;
             groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position, now))?;
             offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position, now))?;
@@ -84,11 +88,19 @@ impl Exports {
         })
     }
 
+    /// Writes what a slave's master has to hear of.
+    fn save_settled(&self) -> Result<(), StorageError> {
+        let document = self.state.settled().lock().take_to_save();
+        let Some(document) = document else { return Ok(()) };
+        let written = self.store.write_document(SETTLED_FILE, &document.to_string());
+        written.inspect_err(|_| self.state.settled().lock().note_unsaved())
+    }
+
     fn write_document(
         &self,
         name: &str,
         table: &impl Serialize,
-        position: LogOffset,
+        position: Option<LogOffset>,
         now: Now,
     ) -> Result<(), StorageError> {
         self.store.write_document(name, &documents::text(name, table, position))?;

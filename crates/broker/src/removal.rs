@@ -67,6 +67,17 @@ impl Removals {
         self.keep(now)
     }
 
+    /// Removes a topic that a slave's master has no more.
+    pub(crate) fn unlisted_topic(&self, name: &str, now: Now) -> Result<(), Refusal> {
+        let _one_at_a_time = self.catalog.removing.lock();
+        if self.catalog.take_topic(name, now)? {
+            let queues = self.store.queues_of(&TopicName::trusted(name));
+            queues.into_iter().for_each(|index| Queue { index }.wake_waiting());
+            self.remove_rest(name, now)?;
+        }
+        Ok(())
+    }
+
     /// Removes what belonged to a topic that was taken out. Its name is free only then: over files of before, its old messages would come
     /// back, and groups would be beyond its end.
     fn remove_rest(&self, name: &str, now: Now) -> Result<(), Refusal> {

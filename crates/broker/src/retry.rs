@@ -51,6 +51,7 @@ impl Retries {
     /// Stores a message again for its group: in the retry topic, delayed, or among the dead letters. Waits for the disk.
     /// `None` if the group keeps no retries.
     pub fn send_back(&self, request: &SendBack, now: Now) -> Result<Option<Published>, Refusal> {
+        self.catalog.check_is_leader()?;
         let group_name = request.group.as_str();
         let group = self.catalog.group_for_use(&request.group, now)?;
         if group.retry_queue_nums == 0 {

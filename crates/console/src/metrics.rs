@@ -36,6 +36,7 @@ fn families(sources: &Sources) -> Vec<MetricFamily> {
     families.push(refused(sources));
     families.push(lag(sources));
     families.extend(replicas(sources));
+    families.extend(masters(sources));
     // The encoder takes no family without a figure.
     families.retain(|family| !family.get_metric().is_empty());
     families
@@ -131,6 +132,23 @@ fn replicas(sources: &Sources) -> [MetricFamily; 2] {
             bytes.mut_metric().push(metric(Kind::Gauge, &labels, lag));
             seconds.mut_metric().push(metric(Kind::Seconds, &labels, lag_ms));
         }
+    }
+    [bytes, seconds]
+}
+
+/// How far each slave is behind its master, in bytes of the log as the master has sent it, and since when it has heard nothing.
+fn masters(sources: &Sources) -> [MetricFamily; 2] {
+    let bytes_help = "Bytes of the log that the master has sent and this slave has not stored yet.";
+    let mut bytes = family("sluice_master_lag_bytes", Kind::Gauge, bytes_help);
+    let seconds_help = "Time since this slave heard of its master's log; about 5 while nothing is sent.";
+    let mut seconds = family("sluice_master_silence_seconds", Kind::Seconds, seconds_help);
+    for broker in &sources.brokers {
+        let Some(master) = broker.following.master() else { continue };
+        let labels = labels(sources, broker);
+        let lag = master.sent.0.saturating_sub(broker.following.end().0);
+        let silence_ms = (sources.now)().monotonic.ms_since(master.at.monotonic);
+        bytes.mut_metric().push(metric(Kind::Gauge, &labels, lag));
+        seconds.mut_metric().push(metric(Kind::Seconds, &labels, silence_ms));
     }
     [bytes, seconds]
 }

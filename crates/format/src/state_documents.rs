@@ -167,13 +167,13 @@ struct Export<'a, T: Serialize> {
     #[serde(flatten)]
     table: &'a T,
     // `POSITION`.
-    #[serde(rename = "sluiceLogPosition")]
-    position: u64,
+    #[serde(rename = "sluiceLogPosition", skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
 }
 
-/// The text of a document, with what the log says below `position`.
-pub fn text(name: &str, table: &impl Serialize, position: LogOffset) -> String {
-    let export = Export { table, position: position.0 };
+/// The text of a document, with what the log says below `position`; without one it is believed as one that Java wrote.
+pub fn text(name: &str, table: &impl Serialize, position: Option<LogOffset>) -> String {
+    let export = Export { table, position: position.map(|position| position.0) };
     let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE;
     let text = if is_for_people { serde_json::to_string_pretty(&export) } else { serde_json::to_string(&export) };
     text.unwrap_or_default()

@@ -23,6 +23,7 @@ use crate::clock;
 use crate::directories;
 use crate::drive::{Drive, Stop};
 use crate::error::StartError;
+use crate::following::{Follower, MasterWatch};
 use crate::jobs::Jobs;
 use crate::net;
 use crate::registration::Registrar;
@@ -53,6 +54,8 @@ pub(crate) struct BrokerProcess {
     supervisor: Supervisor,
     jobs: Jobs,
     connector: Connector,
+    /// Where the master of a slave is.
+    master: Arc<MasterWatch>,
     /// Names the broker in log lines, if there are several.
     span: Span,
 }
@@ -98,6 +101,7 @@ impl BrokerProcess {
             supervisor: supervisor.clone(),
             jobs: Jobs::default(),
             connector,
+            master: Arc::new(MasterWatch::new(settings.replication.master.first().cloned())),
             span: Span::current(),
             settings,
         })
@@ -131,6 +135,9 @@ impl BrokerProcess {
             let serving = replication.serve(self.broker.clone(), drive).instrument(self.span.clone());
             self.supervisor.spawn("replicas", serving);
         }
+        if self.broker.follows() {
+            self.supervisor.spawn("following", self.follower(drive).run().instrument(self.span.clone()));
+        }
         let telling = tell_refused(self.broker.clone(), drive.stop.clone()).instrument(self.span.clone());
         self.supervisor.spawn("refused requests", telling);
         self.register(own_name_server, drive).await;
@@ -146,6 +153,18 @@ impl BrokerProcess {
         self.supervisor.spawn("clients", drive.serve(listener, begin));
     }
 
+    fn follower(&self, drive: &Drive) -> Follower {
+        Follower {
+            broker: self.broker.clone(),
+            master: self.master.clone(),
+            announcements: self.host.announcements.clone(),
+            times: broker_options::replication_times(&self.settings),
+            stop: drive.stop.clone(),
+            drive: Drive { jobs: self.jobs.clone(), traffic: Arc::default(), ..drive.clone() },
+            connector: self.connector.clone(),
+        }
+    }
+
     async fn register(&self, own_name_server: Option<&str>, drive: &Drive) {
         let registrar = Registrar {
             broker: self.broker.clone(),
@@ -155,6 +174,7 @@ impl BrokerProcess {
             stop: drive.stop.clone(),
             drive: Drive { jobs: self.jobs.clone(), traffic: Arc::default(), ..drive.clone() },
             connector: self.connector.clone(),
+            master: self.master.clone(),
         };
         let name_servers = &self.settings.broker.name_servers;
         for name_server in name_servers {

@@ -19,6 +19,7 @@ mod dump;
 mod error;
 mod export;
 mod files;
+mod following;
 mod jobs;
 mod log_lines;
 mod logging;

@@ -89,7 +89,7 @@ impl Process {
             let sessions = server.clone();
             self.supervisor
                 .spawn("name server", drive.clone().serve(listener, move |waker, _| sessions.session(waker)));
-            let doing_chores = name_server_process::do_chores(server, settings.clone(), stop.clone());
+            let doing_chores = name_server_process::do_chores(server, settings.nameserver.scan_interval, stop.clone());
             self.supervisor.spawn("name server's chores", doing_chores);
         }
         let queue_files_max = shares.queues_of_store as usize;

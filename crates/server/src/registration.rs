@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use base::Timestamp;
 use broker::Broker;
-use cluster::registration::{Identity, Registrant, RegistrationSession, Times};
+use cluster::registration::{Identity, RegisterAnswer, Registrant, RegistrationSession, Times};
 use format::document::{TopicTableDocument, bits_of};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::announcements::{Announcements, Slot};
 use crate::drive::{Drive, Stop};
+use crate::following::MasterWatch;
 use crate::tls::Connector;
 use crate::wakeup::Wakeup;
 
@@ -32,6 +33,8 @@ pub(crate) struct Registrar {
     pub(crate) stop: Stop,
     pub(crate) drive: Drive,
     pub(crate) connector: Connector,
+    /// Hears where the master is, if this broker is a slave.
+    pub(crate) master: Arc<MasterWatch>,
 }
 
 impl Registrar {
@@ -87,6 +90,7 @@ struct Registration {
     first: Mutex<Option<oneshot::Sender<()>>>,
     /// That it failed was told.
     has_failed: AtomicBool,
+    master: Arc<MasterWatch>,
 }
 
 impl Registration {
@@ -98,6 +102,7 @@ impl Registration {
             leaves: AtomicBool::new(false),
             first: Mutex::new(Some(first)),
             has_failed: AtomicBool::new(false),
+            master: registrar.master.clone(),
         }
     }
 
@@ -124,8 +129,9 @@ impl Registrant for Registration {
         self.leaves.load(Ordering::Acquire)
     }
 
-    fn note_told(&self, change: u64) {
+    fn note_told(&self, change: u64, answer: &RegisterAnswer) {
         self.slot.knows(change);
+        self.master.note(answer);
         let name_server = self.address.as_str();
         let had_failed = self.has_failed.swap(false, Ordering::Relaxed);
         if let Some(first) = self.first.lock().take() {

@@ -9,7 +9,7 @@ use base::offset::Watermark;
 use broker::{Broker, Replica, ReplicaList};
 use bytes::Bytes;
 use cluster::replication::{Follower, Followers, InReach, LeaderLog, LeaderSession, Times};
-use settings::Settings;
+use settings::{BrokerRole, Settings};
 use tokio::net::TcpListener;
 
 use crate::broker_options;
@@ -27,8 +27,11 @@ pub(crate) struct ReplicationPort {
 }
 
 impl ReplicationPort {
-    /// Listens for replicas. Where the port is not named in the settings, another process may have it: then there are none.
+    /// Listens for replicas, if these settings are a master's. Where the port is not named in the settings, another process may have it: then there are none.
     pub(crate) fn listen(settings: &Settings) -> Result<Option<Self>, StartError> {
+        if settings.broker.role == BrokerRole::Slave {
+            return Ok(None);
+        }
         let (host, port, backlog) = (&settings.listen.host, settings.replication_port(), settings.server.backlog);
         let listener = match net::listen(host, port, backlog, "replication.port") {
             Ok(listener) => listener,

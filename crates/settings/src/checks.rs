@@ -3,6 +3,7 @@
 use base::limits;
 
 use super::brokers::{OneBroker, PORT_STEP};
+use super::choice::BrokerRole;
 use super::entry::Place;
 use super::error::Error;
 use super::file::{File, Format, Role};
@@ -31,12 +32,17 @@ pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gather
 }
 
 fn check_identity(settings: &Settings, gathered: &mut Gathered) {
-    if settings.broker.id != 0 {
-        gathered.errors.push(Error::NotYet {
+    let expected = match (settings.broker.role, settings.broker.id) {
+        (BrokerRole::Slave, 0) => Some("a number above 0 for a slave (broker.role): 0 is its master"),
+        (BrokerRole::AsyncMaster | BrokerRole::SyncMaster, 1..) => Some("0 for a master; or set broker.role to slave"),
+        _ => None,
+    };
+    if let Some(expected) = expected {
+        gathered.errors.push(Error::Invalid {
             place: gathered.place("broker.id"),
             key: "broker.id".to_owned(),
-            found: format!("{}, not the master's 0", settings.broker.id),
-            feature: "replication",
+            found: settings.broker.id.to_string(),
+            expected: expected.to_owned(),
         });
     }
     if let Some(host) = settings.broker.host.as_deref().filter(|host| is_wildcard(host)) {

@@ -19,6 +19,8 @@ pub enum BrokerRole {
     AsyncMaster,
     /// Answers them once replicas have their messages too.
     SyncMaster,
+    /// Follows a master, and takes no messages of its own.
+    Slave,
 }
 
 /// Form of the log lines.
@@ -68,7 +70,7 @@ macro_rules! words {
 
 words! {
     FlushMode: "async" = Async, "sync" = Sync;
-    BrokerRole: "async_master" = AsyncMaster, "sync_master" = SyncMaster;
+    BrokerRole: "async_master" = AsyncMaster, "sync_master" = SyncMaster, "slave" = Slave;
     TlsMode: "disabled" = Disabled, "permissive" = Permissive, "enforcing" = Enforcing;
     ClientAuth: "none" = None, "optional" = Optional, "require" = Require;
     LogFormat: "text" = Text, "json" = Json;

@@ -102,19 +102,18 @@ fn a_rocketmq_broker_file_is_taken_as_it_is() {
 fn what_has_no_effect_is_said_once_with_its_line_and_reason() {
     let loaded = broker_file(BROKER_CONF).unwrap();
     let said = notices(&loaded);
-    assert_eq!(said.len(), 6, "{said:#?}");
+    assert_eq!(said.len(), 5, "{said:#?}");
     for start in [
         "broker.conf:15: storePathConsumeQueue is not needed: RocketMQ does not read it either",
         "broker.conf:22: sendMessageThreadPoolNums is not needed: requests have no thread pools",
         "broker.conf:23: waitTimeMillsInSendQueue is not needed: ",
         "broker.conf:24: aclEnable changes nothing; it leaves out access control",
-        "broker.conf:25: slaveReadEnable is true, but replication: not supported yet",
         "broker.conf:12: retention.disk_used_percent is 88, above retention.disk_force_percent",
     ] {
         assert!(said.iter().any(|line| line.starts_with(start)), "{start}\n{said:#?}");
     }
     let warnings = loaded.notices.iter().filter(|notice| notice.level == Level::Warning);
-    assert_eq!(warnings.count(), 2);
+    assert_eq!(warnings.count(), 1);
 }
 
 #[test]
@@ -309,9 +308,6 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
         ("aclEnable=true", "access control"),
         ("authenticationEnabled=true", "access control"),
         ("authorizationEnabled=TRUE", "access control"),
-        ("brokerRole=SLAVE", "replication"),
-        ("broker.role=slave", "replication"),
-        ("brokerId=1", "replication"),
         ("enableControllerMode=true", "controller mode"),
         ("enableControllerInNamesrv=true", "controller mode"),
         ("enableDLegerCommitLog=true", "DLedger replication"),
@@ -323,6 +319,18 @@ fn asking_for_what_would_be_unsafe_to_leave_out_is_an_error() {
     ] {
         let error = only_error(load_set(&[pair]));
         assert!(error.contains(feature) && error.contains("comes later"), "{error}");
+    }
+}
+
+#[test]
+fn a_slave_is_set_by_rocketmqs_names_and_has_a_number_of_its_own() {
+    let pairs = ["brokerRole=SLAVE", "brokerId=1", "haMasterAddress=m:10912", "slaveReadEnable=true"];
+    let settings = load_set(&pairs).unwrap().settings;
+    assert_eq!((settings.broker.role, settings.broker.id), (BrokerRole::Slave, 1));
+    assert_eq!((settings.replication.master, settings.replication.slave_reads), (vec!["m:10912".to_owned()], true));
+    for (pair, expected) in [("broker.role=slave", "above 0 for a slave"), ("brokerId=1", "set broker.role to slave")] {
+        let error = only_error(load_set(&[pair]));
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -511,7 +519,8 @@ fn every_word_of_a_choice_has_its_type() {
     for row in table::rows() {
         let Kind::Choice { known, .. } = row.kind else { continue };
         for word in known {
-            load_set(&[&format!("{}={word}", row.name), "tls.self_signed=true", "tls.client_ca=/ca.pem"]).unwrap();
+            let id = if *word == "slave" { "broker.id=1" } else { "broker.id=0" };
+            load_set(&[&format!("{}={word}", row.name), id, "tls.self_signed=true", "tls.client_ca=/ca.pem"]).unwrap();
         }
     }
 }

@@ -67,6 +67,13 @@ impl Work {
 /// First offset and end of each queue, by topic and number.
 pub(crate) type Bounds = BTreeMap<(String, u32), (u64, u64)>;
 
+/// A node's part in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Master,
+    Slave,
+}
+
 /// A running node.
 pub(crate) struct Node {
     pub(crate) broker: Arc<Broker>,
@@ -84,13 +91,18 @@ impl fmt::Debug for Node {
 
 impl Node {
     /// Starts the node on what is on the disk.
-    pub(crate) fn start(setup: &Setup, disk: &FaultyDisk, now: Now) -> Result<Self, StorageError> {
-        let ack_policy = AckPolicy { durable: setup.sync_flush, ..AckPolicy::WRITTEN };
+    pub(crate) fn start(setup: &Setup, disk: &FaultyDisk, place: Place, now: Now) -> Result<Self, StorageError> {
+        let replicated = place == Place::Master && setup.replica.is_some_and(|replica| replica.is_waited_for);
+        let ack_policy = AckPolicy { durable: setup.sync_flush, replicated };
+        let layout = match place {
+            Place::Master => layout(setup, disk),
+            Place::Slave => layout(setup, disk).following(),
+        };
         let options = broker::Options { ack_policy, ..broker_options() };
         let host = SimHost::new(setup.rhythm);
         let surroundings =
             Surroundings { metrics: Arc::new(Metrics::default()), host: host.clone(), seed: setup.rhythm };
-        let (broker, _) = Broker::open(options, layout(setup, disk), surroundings, now, &mut |_| ())?;
+        let (broker, _) = Broker::open(options, layout, surroundings, now, &mut |_| ())?;
         let broker = Arc::new(broker);
         host.serve(&broker);
         let schedule = Schedule::new(INTERVALS, broker.store().watermarks().durable(), now.monotonic);

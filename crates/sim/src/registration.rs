@@ -12,7 +12,7 @@ use cluster::name_server::key_values::KeyValues;
 use cluster::name_server::options::Options;
 use cluster::name_server::session::NameServerSession;
 use cluster::name_server::{KeyValueFile, NameServer};
-use cluster::registration::{Identity, Registrant, RegistrationSession, Times};
+use cluster::registration::{Identity, RegisterAnswer, Registrant, RegistrationSession, Times};
 use format::document::TopicTableDocument;
 use tls::TlsSession;
 use wire::rocketmq::code::{request, response};
@@ -67,7 +67,7 @@ impl Registrant for Registered {
         false
     }
 
-    fn note_told(&self, _change: u64) {}
+    fn note_told(&self, _change: u64, _answer: &RegisterAnswer) {}
 }
 
 /// The key-value table, of which no story speaks.

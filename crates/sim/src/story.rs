@@ -5,6 +5,7 @@ use std::fmt;
 use crate::chance::Chance;
 use crate::fault::Contents;
 use crate::node::Work;
+use crate::replica::{ReplicaAction, ReplicaSetup};
 use crate::roster::{ADMIN_TOPIC, AUDITOR, BRIEF_TOPIC, CONNECTIONS, MEMBERS, PRODUCERS, QUEUES, TOPICS};
 
 /// How a node is set up.
@@ -34,6 +35,8 @@ pub struct Setup {
     pub delays_ms: [u64; 3],
     /// Decides what is written at once.
     pub rhythm: u64,
+    /// The slave, if there is one.
+    pub replica: Option<ReplicaSetup>,
 }
 
 /// What is done about what is waiting after an action.
@@ -205,6 +208,8 @@ pub enum Action {
     FailWrite,
     /// The next sync of the log fails.
     FailSync,
+    /// Something happens to the slave.
+    Replica(ReplicaAction),
     /// The node stops in good order, and starts again.
     Restart,
     /// The process is killed, and the node starts again.
@@ -265,6 +270,7 @@ impl Setup {
             capacity: 4 << 20,
             delays_ms: [1000, 3000, 10_000],
             rhythm: chance.pick(&[u64::MAX, u64::MAX, 0, chance.clone().number()]),
+            replica: None,
         }
     }
 }
@@ -282,7 +288,7 @@ impl Story {
         };
         let count = 30 + chance.below(120);
         let steps = (0..count).map(|_| Step::of(&mut chance, &mood)).collect();
-        Self { setup, steps }
+        Self { setup, steps }.with_replica(&mut Chance::new(!seed))
     }
 }
 

@@ -3,7 +3,9 @@
 //! **Always holds**: nothing in it reads a clock, a random number or the order of a hash map, so that one story has one trace.
 
 mod crash;
+mod disk;
 mod finish;
+mod replication;
 mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +21,10 @@ use testkit::{at, clock_set};
 use crate::client::{Member, Reader};
 use crate::connection::{Connection, Reply};
 use crate::fault::Sector;
-use crate::node::{DIRECTORY, Node, Work};
+use crate::node::{Node, Work};
 use crate::oracle::{Checked, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
 use crate::registration::Registration;
+use crate::replica::Replica;
 use crate::request::{Asked, Pulling, Sending};
 use crate::roster::{ADMIN, ADMIN_GROUP, ADMIN_TOPIC, AUDITOR, CONNECTIONS, FIRST_MEMBER, MEMBERS, READER, READERS};
 use crate::story::{Action, After, Setup, Step, Story};
@@ -54,6 +57,7 @@ pub(crate) struct World {
     start_ends: Option<(u64, Option<u64>)>,
     node: Option<Node>,
     registration: Registration,
+    replica: Option<Replica>,
     connections: Vec<Connection>,
     /// Which of its connections each client has now.
     lives: Vec<u64>,
@@ -94,6 +98,7 @@ impl World {
             start_ends: None,
             node: None,
             registration: Registration::new(BEGIN),
+            replica: None,
             connections: Vec::new(),
             lives: vec![0; CONNECTIONS],
             taken: BTreeMap::new(),
@@ -111,6 +116,7 @@ impl World {
 
     fn tell(&mut self, story: &Story) -> Checked {
         self.start(Stopped::InOrder)?;
+        self.replica = self.setup.replica.map(|of| Replica::new(&self.setup, of, self.now)).transpose()?;
         for (number, step) in story.steps.iter().enumerate() {
             self.trace.say(|| format!("{number} {step}"));
             self.step(step)?;
@@ -130,6 +136,7 @@ impl World {
             After::Wakes => self.settle(false)?,
             After::Everything => self.settle(true)?,
         }
+        self.replicate()?;
         self.look()
     }
 
@@ -238,6 +245,10 @@ impl World {
                 self.disk.fail(Failure::error(Operation::Sync, EIO).at("commitlog").times(1));
             }
             Action::EndStart { changes, power } => self.start_ends = Some((*changes, *power)),
+            Action::Replica(action) => {
+                let now = self.now;
+                self.replica.as_mut().map_or(Ok(()), |replica| replica.befall(*action, now))?;
+            }
             Action::Restart => self.restart()?,
             Action::Kill { during, changes } => self.kill(during.as_deref(), *changes)?,
             Action::CutPower { during, dice, percent } => self.cut_power(during.as_deref(), *dice, *percent)?,
@@ -270,27 +281,6 @@ impl World {
 
     fn pass(&mut self, milliseconds: u64) {
         self.set_now(self.now.plus_ms(milliseconds));
-    }
-
-    /// Leaves so many bytes on the disk; `None`: as many as it had.
-    fn set_room(&self, left: Option<u64>) -> Checked {
-        let memory = self.disk.memory();
-        let used = storage::disk::Disk::new(memory.clone()).usage(std::path::Path::new(DIRECTORY));
-        let used = used.map_err(|error| Violation::of(Rule::WorkSucceeds, error.to_string()))?.0;
-        memory.set_capacity(left.map_or(self.setup.capacity, |left| used + left));
-        Ok(())
-    }
-
-    /// Nothing fails any more but reading those sectors.
-    fn mend(&mut self, keeps: impl Fn(&Sector) -> bool) {
-        self.disk.heal();
-        self.sectors.retain(keeps);
-        self.sectors.iter().for_each(|sector| sector.lose(&self.disk));
-    }
-
-    fn has_room(&self) -> bool {
-        let usage = storage::disk::Disk::new(self.disk.memory().clone()).usage(std::path::Path::new(DIRECTORY));
-        usage.is_ok_and(|(_, total)| total >= self.setup.capacity)
     }
 
     fn work(&mut self, work: Work) -> Checked {
@@ -414,6 +404,7 @@ impl World {
             ));
         };
         self.oracle.answered(&taken, &reply, &self.scene())?;
+        self.check_replicated(&asked, &reply)?;
         if connection == AUDITOR {
             self.last_next = reply.number("nextBeginOffset").and_then(|next| u64::try_from(next).ok());
         } else if connection == READER {

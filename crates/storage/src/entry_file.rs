@@ -55,7 +55,16 @@ impl EntryFile {
     /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
     /// over in the last part only; the rest is searched binarily.
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
-        let is_before = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset < log_offset);
+        self.end_where(|entry| entry.log_offset < log_offset, limit)
+    }
+
+    /// The same with gaps, which stand before a queue's first entry: their log offset 0 is not below a log that begins there.
+    pub(crate) fn end_of_gone(&self, log_first: LogOffset, limit: u64) -> Result<u64, StorageError> {
+        self.end_where(|entry| entry.is_gap() || entry.log_offset < log_first, limit)
+    }
+
+    fn end_where(&self, is_before: impl Fn(&Entry) -> bool, limit: u64) -> Result<u64, StorageError> {
+        let is_before = |entry: Option<Entry>| entry.is_some_and(|entry| is_before(&entry));
         let mut in_tail = self.tail.chunks_exact(ENTRY_SIZE).take(limit.saturating_sub(self.tail_start) as usize);
         if let Some(last) = in_tail.rposition(|entry| is_before(Entry::decode(entry))) {
             return Ok(self.tail_start + last as u64 + 1);

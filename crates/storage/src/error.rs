@@ -52,6 +52,21 @@ pub enum StorageError {
         "the topic {0} was removed before the message was stored, and what was sent with it is not stored either; send again, to a topic that exists"
     )]
     TopicRemoved(TopicName),
+    /// The log is a copy of a leader's.
+    #[error("this broker is a slave: messages are stored, and topics and groups changed, at its master")]
+    Follows,
+    /// A log cannot begin there.
+    #[error(
+        "a log that ends at {end} cannot begin at {offset}: only one that keeps nothing can, there or later, at a multiple of its segment size {segment_size} (storage.segment_size), which has to be the master's"
+    )]
+    CannotBegin {
+        /// Where it was to begin.
+        offset: LogOffset,
+        /// Where it ends.
+        end: LogOffset,
+        /// Bytes of a segment.
+        segment_size: u64,
+    },
     /// Bytes of another log do not begin where this one ends.
     #[error("bytes of the leader's log from {start} on cannot be appended: this log ends at {end}")]
     NotAtEnd {

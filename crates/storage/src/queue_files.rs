@@ -165,8 +165,8 @@ impl Look<'_> {
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
                 // has none.
-                if file.entry(0)?.is_none_or(|first| first.log_offset < self.log_first) {
-                    seen.bounds.0 += file.end_before(self.log_first, count)?;
+                if file.entry(0)?.is_none_or(|first| first.is_gap() || first.log_offset < self.log_first) {
+                    seen.bounds.0 += file.end_of_gone(self.log_first, count)?;
                 }
                 seen.written_end = written_end;
                 if seen.bounds.0 == seen.bounds.1 && file.entry(count - 1)?.is_some_and(|last| last.is_gap()) {
@@ -194,7 +194,7 @@ impl Look<'_> {
         let asked = self.open(path, start).and_then(|file| {
             let count = self.count(&file, folder)?;
             file.entry(0)?;
-            file.end_before(self.log_first, count)
+            file.end_of_gone(self.log_first, count)
         });
         match asked {
             Err(error) if error.is_unreadable() => Ok(false),

@@ -173,10 +173,27 @@ impl QueueIndex {
         self.first() == self.end() && self.end() == self.appended_end()
     }
 
-    /// Begins at `offset`. The caller holds the flushing lock, nothing is appended to the queue meanwhile, and it has no entry.
-    pub(crate) fn begin_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
-        self.restart_at(offset)?;
+    /// Goes on at `offset` with the record at `log_offset`, as if it were found at a start. The caller holds the flushing lock, all entries
+    /// are visible, and nothing is appended to the queue meanwhile.
+    pub(crate) fn go_on_at(&self, offset: QueueOffset, log_offset: LogOffset) -> Result<(), StorageError> {
+        if offset < self.end() && offset >= self.first() {
+            self.restart_at(offset)?;
+        }
+        self.fill_gap(offset, log_offset)?;
         self.go_on_at_end();
+        Ok(())
+    }
+
+    /// Has the queue end at `offset`, where the record at `log_offset` is listed next.
+    fn fill_gap(&self, offset: QueueOffset, log_offset: LogOffset) -> Result<(), StorageError> {
+        let gap = offset.0.saturating_sub(self.end().0);
+        if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
+            // Damaged records in between keep their queue offsets, with entries that no record matches.
+            let lost = Entry { log_offset, size: 1, tag_code: 0 };
+            self.publish(std::iter::repeat_n(lost, gap as usize));
+        } else if gap > 0 || offset < self.end() {
+            self.restart_at(offset)?;
+        }
         Ok(())
     }
 
@@ -207,14 +224,7 @@ impl QueueIndex {
             // The topic was removed and created again: this record is of the new queue.
             self.restart_at(offset)?;
         }
-        let gap = offset.0.saturating_sub(self.end().0);
-        if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // Damaged records in between keep their queue offsets, with entries that no record matches.
-            let lost = Entry { log_offset: entry.log_offset, size: 1, tag_code: 0 };
-            self.publish(std::iter::repeat_n(lost, gap as usize));
-        } else if gap > 0 || offset < self.end() {
-            self.restart_at(offset)?;
-        }
+        self.fill_gap(offset, entry.log_offset)?;
         self.publish(std::iter::once(entry));
         Ok(())
     }
@@ -342,10 +352,10 @@ impl QueueIndex {
                 .map_or(true, |entry| entry.is_none_or(|entry| entry.log_offset >= log_offset))
     }
 
-    /// Moves `first` past entries of records below `log_first`, and removes files with only such entries. The newest of these files
+    /// Moves `first` past gaps and entries of records below `log_first`, and removes files with only such entries. The newest of these files
     /// stays: it records the queue's next offset. Unreadable entries count as kept, so that `first` is never too high.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
-        let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first);
+        let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first && !entry.is_gap());
         let (first, end) = (self.first(), self.end());
         if end == QueueOffset(0) || self.entry(first).is_ok_and(stays) {
             return Ok(());

@@ -85,6 +85,8 @@ pub struct Options {
     pub retention: RetentionPolicy,
     /// When a record is committed.
     pub commit_rule: CommitRule,
+    /// Whether the log is a leader's, taken in by `Store::append_raw`: nothing else is appended.
+    pub follows: bool,
 }
 
 impl Options {
@@ -107,7 +109,13 @@ impl Options {
             index_rules: IndexRules::default(),
             retention: RetentionPolicy::default(),
             commit_rule: CommitRule::default(),
+            follows: false,
         }
+    }
+
+    /// The same for a log that is a leader's: whatever of it is written here is committed.
+    pub fn following(self) -> Self {
+        Self { commit_rule: CommitRule::Told { known: LogOffset(u64::MAX) }, follows: true, ..self }
     }
 
     /// Bytes to reserve: what a checkpoint writes at most, unless there are very many queues.
@@ -261,6 +269,9 @@ impl Store {
     /// Assigns offsets to the records of a batch and stages them; see `CommitLog::append`. Then `write_staged` or `write_if_little`
     /// must be called.
     pub fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
+        if self.options.follows {
+            return Err(StorageError::Follows);
+        }
         if !batch.is_state_only() {
             self.check_accepts_messages()?;
         } else if self.reserve.is_short() {
@@ -365,6 +376,11 @@ impl Store {
     /// See `CommitLog::note_page_cost`.
     pub fn note_page_cost(&self, size: u64, took: Duration) {
         self.log.note_page_cost(size, took);
+    }
+
+    /// Whether the log is a leader's.
+    pub const fn follows(&self) -> bool {
+        self.options.follows
     }
 
     /// Number of waiters for `durable`.

@@ -64,6 +64,8 @@ pub fn session_options() -> SessionOptions {
         fetch_count_max: 1024,
         fetch_size_max: 1 << 20,
         long_polling: true,
+        slave_reads: false,
+        slow_reader_gap: u64::MAX,
         short_poll_ms: 1000,
         flush_timeout_ms: 5000,
         replica_timeout_ms: 3000,

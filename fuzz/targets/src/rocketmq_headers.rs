@@ -33,6 +33,7 @@ every_header!(
     QueryMessageRequest,
     QueryConsumerOffsetRequest,
     UpdateConsumerOffsetRequest,
+    TableResponse,
     CreateTopicRequest,
     SearchOffsetRequest,
     QueueRequest,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use base::{GroupName, Now, Permission, Refusal, TopicName};
 use format::document::{GroupDocument, TopicDocument};
 use format::index_rules::DELAY_TOPIC;
+use storage::StorageError;
 
 use super::{Catalog, Known, Topic};
+use crate::error::refusal_of;
 
 impl Catalog {
     /// Topics were made or changed by an operation that does not wait for the disk.
@@ -29,6 +31,7 @@ impl Catalog {
         if let Some(topic) = self.topic(name) {
             return Ok(topic);
         }
+        self.check_is_leader()?;
         let checked = TopicName::checked(name)?;
         if let Some(group) = checked.retried_group() {
             let group = base::GroupName::checked(group)?;
@@ -52,6 +55,11 @@ impl Catalog {
         };
         tracing::info!(topic = name, queues, "topic created on first send");
         self.make_topic(checked, settings, now)
+    }
+
+    /// Messages are stored, and topics made for them, at a master.
+    pub(crate) fn check_is_leader(&self) -> Result<(), Refusal> {
+        if self.state.store().follows() { Err(refusal_of(StorageError::Follows)) } else { Ok(()) }
     }
 
     fn make_topic(&self, name: TopicName, settings: TopicDocument, now: Now) -> Result<Arc<Topic>, Refusal> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base::Refusal;
 use base::limits::OFFSET_PAIRS_MAX;
 use format::state::StateChange;
 use parking_lot::Mutex;
@@ -107,6 +108,13 @@ impl OffsetCursor {
         state.unkept.clear();
     }
 
+    /// Has some offsets that the log has too.
+    fn take_in(&self, offsets: QueueTable) {
+        let mut state = self.state.lock();
+        offsets.keys().for_each(|queue| _ = state.unkept.remove(queue));
+        Arc::make_mut(&mut state.offsets).extend(offsets);
+    }
+
     fn take_unkept(&self) -> Option<StateChange> {
         let mut state = self.state.lock();
         let queues = std::mem::take(&mut state.unkept);
@@ -138,6 +146,14 @@ pub(crate) struct Committed {
     count: usize,
     unkept: Arc<Mutex<Unkept>>,
     resets: Arc<AtomicUsize>,
+}
+
+/// No more offsets can be kept.
+pub(crate) fn too_many_pairs() -> Refusal {
+    Refusal::Busy(format!(
+        "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used, with \
+         their offsets"
+    ))
 }
 
 /// The name of a topic and a group as documents and changes of state have it.
@@ -214,6 +230,16 @@ impl Committed {
             if topics.is_empty() {
                 self.topics_by_group.remove(group);
             }
+        }
+    }
+
+    /// Takes in a change of offsets that the log has too.
+    pub(crate) fn take_in(&mut self, change: StateChange) {
+        let StateChange::Offsets { of, replaces, offsets } = change else { return };
+        match of.split_once('@') {
+            Some((topic, group)) if replaces => self.replace(topic, group, offsets),
+            Some((topic, group)) => self.cursor(topic, group).take_in(offsets),
+            None => {}
         }
     }
 

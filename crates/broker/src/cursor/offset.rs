@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::task::Waker;
 
-use base::limits::{OFFSET_PAIRS_MAX, STAGED_SIZE_MAX};
+use base::limits::STAGED_SIZE_MAX;
 use base::offset::Watermark;
 use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use format::state::StateChange;
@@ -19,7 +19,7 @@ use storage::StorageError;
 
 use crate::RawOffset;
 use crate::catalog::Catalog;
-use crate::cursor::committed::{Committed, OffsetCursor, QueueTable, key};
+use crate::cursor::committed::{Committed, OffsetCursor, QueueTable, key, too_many_pairs};
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::gathering::{CommitStage, Gathering};
 use crate::error::{internal, refusal_of};
@@ -86,7 +86,10 @@ impl Offsets {
             keeping: Mutex::default(),
             gathering: Mutex::default(),
         };
-        offsets.draw_back_to_ends();
+        // A slave's log may not be as far yet as its master's tables.
+        if !offsets.state.store().follows() {
+            offsets.draw_back_to_ends();
+        }
         offsets
     }
 
@@ -128,7 +131,7 @@ impl Offsets {
     }
 
     /// Every offset. Copied topic by topic, so that commits wait for one of them at most.
-    fn copy_of_all(&self) -> OffsetTable {
+    pub(crate) fn copy_of_all(&self) -> OffsetTable {
         let topics = self.committed.lock().topics();
         let mut all = OffsetTable::new();
         for topic in topics {
@@ -150,6 +153,15 @@ impl Offsets {
         let all = committed.table().into_iter();
         all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: QueueTable::clone(&offsets) })
             .collect()
+    }
+
+    /// Makes changes of offsets that a slave's master made.
+    pub(crate) fn follow(&self, changes: Vec<StateChange>) {
+        let _in_order = self.keeping.lock();
+        let mut committed = self.committed.lock();
+        self.state.note(changes.clone());
+        changes.into_iter().for_each(|change| committed.take_in(change));
+        self.unexported.store(true, Ordering::Release);
     }
 
     /// Puts what has changed into the log, what it could not take before first, and has those who wait for it woken once it is written.
@@ -435,11 +447,4 @@ impl Offsets {
         }
         self.keep_changes(now).map(CommitStage::Logged)
     }
-}
-
-fn too_many_pairs() -> Refusal {
-    Refusal::Busy(format!(
-        "offsets of {OFFSET_PAIRS_MAX} pairs of topic and group are kept, and no more can be: remove groups that are not used, with \
-         their offsets"
-    ))
 }

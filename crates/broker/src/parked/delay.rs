@@ -181,6 +181,8 @@ impl Delay {
         let mut drawn_back = Vec::new();
         for (&level, &delivered) in delivered {
             let end = delay.queue(level as usize).map_or(delivered, |queue| queue.appended_end().0);
+            // A slave's log may not be as far yet as its master's tables.
+            let end = if delay.store.follows() { delivered } else { end };
             if end < delivered {
                 tracing::warn!(
                     level,
@@ -216,8 +218,20 @@ impl Delay {
     }
 
     /// How far each level is delivered.
-    fn delivered(&self) -> BTreeMap<usize, u64> {
+    pub(crate) fn delivered(&self) -> BTreeMap<usize, u64> {
         self.progress.lock().iter().map(|(level, progress)| (*level, progress.delivered())).collect()
+    }
+
+    /// Takes over how far a slave's master has delivered.
+    pub(crate) fn follow(&self, state: &StateLog, changes: Vec<StateChange>) {
+        let _not_between = self.delivering.lock();
+        state.note(changes.clone());
+        for change in changes {
+            if let StateChange::Delay { level, delivered } = change {
+                self.at(level as usize, |progress| progress.advance(delivered));
+            }
+        }
+        self.note_unexported();
     }
 
     /// More was delivered than the document says.

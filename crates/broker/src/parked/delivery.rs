@@ -110,8 +110,8 @@ impl Delivery {
     /// Delivers parked messages that are due; returns how long to wait before looking again, ms. Waits for the disk. What
     /// fails is logged and tried again.
     pub fn deliver_due(&self, now: Now) -> u64 {
-        // A poisoned log takes no copies, and what its disk says of damage does not count.
-        if self.durability.poisoned().is_some() {
+        // A poisoned log takes no copies, and what its disk says of damage does not count. A slave's master delivers.
+        if self.durability.poisoned().is_some() || self.store.follows() {
             return REST_MS;
         }
         let mut wait_ms = LOOK_AGAIN_MS;

@@ -57,7 +57,7 @@ pub fn export_documents(
             continue;
         }
         let (document, count, unit) = document_of(&opened, name, now);
-        storage::write_document(disk, directory, name, &documents::text(name, &document, log_end))?;
+        storage::write_document(disk, directory, name, &documents::text(name, &document, Some(log_end)))?;
         exported.written.push(Written { path, count, unit });
     }
     Ok(Some(exported))

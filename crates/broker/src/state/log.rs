@@ -3,6 +3,9 @@
 //! **Always holds**: changes are in the log in the order in which they were proposed, each behind what it follows from; what a
 //! snapshot says was on the disk as records before. Whoever proposes changes of one table holds that table's lock, so that its
 //! changes in memory have the same order.
+//!
+//! The log of a slave has only what its master put there. What is changed here all the same is kept *beside* the log: in the snapshot, and
+//! in documents that say no position, which a start believes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,6 +19,7 @@ use storage::{AppendBatch, Snapshot, StorageError, Store};
 
 use crate::host::Host;
 use crate::state::open::OpenedState;
+use crate::state::settled::SettledOffsets;
 
 /// What a change is about: a later one about the same takes the place of an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +47,7 @@ fn subject_of(change: &StateChange) -> Subject {
 #[derive(Debug, Default)]
 struct Unsaved {
     changes: BTreeMap<Subject, StateChange>,
-    /// Where the last of them ends in the log.
+    /// Where the last of them ends in the log; of a slave, up to where the log was looked at for changes.
     end: LogOffset,
     /// Bytes of them at most,
     size: u64,
@@ -105,6 +109,10 @@ pub(crate) struct StateLog {
     snapshot: Mutex<Snapshot>,
     /// Checksums of the documents that were taken in; 0 where ours took their place.
     imported: Mutex<BTreeMap<String, u32>>,
+    /// Whether there is something beside the log.
+    is_beside_log: AtomicBool,
+    /// What of that the master may not know.
+    settled: Mutex<SettledOffsets>,
 }
 
 impl StateLog {
@@ -114,7 +122,9 @@ impl StateLog {
         // What the file does not tell whole goes into it whole.
         let saved_size =
             if snapshot.wants_base() { state::encode(&tables.all_changes()).len() as u64 } else { snapshot.size() };
-        let mut unsaved = Unsaved { size, saved_size, ..Unsaved::default() };
+        let follows = store.follows();
+        let end = if follows { store.watermarks().committed() } else { LogOffset(0) };
+        let mut unsaved = Unsaved { size, saved_size, end, ..Unsaved::default() };
         replayed.into_iter().for_each(|change| unsaved.add(change));
         store.reserve_for_state(unsaved.snapshot_size_max());
         Self {
@@ -126,6 +136,9 @@ impl StateLog {
             has_deferred: AtomicBool::new(false),
             snapshot: Mutex::new(snapshot),
             imported: Mutex::new(tables.imported),
+            // Until it is known that the log tells of everything.
+            is_beside_log: AtomicBool::new(follows),
+            settled: Mutex::default(),
         }
     }
 
@@ -165,6 +178,10 @@ impl StateLog {
 
     /// Appends changes to the log.
     pub(crate) fn propose(&self, changes: Vec<StateChange>, now: Now) -> Result<Proposed, StorageError> {
+        if self.store.follows() {
+            self.keep_beside(changes);
+            return Ok(Proposed { size: 0 });
+        }
         self.propose_with(self.store.begin_batch(0), changes, now).map(|(proposed, _)| proposed)
     }
 
@@ -210,8 +227,56 @@ impl StateLog {
         Ok((Proposed { size }, appended))
     }
 
+    /// Keeps changes that are not in the log.
+    fn keep_beside(&self, changes: Vec<StateChange>) {
+        let mut settled = self.settled.lock();
+        changes.iter().for_each(|change| settled.note(change));
+        self.is_beside_log.store(true, Ordering::Release);
+        drop(settled);
+        self.note(changes);
+    }
+
+    /// Notes changes that a master told of, in its log or beside it.
+    pub(crate) fn note(&self, changes: Vec<StateChange>) {
+        let mut unsaved = self.unsaved.lock();
+        unsaved.size += encode_all(changes.iter()).len() as u64;
+        changes.into_iter().for_each(|change| unsaved.add(change));
+        self.store.reserve_for_state(unsaved.snapshot_size_max());
+    }
+
+    /// Every change that a master's log tells of below `end` is made.
+    pub(crate) fn note_followed(&self, end: LogOffset) {
+        let mut unsaved = self.unsaved.lock();
+        unsaved.end = unsaved.end.max(end);
+    }
+
+    /// The tables are the master's. `is_in_log`: its log tells of whatever changes from here on.
+    pub(crate) fn note_taken(&self, is_in_log: bool) {
+        self.settled.lock().clear();
+        self.is_beside_log.store(!is_in_log, Ordering::Release);
+    }
+
+    /// Offsets that were committed at a slave, and that its master may not know.
+    pub(crate) const fn settled(&self) -> &Mutex<SettledOffsets> {
+        &self.settled
+    }
+
+    /// What the log says below this is in the tables, and nothing else is; `None`: there is something beside it.
+    pub(crate) fn position_in_log(&self) -> Option<LogOffset> {
+        (!self.is_beside_log.load(Ordering::Acquire)).then(|| self.position())
+    }
+
+    /// What the log says below this is in the tables.
+    pub(crate) fn position(&self) -> LogOffset {
+        let end = self.end();
+        if self.store.follows() { end } else { end.max(self.store.watermarks().written()) }
+    }
+
     /// A document of ours took the place of a foreign one: should a foreign broker write the same text again, that is news.
     pub(crate) fn note_exported(&self, document: &str, now: Now) -> Result<(), StorageError> {
+        if self.is_beside_log.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut imported = self.imported.lock();
         if let Some(checksum) = imported.get_mut(document).filter(|checksum| **checksum != 0) {
             self.propose(vec![StateChange::Imported { document: document.to_owned(), checksum: 0 }], now)?;
@@ -231,7 +296,10 @@ impl StateLog {
         let mut snapshot = self.snapshot.lock();
         let (taken, position) = {
             let mut unsaved = self.unsaved.lock();
-            let position = unsaved.end.max(self.store.watermarks().committed());
+            let position = match self.store.follows() {
+                true => unsaved.end,
+                false => unsaved.end.max(self.store.watermarks().committed()),
+            };
             if unsaved.end > self.store.watermarks().committed() && self.store.is_governed() {
                 // It may yet be taken back: a start reads it from the log.
                 return Ok(());

@@ -7,9 +7,11 @@
 mod export;
 mod log;
 mod open;
+mod settled;
 
 pub use export::{Exported, Written, export_documents};
 pub(crate) use format::state_documents::{self as documents, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
 pub(crate) use format::state_tables::{OffsetTable, StateTables};
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;
+pub(crate) use settled::{SETTLED_FILE, SettledOffsets};

@@ -104,11 +104,7 @@ impl NameServer {
     fn remove_address(&self, _: &Changing<'_>, name: &Arc<str>, address: &str) -> Option<LowestIdChange> {
         let topics = self.state.read().registry.topics_that_go_with(name, address);
         self.remove_queues(name, &topics);
-        let removed = self.piece(|state| state.registry.remove_address(name, address));
-        if removed.must_wipe {
-            self.change_permissions(name, |permission| permission & !PERMISSION_WRITE);
-        }
-        removed.lowest_id_change
+        self.piece(|state| state.registry.remove_address(name, address))
     }
 
     fn remove_queues(&self, broker_name: &str, topics: &[Arc<str>]) {

@@ -50,14 +50,14 @@ options! {
     order_message_enable: bool = false, "orderMessageEnable";
     /// Whether brokers are told the orders of queues when they register.
     return_order_topic_config_to_broker: bool = true, "returnOrderTopicConfigToBroker";
-    /// Whether a replica is shown as the master while there is none and it asked for that.
-    support_acting_master: bool = false, "supportActingMaster";
+    /// Whether a replica is shown as the master while there is none and it asked for that. RocketMQ has false.
+    support_acting_master: bool = true, "supportActingMaster";
     /// Whether the list of all topics is given out.
     enable_all_topic_list: bool = true, "enableAllTopicList";
     /// Whether lists of topics by cluster or unit are given out.
     enable_topic_list: bool = true, "enableTopicList";
-    /// Whether brokers are told when the lowest broker id of their group changes.
-    notify_min_broker_id_changed: bool = false, "notifyMinBrokerIdChanged";
+    /// Whether those that may act as master are told when the lowest broker id of their group changes. RocketMQ has false.
+    notify_min_broker_id_changed: bool = true, "notifyMinBrokerIdChanged";
     /// Whether routes are refused for a while after the start, so that no client acts on a half-filled registry.
     need_wait_for_service: bool = false, "needWaitForService";
     /// How long routes are refused, in seconds.
@@ -121,11 +121,11 @@ mod tests {
         assert_eq!(options.wait_for_service_seconds, 7);
         let before = options.clone();
         for text in [
-            "supportActingMaster=true\nnoSuchThing=1",
-            "supportActingMaster=true\nwaitSecondsForService=-1",
-            "supportActingMaster=true\nenableTopicList=yes",
-            "supportActingMaster=true\nrubbish",
-            "supportActingMaster=true\nkvConfigPath=/x",
+            "supportActingMaster=false\nnoSuchThing=1",
+            "supportActingMaster=false\nwaitSecondsForService=-1",
+            "supportActingMaster=false\nenableTopicList=yes",
+            "supportActingMaster=false\nrubbish",
+            "supportActingMaster=false\nkvConfigPath=/x",
         ] {
             assert!(options.apply(text.as_bytes()).is_err(), "{text}");
         }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let changed = Options { support_acting_master: true, scan_interval_ms: 1000, ..Options::default() };
+        let changed = Options { support_acting_master: false, scan_interval_ms: 1000, ..Options::default() };
         let mut read = Options::default();
         read.apply(changed.to_text().as_bytes()).expect("applies");
         assert_eq!(read, changed);

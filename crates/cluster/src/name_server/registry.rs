@@ -48,7 +48,8 @@ pub(super) struct Broker {
     /// Address by broker id; never empty.
     pub(super) addresses: BTreeMap<i64, String>,
     pub(super) zone: Option<String>,
-    pub(super) enable_acting_master: bool,
+    /// Ids of those that may act as master; each has an address.
+    pub(super) may_act: BTreeSet<i64>,
     /// Topics with queues here.
     pub(super) topics: HashSet<Arc<str>>,
 }
@@ -65,16 +66,6 @@ pub(super) struct Begun {
     pub(super) takes_topics: bool,
     /// Whether it may have changed what it told before.
     pub(super) is_changed: bool,
-    /// Permissions that its topics are not given.
-    withheld: u32,
-}
-
-/// An address that was removed.
-#[derive(Debug, Default)]
-pub(super) struct Removed {
-    pub(super) lowest_id_change: Option<LowestIdChange>,
-    /// Whether writing is to be withheld from what is left of the broker.
-    pub(super) must_wipe: bool,
 }
 
 #[derive(Debug)]
@@ -119,13 +110,11 @@ impl Registry {
         let is_first = known.is_none();
         let lowest_before = self.brokers.get(who.name).and_then(lowest_id).unwrap_or(0);
         let name = self.put_broker(who, traits);
-        let is_acting = who.id != MASTER_ID && traits.enable_acting_master == Some(true);
         Ok(Begun {
             name,
             lowest_before,
             takes_topics: self.takes_topics_of(who, traits),
             is_changed: is_first || self.data_version(who.cluster, who.address) != Some(what.topics.data_version),
-            withheld: if is_acting { PERMISSION_WRITE } else { 0 },
         })
     }
 
@@ -162,14 +151,18 @@ impl Registry {
             cluster: who.cluster.to_owned(),
             addresses: BTreeMap::new(),
             zone: None,
-            enable_acting_master: false,
+            may_act: BTreeSet::new(),
             topics: HashSet::new(),
         });
-        broker.enable_acting_master = traits.enable_acting_master.unwrap_or(false);
         broker.zone = traits.zone.map(str::to_owned);
         // A replica that became master keeps its address under its new id only.
-        broker.addresses.retain(|&id, address| id == who.id || address != who.address);
+        broker.remove_addresses(|id, address| id != who.id && address == who.address);
         broker.addresses.insert(who.id, who.address.to_owned());
+        if traits.enable_acting_master == Some(true) {
+            broker.may_act.insert(who.id);
+        } else {
+            broker.may_act.remove(&who.id);
+        }
         name
     }
 
@@ -187,8 +180,7 @@ impl Registry {
             if known.is_some() && !begun.is_changed {
                 continue;
             }
-            let mut queues = Queues::of(topic);
-            queues.permission &= !begun.withheld;
+            let queues = Queues::of(topic);
             // Of a large broker nearly all are as they were.
             if known != Some(&queues) {
                 self.put_queues(&begun.name, &topic.topic_name, queues);
@@ -307,42 +299,41 @@ impl Registry {
 
     /// Removes an address from a broker, and the broker with its last. Its topics are gone by then, see
     /// [`Registry::topics_that_go_with`].
-    pub(super) fn remove_address(&mut self, name: &Arc<str>, address: &str) -> Removed {
-        let Some(broker) = self.brokers.get_mut(name) else { return Removed::default() };
+    pub(super) fn remove_address(&mut self, name: &Arc<str>, address: &str) -> Option<LowestIdChange> {
+        let broker = self.brokers.get_mut(name)?;
         let lowest_before = lowest_id(broker);
-        broker.addresses.retain(|_, known| known != address);
+        broker.remove_addresses(|_, known| known == address);
         if broker.addresses.is_empty() {
             self.brokers.remove(name);
             self.clusters.retain(|_, names| {
                 names.remove(name);
                 !names.is_empty()
             });
-            return Removed::default();
+            return None;
         }
-        let is_announced = broker.enable_acting_master && lowest_id(broker) != lowest_before;
-        Removed {
-            must_wipe: broker.enable_acting_master && !broker.addresses.contains_key(&MASTER_ID),
-            lowest_id_change: is_announced.then(|| self.lowest_id_change(name, Some(address), None)).flatten(),
-        }
+        let is_changed = lowest_id(broker) != lowest_before;
+        is_changed.then(|| self.lowest_id_change(name, Some(address), None)).flatten()
     }
 
+    /// What is told of it; nothing if there is nobody to tell: it concerns those that may act as master.
     fn lowest_id_change(
         &self,
         name: &Arc<str>,
         offline: Option<&str>,
         ha_address: Option<&str>,
     ) -> Option<LowestIdChange> {
-        let addresses = &self.brokers.get(name)?.addresses;
+        let Broker { addresses, may_act, .. } = self.brokers.get(name)?;
         let (&lowest_id, lowest_address) = addresses.first_key_value()?;
         let tell_lowest = offline.is_some() || addresses.len() == 1;
-        let told = addresses.iter().filter(|&(&id, _)| tell_lowest || id != lowest_id);
-        Some(LowestIdChange {
+        let told = may_act.iter().filter(|&&id| tell_lowest || id != lowest_id);
+        let recipients: Vec<String> = told.filter_map(|id| addresses.get(id).cloned()).collect();
+        (!recipients.is_empty()).then(|| LowestIdChange {
             broker_name: name.to_string(),
             lowest_id,
             lowest_address: lowest_address.clone(),
             offline_address: offline.map(str::to_owned),
             ha_address: ha_address.map(str::to_owned),
-            recipients: told.map(|(_, address)| address.clone()).collect(),
+            recipients,
         })
     }
 
@@ -388,6 +379,19 @@ impl Registry {
         }
         let live = self.live.get(&(cluster.to_owned(), address.to_owned()))?;
         (!live.filter_servers.is_empty()).then_some(&live.filter_servers)
+    }
+}
+
+impl Broker {
+    /// The replica that acts as master: the lowest of those that may, while there is no master.
+    pub(super) fn acting_master(&self) -> Option<i64> {
+        let has_master = self.addresses.contains_key(&MASTER_ID);
+        self.may_act.first().copied().filter(|_| !has_master)
+    }
+
+    fn remove_addresses(&mut self, is_meant: impl Fn(i64, &str) -> bool) {
+        self.addresses.retain(|&id, address| !is_meant(id, address));
+        self.may_act.retain(|id| self.addresses.contains_key(id));
     }
 }
 

@@ -31,8 +31,8 @@ pub enum UnitFilter {
 }
 
 impl Registry {
-    /// The route of a topic, if any broker has it. With `shows_acting_master`, the lowest replica of a group that lost
-    /// its master and asked for it is shown as the master, once writing is withheld from the group.
+    /// The route of a topic, if any broker has it. Nothing can be written to a group while a replica acts as its master; with
+    /// `shows_acting_master` that replica is shown as the master, so that clients which ask only a master find it.
     pub fn route(&self, topic_name: &str, shows_acting_master: bool) -> Option<TopicRouteData> {
         let topic = self.topics.get(topic_name)?;
         let mut route = TopicRouteData::default();
@@ -44,12 +44,16 @@ impl Registry {
                     route.filter_server_table.insert(address.clone(), Some(servers.to_vec()));
                 }
             }
-            let is_eligible = broker.enable_acting_master && queues.permission & PERMISSION_WRITE == 0;
-            if shows_acting_master && is_eligible && !topic_name.starts_with(SYNC_MEMBER_PREFIX) {
-                show_acting_master(&mut data);
+            let mut queues = queues.to_data(name);
+            if let Some(acting) = broker.acting_master() {
+                queues.perm &= !PERMISSION_WRITE;
+                if shows_acting_master && !topic_name.starts_with(SYNC_MEMBER_PREFIX) {
+                    let address = data.broker_addrs.remove(&acting);
+                    data.broker_addrs.extend(address.map(|address| (MASTER_ID, address)));
+                }
             }
             route.broker_datas.push(data);
-            route.queue_datas.push(queues.to_data(name));
+            route.queue_datas.push(queues);
         }
         if !topic.mappings.is_empty() {
             let mappings = topic.mappings.iter().map(|(name, mapping)| (name.to_string(), mapping.clone()));
@@ -186,7 +190,7 @@ impl Broker {
             broker_addrs: self.addresses.clone(),
             broker_name: name.to_owned(),
             cluster: self.cluster.clone(),
-            enable_acting_master: self.enable_acting_master,
+            enable_acting_master: !self.may_act.is_empty(),
             zone_name: self.zone.clone(),
         }
     }
@@ -201,15 +205,6 @@ impl Queues {
             topic_sys_flag: self.system_flag,
             write_queue_nums: self.write_count,
         }
-    }
-}
-
-fn show_acting_master(data: &mut BrokerData) {
-    if data.broker_addrs.contains_key(&MASTER_ID) {
-        return;
-    }
-    if let Some((_, address)) = data.broker_addrs.pop_first() {
-        data.broker_addrs.insert(MASTER_ID, address);
     }
 }
 

@@ -15,10 +15,13 @@ use format::document::TopicTableDocument;
 use parking_lot::Mutex;
 use wire::rocketmq::frame::{self, Command, Form};
 
-use super::{Identity, read_register_answer, register_request, unregister_request};
+use super::{Identity, RegisterAnswer, read_register_answer, register_request, unregister_request};
 
 /// How long changes of topics are collected before they are told together, ms.
 const GATHER_MS: u64 = 5;
+
+/// How often a replica asks that does not know its master, ms: only with an answer it hears of it.
+const MASTERLESS_MS: u64 = 1000;
 
 /// A request that is not made within this time will not be, ms.
 const MAKE_LIMIT_MS: u64 = 60_000;
@@ -34,8 +37,8 @@ pub trait Registrant: Send + Sync {
     /// Whether the broker takes its leave.
     fn is_leaving(&self) -> bool;
 
-    /// The name server knows all changes up to this one.
-    fn note_told(&self, change: u64);
+    /// The name server knows all changes up to this one, and has answered this.
+    fn note_told(&self, change: u64, answer: &RegisterAnswer);
 }
 
 /// How often, and how long.
@@ -131,9 +134,11 @@ impl RegistrationSession {
         }
         match self.state {
             State::Asked { change, .. } => {
-                read_register_answer(&command).map_err(|refusal| CloseReason(refusal.to_string()))?;
-                self.registrant.note_told(change);
-                self.state = State::Registered { change, until: now.plus_ms(self.times.interval_ms) };
+                let answer = read_register_answer(&command).map_err(|refusal| CloseReason(refusal.to_string()))?;
+                self.registrant.note_told(change, &answer);
+                let lacks_master = self.identity.broker_id > 0 && answer.ha_address.is_none();
+                let pause_ms = if lacks_master { MASTERLESS_MS } else { u64::MAX };
+                self.state = State::Registered { change, until: now.plus_ms(self.times.interval_ms.min(pause_ms)) };
                 self.go_on(now);
             }
             State::Leaving { .. } => self.end("the broker has taken its leave"),

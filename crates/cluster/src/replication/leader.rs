@@ -15,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use wire::rocketmq::replication::{PieceHeader, REPORT_SIZE, read_report};
 
+use super::Times;
 use super::followers::{Followers, InReach};
 
 /// Largest piece of the log that is sent at once.
@@ -49,15 +50,6 @@ pub trait LeaderLog: Send + Sync {
 
     /// A slave that had come to `end` is gone.
     fn note_left(&self, address: SocketAddr, end: LogOffset);
-}
-
-/// How often, and how long.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// A slave that was sent nothing for this long is sent an empty piece, ms (`haSendHeartbeatInterval`).
-    pub heartbeat_ms: u64,
-    /// A slave that says nothing for this long is gone, ms (`haHousekeepingInterval`).
-    pub silence_ms: u64,
 }
 
 /// One slave's connection.

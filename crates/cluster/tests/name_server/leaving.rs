@@ -5,7 +5,7 @@ use base::{Now, Timestamp};
 use cluster::name_server::options::Options;
 use cluster::registration::Identity;
 use wire::rocketmq::code::{request, response};
-use wire::rocketmq::frame::{Command, Form};
+use wire::rocketmq::frame::Form;
 
 use crate::client::{Client, START, ask, broker, name_server, topics};
 
@@ -102,60 +102,6 @@ fn a_broker_that_takes_its_leave_is_gone_and_its_replica_stays() {
     leave(&mut client, "1", "127.0.0.1:10921");
     assert_eq!(client.route("t1").code, response::TOPIC_NOT_EXIST);
     leave(&mut client, "1", "127.0.0.1:10921");
-}
-
-#[test]
-fn a_replica_stands_in_for_a_lost_master_if_both_sides_allow_it() {
-    for (supported, enabled, shown_id, permission) in [(true, true, 0, 4), (false, true, 1, 4), (true, false, 1, 6)] {
-        let options = Options { support_acting_master: supported, ..Options::default() };
-        let server = name_server(options);
-        let (mut master, mut replicas) = (Client::new(&server), Client::new(&server));
-        let acting = |id, port| Identity { enable_acting_master: Some(enabled), ..broker("b-a", id, port) };
-        let names = ["t1", "rmq_sys_SYNC_BROKER_MEMBER_b-a"];
-        master.register(&acting(0, 10911), &topics(1, &names));
-        replicas.register(&acting(1, 10921), &topics(1, &names));
-        replicas.register(&acting(2, 10931), &topics(1, &names));
-        master.session.closed(START);
-        let route = replicas.route("t1").route();
-        assert_eq!(route.broker_datas[0].broker_addrs[&shown_id], "127.0.0.1:10921", "{supported} {enabled}");
-        assert_eq!(route.queue_datas[0].perm, permission, "{supported} {enabled}");
-        let real = replicas.route("rmq_sys_SYNC_BROKER_MEMBER_b-a").route();
-        assert!(!real.broker_datas[0].broker_addrs.contains_key(&0));
-    }
-}
-
-#[test]
-fn brokers_are_told_when_the_lowest_id_of_their_group_changes() {
-    let options = Options { notify_min_broker_id_changed: true, ..Options::default() };
-    let server = name_server(options);
-    let (mut master, mut replicas) = (Client::new(&server), Client::new(&server));
-    let acting = |id, port| Identity { enable_acting_master: Some(true), ..broker("b-a", id, port) };
-    master.register(&acting(0, 10911), &topics(1, &["t1", "t2"]));
-    replicas.register(&acting(1, 10921), &topics(1, &["t1", "t2"]));
-    replicas.register(&acting(2, 10931), &topics(1, &["t1", "t2"]));
-    assert!(server.take_notices().is_empty());
-    master.session.closed(START);
-    let notices = server.take_notices();
-    assert_eq!(
-        notices.iter().map(|notice| &*notice.address).collect::<Vec<_>>(),
-        ["127.0.0.1:10921", "127.0.0.1:10931"]
-    );
-    let command = Command::decode(&notices[0].frame).expect("frame");
-    assert_eq!((command.header.code, command.header.is_one_way()), (request::NOTIFY_MIN_BROKER_ID_CHANGE, true));
-    let field = |name| command.fields.get(name).expect("field").into_owned();
-    assert_eq!((&*field("minBrokerId"), &*field("minBrokerAddr")), ("1", "127.0.0.1:10921"));
-    assert_eq!(field("offlineBrokerAddr"), "127.0.0.1:10911");
-    let mut master = Client::new(&server);
-    master.register(&acting(0, 10911), &topics(1, &["t1", "t2"]));
-    let notices = server.take_notices();
-    assert_eq!(
-        notices.iter().map(|notice| &*notice.address).collect::<Vec<_>>(),
-        ["127.0.0.1:10921", "127.0.0.1:10931"]
-    );
-    assert_eq!(
-        Command::decode(&notices[0].frame).expect("frame").fields.get("haBrokerAddr").as_deref(),
-        Some("127.0.0.1:10912")
-    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the name server promises, at the level of bytes: requests go in, answers come out.
 
+mod acting;
 mod asking;
 mod captured;
 mod client;

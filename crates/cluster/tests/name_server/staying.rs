@@ -10,7 +10,7 @@ use base::{Monotonic, Now};
 use bytes::BytesMut;
 use cluster::name_server::NameServer;
 use cluster::name_server::options::Options;
-use cluster::registration::{Registrant, RegistrationSession, Times};
+use cluster::registration::{RegisterAnswer, Registrant, RegistrationSession, Times};
 use format::document::TopicTableDocument;
 use parking_lot::Mutex;
 use wire::rocketmq::code::response;
@@ -41,7 +41,7 @@ impl Registrant for Registering {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    fn note_told(&self, change: u64) {
+    fn note_told(&self, change: u64, _answer: &RegisterAnswer) {
         self.told.store(change, Ordering::Relaxed);
     }
 }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
+mod asking;
+mod following;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

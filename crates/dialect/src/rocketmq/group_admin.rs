@@ -17,6 +17,7 @@ use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
 use super::description::{ClientDescription, GroupDescription};
 use super::queue::message_queue;
+use super::slave::table;
 use super::subscription::subscription_data;
 
 fn internal(error: impl std::fmt::Display) -> Refusal {
@@ -60,7 +61,7 @@ pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::body(serde_json::to_vec(&context.broker.catalog.group_table()).map_err(internal)?))
+    table(context, || Ok(Answer::body(serde_json::to_vec(&context.broker.catalog.group_table()).map_err(internal)?)))
 }
 
 pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {

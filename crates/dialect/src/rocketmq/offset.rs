@@ -14,6 +14,7 @@ use super::answer::{Answer, Answered, header};
 use super::connection::Connection;
 use super::context::Context;
 use super::queue::{message_queue, queue_id, queue_of};
+use super::slave::table;
 
 pub(super) fn commit(connection: &mut Connection, command: &Command<'_>) -> Result<(), Refusal> {
     let request: UpdateConsumerOffsetRequest<'_> = header(command)?;
@@ -120,9 +121,9 @@ pub(super) fn clone_group(context: &Context<'_>, command: &Command<'_>) -> Answe
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&context.broker.offsets.document()))
+    table(context, || Ok(Answer::json(&context.broker.offsets.document())))
 }
 
 pub(super) fn all_delayed(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&context.broker.delay.document()))
+    table(context, || Ok(Answer::json(&context.broker.delay.document())))
 }

@@ -15,6 +15,10 @@ pub struct SessionOptions {
     pub flush_timeout_ms: u64,
     /// How long a send waits for replicas, ms.
     pub replica_timeout_ms: u64,
+    /// Whether consumers may be sent to slaves,
+    pub slave_reads: bool,
+    /// once what they read is this far behind the log's end, bytes.
+    pub slow_reader_gap: u64,
     /// How long a connection may be without traffic, ms.
     pub idle_timeout_ms: u64,
     /// Whether consumers hear of changes in their group.

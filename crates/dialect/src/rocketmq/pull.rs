@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use base::offset::Watermark;
 use base::{GroupName, Monotonic, QueueId, Refusal, TopicName};
 use broker::{Broker, Fetch, Fetched, FetchedOffsets, Filter, RawOffset, Topic};
+use format::record;
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{PullRequest, pull_flag};
 
 use super::answer::{Asked, header};
+use super::connection::Connection;
 use super::context::Context;
 use super::description::GroupDescription;
 use super::queue::queue_of;
@@ -17,6 +20,9 @@ use super::subscription::check_expression_type;
 
 /// Longest wait a client may ask for: its own limit for an answer is 30 s, idle connections are closed after 120 s.
 const WAIT_MS_MAX: u64 = 60_000;
+
+/// The master of a broker's group.
+pub(super) const MASTER_ID: i64 = 0;
 
 /// A pull, as far as it has come. It keeps nothing of the broker's tables: what it names may go or change while it waits.
 #[derive(Clone, Debug)]
@@ -32,12 +38,22 @@ pub(super) struct Pull {
     count_max: usize,
     pub(super) size_max: usize,
     filter: Filter,
+    /// Which brokers of the group it may be sent to, where consumers read from slaves too.
+    brokers: Option<ReadFrom>,
     /// Where the filter is from, if not from the request.
     subscribed: Option<Subscribed>,
     /// Until when it may wait; `None` if it may not.
     pub(super) wait_until: Option<Monotonic>,
     /// Whether it has waited for messages.
     pub(super) has_waited: bool,
+}
+
+/// The brokers that a consumer group reads from.
+#[derive(Clone, Copy, Debug)]
+struct ReadFrom {
+    usually: i64,
+    /// While it is so far behind that what it reads is old.
+    if_slow: i64,
 }
 
 /// A filter from the group's heartbeat.
@@ -88,6 +104,7 @@ impl Pull {
         let Context { broker, options, now, .. } = *context;
         let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
         let group = check_group(reading, context)?;
+        let brokers = if options.slave_reads { Some(read_from(reading, context)?) } else { None };
         let topic = reading.topic(broker)?;
         let queue = queue_of(&topic, request.queue_id)?;
         let (filter, subscribed) = filter_of(&request, reading, context)?;
@@ -114,6 +131,7 @@ impl Pull {
             count_max: count_max.min(options.fetch_count_max),
             size_max: size_max.unwrap_or(usize::MAX).min(options.fetch_size_max),
             filter,
+            brokers,
             subscribed,
             wait_until: may_wait.then(|| now.monotonic.plus_ms(wait_ms)),
             has_waited: false,
@@ -178,6 +196,18 @@ impl Pull {
         broker.offsets.take_reset(topic, group, self.queue).filter(|&offset| offset != self.began_at)
     }
 
+    /// The broker that its consumer is to read from next (`suggestWhichBrokerId`): another only if it is far behind, and a replica is near.
+    pub(super) fn suggested(&self, fetched: &Fetched, connection: &Connection) -> i64 {
+        let Some(ReadFrom { usually, if_slow }) = self.brokers else { return MASTER_ID };
+        let (broker, options) = (&connection.broker, &connection.options);
+        let end = broker.durability.reached(Watermark::Written);
+        let read = fetched.pieces.first().and_then(|piece| record::log_offset_of(piece));
+        let is_slow = read.is_some_and(|read| end.0.saturating_sub(read.0) > options.slow_reader_gap);
+        // A slave sends who keeps up back to its master.
+        let has_slave = broker.follows() || broker.durability.replicas().are_in_reach(end);
+        if is_slow && has_slave { if_slow } else { usually }
+    }
+
     /// Bytes that its filter takes.
     pub(super) const fn filter_size(&self) -> usize {
         self.filter.size()
@@ -191,6 +221,12 @@ fn check_group(reading: &mut Reading, context: &Context<'_>) -> Result<GroupName
         return Err(Refusal::NotPermitted(format!("subscription group no permission, {group}")));
     }
     Ok(group.clone())
+}
+
+/// The brokers that the group reads from.
+fn read_from(reading: &mut Reading, context: &Context<'_>) -> Result<ReadFrom, Refusal> {
+    let (_, settings) = reading.group(context.broker, context.now)?;
+    Ok(ReadFrom { usually: settings.broker_id, if_slow: settings.which_broker_when_consume_slowly })
 }
 
 /// The filter in the request, or the one the group's heartbeat registered.

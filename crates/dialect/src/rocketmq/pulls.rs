@@ -15,7 +15,7 @@ use wire::rocketmq::header::PullResponse;
 use super::answer::{Asked, response_header};
 use super::connection::{Connection, Done};
 use super::context::Context;
-use super::pull::{Pull, PullOutcome, Source};
+use super::pull::{MASTER_ID, Pull, PullOutcome, Source};
 
 /// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
 const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
@@ -25,9 +25,6 @@ const WAITING_PULL_SIZE: usize = 512;
 
 /// Bytes that the waiting pulls of a connection take at most: as many as it may have, with usual filters.
 const WAITING_PULLS_SIZE_MAX: usize = 2 * WAITING_PULL_SIZE * WAITING_FETCHES_PER_CONNECTION_MAX;
-
-/// The broker a client reads from: there is only this one.
-const MASTER_ID: i64 = 0;
 
 /// A pull that waits for messages.
 struct WaitingPull {
@@ -123,11 +120,14 @@ impl Pulls {
 
     fn settle(&mut self, mut pull: Pull, source: &Source, fetched: Fetched, connection: &mut Connection) {
         let bounds @ (_, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
-        let next = fetched.next.0 as i64;
-        if let Some(offsets) = &source.fetched {
+        let (mut status, mut next) = (fetched.status, fetched.next.0 as i64);
+        if status == FetchStatus::OffsetOutside && connection.broker.follows() {
+            // A slave may lack what its master has: nobody is sent back, or on, for that.
+            (status, next) = (FetchStatus::AtEnd, pull.offset);
+        } else if let Some(offsets) = &source.fetched {
             offsets.note(pull.queue, fetched.next);
         }
-        match fetched.status {
+        match status {
             FetchStatus::Found => {
                 if pull.has_waited {
                     note_delivery(&fetched, connection);
@@ -174,7 +174,10 @@ impl Pulls {
         self.waiting_size += size;
         let waiter = queue.wait(connection.peer.mailbox.clone(), number);
         let broker = &connection.broker;
-        let is_due = queue.end().0 as i64 > pull.offset || source.is_outdated(broker) || pull.reset(broker).is_some();
+        // Of what a slave lacks, retention or a late begin may have taken the place.
+        let is_there = !broker.follows() || pull.offset >= queue.first().0 as i64;
+        let has_more = is_there && queue.end().0 as i64 > pull.offset;
+        let is_due = has_more || source.is_outdated(broker) || pull.reset(broker).is_some();
         self.waiting.insert(number, Box::new(WaitingPull { pull, deadline, _waiter: waiter }));
         self.deadlines.insert((deadline, number));
         broker.metrics().fetch_waiting.add(1);
@@ -257,8 +260,10 @@ fn answer_found(pull: &Pull, fetched: Fetched, connection: &mut Connection) {
     if pull.asked.one_way {
         return;
     }
+    let suggested = pull.suggested(&fetched, connection);
     let Connection { output, scratch, .. } = connection;
-    let header = pull_header(fetched.next.0 as i64, (fetched.first.0 as i64, fetched.end.0 as i64));
+    let bounds = (fetched.first.0 as i64, fetched.end.0 as i64);
+    let header = PullResponse { suggest_which_broker_id: suggested, ..pull_header(fetched.next.0 as i64, bounds) };
     let fixed = response_header(pull.asked.opaque, response::SUCCESS, Some("FOUND"));
     frame::encode_head(scratch, pull.asked.form, &fixed, |sink| header.encode(sink), fetched.size);
     output.push(scratch.split().freeze());

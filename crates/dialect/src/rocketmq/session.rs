@@ -29,6 +29,7 @@ use super::options::SessionOptions;
 use super::pulls::Pulls;
 use super::requests::{Handler, Handling, Row};
 use super::send::{SendPass, Sends};
+use super::slave::check_is_master;
 use super::version::VERSION;
 
 /// One connection.
@@ -79,6 +80,10 @@ impl RocketSession {
             connection.reply_with(asked, Ok(not_supported(command.header.code)));
             return Ok(());
         };
+        if let Err(refusal) = check_is_master(&connection.broker, row.needs) {
+            connection.refuse(asked, &refusal);
+            return Ok(());
+        }
         match row.handling {
             Handling::Send if pass.is_held => self.held_sends.push(frame_bytes),
             Handling::Send => self.sends.send(&command, asked, pass, connection),

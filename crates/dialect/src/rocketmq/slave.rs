@@ -1,11 +1,35 @@
-//! What RocketMQ's slaves ask their master for, beyond the tables that administrators are shown too: features that Sluice does not have
-//! are answered as by a broker on which nobody has used them, since slaves ask again and again.
+//! What slaves ask their master for: tables that administrators are shown too, and besides them, of features that Sluice does not have,
+//! what a broker says on which nobody has used them, since slaves ask again and again. And what a slave does not do itself.
 
+use base::Refusal;
+use broker::Broker;
 use serde_json::json;
 use wire::rocketmq::frame::Command;
+use wire::rocketmq::header::TABLE_POSITION;
 
 use super::answer::{Answer, Answered};
 use super::context::Context;
+use super::requests::Needs;
+
+/// A table as a slave needs it: with the position below which all that the log says is in it.
+pub(super) fn table(context: &Context<'_>, copied: impl FnOnce() -> Answered) -> Answered {
+    // Read before the table is copied: what comes meanwhile the log tells too.
+    let position = context.broker.state_position();
+    let answer = copied()?;
+    // A slave's own log may tell of nothing.
+    Ok(if context.broker.follows() { answer } else { answer.field(TABLE_POSITION, position) })
+}
+
+/// What a slave leaves to its master, in the words of RocketMQ.
+pub(super) fn check_is_master(broker: &Broker, needs: Needs) -> Result<(), Refusal> {
+    if needs == Needs::Administer && broker.follows() {
+        return Err(Refusal::Internal(
+            "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
 
 /// How groups are consumed, where somebody has said so (`MessageRequestModeSerializeWrapper`): nobody can.
 pub(super) fn request_modes(_context: &Context<'_>, _command: &Command<'_>) -> Answered {

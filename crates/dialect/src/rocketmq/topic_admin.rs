@@ -13,6 +13,7 @@ use wire::rocketmq::header::{CreateTopicRequest, TopicRequest};
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
 use super::queue::message_queue;
+use super::slave::table;
 
 /// Bits a permission may have: inherit, write, read.
 const PERMISSION_MASK: i32 = 0b111;
@@ -133,9 +134,11 @@ pub(super) fn remove_unknown(context: &Context<'_>, _command: &Command<'_>) -> A
 }
 
 pub(super) fn all(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    let table = context.broker.catalog.topic_table();
-    let text = serde_json::to_vec(&table).map_err(|error| Refusal::Internal(error.to_string()))?;
-    Ok(Answer::body(text))
+    table(context, || {
+        let table = context.broker.catalog.topic_table();
+        let text = serde_json::to_vec(&table).map_err(|error| Refusal::Internal(error.to_string()))?;
+        Ok(Answer::body(text))
+    })
 }
 
 pub(super) fn get(context: &Context<'_>, command: &Command<'_>) -> Answered {

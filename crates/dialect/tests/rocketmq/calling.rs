@@ -23,6 +23,11 @@ fn running_info() -> Ask {
     ask(request::GET_CONSUMER_RUNNING_INFO, &fields)
 }
 
+fn directly(id: &str) -> Ask {
+    let fields = [("consumerGroup", "billing"), ("clientId", "one"), ("msgId", id), ("topic", "orders")];
+    ask(request::CONSUME_MESSAGE_DIRECTLY, &fields)
+}
+
 fn answer(consumer: &mut Client, asked: &Reply, code: i32, body: &[u8]) {
     let answer = Ask { flag: FLAG_RESPONSE, ..ask(code, &[("from", "one")]).body(body) };
     consumer.receive(&mut answer.frame(asked.opaque)).expect("a frame");
@@ -105,10 +110,6 @@ fn a_message_is_given_to_the_consumer_that_is_to_consume_it() {
     let (mut consumer, mut admin) = pair(&bench);
     let sent = admin.ask_well(send("orders", "x"));
     let id = &*sent.fields["msgId"];
-    let directly = |id: &str| {
-        let fields = [("consumerGroup", "billing"), ("clientId", "one"), ("msgId", id), ("topic", "orders")];
-        ask(request::CONSUME_MESSAGE_DIRECTLY, &fields)
-    };
     assert_eq!(admin.give(&[directly(id)]), []);
     let asked = asked(&mut consumer);
     assert_eq!(asked.code, request::CONSUME_MESSAGE_DIRECTLY);
@@ -177,18 +178,48 @@ fn two_that_ask_each_other_and_go_give_back_what_that_held() {
     }
 }
 
+/// The budget of both, of which half a MiB more leaves little.
+fn nearly_little(clients: [&mut Client; 2]) -> (Arc<Budget>, Held) {
+    let budget = Arc::<Budget>::default();
+    clients.into_iter().for_each(|client| client.session.share(budget.clone()));
+    let held = Held::taken(budget.clone(), CONNECTIONS_HELD_SIZE_MAX / 2 - (1 << 19));
+    assert_eq!(budget.room(), Room::Plenty);
+    (budget, held)
+}
+
+/// Nearly as much as a header may take.
+fn large_text() -> String {
+    "y".repeat((1 << 20) - 1000)
+}
+
 #[test]
-fn header_fields_that_are_passed_on_are_counted_as_bodies_are() {
+fn fields_of_a_question_are_counted_until_it_is_passed_on() {
     let bench = Bench::new();
     let (mut consumer, mut admin) = pair(&bench);
-    let budget = Arc::<Budget>::default();
-    [&mut consumer, &mut admin].into_iter().for_each(|client| client.session.share(budget.clone()));
-    let before = Held::taken(budget.clone(), CONNECTIONS_HELD_SIZE_MAX / 2 - (1 << 19));
-    assert_eq!(budget.room(), Room::Plenty);
-    let question = running_info().with("x", "y".repeat((1 << 20) - 1000));
-    admin.receive(&mut question.frame(1)).expect("a frame");
-    assert_eq!(budget.room(), Room::Little);
-    drop(before);
+    let id = admin.ask_well(send("orders", "x")).fields["msgId"].clone();
+    for question in [running_info(), directly(&id)] {
+        let (budget, _held) = nearly_little([&mut consumer, &mut admin]);
+        assert_eq!(admin.give(&[question.with("x", large_text())]), []);
+        assert_eq!(budget.room(), Room::Little);
+        asked(&mut consumer);
+        assert_eq!(budget.room(), Room::Plenty);
+    }
+}
+
+#[test]
+fn fields_and_remark_of_an_answer_are_counted_until_it_is_passed_back() {
+    let bench = Bench::new();
+    let (mut consumer, mut admin) = pair(&bench);
+    let plain = Ask { flag: FLAG_RESPONSE, ..ask(0, &[]) };
+    for answer in [plain.clone().with("x", large_text()), Ask { remark: Some(large_text()), ..plain }] {
+        let (budget, _held) = nearly_little([&mut consumer, &mut admin]);
+        admin.give(&[running_info()]);
+        let question = asked(&mut consumer);
+        consumer.receive(&mut answer.frame(question.opaque)).expect("a frame");
+        assert_eq!(budget.room(), Room::Little);
+        assert_eq!(admin.hear().len(), 1);
+        assert_eq!(budget.room(), Room::Plenty);
+    }
 }
 
 #[test]
@@ -200,6 +231,18 @@ fn who_asks_one_that_goes_before_it_has_heard_is_told_at_once() {
     let heard = admin.hear();
     assert_eq!((heard.len(), heard[0].code), (1, response::SYSTEM_ERROR));
     assert!(heard[0].remark.contains("closed before it answered"), "{}", heard[0].remark);
+}
+
+#[test]
+fn who_asks_one_whose_connection_is_closing_is_told_at_once() {
+    let bench = Bench::new();
+    let (_consumer, mut admin) = pair(&bench);
+    let member = bench.broker.groups.member("billing", "one").expect("a member");
+    // Another thread may come between this and the end of its membership.
+    member.mailbox.close();
+    let reply = admin.ask(running_info());
+    assert_eq!((reply.code, &*reply.remark), (response::SYSTEM_ERROR, "The Consumer <billing> <one> not online"));
+    assert_eq!(member.mailbox.take(), []);
 }
 
 #[test]

@@ -64,11 +64,12 @@ pub struct Ask {
     pub body: Vec<u8>,
     pub form: Form,
     pub flag: i32,
+    pub remark: Option<String>,
 }
 
 pub fn ask(code: i32, fields: &[(&str, &str)]) -> Ask {
     let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Ask { code, fields, body: Vec::new(), form: Form::Json, flag: 0 }
+    Ask { code, fields, body: Vec::new(), form: Form::Json, flag: 0, remark: None }
 }
 
 impl Ask {
@@ -96,8 +97,14 @@ impl Ask {
     }
 
     pub fn frame(&self, opaque: i32) -> BytesMut {
-        let header =
-            Header { code: self.code, language: Language::JAVA, version: 493, opaque, flag: self.flag, remark: None };
+        let header = Header {
+            code: self.code,
+            language: Language::JAVA,
+            version: 493,
+            opaque,
+            flag: self.flag,
+            remark: self.remark.as_deref().map(Into::into),
+        };
         let mut out = BytesMut::new();
         let fields = |sink: &mut wire::rocketmq::field::FieldSink<'_>| {
             self.fields.iter().for_each(|(name, value)| sink.text(name, value));

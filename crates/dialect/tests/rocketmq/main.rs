@@ -21,5 +21,6 @@ mod requests;
 mod retrying;
 mod scenarios;
 mod sending;
+mod slaves;
 mod waiting;
 mod watermarks;

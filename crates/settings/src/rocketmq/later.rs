@@ -48,10 +48,8 @@ pub(super) static KEYS: &[LaterKeys] = &[
             "syncBrokerMetadataPeriod", "syncFromLastFile", "syncMasterFlushOffsetWhenStartup",
         ],
         warn: &[
-            ("duplicationEnable", True), ("enableRemoteEscape", True), ("enableSlaveActingMaster", True),
-            ("haMasterAddress", IsNot("")), ("lockInStrictMode", True),
-            ("minInSyncReplicas", IsNot("1")), ("notifyMinBrokerIdChanged", True), ("slaveReadEnable", True),
-            ("supportActingMaster", True), ("totalReplicas", IsNot("1")),
+            ("duplicationEnable", True), ("enableRemoteEscape", True), ("lockInStrictMode", True),
+            ("minInSyncReplicas", IsNot("1")), ("totalReplicas", IsNot("1")),
         ],
         refuse: &[],
     },

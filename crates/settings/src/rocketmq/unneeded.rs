@@ -207,7 +207,9 @@ pub(super) static KEYS: &[UnneededKeys] = &[
     },
     UnneededKeys {
         reason: ALWAYS,
-        keys: &["enableShutdownGracefully", "realTimeNotifyConsumerChange", "validateSystemTopicWhenUpdateTopic"],
+        keys: &[
+            "enableShutdownGracefully", "realTimeNotifyConsumerChange", "validateSystemTopicWhenUpdateTopic",
+        ],
     },
     UnneededKeys {
         reason: UNREAD,

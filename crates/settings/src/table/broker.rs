@@ -9,8 +9,6 @@ use crate::choice::BrokerRole;
 use crate::conversion::Conversion;
 use crate::kind::Kind;
 
-const REPLICATION: &str = "replication";
-
 /// RocketMQ's names of the roles.
 const ROLES: &[(&str, &str)] = &[("ASYNC_MASTER", "async_master"), ("SYNC_MASTER", "sync_master"), ("SLAVE", "slave")];
 
@@ -59,10 +57,10 @@ section!(Broker, "broker", "Identity of the broker, and its registration at name
         "shorter than the interval, so that registrations do not overlap",
         milliseconds("registerBrokerTimeoutMills");
     role: BrokerRole = "async_master", Kind::Choice {
-            known: &["async_master", "sync_master"],
-            later: &[("slave", REPLICATION)],
+            known: &["async_master", "sync_master", "slave"],
+            later: &[],
         },
-        "Role of the broker in its group: whether producers are answered before replicas have their messages, or after",
+        "Role of the broker in its group: a master that answers producers before its slaves have their messages, or after; or a slave",
         "a master that does not wait for replicas",
         converted("brokerRole", Conversion::Words(ROLES));
     trace_on: bool = "true", Kind::Boolean,

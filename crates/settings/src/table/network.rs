@@ -54,6 +54,14 @@ section!(Nameserver, "nameserver", "The name server, which tells clients which b
         "Whether a topic that a broker no longer registers is removed from its routes",
         "as in RocketMQ; off, a broker that starts with an empty disk does not remove routes",
         same("deleteTopicWithBrokerRegistration");
+    acting_masters: bool = "true", Kind::Boolean,
+        "Whether routes show a slave that allows it (replication.acting_master) in the place of a master that is gone",
+        "consumers that have just started ask only a master where they stand; RocketMQ has false",
+        same("supportActingMaster");
+    notify_slaves: bool = "true", Kind::Boolean,
+        "Whether slaves that may act as master are told when the lowest broker id of their group changes",
+        "slaves of RocketMQ act, or stop acting, at once instead of when they ask; RocketMQ has false",
+        same("notifyMinBrokerIdChanged");
 });
 
 section!(Rocketmq, "rocketmq", "The broker port for RocketMQ clients" {

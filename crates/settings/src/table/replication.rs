@@ -30,4 +30,16 @@ section!(Replication, "replication", "Replicas of the broker: RocketMQ's slaves"
         "Time without a word from a replica after which its connection is closed",
         "as in RocketMQ, whose slaves report every 5 s",
         milliseconds("haHousekeepingInterval");
+    master: Vec<String> = "", Kind::Addresses,
+        "Where a slave finds its master's log (host:port of its replication.port); when not set, name servers tell",
+        "name servers know it, also after the master has moved",
+        same("haMasterAddress");
+    slave_reads: bool = "false", Kind::Boolean,
+        "Whether consumers that are far behind read from a slave while there is a master; without one they always do",
+        "as in RocketMQ: a slave may lack the newest messages for a moment",
+        same("slaveReadEnable");
+    acting_master: bool = "true", Kind::Boolean,
+        "Whether name servers may show a slave in the master's place while there is none, for reading",
+        "consumers that have just started ask only a master where they stand; RocketMQ 5 has false",
+        same("enableSlaveActingMaster");
 });

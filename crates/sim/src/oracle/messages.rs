@@ -285,6 +285,6 @@ impl Oracle {
 }
 
 /// The log offset in an id that the broker made.
-fn log_offset_in(id: &str) -> Option<u64> {
+pub(crate) fn log_offset_in(id: &str) -> Option<u64> {
     u64::from_str_radix(id.get(id.len().checked_sub(16)?..)?, 16).ok()
 }

@@ -25,6 +25,7 @@ use promise::{COMMITS, GATHERED_COMMITS, admin_changes};
 
 use documents::Documents;
 use messages::Messages;
+pub(crate) use messages::log_offset_in;
 use offsets::Offsets;
 use queues::Queues;
 
@@ -71,6 +72,8 @@ pub enum Rule {
     WorkSucceeds,
     /// What the node says is no frame, or not what was asked for.
     AnswersAreWhole,
+    /// A slave's log or tables are not its master's, or a message that waited for it is not there.
+    SlavesFollow,
     /// The program itself gave up.
     NothingPanics,
     /// Two runs of one story differ.

@@ -8,8 +8,9 @@ use super::{EIO, World};
 use crate::chance::Chance;
 use crate::connection::Connection;
 use crate::fault::Contents;
-use crate::node::Node;
+use crate::node::{Node, Place};
 use crate::oracle::{Checked, Rule, Stopped, Violation};
+use crate::replica::Replica;
 use crate::roster::CONNECTIONS;
 use crate::story::Action;
 
@@ -22,14 +23,14 @@ impl World {
         if let Some((changes, power)) = self.start_ends.take() {
             stopped = self.end_start(changes, power, had_stopped);
         }
-        let mut started = Node::start(&self.setup, &self.disk, self.now);
+        let mut started = Node::start(&self.setup, &self.disk, Place::Master, self.now);
         let is_excused = !self.has_room() || !self.sectors.is_empty();
         if let Some(error) = started.as_ref().err().filter(|_| is_excused) {
             // What a start cannot do without, an operator brings back: the bytes that cannot be read, and room.
             self.trace.say(|| format!("  the node does not start: {error}"));
             self.mend(|_| false);
             self.set_room(None)?;
-            started = Node::start(&self.setup, &self.disk, self.now);
+            started = Node::start(&self.setup, &self.disk, Place::Master, self.now);
         }
         // What a start has made anew lies elsewhere.
         self.mend(|sector| sector.contents == Contents::Records);
@@ -47,7 +48,7 @@ impl World {
         let before = self.disk.points() as u64;
         self.disk.fail(Failure::error(Operation::Change, EIO).after(changes));
         // It is killed all the same where it makes fewer changes.
-        let started = Node::start(&self.setup, &self.disk, self.now).map(drop);
+        let started = Node::start(&self.setup, &self.disk, Place::Master, self.now).map(drop);
         self.trace.say(|| format!("  a start ends early: {started:?}"));
         let stopped = match power {
             Some(dice) => {
@@ -68,6 +69,7 @@ impl World {
         let left = self.disk.after_power_cut(point as usize, || chance.percent(percent));
         left.set_now(self.now.wall.0);
         self.disk = FaultyDisk::over(&left);
+        self.replica.iter_mut().for_each(Replica::master_lost);
     }
 
     /// The node is gone.
@@ -78,6 +80,7 @@ impl World {
         self.jobs.clear();
         self.taken.clear();
         self.registration.close(self.now);
+        self.replica.iter_mut().for_each(|replica| replica.master_gone(self.now));
         self.node = None;
     }
 

@@ -61,6 +61,8 @@ impl World {
         }
         self.settle(true)?;
         self.look()?;
+        self.catch_up()?;
+        self.settle(true)?;
         self.check_waiting()?;
         self.audit(&TOPICS.iter().copied().collect())?;
         let scene = self.scene();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use base::{LogOffset, QueueOffset};
 use bytes::Bytes;
 
-use super::{CommitLog, Staged};
+use super::{CommitLog, PagesAhead, PagesKept, Staged};
 use crate::batch::AppendInfo;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
@@ -48,6 +48,38 @@ impl CommitLog {
     /// Where the next record goes.
     pub(crate) fn appended(&self) -> LogOffset {
         LogOffset(self.tail.lock().next)
+    }
+
+    /// Has a log that keeps nothing begin at `offset`. A crash leaves one that begins where it did, at 0, or there.
+    pub(crate) fn begin_at(&self, offset: LogOffset) -> Result<(), StorageError> {
+        self.check_poison()?;
+        let _no_write = self.writing.lock();
+        let _no_sync = self.syncing.lock();
+        let mut tail = self.tail.lock();
+        let end = LogOffset(tail.next);
+        if self.first() < end || offset < end || !offset.0.is_multiple_of(self.segment_size) {
+            return Err(StorageError::CannotBegin { offset, end, segment_size: self.segment_size });
+        }
+        let mut made_until = self.made_until.lock();
+        // One may have been made ahead. If this fails, an append makes what is gone again.
+        for segment in self.segments().into_iter().rev() {
+            self.disk.remove_file(segment.file().path())?;
+            self.segments.write().pop();
+            (tail.prepared_until, *made_until) = (segment.base(), segment.base());
+        }
+        self.disk.sync_directory(&self.directory)?;
+        (tail.next, tail.prepared_until, *made_until) = (offset.0, offset.0, offset.0);
+        self.watermarks.advance_written(offset);
+        self.watermarks.advance_durable(offset);
+        self.watermarks.advance_committed(offset);
+        self.in_segments.store(offset.0, Ordering::Release);
+        self.write_back_started.store(offset.0, Ordering::Release);
+        *self.pages.lock() = PagesAhead::new(offset.0);
+        *self.pages_kept.lock() = PagesKept::new(offset.0);
+        self.metrics.log_first_bytes.set(offset.0);
+        self.metrics.log_written_bytes.set(offset.0);
+        self.metrics.log_durable_bytes.set(offset.0);
+        Ok(())
     }
 
     /// Stages records from `start` on. Fails without storing anything if they do not continue the log and its queues.

@@ -60,7 +60,11 @@ impl CommitLog {
             return Ok(());
         }
         // Outside the append lock: an append waits only if it needs this very segment.
-        let segment = self.make_segment(made_until)?;
+        let segment = match self.make_segment(made_until) {
+            // The log begins elsewhere by now.
+            Err(_) if self.first().0 > made_until => return Ok(()),
+            made => made?,
+        };
         // File name and metadata are synced now, so that the first sync of records has less to do. A failed sync is reported by the
         // kernel once only, and this file is part of the log already: it poisons.
         segment.file().sync_data().inspect_err(|error| self.poison(error))

@@ -16,7 +16,6 @@ use crate::segment::{Segment, file_name};
 use crate::store::Options;
 use crate::truncate::used_bytes_after;
 
-/// Opens the segments and detects their size: what is on the disk wins over the setting. After a crash, a gap in the log above the
 /// Where the log of a data directory begins, as its files are named.
 pub fn log_begins(options: &Options) -> Result<LogOffset, StorageError> {
     let directory = options.log_directory.clone().unwrap_or_else(|| options.directory.join("commitlog"));
@@ -27,6 +26,7 @@ pub fn log_begins(options: &Options) -> Result<LogOffset, StorageError> {
     Ok(LogOffset(first.unwrap_or_default()))
 }
 
+/// Opens the segments and detects their size: what is on the disk wins over the setting. After a crash, a gap in the log above the
 /// checkpoint ends it, and the segments after it are set aside. Any other gap is an error.
 pub(crate) fn open_segments(
     options: &mut Options,
@@ -41,7 +41,8 @@ pub(crate) fn open_segments(
     let mut segment_size = options.segment_size;
     for (base, size) in found(disk, directory)? {
         let path = directory.join(file_name(base));
-        let expected = segments.last().map_or(0, |last| last.end());
+        // A log may begin anywhere.
+        let expected = segments.last().map_or(base, |last| last.end());
         if base == expected
             && size < segment_size
             && !is_promised(base)

@@ -1,10 +1,10 @@
 //! The log as bytes: given to replicas as they are; and taken in from a leader, checked record by record, and found by the same rules as
 //! what is appended here.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{LogOffset, Timestamp, TopicName};
+use base::{LogOffset, QueueOffset, Timestamp, TopicName};
 use bytes::Bytes;
 use format::index_rules::is_in_place;
 use format::queue_entry::QUEUE_OFFSET_MAX;
@@ -28,6 +28,14 @@ impl Store {
         self.log.read_raw(start, self.raw_size(start, size))
     }
 
+    /// Bytes in front of `end` that are in the segment of the last of them.
+    pub const fn in_segment(&self, end: LogOffset) -> u64 {
+        match end.0 % self.options.segment_size {
+            0 if end.0 > 0 => self.options.segment_size,
+            within => within,
+        }
+    }
+
     /// How many of `size` bytes from `start` on are visible and in one segment.
     fn raw_size(&self, start: LogOffset, size: usize) -> usize {
         let in_segment = self.options.segment_size - start.0 % self.options.segment_size;
@@ -39,42 +47,60 @@ impl Store {
     /// If anything is not what belongs there, nothing is stored. One call at a time. The caller then has the log written. Returns where
     /// the log ends now.
     ///
-    /// A queue without entries begins with the first offset that a record takes in it: a replica may begin in the middle of a log.
+    /// A queue without entries begins with the first offset that a record takes in it: a replica may begin in the middle of a log. Where
+    /// `Options::follows` is set, a record whose queue offset does not continue its queue begins it anew, by the rule by which a start finds
+    /// such a queue: a Java broker's log does not tell that a topic was removed. What comes before such a record, and what comes up to a
+    /// state record, which may remove a topic that is made again behind it, is appended alone, and has to be committed before the rest is.
     pub fn append_raw(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, StorageError> {
         let end = self.log.appended();
         if start != end {
             return Err(StorageError::NotAtEnd { start, end });
         }
-        let raw = Reading {
-            store: self,
-            start,
-            bytes,
-            at: 0,
-            piece_from: 0,
-            batch: None,
-            pieces: Vec::new(),
-            raw: RawRecords::default(),
-        };
-        let raw = raw.run()?;
-        self.begin_queues(&raw.taken)?;
+        let mut raw = Reading::of(self, start, bytes).run()?;
+        if let Some(odd) = self.align_queues(&raw.taken, start)? {
+            raw = Reading::of(self, start, &bytes.slice(..(odd.0 - start.0) as usize)).run()?;
+        }
         let end = raw.end;
         self.log.append_raw(start, raw)?;
         Ok(end)
     }
 
-    /// Has queues without entries begin where their first records say.
-    fn begin_queues(&self, taken: &[Taken]) -> Result<(), StorageError> {
-        let mut seen = HashSet::new();
-        for Taken { queue, offset, .. } in taken {
-            let is_first = seen.insert(Arc::as_ptr(queue));
-            if !is_first || *offset == queue.appended_end() || !queue.has_no_entry() {
+    /// Has a log without anything begin at `offset`, which is where a segment begins. Waits for the disk.
+    pub fn begin_at(&self, offset: LogOffset) -> Result<(), StorageError> {
+        self.log.begin_at(offset)
+    }
+
+    /// Where the newest record that is listed in a queue begins, and its size. Waits for the disk.
+    pub fn newest_listed(&self) -> Result<Option<(LogOffset, u32)>, StorageError> {
+        let mut newest = None;
+        for queue in self.all_queues() {
+            let last = queue.end().0.checked_sub(1).map(QueueOffset).filter(|last| *last >= queue.first());
+            let Some(last) = last else { continue };
+            newest = newest.max(queue.entry(last)?.map(|entry| (entry.log_offset, entry.size)));
+        }
+        Ok(newest)
+    }
+
+    /// Has queues without entries begin where their first records say, and such as the record at `start` does not continue begin anew. Gives
+    /// the first other record that does not continue its queue.
+    fn align_queues(&self, taken: &[Taken], start: LogOffset) -> Result<Option<LogOffset>, StorageError> {
+        let mut expected = HashMap::new();
+        for Taken { queue, offset, log_offset } in taken {
+            let known = expected.insert(Arc::as_ptr(queue), offset.after(1));
+            if *offset == known.unwrap_or_else(|| queue.appended_end()) {
                 continue;
             }
-            let _no_flush = self.flushing.lock();
-            queue.begin_at(*offset)?;
-            self.changed_queues.look_over(std::slice::from_ref(queue));
+            let is_odd = self.options.follows && !queue.is_removed();
+            let is_settled = known.is_none() && queue.end() == queue.appended_end();
+            if is_settled && (queue.has_no_entry() || (is_odd && *log_offset == start)) {
+                let _no_flush = self.flushing.lock();
+                queue.go_on_at(*offset, *log_offset)?;
+                self.changed_queues.look_over(std::slice::from_ref(queue));
+            } else if is_odd && *log_offset > start {
+                return Ok(Some(*log_offset));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -94,12 +120,21 @@ struct Reading<'a> {
     raw: RawRecords,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn of(store: &'a Store, start: LogOffset, bytes: &'a Bytes) -> Self {
+        Self { store, start, bytes, at: 0, piece_from: 0, batch: None, pieces: Vec::new(), raw: RawRecords::default() }
+    }
+
     fn run(mut self) -> Result<RawRecords, StorageError> {
         while self.at < self.bytes.len() {
             let rest = &self.bytes[self.at..];
             match record::kind_at(rest) {
-                Ok(Kind::Record(size)) if size <= rest.len() => self.take_record(size)?,
+                Ok(Kind::Record(size)) if size <= rest.len() => {
+                    let is_state = self.take_record(size)?;
+                    if is_state && self.store.options.follows {
+                        break;
+                    }
+                }
                 Ok(Kind::Filler(size)) if size <= rest.len() => self.take_filler(size)?,
                 Ok(Kind::Record(_) | Kind::Filler(_)) => return Err(self.wrong("its end is missing")),
                 Ok(Kind::End) | Err(_) => return Err(self.wrong("no record begins there")),
@@ -139,7 +174,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn take_record(&mut self, size: usize) -> Result<(), StorageError> {
+    /// Takes a record; gives whether it is a state record.
+    fn take_record(&mut self, size: usize) -> Result<bool, StorageError> {
         let offset = self.offset();
         let bytes = self.bytes.slice(self.at..self.at + size);
         if (size + FILLER_SIZE) as u64 > self.left() {
@@ -169,7 +205,7 @@ impl Reading<'_> {
         }
         batch.push(&record, &indexed, &queues);
         self.at += size;
-        Ok(())
+        Ok(indexed.is_state)
     }
 
     /// The bytes up to `end` lie next to each other in the log.

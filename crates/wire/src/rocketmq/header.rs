@@ -4,6 +4,9 @@
 
 use super::field::headers;
 
+/// A field of ours in the answers to 21, 43, 45 and 201: what the log says below this position is in the table.
+pub const TABLE_POSITION: &str = "sluiceLogPosition";
+
 headers! {
     /// 10 SEND_MESSAGE: long field names.
     SendRequestV1 {
@@ -106,6 +109,12 @@ headers! {
         queue_id ! i32 "queueId",
         commit_offset ! i64 "commitOffset",
         broker_name ? text "bname",
+    }
+
+    /// Response to 21, 43, 45 and 201: a field of ours, which others pass over.
+    TableResponse {
+        /// What the log says below this position is in the table.
+        log_position ? i64 "sluiceLogPosition",
     }
 
     /// 17 UPDATE_AND_CREATE_TOPIC.

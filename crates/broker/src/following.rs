@@ -1,0 +1,257 @@
+//! A slave's broker: takes its master's log in as it is, and makes the changes of state that its master made.
+//!
+//! **Always holds**: the log is the begin of the master's. A change that the log tells of is made once it is written here, in the order of
+//! the log. **On a crash** the log ends at a whole record, and a start finds the state as on a master.
+//!
+//! A Sluice master's log tells of every change. Its tables, asked for when a slave connects, tell besides of what the slave's part of the log
+//! does not have; below their position the log's word does not count. A foreign master's log tells of nothing: there its tables are the
+//! state.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::{LogOffset, Now, Refusal, TopicName};
+use bytes::Bytes;
+use format::document::GroupDocument;
+use format::state::{self, StateChange, StateError};
+use format::state_documents::StateDocuments;
+use format::state_tables::StateTables;
+use parking_lot::Mutex;
+use storage::{StateReplay, StorageError, Store};
+
+use crate::catalog::Catalog;
+use crate::cursor::offset::Offsets;
+use crate::error::internal;
+use crate::export::Exports;
+use crate::parked::delay::Delay;
+use crate::removal::Removals;
+use crate::state::StateLog;
+
+/// What a slave does.
+#[derive(Debug)]
+pub struct Following {
+    store: Arc<Store>,
+    state: Arc<StateLog>,
+    catalog: Arc<Catalog>,
+    offsets: Arc<Offsets>,
+    delay: Arc<Delay>,
+    is_durable: bool,
+    master: Mutex<Option<MasterSeen>>,
+    /// Below this the master's tables tell what changed. Held while its log or its tables are taken in.
+    told_until: Mutex<LogOffset>,
+}
+
+/// What a slave has seen of its master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MasterSeen {
+    /// The end of the log as it was sent.
+    pub sent: LogOffset,
+    /// When anything was sent.
+    pub at: Now,
+}
+
+/// What consumers did at a slave, and its master does not know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unknown {
+    /// Groups that the master does not have.
+    pub groups: Vec<GroupDocument>,
+    /// Offsets beyond the master's: topic, group, queue, offset.
+    pub offsets: Vec<(String, String, u32, i64)>,
+}
+
+impl Following {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        state: &Arc<StateLog>,
+        catalog: &Arc<Catalog>,
+        offsets: &Arc<Offsets>,
+        delay: &Arc<Delay>,
+        is_durable: bool,
+    ) -> Self {
+        Self {
+            store: store.clone(),
+            state: state.clone(),
+            catalog: catalog.clone(),
+            offsets: offsets.clone(),
+            delay: delay.clone(),
+            is_durable,
+            master: Mutex::default(),
+            told_until: Mutex::default(),
+        }
+    }
+
+    /// The master had sent everything below `sent` when this came.
+    pub fn note_sent(&self, sent: LogOffset, now: Now) {
+        *self.master.lock() = Some(MasterSeen { sent, at: now });
+    }
+
+    /// What the master has said last over the connection on which it sends its log; `None`: it has not been there.
+    pub fn master(&self) -> Option<MasterSeen> {
+        *self.master.lock()
+    }
+
+    /// Where the log ends.
+    pub fn end(&self) -> LogOffset {
+        self.store.watermarks().committed()
+    }
+
+    /// At most `size` bytes in front of the log's end, of one segment, and where they begin. Waits for the disk.
+    pub fn tail(&self, size: usize) -> Result<(LogOffset, Bytes), StorageError> {
+        let end = self.end();
+        let size = (size as u64).min(end.0 - self.store.log_first().0.min(end.0)).min(self.store.in_segment(end));
+        let start = LogOffset(end.0 - size);
+        Ok((start, self.store.read_raw(start, size as usize)?))
+    }
+
+    /// Takes in what the master's log has from `start` on: whole records and fillers. `start` is the end of this log; one that has nothing
+    /// begins there. Gives the new end, once all below is as safe as messages are to be here. Waits for the disk.
+    pub fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, StorageError> {
+        let told_until = self.told_until.lock();
+        if self.end() == LogOffset(0) && start != LogOffset(0) {
+            self.store.begin_at(start)?;
+            self.state.note_followed(start);
+        }
+        let (mut end, until) = (start, start.after(bytes.len() as u64));
+        while end < until {
+            end = self.store.append_raw(end, &bytes.slice((end.0 - start.0) as usize..))?;
+            self.store.write_staged()?;
+            let mut changes = FollowedChanges { following: self, told_until: *told_until, removed: BTreeSet::new() };
+            self.store.set_committed(end, &mut changes)?;
+            self.catalog.renew_queues(&changes.removed);
+            self.state.note_followed(end);
+        }
+        drop(told_until);
+        if self.is_durable {
+            self.store.sync_until(end)?;
+        }
+        Ok(end)
+    }
+
+    /// The newest message of the log, and where it begins. Waits for the disk.
+    pub fn newest(&self) -> Result<Option<(LogOffset, Bytes)>, StorageError> {
+        let Some((start, _)) = self.store.newest_listed()? else { return Ok(None) };
+        Ok(self.store.record_at(start)?.map(|record| (start, record)))
+    }
+
+    /// What consumers did here, and a master with these tables does not know.
+    pub fn unknown_to(&self, tables: &StateDocuments) -> Unknown {
+        let settled = self.state.settled().lock().table().clone();
+        let mut unknown = Unknown::default();
+        let mut groups = BTreeSet::new();
+        for (of, queues) in settled {
+            let Some((topic, group)) = of.split_once('@') else { continue };
+            let is_topic = tables.topics.as_ref().is_some_and(|topics| topics.topic_config_table.contains_key(topic));
+            let known = tables.offsets.as_ref().and_then(|offsets| offsets.get(&of));
+            let beyond = queues.into_iter().filter(|(queue, offset)| {
+                is_topic && known.and_then(|known| known.get(queue)).is_none_or(|known| known < offset)
+            });
+            let before = unknown.offsets.len();
+            unknown.offsets.extend(beyond.map(|(queue, offset)| (topic.to_owned(), group.to_owned(), queue, offset)));
+            if unknown.offsets.len() > before {
+                groups.insert(group.to_owned());
+            }
+        }
+        let is_group = |group: &str| {
+            tables.groups.as_ref().is_some_and(|groups| groups.subscription_group_table.contains_key(group))
+        };
+        let missing = groups.iter().filter(|group| !is_group(group)).filter_map(|group| self.catalog.group(group));
+        unknown.groups = missing.map(|group| (*group).clone()).collect();
+        unknown
+    }
+
+    /// Has the tables as the master has them; what its log says below `position` is in them, where it tells of changes at all. Waits for the
+    /// disk.
+    pub(crate) fn take_tables(
+        &self,
+        documents: StateDocuments,
+        position: Option<LogOffset>,
+        removals: &Removals,
+        exports: &Exports,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let mut told_until = self.told_until.lock();
+        if position.is_some_and(|position| position < self.end()) {
+            // Since they were copied the log has told of more.
+            return Ok(());
+        }
+        let known = StateTables {
+            topics: self.catalog.topic_table(),
+            groups: self.catalog.group_table(),
+            offsets: self.offsets.copy_of_all(),
+            delay: self.delay.delivered().into_iter().map(|(level, delivered)| (level as u32, delivered)).collect(),
+            ..StateTables::default()
+        };
+        let topics = documents.topics.iter().flat_map(|topics| known.topic_changes_to(topics));
+        let (gone, topics): (Vec<_>, Vec<_>) =
+            topics.partition(|change| matches!(change, StateChange::TopicRemoved { .. }));
+        for change in gone {
+            let StateChange::TopicRemoved { name, .. } = change else { continue };
+            removals.unlisted_topic(&name, now)?;
+        }
+        let groups = documents.groups.iter().flat_map(|groups| known.group_changes_to(groups));
+        self.follow(topics.into_iter().chain(groups).collect());
+        self.follow(documents.offsets.iter().flat_map(|offsets| known.offset_changes_to(offsets)).collect());
+        self.follow(documents.delay.iter().flat_map(|delay| known.delay_changes_to(delay)).collect());
+        *told_until = position.unwrap_or(LogOffset(u64::MAX));
+        self.state.note_taken(position.is_some());
+        drop(told_until);
+        if position.is_some() {
+            // As the log tells of changes from here on, all documents say so.
+            self.catalog.note_unexported();
+            self.offsets.note_unexported();
+            self.delay.note_unexported();
+        }
+        exports.save(now).map_err(internal)
+    }
+
+    /// Makes changes, each in its table.
+    fn follow(&self, changes: Vec<StateChange>) {
+        let (mut catalog, mut offsets, mut delay) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                StateChange::Offsets { .. } => offsets.push(change),
+                StateChange::Delay { .. } => delay.push(change),
+                // Which documents its master has taken over is nothing to a slave, whose documents are others.
+                StateChange::Imported { .. } => {}
+                _ => catalog.push(change),
+            }
+        }
+        if !catalog.is_empty() {
+            self.catalog.follow(catalog);
+        }
+        if !offsets.is_empty() {
+            self.offsets.follow(offsets);
+        }
+        if !delay.is_empty() {
+            self.delay.follow(&self.state, delay);
+        }
+    }
+}
+
+/// Makes the changes that records of the master's log tell of.
+struct FollowedChanges<'a> {
+    following: &'a Following,
+    told_until: LogOffset,
+    /// Topics whose queues go.
+    removed: BTreeSet<TopicName>,
+}
+
+impl StateReplay for FollowedChanges<'_> {
+    fn known_until(&self) -> LogOffset {
+        self.told_until
+    }
+
+    fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {
+        let changes = state::decode(changes)?;
+        let removed = changes.iter().filter_map(|change| match change {
+            StateChange::TopicRemoved { name, .. } => Some(TopicName::trusted(name)),
+            _ => None,
+        });
+        let removed: BTreeSet<_> = removed.collect();
+        self.removed.extend(removed.iter().cloned());
+        if offset >= self.told_until {
+            self.following.follow(changes);
+        }
+        Ok(removed.into_iter().collect())
+    }
+}

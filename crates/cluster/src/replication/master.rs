@@ -1,0 +1,430 @@
+//! What a slave asks at its master's port for clients, again and again: whether the master's log goes on where the slave's ends, and then for
+//! the tables of topics, groups, offsets and delays; when it has connected also whether both have the same newest message. What consumers settled at the slave while the master was away it tells before it takes those.
+//!
+//! A Sluice master says with each table which part of its log is in it (`sluiceLogPosition`), since its log tells of changes too; a master
+//! of Java does not.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use base::budget::Budget;
+use base::session::{CloseReason, Job, Output, Session};
+use base::{LogOffset, Monotonic, Now};
+use bytes::{Bytes, BytesMut};
+use format::document::GroupDocument;
+use format::state_documents::{self, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateDocuments, TOPICS_FILE};
+use parking_lot::Mutex;
+use wire::rocketmq::body::kv_table::KvTable;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::field::{FieldSink, TypedHeader};
+use wire::rocketmq::frame::{self, Command, Form};
+use wire::rocketmq::header::{TableResponse, UpdateConsumerOffsetRequest, ViewMessageRequest};
+
+use super::owed::{Owed, Settled};
+use crate::spoken_header;
+
+/// How often tables are asked for (`SlaveSynchronize`, as 4.9.7 does).
+const ROUND_MS: u64 = 10_000;
+
+/// Time limit for each answer, and for what a job takes.
+const ANSWER_MS: u64 = 60_000;
+
+/// The tables, and the documents they are.
+const TABLES: [(i32, &str); 4] = [
+    (request::GET_ALL_TOPIC_CONFIG, TOPICS_FILE),
+    (request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG, GROUPS_FILE),
+    (request::GET_ALL_CONSUMER_OFFSET, OFFSETS_FILE),
+    (request::GET_ALL_DELAY_OFFSET, DELAY_FILE),
+];
+
+/// The newest message of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Where it begins.
+    pub start: LogOffset,
+    /// Its record.
+    pub record: Bytes,
+}
+
+/// A slave's broker, as far as its master's answers are its business. An error is for people. All of it waits for the disk, but `end`.
+pub trait FollowerState: Send + Sync {
+    /// Where its log ends.
+    fn end(&self) -> LogOffset;
+
+    /// The newest message of its log, if it has one.
+    fn newest(&self) -> Result<Option<Newest>, String>;
+
+    /// What its master is to be told first, whose tables these are.
+    fn owed(&self, tables: &StateDocuments) -> Owed;
+
+    /// Has the master's tables; what its log says below `position` is in them, where it says anything.
+    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String>;
+
+    /// The log may be followed from now on; one that has nothing yet from `begin` on.
+    fn note_ready(&self, begin: LogOffset);
+}
+
+/// A connection to a master's port for clients.
+pub struct MasterSession {
+    state: Arc<dyn FollowerState>,
+    waker: Waker,
+    step: Step,
+    opaque: i32,
+    until: Monotonic,
+    /// The tables that came in this round, in their order.
+    tables: Vec<Option<Bytes>>,
+    position: Option<LogOffset>,
+    /// Where a log that has nothing yet begins.
+    begin: LogOffset,
+    /// In this round the master was told what it did not know.
+    has_paid: bool,
+    /// The logs were found to be the same.
+    has_compared: bool,
+    done: Arc<Mutex<Option<Result<Done, String>>>>,
+    job: Option<Job>,
+    output: Output,
+    over: Option<CloseReason>,
+}
+
+/// What is going on.
+enum Step {
+    /// Nothing was asked yet.
+    Begun,
+    /// The slave's newest message is read.
+    Looking,
+    /// The master was asked which part of its log it has.
+    Range { newest: Option<Newest>, end: LogOffset },
+    /// The master was asked for the message that is the slave's newest.
+    Comparing { newest: Newest },
+    /// The master was asked for the next table.
+    Tables,
+    /// They are looked at, or taken.
+    Taking,
+    /// The master is told what it does not know: this is still to be said.
+    Paying(VecDeque<(i32, Owing)>),
+    /// The next round comes later.
+    Resting,
+}
+
+/// Something that the master is told.
+enum Owing {
+    Group(GroupDocument),
+    Offset(Settled),
+}
+
+/// What a job has done.
+enum Done {
+    Looked { newest: Option<Newest>, end: LogOffset },
+    Owes(Owed),
+    Taken,
+}
+
+impl MasterSession {
+    /// A session for a connection that was just opened. `waker` is called when a job is done.
+    pub fn new(state: Arc<dyn FollowerState>, waker: Waker) -> Self {
+        Self {
+            state,
+            waker,
+            step: Step::Begun,
+            opaque: 0,
+            until: Monotonic::default(),
+            tables: Vec::new(),
+            position: None,
+            begin: LogOffset(0),
+            has_paid: false,
+            has_compared: false,
+            done: Arc::default(),
+            job: None,
+            output: Output::default(),
+            over: None,
+        }
+    }
+
+    fn give_up(&mut self, reason: impl Into<String>) -> CloseReason {
+        self.over.get_or_insert(CloseReason(reason.into())).clone()
+    }
+
+    fn ask(&mut self, code: i32, fields: impl Fn(&mut FieldSink<'_>), body: &[u8], now: Monotonic) {
+        self.opaque += 1;
+        self.until = now.plus_ms(ANSWER_MS);
+        let mut out = BytesMut::new();
+        frame::encode(&mut out, Form::Json, &spoken_header(code, self.opaque, 0), fields, body);
+        self.output.push(out.freeze());
+    }
+
+    /// Has a job done.
+    fn run(&mut self, work: impl FnOnce(&dyn FollowerState) -> Result<Done, String> + Send + 'static, now: Monotonic) {
+        let (state, done, waker) = (self.state.clone(), self.done.clone(), self.waker.clone());
+        self.until = now.plus_ms(ANSWER_MS);
+        self.job = Some(Box::new(move || {
+            let outcome = work(&*state);
+            *done.lock() = Some(outcome);
+            waker.wake();
+        }));
+    }
+
+    fn look(&mut self, now: Monotonic) {
+        self.step = Step::Looking;
+        let has_compared = self.has_compared;
+        self.run(
+            move |state| {
+                // Before the master says how long its log is: what comes meanwhile over the other connection is no difference.
+                let end = state.end();
+                let newest = if has_compared { Ok(None) } else { state.newest() };
+                newest.map(|newest| Done::Looked { newest, end })
+            },
+            now,
+        );
+    }
+
+    fn ask_tables(&mut self, now: Monotonic) {
+        self.has_compared = true;
+        (self.tables, self.position) = (Vec::new(), None);
+        self.step = Step::Tables;
+        self.ask_table(now);
+    }
+
+    /// Asks for the next table, or has those that came looked at.
+    fn ask_table(&mut self, now: Monotonic) {
+        if let Some((code, _)) = TABLES.get(self.tables.len()) {
+            return self.ask(*code, |_| (), b"", now);
+        }
+        self.step = Step::Taking;
+        let (bodies, position, may_owe) = (std::mem::take(&mut self.tables), self.position, !self.has_paid);
+        self.run(
+            move |state| {
+                let tables = read_tables(&bodies)?;
+                let owed = if may_owe { state.owed(&tables) } else { Owed::default() };
+                if owed != Owed::default() {
+                    return Ok(Done::Owes(owed));
+                }
+                state.take_tables(tables, position).map(|()| Done::Taken)
+            },
+            now,
+        );
+    }
+
+    /// Goes on after a job.
+    fn note_done(&mut self, done: Done, now: Monotonic) {
+        match done {
+            Done::Looked { newest, end } => {
+                self.step = Step::Range { newest, end };
+                self.ask(request::GET_BROKER_RUNTIME_INFO, |_| (), b"", now);
+            }
+            Done::Owes(Owed { groups, offsets }) => {
+                let group = |group| (request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, Owing::Group(group));
+                let offset = |settled| (request::UPDATE_CONSUMER_OFFSET, Owing::Offset(settled));
+                let owing = groups.into_iter().map(group).chain(offsets.into_iter().map(offset)).collect();
+                self.has_paid = true;
+                self.pay(owing, now);
+            }
+            Done::Taken => {
+                self.has_paid = false;
+                self.step = Step::Resting;
+                self.until = now.plus_ms(ROUND_MS);
+                self.state.note_ready(self.begin);
+            }
+        }
+    }
+
+    /// Tells the master the next thing that it does not know; then its tables are asked for once more.
+    fn pay(&mut self, mut owing: VecDeque<(i32, Owing)>, now: Monotonic) {
+        match owing.pop_front() {
+            None => return self.ask_tables(now),
+            Some((code, Owing::Group(group))) => {
+                self.ask(code, |_| (), &serde_json::to_vec(&group).unwrap_or_default(), now);
+            }
+            Some((code, Owing::Offset(settled))) => {
+                let fields = UpdateConsumerOffsetRequest {
+                    consumer_group: settled.group.as_str().into(),
+                    topic: settled.topic.as_str().into(),
+                    queue_id: i32::try_from(settled.queue).unwrap_or(i32::MAX),
+                    commit_offset: settled.offset,
+                    ..UpdateConsumerOffsetRequest::default()
+                };
+                self.ask(code, |sink| fields.encode(sink), b"", now);
+            }
+        }
+        self.step = Step::Paying(owing);
+    }
+
+    /// Takes in one frame of the master.
+    fn take(&mut self, frame: Bytes, now: Monotonic) -> Result<(), CloseReason> {
+        let answer = Command::decode(&frame).map_err(|error| self.give_up(error.to_string()))?;
+        if !answer.header.is_response() || answer.header.opaque != self.opaque {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.step, Step::Begun) {
+            Step::Range { newest, end } => self.take_range(&answer, newest, end, now)?,
+            Step::Comparing { newest } => {
+                if answer.header.code != response::SUCCESS {
+                    return Err(self.give_up(format!(
+                        "the master does not give the message at {}, this log's newest: it cannot read it, and its log says so; or this is another log, and this broker's data directory is to be emptied",
+                        newest.start
+                    )));
+                }
+                if answer.body != &newest.record[..] {
+                    return Err(self.differs(newest.start));
+                }
+                self.ask_tables(now);
+            }
+            Step::Tables => {
+                self.take_table(&frame, &answer)?;
+                self.step = Step::Tables;
+                self.ask_table(now);
+            }
+            // What the master does not take, a topic that is gone for example, is not said again.
+            Step::Paying(owing) => self.pay(owing, now),
+            step => self.step = step,
+        }
+        Ok(())
+    }
+
+    fn differs(&mut self, start: LogOffset) -> CloseReason {
+        self.give_up(format!(
+            "the message at {start} of this log is not the one that the master has there: this is another log, or it has what the master has lost. Empty this broker's data directory to have the master's log copied anew"
+        ))
+    }
+
+    /// The master says which part of its log it has.
+    fn take_range(
+        &mut self,
+        answer: &Command<'_>,
+        newest: Option<Newest>,
+        end: LogOffset,
+        now: Monotonic,
+    ) -> Result<(), CloseReason> {
+        let table =
+            self.succeeded(answer).and_then(|()| KvTable::decode(answer.body).map_err(|error| error.to_string()));
+        let table = table.map_err(|problem| self.give_up(problem))?.table;
+        let number = |name: &str| table.get(name).and_then(|text| text.parse().ok()).map(LogOffset);
+        let (first, last) = (number("commitLogMinOffset"), number("commitLogMaxOffset"));
+        if let Some(last) = last.filter(|last| *last < end) {
+            return Err(self.give_up(format!(
+                "the master's log ends at {last}, and this one at {end}: it has what the master never had, or has lost. Empty this broker's data directory to have the master's log copied anew, or make this broker the master"
+            )));
+        }
+        if let Some(first) = first.filter(|first| end != LogOffset(0) && end < *first) {
+            return Err(self.give_up(format!(
+                "the master's log begins at {first} by now, and this one ends at {end}: empty this broker's data directory to have the master's log copied anew"
+            )));
+        }
+        self.begin = first.unwrap_or_default();
+        match newest {
+            Some(newest) => {
+                let fields = ViewMessageRequest {
+                    offset: i64::try_from(newest.start.0).unwrap_or(i64::MAX),
+                    ..ViewMessageRequest::default()
+                };
+                self.step = Step::Comparing { newest };
+                self.ask(request::VIEW_MESSAGE_BY_ID, |sink| fields.encode(sink), b"", now);
+            }
+            None => self.ask_tables(now),
+        }
+        Ok(())
+    }
+
+    fn take_table(&mut self, frame: &Bytes, answer: &Command<'_>) -> Result<(), CloseReason> {
+        // So a master of Java says that a table is empty.
+        let is_empty = answer.header.code == response::SYSTEM_ERROR || answer.body.is_empty();
+        if !is_empty {
+            self.succeeded(answer).map_err(|problem| self.give_up(problem))?;
+        }
+        let fields = TableResponse::decode(&answer.fields).map_err(|error| self.give_up(error.to_string()))?;
+        let position = fields.log_position.and_then(|position| u64::try_from(position).ok()).map(LogOffset);
+        self.position = if self.tables.is_empty() { position } else { self.position.min(position) };
+        self.tables.push((!is_empty).then(|| frame.slice_ref(answer.body)));
+        Ok(())
+    }
+
+    fn succeeded(&self, answer: &Command<'_>) -> Result<(), String> {
+        let code = answer.header.code;
+        if code == response::SUCCESS {
+            return Ok(());
+        }
+        let remark = answer.header.remark.as_deref().unwrap_or("no reason given");
+        Err(format!("the master refused with code {code} ({}): {remark}", response::name(code)))
+    }
+}
+
+/// The tables that some bodies are, in the order of `TABLES`.
+fn read_tables(bodies: &[Option<Bytes>]) -> Result<StateDocuments, String> {
+    let mut documents = StateDocuments::default();
+    for ((_, name), body) in TABLES.iter().zip(bodies) {
+        let Some(body) = body else { continue };
+        let unreadable = |problem: String| format!("the master's {name} cannot be read: {problem}");
+        let document = state_documents::parse(body).map_err(|error| unreadable(error.to_string()))?;
+        documents.take_in(name, document).map_err(|error| unreadable(error.to_string()))?;
+    }
+    Ok(documents)
+}
+
+impl Session for MasterSession {
+    fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
+        while let Some(length) = frame::frame_len(input).map_err(|error| CloseReason(error.to_string()))? {
+            let frame = input.split_to(length).freeze();
+            self.take(frame, now.monotonic)?;
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Now) {
+        let now = now.monotonic;
+        if self.over.is_some() {
+            return;
+        }
+        let done = self.done.lock().take();
+        match done {
+            Some(Ok(done)) => self.note_done(done, now),
+            Some(Err(problem)) => drop(self.give_up(problem)),
+            None => {}
+        }
+        match self.step {
+            Step::Begun => self.look(now),
+            Step::Resting if now >= self.until => self.look(now),
+            _ if now >= self.until => drop(self.give_up("no answer")),
+            _ => {}
+        }
+    }
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn deadline(&self) -> Option<Monotonic> {
+        Some(self.until)
+    }
+
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    fn held_size(&self) -> usize {
+        self.output.size() + self.tables.iter().flatten().map(Bytes::len).sum::<usize>()
+    }
+
+    fn frame_size(&self, input: &[u8]) -> usize {
+        frame::announced_len(input)
+    }
+
+    fn share(&mut self, _budget: Arc<Budget>) {}
+
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        Some(ANSWER_MS)
+    }
+
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    fn close_reason(&self) -> Option<CloseReason> {
+        self.over.clone()
+    }
+
+    fn take_job(&mut self) -> Option<Job> {
+        self.job.take()
+    }
+
+    fn closed(&mut self, _now: Now) {}
+}

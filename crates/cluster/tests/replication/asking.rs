@@ -1,0 +1,278 @@
+//! What a slave asks its master, and tells it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use base::session::Session;
+use base::{LogOffset, Now};
+use bytes::{Bytes, BytesMut};
+use cluster::replication::{FollowerState, MasterSession, Newest, Owed, Settled};
+use format::document::GroupDocument;
+use format::state_documents::StateDocuments;
+use parking_lot::Mutex;
+use wire::rocketmq::code::{request, response};
+use wire::rocketmq::frame::{self, Command, FLAG_RESPONSE, Form, Header, Language};
+
+use crate::{START, Woken};
+
+#[derive(Default)]
+struct Slave {
+    end: u64,
+    newest: Option<Newest>,
+    owed: Mutex<VecDeque<Owed>>,
+    taken: Mutex<Vec<(StateDocuments, Option<LogOffset>)>>,
+    ready: Mutex<Vec<LogOffset>>,
+}
+
+impl FollowerState for Slave {
+    fn end(&self) -> LogOffset {
+        LogOffset(self.end)
+    }
+
+    fn newest(&self) -> Result<Option<Newest>, String> {
+        Ok(self.newest.clone())
+    }
+
+    fn owed(&self, _tables: &StateDocuments) -> Owed {
+        self.owed.lock().pop_front().unwrap_or_default()
+    }
+
+    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {
+        self.taken.lock().push((tables, position));
+        Ok(())
+    }
+
+    fn note_ready(&self, begin: LogOffset) {
+        self.ready.lock().push(begin);
+    }
+}
+
+/// A request as the master reads it.
+struct Asked {
+    code: i32,
+    opaque: i32,
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+/// The slave's connection to a master of the test's.
+struct Connected {
+    session: MasterSession,
+    woken: Arc<Woken>,
+    now: Now,
+}
+
+impl Connected {
+    fn of(slave: &Arc<Slave>) -> Self {
+        let woken = Arc::<Woken>::default();
+        let session = MasterSession::new(slave.clone(), Waker::from(woken.clone()));
+        Self { session, woken, now: START }
+    }
+
+    /// What the slave asks next, once it has done what it can do by itself.
+    fn asked(&mut self) -> Option<Asked> {
+        self.session.wake(self.now);
+        while let Some(job) = self.session.take_job() {
+            job();
+            assert!(self.woken.0.swap(false, Ordering::SeqCst));
+            self.session.wake(self.now);
+        }
+        let bytes = self.session.output().take_all();
+        if bytes.is_empty() {
+            return None;
+        }
+        let command = Command::decode(&bytes).expect("one request");
+        let fields = command.fields.pairs().expect("fields");
+        let header = &command.header;
+        Some(Asked { code: header.code, opaque: header.opaque, fields, body: command.body.to_vec() })
+    }
+
+    fn answer(&mut self, asked: &Asked, code: i32, fields: &[(&str, &str)], body: &[u8]) {
+        let header = Header {
+            code,
+            language: Language::JAVA,
+            version: 493,
+            opaque: asked.opaque,
+            flag: FLAG_RESPONSE,
+            remark: Some("no".into()),
+        };
+        let mut out = BytesMut::new();
+        let write = |sink: &mut wire::rocketmq::field::FieldSink<'_>| {
+            fields.iter().for_each(|(name, value)| sink.text(name, value));
+        };
+        frame::encode(&mut out, Form::Json, &header, write, body);
+        drop(self.session.receive(&mut out, self.now));
+    }
+
+    /// Answers what is asked as a master does whose log is this long and has `newest`. Gives the codes of the requests.
+    fn run(&mut self, master: &Master) -> Vec<i32> {
+        let mut codes = Vec::new();
+        while let Some(asked) = self.asked() {
+            codes.push(asked.code);
+            let position = master.position.map(|position| position.to_string());
+            let fields: Vec<_> = position.iter().map(|position| ("sluiceLogPosition", position.as_str())).collect();
+            match asked.code {
+                request::GET_BROKER_RUNTIME_INFO => {
+                    let (first, last) = master.log;
+                    let table =
+                        format!(r#"{{"table":{{"commitLogMinOffset":"{first}","commitLogMaxOffset":"{last}"}}}}"#);
+                    self.answer(&asked, 0, &[], table.as_bytes());
+                }
+                request::VIEW_MESSAGE_BY_ID => match master.newest {
+                    Some(record) => self.answer(&asked, 0, &[], record),
+                    None => self.answer(&asked, response::SYSTEM_ERROR, &[], b""),
+                },
+                request::GET_ALL_TOPIC_CONFIG => {
+                    self.answer(&asked, 0, &fields, br#"{"topicConfigTable":{"orders":{"readQueueNums":3}}}"#);
+                }
+                request::GET_ALL_CONSUMER_OFFSET => {
+                    self.answer(&asked, 0, &fields, br#"{"offsetTable":{"orders@billing":{0:7}}}"#);
+                }
+                request::GET_ALL_DELAY_OFFSET => self.answer(&asked, 0, &fields, br#"{"offsetTable":{1:5}}"#),
+                // So a master of Java says that there are none.
+                request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG => {
+                    self.answer(&asked, response::SYSTEM_ERROR, &fields, b"");
+                }
+                _ => self.answer(&asked, 0, &[], b""),
+            }
+        }
+        codes
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.session.close_reason().map(|reason| reason.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Master {
+    log: (u64, u64),
+    newest: Option<&'static [u8]>,
+    position: Option<u64>,
+}
+
+const MASTER: Master = Master { log: (1000, 9000), newest: Some(b"record"), position: None };
+
+const ROUND: [i32; 4] = [
+    request::GET_ALL_TOPIC_CONFIG,
+    request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG,
+    request::GET_ALL_CONSUMER_OFFSET,
+    request::GET_ALL_DELAY_OFFSET,
+];
+
+fn slave(end: u64, newest: Option<&'static [u8]>) -> Slave {
+    let newest = newest.map(|record| Newest { start: LogOffset(end - 1), record: Bytes::from_static(record) });
+    Slave { end, newest, ..Slave::default() }
+}
+
+#[test]
+fn a_slave_without_a_log_takes_the_tables_and_begins_where_the_masters_log_does() {
+    let slave = Arc::new(slave(0, None));
+    let mut connected = Connected::of(&slave);
+    let codes = connected.run(&MASTER);
+    assert_eq!(codes, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND].concat());
+    assert_eq!(*slave.ready.lock(), [LogOffset(1000)]);
+    let (tables, position) = slave.taken.lock()[0].clone();
+    assert_eq!(position, None);
+    assert_eq!(tables.topics.expect("topics").topic_config_table["orders"].read_queue_nums, 3);
+    assert_eq!(tables.offsets.expect("offsets")["orders@billing"], [(0, 7)].into());
+    assert_eq!((tables.delay, tables.groups), (Some([(1, 5)].into()), None));
+}
+
+#[test]
+fn tables_are_asked_for_again_every_10_s() {
+    let slave = Arc::new(slave(0, None));
+    let mut connected = Connected::of(&slave);
+    connected.run(&MASTER);
+    connected.now = connected.now.plus_ms(9_999);
+    assert_eq!(connected.run(&MASTER), [0; 0]);
+    connected.now = connected.now.plus_ms(1);
+    assert_eq!(connected.run(&MASTER), [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND].concat());
+    assert_eq!(slave.taken.lock().len(), 2);
+}
+
+#[test]
+fn tables_of_a_sluice_master_say_which_part_of_the_log_is_in_them() {
+    let slave = Arc::new(slave(0, None));
+    Connected::of(&slave).run(&Master { position: Some(8000), ..MASTER });
+    assert_eq!(slave.taken.lock()[0].1, Some(LogOffset(8000)));
+}
+
+#[test]
+fn only_the_log_that_the_master_has_is_followed() {
+    let same = (slave(5000, Some(b"record")), MASTER);
+    let other = (slave(5000, Some(b"another")), MASTER);
+    let gone = (slave(5000, Some(b"record")), Master { newest: None, ..MASTER });
+    let ahead = (slave(9001, Some(b"record")), MASTER);
+    let behind = (slave(999, Some(b"record")), MASTER);
+    for ((slave, master), expected) in [
+        (same, None),
+        (other, Some("not the one that the master has there")),
+        (gone, Some("the master does not give the message at 4999")),
+        (ahead, Some("the master's log ends at 9000, and this one at 9001")),
+        (behind, Some("the master's log begins at 1000 by now, and this one ends at 999")),
+    ] {
+        let slave = Arc::new(slave);
+        let mut connected = Connected::of(&slave);
+        connected.run(&master);
+        match expected {
+            None => assert_eq!((connected.problem(), slave.ready.lock().len()), (None, 1)),
+            Some(expected) => {
+                let problem = connected.problem().expect("it is told");
+                assert!(problem.contains(expected) && problem.to_lowercase().contains("empt"), "{problem}");
+                assert!(slave.ready.lock().is_empty() && slave.taken.lock().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_master_does_not_know_it_is_told_before_its_tables_are_taken() {
+    let settled = Settled { topic: "orders".to_owned(), group: "new".to_owned(), queue: 2, offset: 70 };
+    let group = GroupDocument { group_name: "new".to_owned(), ..GroupDocument::default() };
+    let slave = Arc::new(slave(0, None));
+    // It would owe the same again: the master may not have taken it.
+    let owed = Owed { groups: vec![group], offsets: vec![settled] };
+    slave.owed.lock().extend([owed.clone(), owed]);
+    let mut connected = Connected::of(&slave);
+    let mut told = Vec::new();
+    while let Some(asked) = connected.asked() {
+        told.push(asked.code);
+        match asked.code {
+            request::GET_BROKER_RUNTIME_INFO => connected.answer(&asked, 0, &[], br#"{"table":{}}"#),
+            request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP => {
+                assert!(String::from_utf8_lossy(&asked.body).contains(r#""groupName":"new""#));
+                connected.answer(&asked, 0, &[], b"");
+            }
+            request::UPDATE_CONSUMER_OFFSET => {
+                let field =
+                    |name: &str| asked.fields.iter().find(|(found, _)| found == name).map(|(_, value)| &**value);
+                let fields = ["topic", "consumerGroup", "queueId", "commitOffset"].map(field);
+                assert_eq!(fields, [Some("orders"), Some("new"), Some("2"), Some("70")]);
+                connected.answer(&asked, response::TOPIC_NOT_EXIST, &[], b"");
+            }
+            _ => connected.answer(&asked, 0, &[], b"{}"),
+        }
+        assert!(slave.taken.lock().is_empty());
+    }
+    let paid = [request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, request::UPDATE_CONSUMER_OFFSET];
+    assert_eq!(told, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND, &paid, &ROUND].concat());
+    assert_eq!((slave.taken.lock().len(), slave.owed.lock().len()), (1, 1), "once a round");
+}
+
+#[test]
+fn a_master_that_refuses_or_does_not_answer_is_left() {
+    let slave = Arc::new(slave(0, None));
+    let mut connected = Connected::of(&slave);
+    let asked = connected.asked().expect("a request");
+    connected.answer(&asked, response::NO_PERMISSION, &[], b"");
+    let problem = connected.problem().expect("it is told");
+    assert!(problem.starts_with("the master refused with code 16"), "{problem}");
+    let mut silent = Connected::of(&slave);
+    silent.asked().expect("a request");
+    silent.now = silent.now.plus_ms(60_000);
+    assert!(silent.asked().is_none());
+    assert_eq!(silent.problem().as_deref(), Some("no answer"));
+}
