@@ -4,6 +4,7 @@
 //! The log is asked for once the tables have come: what a Sluice master's tables do not have its log tells of from there on.
 
 use std::future::Future;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ pub(crate) struct Follower {
 impl Follower {
     /// Follows until the process stops.
     pub(crate) async fn run(self) {
-        let followed = Arc::new(Followed { broker: self.broker.clone(), begin: watch::Sender::default() });
+        let followed = Arc::new(Followed { broker: self.broker.clone(), masters: watch::Sender::default() });
         tokio::join!(self.clone().ask(followed.clone()), self.follow(followed));
     }
 
@@ -101,7 +102,7 @@ impl Follower {
             let (wakeup, waker) = Wakeup::new();
             let session = MasterSession::new(followed.clone(), waker);
             let problem = self.talk(&self.connector.clone(), &clients, session, &wakeup).await;
-            let was_ready = followed.begin.send_replace(None).is_some();
+            let was_ready = followed.masters.send_replace(None).is_some();
             let pause = trouble.tell(&clients, &problem, was_ready);
             self.pause(tokio::time::sleep(pause)).await;
         }
@@ -110,14 +111,14 @@ impl Follower {
     /// Follows the log, whenever tables have come.
     async fn follow(mut self, followed: Arc<Followed>) {
         let mut trouble = Trouble::new("the master's log");
-        let mut begin = followed.begin.subscribe();
+        let mut masters = followed.masters.subscribe();
         let mut address = self.master.address.subscribe();
         while !*self.stop.borrow() {
-            let (from, log) = (*begin.borrow_and_update(), address.borrow_and_update().log.clone());
-            let (Some(from), Some(log)) = (from, log) else {
+            let (part, log) = (masters.borrow_and_update().clone(), address.borrow_and_update().log.clone());
+            let (Some(part), Some(log)) = (part, log) else {
                 let either = async {
                     tokio::select! {
-                        _ = begin.changed() => {}
+                        _ = masters.changed() => {}
                         _ = address.changed() => {}
                     }
                 };
@@ -125,7 +126,7 @@ impl Follower {
                 continue;
             };
             let (wakeup, waker) = Wakeup::new();
-            let session = FollowerSession::new(followed.clone(), from, self.times, waker, clock::monotonic());
+            let session = FollowerSession::new(followed.clone(), part, self.times, waker, clock::monotonic());
             let before = followed.broker.following.end();
             if trouble.is_over() {
                 tracing::info!(master = log, end = before.0, "the master's log is followed");
@@ -193,8 +194,8 @@ impl Trouble {
 /// A slave's broker, to the sessions.
 struct Followed {
     broker: Arc<Broker>,
-    /// Where a log that has nothing yet begins, once the tables have come.
-    begin: watch::Sender<Option<LogOffset>>,
+    /// The part of its log that the master has, once the tables have come.
+    masters: watch::Sender<Option<Range<LogOffset>>>,
 }
 
 impl FollowerLog for Followed {
@@ -235,10 +236,10 @@ impl FollowerState for Followed {
         self.broker.take_tables(tables, position, clock::now()).map_err(|refusal| refusal.to_string())
     }
 
-    fn note_ready(&self, begin: LogOffset) {
-        self.begin.send_if_modified(|known| {
+    fn note_ready(&self, masters: Range<LogOffset>) {
+        self.masters.send_if_modified(|known| {
             let is_new = known.is_none();
-            *known = Some(begin);
+            *known = Some(masters);
             is_new
         });
     }

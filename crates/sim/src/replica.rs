@@ -209,10 +209,10 @@ impl Replica {
                 },
             ));
         }
-        if let Some(begin) = followed.ready().filter(|_| self.log.is_none()) {
+        if let Some(masters) = followed.ready().filter(|_| self.log.is_none()) {
             let (served, followers) = (Arc::new(Served(master.broker.clone())), self.followers.clone());
             self.log = Some(Line::of(
-                |waker| FollowerSession::new(followed.clone(), begin, TIMES, waker, now.monotonic),
+                |waker| FollowerSession::new(followed.clone(), masters, TIMES, waker, now.monotonic),
                 |waker| {
                     let address = ([10, 0, 0, 2], 5001).into();
                     LeaderSession::new(served, followers, address, TIMES, waker, now.monotonic)

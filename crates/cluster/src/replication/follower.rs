@@ -5,6 +5,7 @@
 //!
 //! The log is asked for from a little before its end: the bytes that the slave has already have to be the same.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -23,6 +24,9 @@ const GATHERED_SIZE: usize = 4 * 1024 * 1024;
 
 /// Bytes that the slave has, and that the master sends it all the same.
 const COMPARED_SIZE: usize = 4096;
+
+/// The first byte of any log: its first record is shorter than 16 MiB. Should it be longer, what follows is found to be no record.
+const FIRST_BYTE: u8 = 0;
 
 /// The log of a slave.
 pub trait FollowerLog: Send + Sync {
@@ -47,12 +51,12 @@ pub struct FollowerSession {
     waker: Waker,
     /// Where the master is asked to begin; `None` until the log was looked at.
     begin: Option<LogOffset>,
-    /// Where the next bytes belong; `None`: a log that has nothing begins wherever its master's does.
+    /// Where the next bytes belong; `None`: neither log has anything.
     next: Option<LogOffset>,
     /// The next of them are to be the same as these.
     known: Bytes,
-    /// What `begin` is for a log that has nothing.
-    wanted: LogOffset,
+    /// The part of its log that the master had.
+    masters: Range<LogOffset>,
     /// Bytes of the piece being read that are still to come.
     piece_left: usize,
     gathered: Gathered,
@@ -74,9 +78,15 @@ enum Done {
 }
 
 impl FollowerSession {
-    /// A session for a connection that was just opened. `waker` is called when something was put into the log. A log that has nothing yet
-    /// asks for the master's from `begin` on; 0 leaves the choice to the master.
-    pub fn new(log: Arc<dyn FollowerLog>, begin: LogOffset, times: Times, waker: Waker, now: Monotonic) -> Self {
+    /// A session for a connection that was just opened, to a master that has this part of its log: one that has nothing yet asks for all of
+    /// it. `waker` is called when something was put into the log.
+    pub fn new(
+        log: Arc<dyn FollowerLog>,
+        masters: Range<LogOffset>,
+        times: Times,
+        waker: Waker,
+        now: Monotonic,
+    ) -> Self {
         Self {
             log,
             times,
@@ -84,7 +94,7 @@ impl FollowerSession {
             begin: None,
             next: None,
             known: Bytes::new(),
-            wanted: begin,
+            masters,
             piece_left: 0,
             gathered: Gathered::default(),
             is_busy: false,
@@ -167,20 +177,26 @@ impl FollowerSession {
     }
 
     /// The log ends with these bytes: the master is asked for them, and for what follows.
-    fn begin(&mut self, mut start: LogOffset, mut known: Bytes, now: Monotonic) {
+    fn begin(&mut self, mut start: LogOffset, mut known: Bytes, now: Monotonic) -> Result<(), String> {
         let end = start.after(known.len() as u64);
-        if start == LogOffset(0) && !known.is_empty() {
-            // A slave that says 0 has nothing.
+        let has_any = self.masters.end.max(end) > LogOffset(0);
+        if end == LogOffset(0) {
+            start = self.masters.start;
+        }
+        self.gathered = Gathered::from(end.max(start));
+        if start == LogOffset(0) && has_any {
+            // A slave that says 0 is given the last file only by a master of Java: all but the first byte is asked for.
             start = LogOffset(1);
-            known.advance(1);
+            if known.is_empty() {
+                self.gathered.push(&[FIRST_BYTE])?;
+            } else {
+                known.advance(1);
+            }
         }
-        if end > LogOffset(0) {
-            self.next = Some(start);
-            self.gathered = Gathered::from(end);
-        }
-        let begin = self.next.unwrap_or(self.wanted);
-        (self.begin, self.known) = (Some(begin), known);
-        self.report(begin, now);
+        self.next = has_any.then_some(start);
+        (self.begin, self.known) = (Some(start), known);
+        self.report(start, now);
+        Ok(())
     }
 
     /// Says where the log ends.
@@ -194,7 +210,11 @@ impl FollowerSession {
         let outcome = self.done.lock().take();
         self.is_busy &= outcome.is_none();
         match outcome {
-            Some(Ok(Done::Looked(start, known))) => self.begin(start, known, now),
+            Some(Ok(Done::Looked(start, known))) => {
+                if let Err(problem) = self.begin(start, known, now) {
+                    self.give_up(problem);
+                }
+            }
             Some(Ok(Done::Appended(end))) => self.report(end, now),
             Some(Err(problem)) => drop(self.give_up(problem)),
             None => {}

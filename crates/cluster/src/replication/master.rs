@@ -5,6 +5,7 @@
 //! of Java does not.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -61,8 +62,8 @@ pub trait FollowerState: Send + Sync {
     /// Has the master's tables; what its log says below `position` is in them, where it says anything.
     fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String>;
 
-    /// The log may be followed from now on; one that has nothing yet from `begin` on.
-    fn note_ready(&self, begin: LogOffset);
+    /// The log may be followed from now on: the master has this part of it.
+    fn note_ready(&self, masters: Range<LogOffset>);
 }
 
 /// A connection to a master's port for clients.
@@ -75,8 +76,8 @@ pub struct MasterSession {
     /// The tables that came in this round, in their order.
     tables: Vec<Option<Bytes>>,
     position: Option<LogOffset>,
-    /// Where a log that has nothing yet begins.
-    begin: LogOffset,
+    /// The part of its log that the master has.
+    masters: Range<LogOffset>,
     /// In this round the master was told what it did not know.
     has_paid: bool,
     /// The logs were found to be the same.
@@ -131,7 +132,7 @@ impl MasterSession {
             until: Monotonic::default(),
             tables: Vec::new(),
             position: None,
-            begin: LogOffset(0),
+            masters: Range::default(),
             has_paid: false,
             has_compared: false,
             done: Arc::default(),
@@ -223,7 +224,7 @@ impl MasterSession {
                 self.has_paid = false;
                 self.step = Step::Resting;
                 self.until = now.plus_ms(ROUND_MS);
-                self.state.note_ready(self.begin);
+                self.state.note_ready(self.masters.clone());
             }
         }
     }
@@ -310,7 +311,7 @@ impl MasterSession {
                 "the master's log begins at {first} by now, and this one ends at {end}: empty this broker's data directory to have the master's log copied anew"
             )));
         }
-        self.begin = first.unwrap_or_default();
+        self.masters = first.unwrap_or_default()..last.unwrap_or_default();
         match newest {
             Some(newest) => {
                 let fields = ViewMessageRequest {

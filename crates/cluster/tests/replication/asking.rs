@@ -1,6 +1,7 @@
 //! What a slave asks its master, and tells it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -23,7 +24,7 @@ struct Slave {
     newest: Option<Newest>,
     owed: Mutex<VecDeque<Owed>>,
     taken: Mutex<Vec<(StateDocuments, Option<LogOffset>)>>,
-    ready: Mutex<Vec<LogOffset>>,
+    ready: Mutex<Vec<Range<LogOffset>>>,
 }
 
 impl FollowerState for Slave {
@@ -44,8 +45,8 @@ impl FollowerState for Slave {
         Ok(())
     }
 
-    fn note_ready(&self, begin: LogOffset) {
-        self.ready.lock().push(begin);
+    fn note_ready(&self, masters: Range<LogOffset>) {
+        self.ready.lock().push(masters);
     }
 }
 
@@ -168,12 +169,12 @@ fn slave(end: u64, newest: Option<&'static [u8]>) -> Slave {
 }
 
 #[test]
-fn a_slave_without_a_log_takes_the_tables_and_begins_where_the_masters_log_does() {
+fn a_slave_without_a_log_takes_the_tables_and_hears_which_part_of_its_log_the_master_has() {
     let slave = Arc::new(slave(0, None));
     let mut connected = Connected::of(&slave);
     let codes = connected.run(&MASTER);
     assert_eq!(codes, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND].concat());
-    assert_eq!(*slave.ready.lock(), [LogOffset(1000)]);
+    assert_eq!(*slave.ready.lock(), [LogOffset(1000)..LogOffset(9000)]);
     let (tables, position) = slave.taken.lock()[0].clone();
     assert_eq!(position, None);
     assert_eq!(tables.topics.expect("topics").topic_config_table["orders"].read_queue_nums, 3);

@@ -1,5 +1,6 @@
 //! A slave's end of the connection over which it gets its master's log.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -64,10 +65,10 @@ struct Slave {
 }
 
 impl Slave {
-    fn connect(log: &Arc<CopiedLog>, begin: u64) -> Self {
+    fn connect(log: &Arc<CopiedLog>, masters: Range<u64>) -> Self {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());
-        let session = FollowerSession::new(log.clone(), LogOffset(begin), TIMES, waker, START.monotonic);
+        let session = FollowerSession::new(log.clone(), LogOffset(masters.start)..LogOffset(masters.end), TIMES, waker, START.monotonic);
         let mut slave = Self { log: log.clone(), session, woken, input: BytesMut::new(), now: START };
         slave.wait(0);
         slave.settle();
@@ -133,7 +134,7 @@ fn piece(start: u64, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn it_says_where_its_log_ends_and_again_after_each_append() {
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 0);
+    let mut slave = Slave::connect(&log, 0..0);
     assert_eq!(slave.said(), [0]);
     let (one, two) = (record(b"one"), record(b"two"));
     slave.take(&piece(4096, &one)).expect("a piece");
@@ -144,42 +145,42 @@ fn it_says_where_its_log_ends_and_again_after_each_append() {
     assert_eq!(slave.said(), [4096 + one.len() as u64, end]);
     assert_eq!((*log.bytes.lock()).clone(), [one, two].concat());
     assert_eq!(*log.sent.lock(), end);
-    assert_eq!(Slave::connect(&log, 77).said(), [4096], "what it has is compared, wherever a new one would begin");
+    assert_eq!(Slave::connect(&log, 77..9999).said(), [4096], "what it has is compared, wherever a new one would begin");
 }
 
 #[test]
 fn what_the_master_has_in_front_of_the_logs_end_is_the_same_or_it_is_left() {
     let records = [record(&[1; 3000]), record(&[2; 3000])].concat();
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 0);
+    let mut slave = Slave::connect(&log, 0..0);
     slave.take(&piece(0, &records)).expect("a piece");
     slave.settle();
     let (end, three) = (records.len() as u64, record(b"three"));
     let from = end - 4096;
     let small = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&small, 0);
+    let mut slave = Slave::connect(&small, 0..0);
     slave.take(&piece(0, &three)).expect("a piece");
     slave.settle();
-    let mut again = Slave::connect(&small, 0);
+    let mut again = Slave::connect(&small, 0..0);
     assert_eq!(again.said(), [1], "one that says 0 has nothing");
     again.take(&piece(1, &[&three[1..], &three].concat())).expect("the same and more");
     again.settle();
     assert_eq!(again.said(), [2 * three.len() as u64]);
     for piece_size in [100, 5000] {
-        let mut again = Slave::connect(&log, 0);
+        let mut again = Slave::connect(&log, 0..0);
         assert_eq!(again.said(), [from]);
         for (number, part) in records[from as usize..].chunks(piece_size).enumerate() {
             again.take(&piece(from + (number * piece_size) as u64, part)).expect("the same");
         }
         again.settle();
         assert_eq!(again.said(), [0; 0], "it has that");
-        let mut other = Slave::connect(&log, 0);
+        let mut other = Slave::connect(&log, 0..0);
         let mut bytes = records[from as usize..].to_vec();
         bytes[4000] ^= 1;
         let problem = other.take(&piece(from, &bytes)).expect_err("another log");
         assert!(problem.contains("Empty this broker's data directory"), "{problem}");
     }
-    let mut again = Slave::connect(&log, 0);
+    let mut again = Slave::connect(&log, 0..0);
     again.take(&piece(from, &[&records[from as usize..], &three].concat())).expect("the same and more");
     again.settle();
     assert_eq!(again.said(), [from, end + three.len() as u64]);
@@ -188,10 +189,21 @@ fn what_the_master_has_in_front_of_the_logs_end_is_the_same_or_it_is_left() {
 #[test]
 fn a_log_that_has_nothing_asks_for_the_masters_from_its_begin() {
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 8192);
+    let mut slave = Slave::connect(&log, 8192..9999);
     assert_eq!(slave.said(), [8192]);
     slave.wait(5000);
     assert_eq!(slave.said(), [8192]);
+}
+
+#[test]
+fn a_log_that_has_nothing_gets_all_of_a_log_that_begins_at_0_though_a_java_master_gives_its_last_file_to_who_says_0() {
+    let log = Arc::<CopiedLog>::default();
+    let records = [record(b"one"), record(b"two")].concat();
+    let mut slave = Slave::connect(&log, 0..9999);
+    assert_eq!(slave.said(), [1]);
+    slave.take(&piece(1, &records[1..])).expect("all but the first byte");
+    slave.settle();
+    assert_eq!((slave.said(), (*log.bytes.lock()).clone()), (vec![records.len() as u64], records));
 }
 
 #[test]
@@ -203,7 +215,7 @@ fn records_are_appended_whole_however_they_are_cut_into_pieces_and_reads() {
         let bytes: Vec<u8> = pieces.flat_map(|(number, bytes)| piece((number * piece_size) as u64, bytes)).collect();
         for read_size in [1, 11, 64, bytes.len()] {
             let copied = Arc::<CopiedLog>::default();
-            let mut slave = Slave::connect(&copied, 0);
+            let mut slave = Slave::connect(&copied, 0..0);
             for read in bytes.chunks(read_size) {
                 slave.take(read).expect("pieces");
                 slave.settle();
@@ -233,7 +245,7 @@ fn records_are_appended_whole_however_they_are_cut_into_pieces_and_reads() {
 #[test]
 fn what_waits_for_the_log_is_bounded_and_a_large_record_is_read_to_its_end() {
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 0);
+    let mut slave = Slave::connect(&log, 0..0);
     let mebibyte = record(&vec![1; 1 << 20]);
     let mut start = 0;
     for _ in 0..20 {
@@ -266,7 +278,7 @@ fn a_master_that_sends_another_part_or_what_is_no_record_is_left() {
     ];
     for (bytes, expected) in bad {
         let log = Arc::<CopiedLog>::default();
-        let mut slave = Slave::connect(&log, 0);
+        let mut slave = Slave::connect(&log, 0..0);
         slave.take(&piece(0, &one)).expect("a piece");
         slave.settle();
         let problem = slave.take(&bytes).expect_err("refused");
@@ -278,7 +290,7 @@ fn a_master_that_sends_another_part_or_what_is_no_record_is_left() {
 #[test]
 fn an_append_that_fails_ends_the_connection_and_is_not_reported() {
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 0);
+    let mut slave = Slave::connect(&log, 0..0);
     assert_eq!(slave.said(), [0]);
     *log.problem.lock() = Some("no space left on device".to_owned());
     slave.take(&piece(0, &record(b"one"))).expect("a piece");
@@ -291,7 +303,7 @@ fn an_append_that_fails_ends_the_connection_and_is_not_reported() {
 #[test]
 fn it_reports_every_5_s_and_leaves_a_master_that_says_nothing_for_20_s() {
     let log = Arc::<CopiedLog>::default();
-    let mut slave = Slave::connect(&log, 0);
+    let mut slave = Slave::connect(&log, 0..0);
     assert_eq!(slave.said(), [0]);
     for _ in 0..10 {
         slave.wait(5000);

@@ -1,6 +1,7 @@
 //! What the sessions of both ends see of their brokers, as in the server.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
@@ -51,7 +52,7 @@ impl LeaderLog for Served {
 pub(super) struct Followed {
     broker: Arc<Broker>,
     now: Mutex<Now>,
-    ready: Mutex<Option<LogOffset>>,
+    ready: Mutex<Option<Range<LogOffset>>>,
 }
 
 impl Followed {
@@ -63,9 +64,9 @@ impl Followed {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Where the log is to begin, once it may be followed.
-    pub(super) fn ready(&self) -> Option<LogOffset> {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The part of its log that the master has, once it may be followed.
+    pub(super) fn ready(&self) -> Option<Range<LogOffset>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn forget_ready(&self) {
@@ -112,7 +113,7 @@ impl FollowerState for Followed {
         self.broker.take_tables(tables, position, now).map_err(|refusal| refusal.to_string())
     }
 
-    fn note_ready(&self, begin: LogOffset) {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin);
+    fn note_ready(&self, masters: Range<LogOffset>) {
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(masters);
     }
 }
