@@ -27,6 +27,9 @@ use crate::parked::delay::Delay;
 use crate::removal::Removals;
 use crate::state::StateLog;
 
+/// Most bytes that a network thread takes in. The connection they came by has nothing else for it to do meanwhile, unlike a producer's.
+const LITTLE_SIZE: usize = 256 * 1024;
+
 /// What a slave does.
 #[derive(Debug)]
 pub struct Following {
@@ -111,18 +114,32 @@ impl Following {
             self.store.begin_at(start)?;
             self.state.note_followed(start);
         }
+        let end = self.take_in(start, bytes, *told_until)?;
+        drop(told_until);
+        if self.is_durable {
+            self.store.sync_until(end)?;
+        }
+        Ok(end)
+    }
+
+    /// The same for as little as a network thread may take in. `None`: it would wait, for a sync or for another thread.
+    pub fn append_little(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, StorageError>> {
+        let is_much = bytes.len() > LITTLE_SIZE || self.store.is_index_behind();
+        let may_wait = is_much || self.is_durable || self.end() == LogOffset(0);
+        let told_until = (!may_wait).then(|| self.told_until.try_lock())??;
+        Some(self.take_in(start, bytes, *told_until))
+    }
+
+    /// Writes what the master's log has from `start` on, and makes the changes that it tells of. Gives the new end.
+    fn take_in(&self, start: LogOffset, bytes: &Bytes, told_until: LogOffset) -> Result<LogOffset, StorageError> {
         let (mut end, until) = (start, start.after(bytes.len() as u64));
         while end < until {
             end = self.store.append_raw(end, &bytes.slice((end.0 - start.0) as usize..))?;
             self.store.write_staged()?;
-            let mut changes = FollowedChanges { following: self, told_until: *told_until, removed: BTreeSet::new() };
+            let mut changes = FollowedChanges { following: self, told_until, removed: BTreeSet::new() };
             self.store.set_committed(end, &mut changes)?;
             self.catalog.renew_queues(&changes.removed);
             self.state.note_followed(end);
-        }
-        drop(told_until);
-        if self.is_durable {
-            self.store.sync_until(end)?;
         }
         Ok(end)
     }

@@ -15,6 +15,8 @@ use bytes::Bytes;
 use cluster::registration::RegisterAnswer;
 use cluster::replication::{FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Settled, Times};
 use format::state_documents::StateDocuments;
+use parking_lot::Mutex;
+use storage::schedule::WriteSchedule;
 use tokio::sync::watch;
 
 use crate::announcements::Announcements;
@@ -86,7 +88,11 @@ pub(crate) struct Follower {
 impl Follower {
     /// Follows until the process stops.
     pub(crate) async fn run(self) {
-        let followed = Arc::new(Followed { broker: self.broker.clone(), masters: watch::Sender::default() });
+        let followed = Arc::new(Followed {
+            broker: self.broker.clone(),
+            masters: watch::Sender::default(),
+            writing: Mutex::default(),
+        });
         tokio::join!(self.clone().ask(followed.clone()), self.follow(followed));
     }
 
@@ -196,6 +202,7 @@ struct Followed {
     broker: Arc<Broker>,
     /// The part of its log that the master has, once the tables have come.
     masters: watch::Sender<Option<Range<LogOffset>>>,
+    writing: Mutex<WriteSchedule>,
 }
 
 impl FollowerLog for Followed {
@@ -209,6 +216,16 @@ impl FollowerLog for Followed {
 
     fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String> {
         self.broker.following.append(start, bytes).map_err(|error| error.to_string())
+    }
+
+    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
+        let began = clock::monotonic();
+        let mut writing = self.writing.lock();
+        let appended = writing.writes_here(began).then(|| self.broker.following.append_little(start, bytes))??;
+        if WriteSchedule::was_blocked(began, clock::monotonic()) {
+            writing.note_blocked(began);
+        }
+        Some(appended.map_err(|error| error.to_string()))
     }
 
     fn note_sent(&self, sent: LogOffset, now: Now) {

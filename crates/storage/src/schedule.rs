@@ -6,7 +6,7 @@ use base::Monotonic;
 
 /// Most bytes that the appending thread writes itself. For little data, handing over to another thread takes longer than the write; for
 /// more, this thread had better decode the next frames meanwhile.
-pub const WRITE_HERE_MAX: usize = 16 * 1024;
+pub const WRITE_HERE_MAX: usize = 64 * 1024;
 
 /// A write that takes this long was blocked: for `SLOW_PERIOD_MS` no appending thread writes, so that no network thread blocks.
 const SLOW_WRITE_MS: u64 = 10;

@@ -306,7 +306,7 @@ impl Store {
     /// Writes what is staged and, unless it has to be committed first, makes it visible. Returns whether there was anything.
     pub fn write_staged(&self) -> Result<bool, StorageError> {
         let index_if_many = || {
-            if self.unindexed_size() > UNINDEXED_SIZE_MAX {
+            if self.is_index_behind() {
                 // The indexing thread tries again and logs the error.
                 drop(self.index_staged());
             }
@@ -314,10 +314,15 @@ impl Store {
         self.log.write_staged(|batch| self.note_published(batch), index_if_many)
     }
 
+    /// Whether so many keys wait to be indexed that `write_staged` does it.
+    pub fn is_index_behind(&self) -> bool {
+        self.unindexed_size() > UNINDEXED_SIZE_MAX
+    }
+
     /// The same if at most `limit` bytes are staged, without waiting for another thread that writes. `false`: more are staged, and
     /// still to be written.
     pub fn write_if_little(&self, limit: usize) -> Result<bool, StorageError> {
-        if self.unindexed_size() > UNINDEXED_SIZE_MAX {
+        if self.is_index_behind() {
             return Ok(false);
         }
         self.log.write_if_little(limit, |batch| self.note_published(batch))

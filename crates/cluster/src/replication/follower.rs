@@ -1,7 +1,7 @@
 //! A slave's end of a connection to its master: takes the master's log in, and says how far it has come.
 //!
-//! What comes is gathered until whole records of it are there, and a job puts them into the slave's own log; meanwhile what follows is
-//! read, up to a bound. After each job the master hears where the log ends now, so that it never hears of what is not kept.
+//! What comes is gathered until whole records of it are there, which are put into the slave's own log: at once, or by a job if that would
+//! wait; meanwhile what follows is read, up to a bound. After that the master hears where the log ends now, so that it never hears of what is not kept.
 //!
 //! The log is asked for from a little before its end: the bytes that the slave has already have to be the same.
 
@@ -39,6 +39,9 @@ pub trait FollowerLog: Send + Sync {
     /// Takes in whole records and fillers that the master has from `start` on. That is the end, or where a log begins that has nothing
     /// yet. Gives the new end, once everything below is as safe as this broker's settings ask. Waits for the disk; an error is for people.
     fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String>;
+
+    /// The same, if it need not wait: `None` if it would have to, and nothing was done.
+    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>>;
 
     /// The master had sent everything below `sent` when this came.
     fn note_sent(&self, sent: LogOffset, now: Now);
@@ -167,12 +170,14 @@ impl FollowerSession {
     }
 
     /// Has what is whole put into the log.
-    fn append(&mut self) {
+    fn append(&mut self, now: Monotonic) {
         if self.is_busy || self.over.is_some() {
             return;
         }
-        if let Some((start, bytes)) = self.gathered.take_whole() {
-            self.run(move |log| log.append(start, &bytes).map(Done::Appended));
+        let Some((start, bytes)) = self.gathered.take_whole() else { return };
+        match self.log.try_append(start, &bytes) {
+            Some(appended) => self.note_outcome(appended.map(Done::Appended), now),
+            None => self.run(move |log| log.append(start, &bytes).map(Done::Appended)),
         }
     }
 
@@ -207,17 +212,21 @@ impl FollowerSession {
 
     /// Takes note of what a job has done.
     fn note_done(&mut self, now: Monotonic) {
-        let outcome = self.done.lock().take();
-        self.is_busy &= outcome.is_none();
-        match outcome {
-            Some(Ok(Done::Looked(start, known))) => {
-                if let Err(problem) = self.begin(start, known, now) {
-                    self.give_up(problem);
-                }
+        let Some(outcome) = self.done.lock().take() else { return };
+        self.is_busy = false;
+        self.note_outcome(outcome, now);
+    }
+
+    fn note_outcome(&mut self, outcome: Result<Done, String>, now: Monotonic) {
+        let went_on = outcome.and_then(|done| match done {
+            Done::Looked(start, known) => self.begin(start, known, now),
+            Done::Appended(end) => {
+                self.report(end, now);
+                Ok(())
             }
-            Some(Ok(Done::Appended(end))) => self.report(end, now),
-            Some(Err(problem)) => drop(self.give_up(problem)),
-            None => {}
+        });
+        if let Err(problem) = went_on {
+            self.give_up(problem);
         }
     }
 }
@@ -234,7 +243,7 @@ impl Session for FollowerSession {
             input.advance(PIECE_HEADER_SIZE);
             self.begin_piece(header, now)?;
         }
-        self.append();
+        self.append(now.monotonic);
         Ok(())
     }
 
@@ -254,7 +263,7 @@ impl Session for FollowerSession {
                 }
             }
         }
-        self.append();
+        self.append(now);
     }
 
     fn output(&mut self) -> &mut Output {

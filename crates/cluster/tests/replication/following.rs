@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base::session::Session;
@@ -23,6 +23,8 @@ struct CopiedLog {
     appends: Mutex<Vec<usize>>,
     problem: Mutex<Option<String>>,
     sent: Mutex<u64>,
+    /// It need not wait to be appended to.
+    is_quick: AtomicBool,
 }
 
 impl FollowerLog for CopiedLog {
@@ -50,6 +52,10 @@ impl FollowerLog for CopiedLog {
         Ok(self.end())
     }
 
+    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
+        self.is_quick.load(Ordering::SeqCst).then(|| self.append(start, bytes))
+    }
+
     fn note_sent(&self, sent: LogOffset, _now: Now) {
         *self.sent.lock() = sent.0;
     }
@@ -68,7 +74,13 @@ impl Slave {
     fn connect(log: &Arc<CopiedLog>, masters: Range<u64>) -> Self {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());
-        let session = FollowerSession::new(log.clone(), LogOffset(masters.start)..LogOffset(masters.end), TIMES, waker, START.monotonic);
+        let session = FollowerSession::new(
+            log.clone(),
+            LogOffset(masters.start)..LogOffset(masters.end),
+            TIMES,
+            waker,
+            START.monotonic,
+        );
         let mut slave = Self { log: log.clone(), session, woken, input: BytesMut::new(), now: START };
         slave.wait(0);
         slave.settle();
@@ -145,7 +157,23 @@ fn it_says_where_its_log_ends_and_again_after_each_append() {
     assert_eq!(slave.said(), [4096 + one.len() as u64, end]);
     assert_eq!((*log.bytes.lock()).clone(), [one, two].concat());
     assert_eq!(*log.sent.lock(), end);
-    assert_eq!(Slave::connect(&log, 77..9999).said(), [4096], "what it has is compared, wherever a new one would begin");
+    assert_eq!(
+        Slave::connect(&log, 77..9999).said(),
+        [4096],
+        "what it has is compared, wherever a new one would begin"
+    );
+}
+
+#[test]
+fn a_log_that_need_not_wait_is_appended_to_at_once() {
+    let log = Arc::new(CopiedLog { is_quick: AtomicBool::new(true), ..CopiedLog::default() });
+    let mut slave = Slave::connect(&log, 0..0);
+    let one = record(b"one");
+    slave.take(&piece(0, &one)).expect("a piece");
+    assert_eq!(slave.said(), [0, one.len() as u64]);
+    *log.problem.lock() = Some("no room".to_owned());
+    slave.take(&piece(one.len() as u64, &one)).expect("it is told by the session's end");
+    assert_eq!((slave.said(), slave.problem()), (vec![], Some("no room".to_owned())));
 }
 
 #[test]

@@ -87,6 +87,10 @@ impl FollowerLog for Followed {
         self.broker.following.append(start, bytes).map_err(|error| error.to_string())
     }
 
+    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
+        Some(self.broker.following.append_little(start, bytes)?.map_err(|error| error.to_string()))
+    }
+
     fn note_sent(&self, sent: LogOffset, now: Now) {
         self.broker.following.note_sent(sent, now);
     }
