@@ -6,8 +6,8 @@ pub trait Host: Send + Sync + std::fmt::Debug {
     fn log_changed(&self);
     /// This many wait for a sync.
     fn sync_wanted(&self, waiting: usize);
-    /// Topics were made or changed: name servers have to hear of it.
-    fn topics_changed(&self);
+    /// Name servers have to hear of this broker anew: topics were made or changed, or its group has other members.
+    fn registration_changed(&self);
     /// Waits until the name servers know of all topics, as far as they can be reached and answer soon.
     fn wait_until_announced(&self) {}
 }

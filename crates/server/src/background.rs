@@ -76,7 +76,7 @@ impl Host for BrokerHost {
         }
     }
 
-    fn topics_changed(&self) {
+    fn registration_changed(&self) {
         self.announcements.note_change();
     }
 

@@ -82,7 +82,7 @@ impl Host for SimHost {
         }
     }
 
-    fn topics_changed(&self) {
+    fn registration_changed(&self) {
         self.topic_changes.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! What stands for the threads of the server.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use broker::{Broker, Host};
@@ -10,6 +10,8 @@ use broker::{Broker, Host};
 pub struct ManualHost {
     broker: OnceLock<Weak<Broker>>,
     is_stopped: AtomicBool,
+    /// How often the broker asked to be registered anew.
+    pub registrations: AtomicU64,
 }
 
 impl ManualHost {
@@ -41,5 +43,7 @@ impl Host for ManualHost {
         }
     }
 
-    fn topics_changed(&self) {}
+    fn registration_changed(&self) {
+        self.registrations.fetch_add(1, Ordering::Relaxed);
+    }
 }

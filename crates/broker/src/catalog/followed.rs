@@ -42,7 +42,7 @@ impl Catalog {
         if let Some(version) = topics {
             let version = later(versions.topics, version);
             self.publish_topics(&mut versions, next.clone(), version);
-            self.host.topics_changed();
+            self.host.registration_changed();
         }
         if let Some(version) = groups {
             let version = later(versions.groups, version);

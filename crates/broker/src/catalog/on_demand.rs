@@ -11,14 +11,14 @@ use super::{Catalog, Known, Topic};
 use crate::error::refusal_of;
 
 impl Catalog {
-    /// Topics were made or changed by an operation that does not wait for the disk.
-    pub(crate) fn announce_soon(&self) {
-        self.host.topics_changed();
+    /// Name servers have to hear of this broker anew, and nobody waits for it.
+    pub fn announce_soon(&self) {
+        self.host.registration_changed();
     }
 
     /// An administrator made or changed topics: waits until clients that ask a name server find them as they are now.
     pub fn announce(&self) {
-        self.host.topics_changed();
+        self.host.registration_changed();
         self.host.wait_until_announced();
     }
 

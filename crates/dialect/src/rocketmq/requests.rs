@@ -97,6 +97,7 @@ pub const REQUESTS: &[Row] = &[
     row(request::GET_ALL_CONSUMER_OFFSET, Inspect, Apart(offset::all)).answering(LARGE_ANSWER_SIZE),
     row(request::GET_ALL_DELAY_OFFSET, Inspect, Apart(offset::all_delayed)),
     row(request::CONSUMER_SEND_MESSAGE_BACK, Subscribe, Apart(consumer::send_back)),
+    row(request::NOTIFY_MIN_BROKER_ID_CHANGE, Inspect, Here(slave::note_members)),
     row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Here(slave::request_modes)),
     row(request::GET_TIMER_CHECK_POINT, Inspect, Here(slave::timer_check_point)),
     row(request::GET_TIMER_METRICS, Inspect, Here(slave::timer_metrics)),

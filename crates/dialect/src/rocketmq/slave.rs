@@ -31,6 +31,12 @@ pub(super) fn check_is_master(broker: &Broker, needs: Needs) -> Result<(), Refus
     Ok(())
 }
 
+/// A name server says that another member of this broker's group is the first now. Its answer to a registration says which.
+pub(super) fn note_members(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    context.broker.catalog.announce_soon();
+    Ok(Answer::ok())
+}
+
 /// How groups are consumed, where somebody has said so (`MessageRequestModeSerializeWrapper`): nobody can.
 pub(super) fn request_modes(_context: &Context<'_>, _command: &Command<'_>) -> Answered {
     Ok(Answer::json(&json!({"messageRequestModeMap": {}})))

@@ -80,6 +80,11 @@ impl Bench {
         Client::new(&self.broker, &self.options)
     }
 
+    /// How often the broker asked to be registered anew.
+    pub fn registrations(&self) -> u64 {
+        self.host.registrations.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// From here on the log is written and synced only when the test says so.
     pub fn stop_writing(&self) {
         self.host.stop();

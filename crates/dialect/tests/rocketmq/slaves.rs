@@ -137,3 +137,13 @@ fn tables_for_slaves_say_which_part_of_the_log_is_in_them_and_those_of_a_slave_d
         assert!(!slave.client().ask_well(ask(code, &[])).fields.contains_key("sluiceLogPosition"));
     }
 }
+
+#[test]
+fn a_member_that_hears_of_another_first_member_registers_anew() {
+    let slave = slave_of(&master(0));
+    let before = slave.registrations();
+    slave
+        .client()
+        .ask_well(ask(request::NOTIFY_MIN_BROKER_ID_CHANGE, &[("minBrokerId", "0"), ("brokerName", "broker-a")]));
+    assert_eq!(slave.registrations(), before + 1);
+}
