@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::offset::Offsets;
 use crate::durability::Durability;
+use crate::error::internal;
 use crate::export::Exports;
 use crate::fetch::Fetcher;
 use crate::following::Following;
@@ -100,7 +101,7 @@ impl Broker {
             OpenedState::open_with_store(store, surroundings.metrics.clone(), progress)?;
         let with_messages = store.topics();
         let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
-        let known = (opened.tables.clone(), opened.offsets_version);
+        let mut known = (opened.tables.clone(), opened.offsets_version);
         let store = Arc::new(store);
         let state = StateLog::new(store.clone(), surroundings.host.clone(), options.store_host, opened);
         if !foreign.is_empty() {
@@ -110,8 +111,8 @@ impl Broker {
             );
             state.propose_at_start(foreign, now)?;
         }
+        take_up_settled(&state, &mut known.0, now)?;
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
-        broker.take_up_settled()?;
         if !broker.follows() {
             broker.catalog.make_system_topics(now);
         }
@@ -183,25 +184,25 @@ impl Broker {
         })
     }
 
-    /// What a slave's master may not know, as the process before has left it. A master has nobody to tell it to.
-    fn take_up_settled(&self) -> Result<(), StorageError> {
-        let Some(document) = self.store.read_document(SETTLED_FILE)? else { return Ok(()) };
-        let mut settled = self.state.settled().lock();
-        *settled = SettledOffsets::of(document).unwrap_or_default();
-        if !self.follows() {
-            settled.clear();
-        }
-        Ok(())
-    }
-
     /// Whether it is a slave: its log is its master's.
     pub fn follows(&self) -> bool {
         self.store.follows()
     }
 
+    /// Has every change that is in the log by now on the disk. Waits for it.
+    pub fn sync_state(&self) -> Result<(), Refusal> {
+        self.store.sync_until(self.state.position()).map_err(internal)
+    }
+
     /// What the log says below this is in the tables.
     pub fn state_position(&self) -> LogOffset {
         self.state.position()
+    }
+
+    /// The master of a slave knows of these by now, or has no use for them: topic, group, queue, offset. Waits for the disk.
+    pub fn note_told<'a>(&self, told: impl Iterator<Item = (&'a str, &'a str, u32, i64)>) -> Result<(), Refusal> {
+        self.following.note_told(told);
+        self.exports.save_told().map_err(internal)
     }
 
     /// Has the tables of a slave as its master has them; see `Following`. Waits for the disk.
@@ -315,4 +316,28 @@ fn tell_no_room(what: &str, written: Result<(), StorageError>) -> Result<(), Sto
         }
         written => written,
     }
+}
+
+/// What was settled at a slave, as the process before has left it, counts whatever the log says. A master has nobody to tell it to.
+fn take_up_settled(state: &StateLog, tables: &mut StateTables, now: Now) -> Result<(), StorageError> {
+    let store = state.store();
+    let Some(document) = store.read_document(SETTLED_FILE)? else { return Ok(()) };
+    let unusable = |error: serde_json::Error| StorageError::Damaged {
+        path: store.directory().join("config").join(SETTLED_FILE),
+        problem: format!(
+            "{error}; mend it by hand, or remove it: consumers then get again what they settled here last"
+        ),
+    };
+    let mut settled = SettledOffsets::of(document).map_err(unusable)?;
+    settled.retain(|of, _, _| {
+        of.split_once('@').is_some_and(|(topic, _)| tables.topics.topic_config_table.contains_key(topic))
+    });
+    let changes = tables.offset_changes_to(&settled.laid_over(tables.offsets.clone()));
+    changes.iter().for_each(|change| tables.apply(change.clone()));
+    if !store.follows() {
+        state.propose_at_start(changes, now)?;
+        settled.retain(|_, _, _| false);
+    }
+    *state.settled().lock() = settled;
+    Ok(())
 }

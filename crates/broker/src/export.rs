@@ -65,11 +65,13 @@ impl Exports {
         let groups = self.catalog.take_groups_to_export();
         let offsets = self.offsets.take_to_export(now);
         let delay = self.delay.take_to_export(now);
-        self.save_settled()?;
         // Asked for last: what came beside the log meanwhile is in them already, or comes into them next time.
         let is_in_log = self.state.position_in_log().is_some();
         if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() {
-            return if self.is_durable { self.store.sync_until(position) } else { Ok(()) };
+            if self.is_durable {
+                self.store.sync_until(position)?;
+            }
+            return self.save_settled();
         }
         let write = || {
             // And of what came into them meanwhile nothing is ahead of the log on the disk.
@@ -85,10 +87,17 @@ impl Exports {
             self.catalog.note_unexported();
             self.offsets.note_unexported();
             self.delay.note_unexported();
-        })
+        })?;
+        // Last: a slave that has become a master forgets it once the log has it.
+        self.save_settled()
     }
 
-    /// Writes what a slave's master has to hear of.
+    /// Writes what a slave's master has yet to hear of.
+    pub(crate) fn save_told(&self) -> Result<(), StorageError> {
+        let _one_at_a_time = self.exporting.lock();
+        self.save_settled()
+    }
+
     fn save_settled(&self) -> Result<(), StorageError> {
         let document = self.state.settled().lock().take_to_save();
         let Some(document) = document else { return Ok(()) };

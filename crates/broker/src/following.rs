@@ -7,7 +7,7 @@
 //! does not have; below their position the log's word does not count. A foreign master's log tells of nothing: there its tables are the
 //! state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::{LogOffset, Now, Refusal, TopicName};
@@ -29,6 +29,9 @@ use crate::state::StateLog;
 
 /// Most bytes that a network thread takes in. The connection they came by has nothing else for it to do meanwhile, unlike a producer's.
 const LITTLE_SIZE: usize = 256 * 1024;
+
+/// A master that says nothing for this long is gone: it sends something every 5 s (`haSendHeartbeatInterval`).
+const MASTER_SILENT_MS: u64 = 20_000;
 
 /// What a slave does.
 #[derive(Debug)]
@@ -93,14 +96,28 @@ impl Following {
         *self.master.lock()
     }
 
+    /// Whether the master was heard of lately over that connection.
+    pub fn has_master(&self, now: Now) -> bool {
+        self.master().is_some_and(|seen| now.monotonic.ms_since(seen.at.monotonic) < MASTER_SILENT_MS)
+    }
+
+    /// Below this the log is as safe as messages are to be here.
+    pub fn kept(&self) -> LogOffset {
+        let durable = if self.is_durable { self.store.watermarks().durable() } else { self.end() };
+        durable.min(self.end())
+    }
+
     /// Where the log ends.
     pub fn end(&self) -> LogOffset {
         self.store.watermarks().committed()
     }
 
-    /// At most `size` bytes in front of the log's end, of one segment, and where they begin. Waits for the disk.
+    /// At most `size` bytes in front of the log's end, of one segment, and where they begin; all below is kept by then. Waits for the disk.
     pub fn tail(&self, size: usize) -> Result<(LogOffset, Bytes), StorageError> {
         let end = self.end();
+        if self.is_durable {
+            self.store.sync_until(end)?;
+        }
         let size = (size as u64).min(end.0 - self.store.log_first().0.min(end.0)).min(self.store.in_segment(end));
         let start = LogOffset(end.0 - size);
         Ok((start, self.store.read_raw(start, size as usize)?))
@@ -150,23 +167,18 @@ impl Following {
         Ok(self.store.record_at(start)?.map(|record| (start, record)))
     }
 
-    /// What consumers did here, and a master with these tables does not know.
+    /// What consumers did here, and a master with these tables does not know. What it knows is forgotten.
     pub fn unknown_to(&self, tables: &StateDocuments) -> Unknown {
-        let settled = self.state.settled().lock().table().clone();
+        let mut settled = self.state.settled().lock();
+        settled.retain(|of, queue, offset| is_unknown(tables, of, queue, offset));
+        let settled = settled.table().clone();
         let mut unknown = Unknown::default();
         let mut groups = BTreeSet::new();
         for (of, queues) in settled {
             let Some((topic, group)) = of.split_once('@') else { continue };
-            let is_topic = tables.topics.as_ref().is_some_and(|topics| topics.topic_config_table.contains_key(topic));
-            let known = tables.offsets.as_ref().and_then(|offsets| offsets.get(&of));
-            let beyond = queues.into_iter().filter(|(queue, offset)| {
-                is_topic && known.and_then(|known| known.get(queue)).is_none_or(|known| known < offset)
-            });
-            let before = unknown.offsets.len();
-            unknown.offsets.extend(beyond.map(|(queue, offset)| (topic.to_owned(), group.to_owned(), queue, offset)));
-            if unknown.offsets.len() > before {
-                groups.insert(group.to_owned());
-            }
+            let settled = queues.into_iter().map(|(queue, offset)| (topic.to_owned(), group.to_owned(), queue, offset));
+            unknown.offsets.extend(settled);
+            groups.insert(group.to_owned());
         }
         let is_group = |group: &str| {
             tables.groups.as_ref().is_some_and(|groups| groups.subscription_group_table.contains_key(group))
@@ -174,6 +186,14 @@ impl Following {
         let missing = groups.iter().filter(|group| !is_group(group)).filter_map(|group| self.catalog.group(group));
         unknown.groups = missing.map(|group| (*group).clone()).collect();
         unknown
+    }
+
+    /// The master knows of these by now: topic, group, queue, offset.
+    pub(crate) fn note_told<'a>(&self, told: impl Iterator<Item = (&'a str, &'a str, u32, i64)>) {
+        let told: HashMap<_, _> =
+            told.map(|(topic, group, queue, offset)| ((format!("{topic}@{group}"), queue), offset)).collect();
+        let is_owed = |of: &str, queue, offset| told.get(&(of.to_owned(), queue)).is_none_or(|told| *told < offset);
+        self.state.settled().lock().retain(is_owed);
     }
 
     /// Has the tables as the master has them; what its log says below `position` is in them, where it tells of changes at all. Waits for the
@@ -186,7 +206,14 @@ impl Following {
         exports: &Exports,
         now: Now,
     ) -> Result<(), Refusal> {
+        // So that what was settled here is known to be.
+        self.offsets.keep_changes(now)?;
         let mut told_until = self.told_until.lock();
+        let mut settled = self.state.settled().lock();
+        settled.retain(|of, queue, offset| is_unknown(&documents, of, queue, offset));
+        // What the master does not know yet stands.
+        let offsets = documents.offsets.clone().map(|offsets| settled.laid_over(offsets));
+        drop(settled);
         if position.is_some_and(|position| position < self.end()) {
             // Since they were copied the log has told of more.
             return Ok(());
@@ -207,7 +234,7 @@ impl Following {
         }
         let groups = documents.groups.iter().flat_map(|groups| known.group_changes_to(groups));
         self.follow(topics.into_iter().chain(groups).collect());
-        self.follow(documents.offsets.iter().flat_map(|offsets| known.offset_changes_to(offsets)).collect());
+        self.follow(offsets.iter().flat_map(|offsets| known.offset_changes_to(offsets)).collect());
         self.follow(documents.delay.iter().flat_map(|delay| known.delay_changes_to(delay)).collect());
         *told_until = position.unwrap_or(LogOffset(u64::MAX));
         self.state.note_taken(position.is_some());
@@ -243,6 +270,14 @@ impl Following {
             self.delay.follow(&self.state, delay);
         }
     }
+}
+
+/// Whether a master with these tables has the topic and is not as far.
+fn is_unknown(tables: &StateDocuments, of: &str, queue: u32, offset: i64) -> bool {
+    let topic = of.split_once('@').map_or(of, |(topic, _)| topic);
+    let is_topic = tables.topics.as_ref().is_some_and(|topics| topics.topic_config_table.contains_key(topic));
+    let known = tables.offsets.as_ref().and_then(|offsets| offsets.get(of)?.get(&queue));
+    is_topic && known.is_none_or(|known| *known < offset)
 }
 
 /// Makes the changes that records of the master's log tell of.

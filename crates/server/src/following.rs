@@ -206,8 +206,8 @@ struct Followed {
 }
 
 impl FollowerLog for Followed {
-    fn end(&self) -> LogOffset {
-        self.broker.following.end()
+    fn kept(&self) -> LogOffset {
+        self.broker.following.kept()
     }
 
     fn tail(&self, size: usize) -> Result<(LogOffset, Bytes), String> {
@@ -247,6 +247,11 @@ impl FollowerState for Followed {
         let Unknown { groups, offsets } = self.broker.following.unknown_to(tables);
         let settled = |(topic, group, queue, offset)| Settled { topic, group, queue, offset };
         Owed { groups, offsets: offsets.into_iter().map(settled).collect() }
+    }
+
+    fn note_told(&self, told: &[Settled]) -> Result<(), String> {
+        let told = told.iter().map(|told| (&*told.topic, &*told.group, told.queue, told.offset));
+        self.broker.note_told(told).map_err(|refusal| refusal.to_string())
     }
 
     fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {

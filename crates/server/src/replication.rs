@@ -19,10 +19,11 @@ use crate::error::StartError;
 use crate::net;
 use crate::tls::TlsPort;
 
-/// The port, and the replicas that are connected to it.
+/// The port.
 pub(crate) struct ReplicationPort {
     listener: TcpListener,
-    followers: Arc<Followers>,
+    /// How many replicas are to have what counts as replicated.
+    wanted: usize,
     times: Times,
 }
 
@@ -42,9 +43,8 @@ impl ReplicationPort {
             Err(error) => return Err(error),
         };
         // The broker's own copy is one of them.
-        let wanted = settings.replication.copies.saturating_sub(1).max(1);
-        let followers = Arc::new(Followers::new(wanted as usize));
-        Ok(Some(Self { listener, followers, times: broker_options::replication_times(settings) }))
+        let wanted = settings.replication.copies.saturating_sub(1).max(1) as usize;
+        Ok(Some(Self { listener, wanted, times: broker_options::replication_times(settings) }))
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -55,7 +55,8 @@ impl ReplicationPort {
     pub(crate) async fn serve(self, broker: Arc<Broker>, drive: Drive) {
         // RocketMQ's slaves speak no TLS here, whatever clients speak.
         let drive = Drive { tls: Arc::<TlsPort>::default(), ..drive };
-        let (followers, times) = (self.followers, self.times);
+        let (followers, times) =
+            (Arc::new(Followers::new(self.wanted, broker.store().watermarks().committed())), self.times);
         broker.durability.replicas().listed_by(Box::new(Connected(followers.clone())));
         let log: Arc<dyn LeaderLog> = Arc::new(ServedLog(broker));
         let begin = move |waker, peer| {

@@ -42,7 +42,8 @@ pub(crate) struct Replica {
     node: Option<Node>,
     followed: Option<Arc<Followed>>,
     /// Of the master that runs now.
-    followers: Arc<Followers>,
+    /// What the master's process knows of its slaves.
+    followers: Option<Arc<Followers>>,
     tables: Option<Line<MasterSession, RocketSession>>,
     log: Option<Line<FollowerSession, LeaderSession>>,
     is_parted: bool,
@@ -75,7 +76,7 @@ impl Replica {
             points: 0,
             node: None,
             followed: None,
-            followers: Arc::new(Followers::new(1)),
+            followers: None,
             tables: None,
             log: None,
             is_parted: false,
@@ -125,7 +126,7 @@ impl Replica {
     /// The master is gone, and another one runs soon.
     pub(crate) fn master_gone(&mut self, now: Now) {
         self.part(now);
-        self.followers = Arc::new(Followers::new(1));
+        self.followers = None;
     }
 
     /// The master's log may have lost its end.
@@ -210,7 +211,9 @@ impl Replica {
             ));
         }
         if let Some(masters) = followed.ready().filter(|_| self.log.is_none()) {
-            let (served, followers) = (Arc::new(Served(master.broker.clone())), self.followers.clone());
+            let end = base::LogOffset(master.log_end());
+            let followers = self.followers.get_or_insert_with(|| Arc::new(Followers::new(1, end))).clone();
+            let served = Arc::new(Served(master.broker.clone()));
             self.log = Some(Line::of(
                 |waker| FollowerSession::new(followed.clone(), masters, TIMES, waker, now.monotonic),
                 |waker| {
@@ -291,7 +294,10 @@ impl Replica {
         let is_other = |queue: &(String, u32), end: u64| mine.get(queue).is_none_or(|(_, own)| *own != end);
         let masters = master.bounds().into_iter().filter(|(_, (first, end))| first < end);
         let other: Vec<_> = masters.filter(|(queue, (_, end))| is_other(queue, *end)).collect();
-        check(other.is_empty(), Rule::SlavesFollow, || format!("queues of the slave end elsewhere: {other:?}"))?;
+        check(other.is_empty(), Rule::SlavesFollow, || {
+            let own: Vec<_> = other.iter().map(|(queue, _)| mine.get(queue)).collect();
+            format!("queues of the slave end elsewhere: {other:?}, its own: {own:?}")
+        })?;
         let (mine, masters) = (tables(node), tables(master));
         let other: Vec<_> = mine.iter().zip(&masters).filter(|(one, other)| one != other).collect();
         let count = (mine.len(), masters.len());

@@ -33,6 +33,7 @@ every_header!(
     QueryMessageRequest,
     QueryConsumerOffsetRequest,
     UpdateConsumerOffsetRequest,
+    OffsetResponse,
     TableResponse,
     CreateTopicRequest,
     SearchOffsetRequest,

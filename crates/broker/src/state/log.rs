@@ -109,7 +109,8 @@ pub(crate) struct StateLog {
     snapshot: Mutex<Snapshot>,
     /// Checksums of the documents that were taken in; 0 where ours took their place.
     imported: Mutex<BTreeMap<String, u32>>,
-    /// Whether there is something beside the log.
+    /// Whether the state is a slave's master's tables, as far as is known, and not what the log tells. What was settled here is kept in its
+    /// own document either way.
     is_beside_log: AtomicBool,
     /// What of that the master may not know.
     settled: Mutex<SettledOffsets>,
@@ -231,7 +232,6 @@ impl StateLog {
     fn keep_beside(&self, changes: Vec<StateChange>) {
         let mut settled = self.settled.lock();
         changes.iter().for_each(|change| settled.note(change));
-        self.is_beside_log.store(true, Ordering::Release);
         drop(settled);
         self.note(changes);
     }
@@ -252,7 +252,6 @@ impl StateLog {
 
     /// The tables are the master's. `is_in_log`: its log tells of whatever changes from here on.
     pub(crate) fn note_taken(&self, is_in_log: bool) {
-        self.settled.lock().clear();
         self.is_beside_log.store(!is_in_log, Ordering::Release);
     }
 
@@ -261,7 +260,7 @@ impl StateLog {
         &self.settled
     }
 
-    /// What the log says below this is in the tables, and nothing else is; `None`: there is something beside it.
+    /// What the log says below this is in the tables; `None`: the state is not in the log.
     pub(crate) fn position_in_log(&self) -> Option<LogOffset> {
         (!self.is_beside_log.load(Ordering::Acquire)).then(|| self.position())
     }

@@ -40,10 +40,28 @@ impl SettledOffsets {
         }
     }
 
-    /// The master knows.
-    pub(crate) fn clear(&mut self) {
-        self.is_unsaved |= !self.table.is_empty();
-        self.table.clear();
+    /// Keeps those for which `is_owed` says so of topic and group, queue and offset.
+    pub(crate) fn retain(&mut self, mut is_owed: impl FnMut(&str, u32, i64) -> bool) {
+        let mut has_changed = false;
+        self.table.retain(|of, queues| {
+            let count = queues.len();
+            queues.retain(|queue, offset| is_owed(of, *queue, *offset));
+            has_changed |= queues.len() < count;
+            !queues.is_empty()
+        });
+        self.is_unsaved |= has_changed;
+    }
+
+    /// `table` with each of them that is beyond what it says.
+    pub(crate) fn laid_over(&self, mut table: OffsetTable) -> OffsetTable {
+        for (of, queues) in &self.table {
+            let known = table.entry(of.clone()).or_default();
+            for (queue, offset) in queues {
+                let known = known.entry(*queue).or_insert(*offset);
+                *known = (*known).max(*offset);
+            }
+        }
+        table
     }
 
     /// The document, if it has changed since it was last asked for here.
@@ -79,9 +97,11 @@ mod tests {
         let again = SettledOffsets::of(document).expect("reads");
         assert_eq!(again.table(), &OffsetTable::from([("a@g".to_owned(), BTreeMap::from([(0, 6), (1, 7)]))]));
         assert_eq!(settled.take_to_save(), None);
-        settled.clear();
-        assert_eq!(settled.take_to_save(), Some(json!({"offsetTable": {}})));
-        settled.clear();
-        assert_eq!(settled.take_to_save(), None, "nothing was to be cleared");
+        let masters = OffsetTable::from([("a@g".to_owned(), BTreeMap::from([(0, 9), (1, 2)]))]);
+        assert_eq!(settled.laid_over(masters)["a@g"], BTreeMap::from([(0, 9), (1, 7)]));
+        settled.retain(|_, queue, _| queue == 1);
+        assert_eq!(settled.take_to_save(), Some(json!({"offsetTable": {"a@g": {"1": 7}}})));
+        settled.retain(|_, _, _| true);
+        assert_eq!(settled.take_to_save(), None, "nothing has gone");
     }
 }

@@ -197,8 +197,7 @@ impl Asked<'_> {
             address: &asked.broker_address,
         };
         let changing = self.changing.unwrap_or_else(|| self.server.change());
-        let lowest_id_change = self.server.unregister(&changing, &who);
-        self.server.state.write().notify(lowest_id_change.as_ref());
+        self.server.unregister(&changing, &who);
         Ok(Answer::default())
     }
 

@@ -95,16 +95,19 @@ impl NameServer {
     }
 
     /// A broker says it is going.
-    pub(super) fn unregister(&self, changing: &Changing<'_>, who: &BrokerIdentity<'_>) -> Option<LowestIdChange> {
-        let name = self.piece(|state| state.registry.take_leave(who))?;
-        self.remove_address(changing, &name, who.address)
+    pub(super) fn unregister(&self, changing: &Changing<'_>, who: &BrokerIdentity<'_>) {
+        if let Some(name) = self.piece(|state| state.registry.take_leave(who)) {
+            self.remove_address(changing, &name, who.address);
+        }
     }
 
-    /// Removes a process from a broker: with the last one its topics go first, then the broker.
+    /// Removes a process from a broker: with the last one its topics go first, then the broker. Others of the group hear of it.
     fn remove_address(&self, _: &Changing<'_>, name: &Arc<str>, address: &str) -> Option<LowestIdChange> {
         let topics = self.state.read().registry.topics_that_go_with(name, address);
         self.remove_queues(name, &topics);
-        self.piece(|state| state.registry.remove_address(name, address))
+        let change = self.piece(|state| state.registry.remove_address(name, address));
+        self.piece(|state| state.notify(change.as_ref()));
+        change
     }
 
     fn remove_queues(&self, broker_name: &str, topics: &[Arc<str>]) {
@@ -171,7 +174,6 @@ impl NameServer {
     fn drop_process(&self, changing: &Changing<'_>, key: &LiveKey) -> Option<Expired> {
         let (name, address) = self.piece(|state| state.registry.forget(key))?;
         let lowest_id_change = self.remove_address(changing, &name, &address);
-        self.piece(|state| state.notify(lowest_id_change.as_ref()));
         Some(Expired { broker_name: name.to_string(), address, lowest_id_change })
     }
 

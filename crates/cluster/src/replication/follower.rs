@@ -30,10 +30,10 @@ const FIRST_BYTE: u8 = 0;
 
 /// The log of a slave.
 pub trait FollowerLog: Send + Sync {
-    /// Where it ends.
-    fn end(&self) -> LogOffset;
+    /// Below this it is as safe as this broker's settings ask.
+    fn kept(&self) -> LogOffset;
 
-    /// At most `size` bytes in front of its end, as far as it has them in one piece, and where they begin. Waits for the disk.
+    /// At most `size` bytes in front of its end, as far as it has them in one piece, and where they begin. All below is kept by then. Waits for the disk.
     fn tail(&self, size: usize) -> Result<(LogOffset, Bytes), String>;
 
     /// Takes in whole records and fillers that the master has from `start` on. That is the end, or where a log begins that has nothing
@@ -256,7 +256,9 @@ impl Session for FollowerSession {
         }
         if now >= self.report_at {
             match self.begin {
-                Some(begin) => self.report(self.log.end().max(begin), now),
+                // What is still to be compared is not said to be the same.
+                Some(begin) if !self.known.is_empty() => self.report(begin, now),
+                Some(begin) => self.report(self.log.kept().max(begin), now),
                 None => {
                     self.report_at = now.plus_ms(self.times.heartbeat_ms);
                     self.run(|log| log.tail(COMPARED_SIZE).map(|(start, known)| Done::Looked(start, known)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{LogOffset, Monotonic, Now};
 use parking_lot::Mutex;
@@ -22,6 +23,8 @@ pub struct Follower {
     pub sent_per_second: u64,
     /// When it last had all there was; before that, when it connected.
     pub caught_up: Now,
+    /// Another has connected from the same host since it was last heard of: it may be the same one, over a new connection.
+    is_doubtful: bool,
     /// When `sent_per_second` was last counted, and how far it had been sent the log then.
     counted: (Monotonic, LogOffset),
 }
@@ -38,11 +41,22 @@ pub enum InReach {
     TooFew,
 }
 
+/// Why a slave is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotJoined {
+    /// Its log goes beyond this, the furthest that it can have come by the master's: it has what that has lost.
+    Ahead(LogOffset),
+    /// There are too many.
+    TooMany,
+}
+
 /// The slaves of a master.
 #[derive(Debug)]
 pub struct Followers {
     /// How many have to have something before it counts as replicated.
     wanted: usize,
+    /// How far any of them can have come by this log.
+    furthest: AtomicU64,
     known: Mutex<Known>,
 }
 
@@ -53,23 +67,35 @@ struct Known {
 }
 
 impl Followers {
-    /// None yet; `wanted` of them are to have what counts as replicated, at least one.
-    pub fn new(wanted: usize) -> Self {
-        Self { wanted: wanted.max(1), known: Mutex::default() }
+    /// None yet, of a log that ends at `end`; `wanted` of them are to have what counts as replicated, at least one.
+    pub fn new(wanted: usize, end: LogOffset) -> Self {
+        Self { wanted: wanted.max(1), furthest: AtomicU64::new(end.0), known: Mutex::default() }
     }
 
-    /// One has connected whose log ends at `end`. `None`: there are too many.
-    pub(super) fn join(&self, address: SocketAddr, end: LogOffset, now: Now) -> Option<u64> {
+    /// One has connected whose log ends at `end`.
+    pub(super) fn join(&self, address: SocketAddr, end: LogOffset, now: Now) -> Result<u64, NotJoined> {
         let mut known = self.known.lock();
-        if known.followers.len() >= FOLLOWERS_MAX {
-            return None;
+        let furthest = LogOffset(self.furthest.load(Ordering::SeqCst));
+        if end > furthest {
+            return Err(NotJoined::Ahead(furthest));
         }
+        if known.followers.len() >= FOLLOWERS_MAX {
+            return Err(NotJoined::TooMany);
+        }
+        let of_host = known.followers.values_mut().filter(|other| other.address.ip() == address.ip());
+        of_host.for_each(|other| other.is_doubtful = true);
         let id = known.next_id;
         known.next_id += 1;
         let counted = (now.monotonic, end);
-        let follower = Follower { address, end, sent: end, sent_per_second: 0, caught_up: now, counted };
+        let follower =
+            Follower { address, end, sent: end, sent_per_second: 0, caught_up: now, is_doubtful: false, counted };
         known.followers.insert(id, follower);
-        Some(id)
+        Ok(id)
+    }
+
+    /// One is about to be sent the log up to there.
+    pub(super) fn note_sent(&self, end: LogOffset) {
+        self.furthest.fetch_max(end.0, Ordering::SeqCst);
     }
 
     /// It has said that its log ends at `end`, of `written` that there is, and was sent it up to `sent`. `tell` hears what that makes, in
@@ -79,11 +105,11 @@ impl Followers {
         id: u64,
         (end, sent, written): (LogOffset, LogOffset, LogOffset),
         now: Now,
-        tell: impl FnOnce(InReach),
+        tell: impl FnMut(InReach),
     ) {
         let mut known = self.known.lock();
         if let Some(follower) = known.followers.get_mut(&id) {
-            (follower.end, follower.sent) = (end, sent);
+            (follower.end, follower.sent, follower.is_doubtful) = (end, sent, false);
             if end >= written {
                 follower.caught_up = now;
             }
@@ -94,20 +120,25 @@ impl Followers {
                 follower.counted = (now.monotonic, sent);
             }
         }
-        tell(self.in_reach(&known));
+        self.in_reach(&known).into_iter().for_each(tell);
     }
 
     /// Its connection is gone.
-    pub(super) fn leave(&self, id: u64, tell: impl FnOnce(InReach)) {
+    pub(super) fn leave(&self, id: u64, tell: impl FnMut(InReach)) {
         let mut known = self.known.lock();
         known.followers.remove(&id);
-        tell(self.in_reach(&known));
+        self.in_reach(&known).into_iter().for_each(tell);
     }
 
-    fn in_reach(&self, known: &Known) -> InReach {
-        let mut ends: Vec<_> = known.followers.values().map(|follower| follower.end).collect();
+    /// `None`: as before, since of some it is not known whether they are the same one.
+    fn in_reach(&self, known: &Known) -> Option<InReach> {
+        if known.followers.len() < self.wanted {
+            return Some(InReach::TooFew);
+        }
+        let certain = known.followers.values().filter(|follower| !follower.is_doubtful);
+        let mut ends: Vec<_> = certain.map(|follower| follower.end).collect();
         ends.sort_unstable_by(|one, other| other.cmp(one));
-        ends.get(self.wanted - 1).map_or(InReach::TooFew, |end| InReach::Until(*end))
+        ends.get(self.wanted - 1).map(|end| InReach::Until(*end))
     }
 
     /// All that are connected, the longest connected first.
@@ -126,13 +157,13 @@ mod tests {
         Now { wall: Timestamp(1_700_000_000_000 + ms), monotonic: Monotonic(ms) }
     }
 
-    fn address() -> SocketAddr {
-        "10.0.0.1:1".parse().expect("address")
+    fn address_of(host: u8) -> SocketAddr {
+        ([10, 0, 0, host], 1).into()
     }
 
     #[test]
     fn what_is_replicated_is_what_as_many_as_were_asked_for_have() {
-        let followers = Followers::new(2);
+        let followers = Followers::new(2, LogOffset(100));
         let told = std::cell::Cell::new(InReach::TooFew);
         let note = |id, end| {
             let end = LogOffset(end);
@@ -143,12 +174,12 @@ mod tests {
             followers.leave(id, |reached| told.set(reached));
             told.get()
         };
-        let join = || followers.join(address(), LogOffset(0), at(0)).expect("room");
-        let first = join();
+        let join = |host| followers.join(address_of(host), LogOffset(0), at(0)).expect("room");
+        let first = join(1);
         assert_eq!(note(first, 100), InReach::TooFew);
-        let second = join();
+        let second = join(2);
         assert_eq!(note(second, 50), InReach::Until(LogOffset(50)));
-        let third = join();
+        let third = join(3);
         assert_eq!(note(third, 70), InReach::Until(LogOffset(70)));
         assert_eq!(leave(first), InReach::Until(LogOffset(50)));
         assert_eq!(leave(third), InReach::TooFew);
@@ -157,8 +188,8 @@ mod tests {
 
     #[test]
     fn it_is_known_since_when_one_lags_and_how_fast_it_is_sent_the_log() {
-        let followers = Followers::new(1);
-        let id = followers.join(address(), LogOffset(100), at(0)).expect("room");
+        let followers = Followers::new(1, LogOffset(100));
+        let id = followers.join(address_of(1), LogOffset(100), at(0)).expect("room");
         let note = |end, sent, written, ms| {
             followers.note(id, (LogOffset(end), LogOffset(sent), LogOffset(written)), at(ms), drop);
             let known = followers.all().remove(0);
@@ -172,11 +203,11 @@ mod tests {
 
     #[test]
     fn there_is_a_bound() {
-        let followers = Followers::new(1);
-        let join = || followers.join(address(), LogOffset(0), at(1));
-        let joined: Vec<_> = (0..100).map_while(|_| join()).collect();
+        let followers = Followers::new(1, LogOffset(100));
+        let join = || followers.join(address_of(1), LogOffset(0), at(1));
+        let joined: Vec<_> = (0..100).map_while(|_| join().ok()).collect();
         assert_eq!(joined.len(), FOLLOWERS_MAX);
         followers.leave(joined[0], drop);
-        assert!(join().is_some());
+        assert!(join().is_ok());
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use wire::rocketmq::replication::{PieceHeader, REPORT_SIZE, read_report};
 
 use super::Times;
-use super::followers::{Followers, InReach};
+use super::followers::{Followers, InReach, NotJoined};
 
 /// Largest piece of the log that is sent at once.
 const PIECE_SIZE: usize = 512 * 1024;
@@ -122,6 +122,11 @@ impl LeaderSession {
             )));
         }
         let id = match self.id {
+            Some(_) if end > self.next => {
+                return Err(
+                    self.give_up(format!("the replica says that it has all below {end}, and was sent {}", self.next))
+                );
+            }
             Some(id) => id,
             None => self.begin(end, now)?,
         };
@@ -140,9 +145,16 @@ impl LeaderSession {
                 "the replica's log ends at {end}, and this one begins at {first} by now: empty its data directory to have it copied anew"
             )));
         }
-        let Some(id) = self.followers.join(self.address, end, now) else {
-            return Err(self.give_up("there are too many replicas"));
-        };
+        // One without a log asks for the first byte that is left.
+        self.followers.note_sent(first);
+        let id = self.followers.join(self.address, end, now).map_err(|problem| {
+            self.give_up(match problem {
+                NotJoined::TooMany => "there are too many replicas".to_owned(),
+                NotJoined::Ahead(furthest) => format!(
+                    "the replica's log ends at {end}, and no replica can have come beyond {furthest} by this one: it has what this log has lost; empty its data directory to have it copied anew"
+                ),
+            })
+        })?;
         self.id = Some(id);
         self.next = end.max(first);
         self.log.note_joined(self.address, end);
@@ -181,6 +193,7 @@ impl LeaderSession {
         let size = parts.iter().map(Bytes::len).sum();
         let header = PieceHeader { start: self.next, size };
         self.next = self.next.after(size as u64);
+        self.followers.note_sent(self.next);
         self.output.push(Bytes::copy_from_slice(&header.encode()));
         parts.into_iter().for_each(|part| self.output.push(part));
         self.has_said = true;

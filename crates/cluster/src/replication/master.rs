@@ -4,7 +4,6 @@
 //! A Sluice master says with each table which part of its log is in it (`sluiceLogPosition`), since its log tells of changes too; a master
 //! of Java does not.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
@@ -13,16 +12,15 @@ use base::budget::Budget;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Bytes, BytesMut};
-use format::document::GroupDocument;
 use format::state_documents::{self, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateDocuments, TOPICS_FILE};
 use parking_lot::Mutex;
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form};
-use wire::rocketmq::header::{TableResponse, UpdateConsumerOffsetRequest, ViewMessageRequest};
+use wire::rocketmq::header::{TableResponse, ViewMessageRequest};
 
-use super::owed::{Owed, Settled};
+use super::owed::{Owed, Saying, Settled, Telling};
 use crate::spoken_header;
 
 /// How often tables are asked for (`SlaveSynchronize`, as 4.9.7 does).
@@ -59,6 +57,9 @@ pub trait FollowerState: Send + Sync {
     /// What its master is to be told first, whose tables these are.
     fn owed(&self, tables: &StateDocuments) -> Owed;
 
+    /// The master knows of these now, or they are gone there.
+    fn note_told(&self, told: &[Settled]) -> Result<(), String>;
+
     /// Has the master's tables; what its log says below `position` is in them, where it says anything.
     fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String>;
 
@@ -79,7 +80,7 @@ pub struct MasterSession {
     /// The part of its log that the master has.
     masters: Range<LogOffset>,
     /// In this round the master was told what it did not know.
-    has_paid: bool,
+    has_told: bool,
     /// The logs were found to be the same.
     has_compared: bool,
     done: Arc<Mutex<Option<Result<Done, String>>>>,
@@ -102,22 +103,19 @@ enum Step {
     Tables,
     /// They are looked at, or taken.
     Taking,
-    /// The master is told what it does not know: this is still to be said.
-    Paying(VecDeque<(i32, Owing)>),
+    /// The master is told what it does not know.
+    Telling(Telling),
+    /// What it knows is noted.
+    Noting,
     /// The next round comes later.
     Resting,
-}
-
-/// Something that the master is told.
-enum Owing {
-    Group(GroupDocument),
-    Offset(Settled),
 }
 
 /// What a job has done.
 enum Done {
     Looked { newest: Option<Newest>, end: LogOffset },
     Owes(Owed),
+    Noted,
     Taken,
 }
 
@@ -133,7 +131,7 @@ impl MasterSession {
             tables: Vec::new(),
             position: None,
             masters: Range::default(),
-            has_paid: false,
+            has_told: false,
             has_compared: false,
             done: Arc::default(),
             job: None,
@@ -192,7 +190,7 @@ impl MasterSession {
             return self.ask(*code, |_| (), b"", now);
         }
         self.step = Step::Taking;
-        let (bodies, position, may_owe) = (std::mem::take(&mut self.tables), self.position, !self.has_paid);
+        let (bodies, position, may_owe) = (std::mem::take(&mut self.tables), self.position, !self.has_told);
         self.run(
             move |state| {
                 let tables = read_tables(&bodies)?;
@@ -213,15 +211,13 @@ impl MasterSession {
                 self.step = Step::Range { newest, end };
                 self.ask(request::GET_BROKER_RUNTIME_INFO, |_| (), b"", now);
             }
-            Done::Owes(Owed { groups, offsets }) => {
-                let group = |group| (request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, Owing::Group(group));
-                let offset = |settled| (request::UPDATE_CONSUMER_OFFSET, Owing::Offset(settled));
-                let owing = groups.into_iter().map(group).chain(offsets.into_iter().map(offset)).collect();
-                self.has_paid = true;
-                self.pay(owing, now);
+            Done::Owes(owed) => {
+                self.has_told = true;
+                self.tell(Telling::of(owed), now);
             }
+            Done::Noted => self.ask_tables(now),
             Done::Taken => {
-                self.has_paid = false;
+                self.has_told = false;
                 self.step = Step::Resting;
                 self.until = now.plus_ms(ROUND_MS);
                 self.state.note_ready(self.masters.clone());
@@ -230,24 +226,24 @@ impl MasterSession {
     }
 
     /// Tells the master the next thing that it does not know; then its tables are asked for once more.
-    fn pay(&mut self, mut owing: VecDeque<(i32, Owing)>, now: Monotonic) {
-        match owing.pop_front() {
-            None => return self.ask_tables(now),
-            Some((code, Owing::Group(group))) => {
-                self.ask(code, |_| (), &serde_json::to_vec(&group).unwrap_or_default(), now);
+    fn tell(&mut self, mut telling: Telling, now: Monotonic) {
+        match telling.next() {
+            None => {
+                self.step = Step::Noting;
+                return self.run(move |state| state.note_told(&telling.told()).map(|()| Done::Noted), now);
             }
-            Some((code, Owing::Offset(settled))) => {
-                let fields = UpdateConsumerOffsetRequest {
-                    consumer_group: settled.group.as_str().into(),
-                    topic: settled.topic.as_str().into(),
-                    queue_id: i32::try_from(settled.queue).unwrap_or(i32::MAX),
-                    commit_offset: settled.offset,
-                    ..UpdateConsumerOffsetRequest::default()
-                };
-                self.ask(code, |sink| fields.encode(sink), b"", now);
+            Some(Saying::Group(group)) => {
+                let body = serde_json::to_vec(group).unwrap_or_default();
+                self.ask(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, |_| (), &body, now);
+            }
+            Some(Saying::Where(settled)) => {
+                self.ask(request::QUERY_CONSUMER_OFFSET, |sink| settled.query().encode(sink), b"", now);
+            }
+            Some(Saying::Offset(settled)) => {
+                self.ask(request::UPDATE_CONSUMER_OFFSET, |sink| settled.commit().encode(sink), b"", now);
             }
         }
-        self.step = Step::Paying(owing);
+        self.step = Step::Telling(telling);
     }
 
     /// Takes in one frame of the master.
@@ -275,8 +271,10 @@ impl MasterSession {
                 self.step = Step::Tables;
                 self.ask_table(now);
             }
-            // What the master does not take, a topic that is gone for example, is not said again.
-            Step::Paying(owing) => self.pay(owing, now),
+            Step::Telling(mut telling) => {
+                telling.take(&answer);
+                self.tell(telling, now);
+            }
             step => self.step = step,
         }
         Ok(())
@@ -328,7 +326,8 @@ impl MasterSession {
 
     fn take_table(&mut self, frame: &Bytes, answer: &Command<'_>) -> Result<(), CloseReason> {
         // So a master of Java says that a table is empty.
-        let is_empty = answer.header.code == response::SYSTEM_ERROR || answer.body.is_empty();
+        let says_none = answer.header.remark.as_deref().is_some_and(|remark| remark.ends_with("in this broker"));
+        let is_empty = if answer.header.code == response::SYSTEM_ERROR { says_none } else { answer.body.is_empty() };
         if !is_empty {
             self.succeeded(answer).map_err(|problem| self.give_up(problem))?;
         }

@@ -236,3 +236,29 @@ fn those_that_may_act_are_told_when_the_lowest_id_of_their_group_changes() {
         }
     }
 }
+
+#[test]
+fn replicas_are_told_when_their_masters_process_comes_back_under_another_group() {
+    let server = name_server(Options::default());
+    let _master = registered(&server, &member(0, MAY));
+    let _replica = registered(&server, &member(1, MAY));
+    drop(server.take_notices());
+    // The same address, another `brokerName`: the group is without a master.
+    let _other = registered(&server, &Identity { enable_acting_master: MAY, ..broker("b-b", 0, 10911) });
+    let mut client = Client::new(&server);
+    let route = client.route("t1").route();
+    let group = route.broker_datas.iter().find(|data| data.broker_name == "b-a").expect("the group");
+    assert_eq!(group.broker_addrs.values().collect::<Vec<_>>(), ["127.0.0.1:10921"], "it acts as master");
+    assert_eq!(server.take_notices().len(), 1, "and is told so");
+}
+
+#[test]
+fn a_master_that_came_back_elsewhere_stays_when_its_old_connection_is_found_dead() {
+    let server = name_server(Options::default());
+    let mut half_open = registered(&server, &member(0, MAY));
+    let _replica = registered(&server, &member(1, MAY));
+    let _elsewhere = registered(&server, &broker("b-a", 0, 10951));
+    half_open.session.closed(START);
+    assert_eq!(shown(&mut Client::new(&server), "t1"), "0:10951 1:10921 perm 6");
+    assert!(server.take_notices().is_empty());
+}

@@ -24,6 +24,7 @@ struct Slave {
     newest: Option<Newest>,
     owed: Mutex<VecDeque<Owed>>,
     taken: Mutex<Vec<(StateDocuments, Option<LogOffset>)>>,
+    told: Mutex<Vec<Settled>>,
     ready: Mutex<Vec<Range<LogOffset>>>,
 }
 
@@ -38,6 +39,11 @@ impl FollowerState for Slave {
 
     fn owed(&self, _tables: &StateDocuments) -> Owed {
         self.owed.lock().pop_front().unwrap_or_default()
+    }
+
+    fn note_told(&self, told: &[Settled]) -> Result<(), String> {
+        self.told.lock().extend_from_slice(told);
+        Ok(())
     }
 
     fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {
@@ -91,13 +97,22 @@ impl Connected {
     }
 
     fn answer(&mut self, asked: &Asked, code: i32, fields: &[(&str, &str)], body: &[u8]) {
+        // So a master of Java says that a table is empty.
+        self.reply(asked, (code, "No subscription group in this broker"), fields, body);
+    }
+
+    fn refuse(&mut self, asked: &Asked, code: i32, remark: &str) {
+        self.reply(asked, (code, remark), &[], b"");
+    }
+
+    fn reply(&mut self, asked: &Asked, (code, remark): (i32, &str), fields: &[(&str, &str)], body: &[u8]) {
         let header = Header {
             code,
             language: Language::JAVA,
             version: 493,
             opaque: asked.opaque,
             flag: FLAG_RESPONSE,
-            remark: Some("no".into()),
+            remark: Some(remark.to_owned().into()),
         };
         let mut out = BytesMut::new();
         let write = |sink: &mut wire::rocketmq::field::FieldSink<'_>| {
@@ -229,38 +244,100 @@ fn only_the_log_that_the_master_has_is_followed() {
     }
 }
 
-#[test]
-fn what_the_master_does_not_know_it_is_told_before_its_tables_are_taken() {
+/// What a master says of a group: how far it is, and how it answers when it is told.
+struct Group {
+    offset: Option<i64>,
+    answer: i32,
+}
+
+/// A slave that owes an offset, of 70, and its group, to such a master. Gives what it asked besides the tables.
+fn tell(slave: &Arc<Slave>, group: &Group) -> Vec<i32> {
     let settled = Settled { topic: "orders".to_owned(), group: "new".to_owned(), queue: 2, offset: 70 };
-    let group = GroupDocument { group_name: "new".to_owned(), ..GroupDocument::default() };
-    let slave = Arc::new(slave(0, None));
+    let document = GroupDocument { group_name: "new".to_owned(), ..GroupDocument::default() };
     // It would owe the same again: the master may not have taken it.
-    let owed = Owed { groups: vec![group], offsets: vec![settled] };
+    let owed = Owed { groups: vec![document], offsets: vec![settled] };
     slave.owed.lock().extend([owed.clone(), owed]);
-    let mut connected = Connected::of(&slave);
-    let mut told = Vec::new();
+    let mut connected = Connected::of(slave);
+    let mut asked_for = Vec::new();
     while let Some(asked) = connected.asked() {
-        told.push(asked.code);
+        asked_for.push(asked.code);
+        let field = |name: &str| asked.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
+        let fields = ["topic", "consumerGroup", "queueId", "commitOffset"].map(field);
+        let [topic, of, queue, offset] = fields.each_ref().map(Option::as_deref);
         match asked.code {
             request::GET_BROKER_RUNTIME_INFO => connected.answer(&asked, 0, &[], br#"{"table":{}}"#),
             request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP => {
                 assert!(String::from_utf8_lossy(&asked.body).contains(r#""groupName":"new""#));
                 connected.answer(&asked, 0, &[], b"");
             }
+            request::QUERY_CONSUMER_OFFSET => {
+                assert_eq!((topic, of, queue), (Some("orders"), Some("new"), Some("2")));
+                match group.offset.map(|offset| offset.to_string()) {
+                    Some(offset) => connected.answer(&asked, 0, &[("offset", &offset)], b""),
+                    None => connected.answer(&asked, response::QUERY_NOT_FOUND, &[], b""),
+                }
+            }
             request::UPDATE_CONSUMER_OFFSET => {
-                let field =
-                    |name: &str| asked.fields.iter().find(|(found, _)| found == name).map(|(_, value)| &**value);
-                let fields = ["topic", "consumerGroup", "queueId", "commitOffset"].map(field);
-                assert_eq!(fields, [Some("orders"), Some("new"), Some("2"), Some("70")]);
-                connected.answer(&asked, response::TOPIC_NOT_EXIST, &[], b"");
+                assert_eq!((topic, of, queue, offset), (Some("orders"), Some("new"), Some("2"), Some("70")));
+                connected.answer(&asked, group.answer, &[], b"");
             }
             _ => connected.answer(&asked, 0, &[], b"{}"),
         }
         assert!(slave.taken.lock().is_empty());
     }
-    let paid = [request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, request::UPDATE_CONSUMER_OFFSET];
-    assert_eq!(told, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND, &paid, &ROUND].concat());
     assert_eq!((slave.taken.lock().len(), slave.owed.lock().len()), (1, 1), "once a round");
+    asked_for
+}
+
+#[test]
+fn what_the_master_does_not_know_it_is_told_before_its_tables_are_taken() {
+    for offset in [None, Some(69)] {
+        for answer in [response::SUCCESS, response::TOPIC_NOT_EXIST] {
+            let slave = Arc::new(slave(0, None));
+            let asked = tell(&slave, &Group { offset, answer });
+            let told = [
+                request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP,
+                request::QUERY_CONSUMER_OFFSET,
+                request::UPDATE_CONSUMER_OFFSET,
+            ];
+            assert_eq!(asked, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND, &told, &ROUND].concat());
+            assert_eq!(slave.told.lock().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn what_is_told_lowers_nothing_that_a_consumer_committed_at_the_master_meanwhile() {
+    for offset in [70, 71] {
+        let slave = Arc::new(slave(0, None));
+        let asked = tell(&slave, &Group { offset: Some(offset), answer: response::SUCCESS });
+        assert!(!asked.contains(&request::UPDATE_CONSUMER_OFFSET), "{asked:?}");
+        assert_eq!(slave.told.lock().len(), 1, "the master is further");
+    }
+}
+
+#[test]
+fn what_the_master_is_too_busy_to_take_stays_owed() {
+    for answer in [response::SYSTEM_BUSY, response::SYSTEM_ERROR, response::NO_PERMISSION] {
+        let slave = Arc::new(slave(0, None));
+        tell(&slave, &Group { offset: None, answer });
+        assert_eq!(*slave.told.lock(), []);
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_had_is_not_taken_for_an_empty_one() {
+    let slave = Arc::new(slave(0, None));
+    let mut connected = Connected::of(&slave);
+    while let Some(asked) = connected.asked() {
+        match asked.code {
+            request::GET_BROKER_RUNTIME_INFO => connected.answer(&asked, 0, &[], br#"{"table":{}}"#),
+            request::GET_ALL_CONSUMER_OFFSET => connected.refuse(&asked, response::SYSTEM_ERROR, "java.lang.Error"),
+            _ => connected.answer(&asked, 0, &[], b"{}"),
+        }
+    }
+    assert!(connected.problem().is_some_and(|problem| problem.contains("java.lang.Error")));
+    assert!(slave.taken.lock().is_empty());
 }
 
 #[test]

@@ -28,7 +28,7 @@ struct CopiedLog {
 }
 
 impl FollowerLog for CopiedLog {
-    fn end(&self) -> LogOffset {
+    fn kept(&self) -> LogOffset {
         LogOffset(*self.start.lock() + self.bytes.lock().len() as u64)
     }
 
@@ -46,10 +46,10 @@ impl FollowerLog for CopiedLog {
         if self.bytes.lock().is_empty() {
             *self.start.lock() = start.0;
         }
-        assert_eq!(start, self.end());
+        assert_eq!(start, self.kept());
         self.bytes.lock().extend_from_slice(bytes);
         self.appends.lock().push(bytes.len());
-        Ok(self.end())
+        Ok(self.kept())
     }
 
     fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
@@ -283,14 +283,14 @@ fn what_waits_for_the_log_is_bounded_and_a_large_record_is_read_to_its_end() {
     assert!(!slave.session.wants_input());
     assert!(slave.session.held_size() <= 6 << 20, "{}", slave.session.held_size());
     slave.settle();
-    assert_eq!((slave.log.end().0, slave.session.wants_input()), (start, true));
+    assert_eq!((slave.log.kept().0, slave.session.wants_input()), (start, true));
     let large = record(&vec![1; 30 << 20]);
     for part in large.chunks(3 << 20) {
         slave.take(&piece(start, part)).expect("a part");
         start += part.len() as u64;
     }
     slave.settle();
-    assert_eq!(slave.log.end().0, start);
+    assert_eq!(slave.log.kept().0, start);
 }
 
 #[test]
@@ -342,4 +342,23 @@ fn it_reports_every_5_s_and_leaves_a_master_that_says_nothing_for_20_s() {
     assert_eq!(slave.problem(), None);
     slave.wait(1);
     assert_eq!(slave.problem().as_deref(), Some("the master said nothing for 20 s"));
+}
+
+#[test]
+fn a_log_that_was_not_compared_yet_is_not_reported_to_its_end() {
+    let records = [record(&[1; 3000]), record(&[2; 3000])].concat();
+    let log = Arc::<CopiedLog>::default();
+    let mut slave = Slave::connect(&log, 0..0);
+    slave.take(&piece(0, &records)).expect("a piece");
+    slave.settle();
+    let (end, from) = (records.len() as u64, records.len() as u64 - 4096);
+    // The master has other bytes there; it is slow to send them, since they are on its disk.
+    let mut other = Slave::connect(&log, 0..end + 1000);
+    assert_eq!(other.said(), [from]);
+    other.wait(5_000);
+    let said = other.said();
+    let mut differing = records[from as usize..].to_vec();
+    differing.fill(9);
+    other.take(&piece(from, &differing)).expect_err("another log");
+    assert_eq!(said, [from], "the master was told of bytes that are not its own");
 }

@@ -4,6 +4,7 @@
 
 mod asking;
 mod following;
+mod reaching;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -127,15 +128,19 @@ struct Replica {
 
 impl Replica {
     fn of(log: &Arc<FakeLog>, followers: &Arc<Followers>) -> Self {
+        Self::at("10.0.0.2:5000", log, followers)
+    }
+
+    fn at(address: &str, log: &Arc<FakeLog>, followers: &Arc<Followers>) -> Self {
         let woken = Arc::<Woken>::default();
-        let address = "10.0.0.2:5000".parse().expect("address");
+        let address = address.parse().expect("address");
         let waker = Waker::from(woken.clone());
         let session = LeaderSession::new(log.clone(), followers.clone(), address, TIMES, waker, START.monotonic);
         Self { session, woken, now: START, pieces: Vec::new() }
     }
 
     fn alone(log: &Arc<FakeLog>) -> Self {
-        Self::of(log, &Arc::new(Followers::new(1)))
+        Self::of(log, &Arc::new(Followers::new(1, log.end())))
     }
 
     fn say(&mut self, end: u64) -> Result<(), String> {
@@ -299,8 +304,8 @@ fn a_log_that_cannot_be_read_ends_the_connection_and_says_why() {
 #[test]
 fn with_two_wanted_the_slower_one_counts() {
     let log = FakeLog::with(0, 1000, 0);
-    let followers = Arc::new(Followers::new(2));
-    let [mut fast, mut slow] = [(); 2].map(|()| Replica::of(&log, &followers));
+    let followers = Arc::new(Followers::new(2, log.end()));
+    let [mut fast, mut slow] = ["10.0.0.2:1", "10.0.0.3:1"].map(|address| Replica::at(address, &log, &followers));
     fast.say(1000).expect("taken");
     slow.say(300).expect("taken");
     assert_eq!(log.told.lock().last(), Some(&InReach::Until(LogOffset(300))));

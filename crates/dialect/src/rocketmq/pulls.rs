@@ -121,8 +121,7 @@ impl Pulls {
     fn settle(&mut self, mut pull: Pull, source: &Source, fetched: Fetched, connection: &mut Connection) {
         let bounds @ (_, end) = (fetched.first.0 as i64, fetched.end.0 as i64);
         let (mut status, mut next) = (fetched.status, fetched.next.0 as i64);
-        if status == FetchStatus::OffsetOutside && connection.broker.follows() {
-            // A slave may lack what its master has: nobody is sent back, or on, for that.
+        if status == FetchStatus::OffsetOutside && may_be_elsewhere(&pull, bounds.0, connection) {
             (status, next) = (FetchStatus::AtEnd, pull.offset);
         } else if let Some(offsets) = &source.fetched {
             offsets.note(pull.queue, fetched.next);
@@ -254,6 +253,13 @@ fn note_delivery(fetched: &Fetched, connection: &Connection) {
         let took = Duration::from_millis(connection.now.wall.ms_since(stored));
         connection.broker.timings().delivery.record(took, fetched.count as u64);
     }
+}
+
+/// Whether the master may have what a slave lacks: nobody is sent back, or on, for that. Below the begin of its queue only while the master
+/// is there; whoever waits is then sent to it.
+fn may_be_elsewhere(pull: &Pull, first: i64, connection: &Connection) -> bool {
+    let broker = &connection.broker;
+    broker.follows() && (pull.offset >= first || broker.following.has_master(connection.now))
 }
 
 fn answer_found(pull: &Pull, fetched: Fetched, connection: &mut Connection) {

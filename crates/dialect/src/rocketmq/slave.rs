@@ -11,13 +11,18 @@ use super::answer::{Answer, Answered};
 use super::context::Context;
 use super::requests::Needs;
 
-/// A table as a slave needs it: with the position below which all that the log says is in it.
+/// A table as a slave needs it: with the position below which all that the log says is in it. Waits for the disk.
 pub(super) fn table(context: &Context<'_>, copied: impl FnOnce() -> Answered) -> Answered {
     // Read before the table is copied: what comes meanwhile the log tells too.
     let position = context.broker.state_position();
     let answer = copied()?;
-    // A slave's own log may tell of nothing.
-    Ok(if context.broker.follows() { answer } else { answer.field(TABLE_POSITION, position) })
+    if context.broker.follows() {
+        // Its log may tell of nothing.
+        return Ok(answer);
+    }
+    // A slave acts on what it hears: nothing of it may be lost here any more.
+    context.broker.sync_state()?;
+    Ok(answer.field(TABLE_POSITION, position))
 }
 
 /// What a slave leaves to its master, in the words of RocketMQ.

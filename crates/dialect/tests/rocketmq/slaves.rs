@@ -147,3 +147,32 @@ fn a_member_that_hears_of_another_first_member_registers_anew() {
         .ask_well(ask(request::NOTIFY_MIN_BROKER_ID_CHANGE, &[("minBrokerId", "0"), ("brokerName", "broker-a")]));
     assert_eq!(slave.registrations(), before + 1);
 }
+
+#[test]
+fn a_new_group_reads_from_a_lone_slave_also_what_is_left_after_its_retention() {
+    let master = master(3000);
+    // As the tables of the master would tell of it.
+    let mut settings =
+        format::document::TopicDocument::clone(&master.broker.catalog.topic("orders").expect("a topic").settings);
+    settings.read_queue_nums += 1;
+    let name = base::TopicName::trusted("orders");
+    master.broker.catalog.put_topic(name, settings, crate::bench::START).expect("changes");
+    master.broker.keep(crate::bench::START).expect("keeps");
+    // The slave's log begins later (or its retention is shorter): its queue lacks the begin.
+    let slave = Bench::with(|setup| setup.store = setup.store.clone().following());
+    let (store, mut start) = (master.broker.store(), LogOffset(1 << 20));
+    while start < store.watermarks().committed() {
+        let bytes = store.read_raw(start, usize::MAX).expect("reads");
+        start = slave.broker.following.append(start, &bytes).expect("appends");
+    }
+    let queue = slave.broker.catalog.topic("orders").expect("a topic").queues[0].clone();
+    assert!(queue.first().0 > 0 && queue.end().0 > queue.first().0, "{} to {}", queue.first(), queue.end());
+    let mut client = slave.client();
+    // So an official client begins that is to consume from the first offset (`CONSUME_FROM_FIRST_OFFSET`: 0).
+    let reply = client.ask(pull("never-seen-before", "orders", 0));
+    assert_eq!(
+        (reply.code, reply.number("nextBeginOffset")),
+        (response::PULL_OFFSET_MOVED, queue.first().0 as i64),
+        "nobody else has what it asks for, and it asks for that again and again"
+    );
+}

@@ -102,6 +102,11 @@ headers! {
         broker_name ? text "bname",
     }
 
+    /// The answer to 14.
+    OffsetResponse {
+        offset ! i64 "offset",
+    }
+
     /// 15 UPDATE_CONSUMER_OFFSET.
     UpdateConsumerOffsetRequest {
         consumer_group ! text "consumerGroup",

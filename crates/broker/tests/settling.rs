@@ -1,0 +1,187 @@
+//! What consumers settle at a slave: it is kept, its master hears of it once, and nothing is lowered. And what a slave says it has.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+
+use base::offset::AckPolicy;
+use base::{GroupName, QueueId};
+use broker::Work;
+
+use format::state_documents::StateDocuments;
+use serde_json::json;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use support::{Bench, layout, message, open_on};
+
+use testkit::at;
+
+/// A broker on a disk in memory; a slave's if `follows`.
+fn open(disk: &MemoryDisk, follows: bool, ms: u64) -> Bench {
+    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000, 5000]) };
+    open_on(if follows { layout.following() } else { layout }, at(ms), |_| ())
+}
+
+/// Has the slave take in all that the master's log has more.
+fn follow(slave: &Bench, master: &Bench) {
+    master.broker.keep(master.now).expect("keeps");
+    let end = master.broker.store().watermarks().committed();
+    while slave.broker.following.end() < end {
+        let start = slave.broker.following.end().max(master.broker.store().log_first());
+        let bytes = master.broker.store().read_raw(start, usize::MAX).expect("reads");
+        slave.broker.following.append(start, &bytes).expect("appends");
+    }
+}
+
+/// The tables of a broker, as it answers whoever asks.
+fn tables(of: &Bench) -> StateDocuments {
+    let mut tables = StateDocuments::default();
+    let topics = json!(of.broker.catalog.topic_table());
+    tables.take_in("topics.json", topics).expect("topics");
+    tables.take_in("subscriptionGroup.json", json!(of.broker.catalog.group_table())).expect("groups");
+    tables.take_in("consumerOffset.json", of.broker.offsets.document()).expect("offsets");
+    tables.take_in("delayOffset.json", of.broker.delay.document()).expect("delays");
+    tables
+}
+
+fn take_tables(slave: &Bench, master: &Bench) {
+    let position = master.broker.state_position();
+    slave.broker.take_tables(tables(master), Some(position), slave.now).expect("takes");
+}
+
+fn commit(bench: &Bench, group: &str, offset: i64) {
+    bench.broker.catalog.group_for_use(&GroupName::checked(group).expect("a name"), bench.now).expect("a group");
+    bench.broker.offsets.commit("orders", group, QueueId(0), offset).expect("commits");
+    bench.broker.offsets.keep_changes(bench.now).expect("keeps");
+}
+
+fn committed(bench: &Bench, group: &str) -> Option<i64> {
+    bench.broker.offsets.committed("orders", group, QueueId(0))
+}
+
+/// A master with ten messages and its slave, at which `billing` has come to 7 while the master was away.
+fn settled_at_the_slave(slave_disk: &MemoryDisk) -> (Bench, Bench) {
+    let (master, slave) = (open(&MemoryDisk::new(), false, 1000), open(slave_disk, true, 1000));
+    take_tables(&slave, &master);
+    (0..10).for_each(|_| drop(master.publish("orders", &message(b"body", b""))));
+    commit(&master, "billing", 0);
+    follow(&slave, &master);
+    commit(&slave, "billing", 7);
+    (master, slave)
+}
+
+/// The master takes what the slave tells it (request 15).
+fn pay(slave: &Bench, master: &Bench) {
+    let unknown = slave.broker.following.unknown_to(&tables(master)).offsets;
+    for (_, group, _, offset) in &unknown {
+        commit(master, group, *offset);
+    }
+    let told = unknown.iter().map(|(topic, group, queue, offset)| (&**topic, &**group, *queue, *offset));
+    slave.broker.note_told(told).expect("notes");
+}
+
+#[test]
+fn what_is_settled_while_the_master_is_being_told_is_not_forgotten() {
+    let (master, slave) = settled_at_the_slave(&MemoryDisk::new());
+    pay(&slave, &master);
+    // A consumer that has not heard yet that the master is back goes on here; tables come once more after what was told.
+    commit(&slave, "billing", 9);
+    take_tables(&slave, &master);
+    let told_next = slave.broker.following.unknown_to(&tables(&master)).offsets;
+    assert_eq!(
+        (committed(&slave, "billing"), told_next.len()),
+        (Some(9), 1),
+        "an answered commit is neither taken back at the slave nor kept from the master"
+    );
+}
+
+#[test]
+fn what_a_master_under_load_was_told_is_not_told_again_after_a_reset_there() {
+    let (master, slave) = settled_at_the_slave(&MemoryDisk::new());
+    pay(&slave, &master);
+    // While the tables travel the log goes on, and is followed: so in every round.
+    for _ in 0..5 {
+        let (copied, position) = (tables(&master), master.broker.state_position());
+        drop(master.publish("orders", &message(b"more", b"")));
+        follow(&slave, &master);
+        slave.broker.take_tables(copied, Some(position), slave.now).expect("passes over them");
+    }
+    // Hours later an administrator has the group begin again.
+    commit(&master, "billing", 1);
+    follow(&slave, &master);
+    assert_eq!(committed(&slave, "billing"), Some(1), "the slave knows of the reset");
+    assert_eq!(slave.broker.following.unknown_to(&tables(&master)), broker::Unknown::default());
+}
+
+#[test]
+fn what_the_master_has_taken_is_not_told_again_when_the_connection_was_lost_before_its_tables_came() {
+    let (master, slave) = settled_at_the_slave(&MemoryDisk::new());
+    pay(&slave, &master);
+    // The connection is lost. Before the next an administrator has the group begin again.
+    commit(&master, "billing", 1);
+    assert_eq!(slave.broker.following.unknown_to(&tables(&master)), broker::Unknown::default());
+}
+
+#[test]
+fn what_a_slave_with_sync_flush_says_it_has_was_synced_also_after_a_failed_sync() {
+    said_is_synced(true);
+}
+
+#[test]
+fn what_a_slave_with_sync_flush_says_it_has_was_synced_also_while_a_sync_goes_on() {
+    said_is_synced(false);
+}
+
+fn said_is_synced(fails: bool) {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000, 5000]) };
+    let slave = open_on(layout.following(), at(1000), |options| {
+        options.ack_policy = AckPolicy { durable: true, ..AckPolicy::WRITTEN }
+    });
+    let master = open(&MemoryDisk::new(), false, 1000);
+    take_tables(&slave, &master);
+    drop(master.publish("orders", &message(b"first", b"")));
+    follow(&slave, &master);
+    (0..20).for_each(|_| drop(master.publish("orders", &message(&[7; 10_000], b""))));
+    master.broker.keep(master.now).expect("keeps");
+    let start = slave.broker.following.end();
+    let bytes = master.broker.store().read_raw(start, usize::MAX).expect("reads");
+    std::thread::scope(|scope| {
+        if fails {
+            disk.fail(Failure::error(Operation::Sync, 5));
+            slave.broker.following.append(start, &bytes).expect_err("nothing is synced");
+        } else {
+            disk.hold_syncs();
+            scope.spawn(|| slave.broker.following.append(start, &bytes));
+            disk.wait_for_held(Operation::Sync);
+        }
+        // The heartbeat of a connection says `end`, a new connection at first what `tail` begins with.
+        let durable = slave.broker.store().watermarks().durable();
+        let said_later = slave.broker.following.kept();
+        disk.heal();
+        disk.release(Operation::Sync);
+        assert!(said_later <= durable, "sync fails: {fails}: {said_later} is said, {durable} is durable");
+    });
+    // What a new connection says first.
+    if let Ok((said_first, _)) = slave.broker.following.tail(4096) {
+        assert!(said_first <= slave.broker.store().watermarks().durable());
+    } else {
+        assert!(fails, "after a failed sync nothing is said any more");
+    }
+}
+
+#[test]
+fn a_slave_that_is_killed_and_becomes_the_master_has_the_offsets_that_its_log_tells_of() {
+    let disk = MemoryDisk::new();
+    let (master, slave) = settled_at_the_slave(&disk);
+    slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+    // The master is back, and makes a topic; the slave has the log, and is killed.
+    drop(master.publish("later", &message(b"body", b"")));
+    commit(&master, "billing", 9);
+    follow(&slave, &master);
+    assert_eq!((slave.broker.catalog.topic("later").is_some(), committed(&slave, "billing")), (true, Some(9)));
+    drop(slave);
+    let promoted = open(&disk, false, 2000);
+    assert_eq!((promoted.broker.catalog.topic("later").is_some(), committed(&promoted, "billing")), (true, Some(9)));
+}
