@@ -6,62 +6,18 @@ mod support;
 
 use std::path::Path;
 
-use base::{GroupName, LogOffset, QueueId, Refusal, TopicName};
+use base::{GroupName, LogOffset, Refusal, TopicName};
 use broker::{Filter, SendBack, Work};
 use bytes::Bytes;
 use format::document::{GroupDocument, TopicDocument};
 use format::state_documents::StateDocuments;
-use serde_json::json;
-use storage::disk::{Disk, MemoryDisk};
-use support::{Bench, layout, message, open_on};
-
+use storage::disk::MemoryDisk;
+use support::pair::{commit, committed, follow, open, tables, take_tables};
+use support::{Bench, layout, message};
 use testkit::at;
-
-/// A broker on a disk in memory; a slave's if `follows`.
-fn open(disk: &MemoryDisk, follows: bool, ms: u64) -> Bench {
-    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000, 5000]) };
-    open_on(if follows { layout.following() } else { layout }, at(ms), |_| ())
-}
-
-/// Has the slave take in all that the master's log has more.
-fn follow(slave: &Bench, master: &Bench) {
-    master.broker.keep(master.now).expect("keeps");
-    let end = master.broker.store().watermarks().committed();
-    while slave.broker.following.end() < end {
-        let start = slave.broker.following.end().max(master.broker.store().log_first());
-        let bytes = master.broker.store().read_raw(start, usize::MAX).expect("reads");
-        slave.broker.following.append(start, &bytes).expect("appends");
-    }
-}
-
-/// The tables of a broker, as it answers whoever asks.
-fn tables(of: &Bench) -> StateDocuments {
-    let mut tables = StateDocuments::default();
-    let topics = json!(of.broker.catalog.topic_table());
-    tables.take_in("topics.json", topics).expect("topics");
-    tables.take_in("subscriptionGroup.json", json!(of.broker.catalog.group_table())).expect("groups");
-    tables.take_in("consumerOffset.json", of.broker.offsets.document()).expect("offsets");
-    tables.take_in("delayOffset.json", of.broker.delay.document()).expect("delays");
-    tables
-}
-
-fn take_tables(slave: &Bench, master: &Bench) {
-    let position = master.broker.state_position();
-    slave.broker.take_tables(tables(master), Some(position), slave.now).expect("takes");
-}
 
 fn take_java_tables(slave: &Bench, master: &Bench) {
     slave.broker.take_tables(tables(master), None, slave.now).expect("takes");
-}
-
-fn commit(bench: &Bench, group: &str, offset: i64) {
-    bench.broker.catalog.group_for_use(&GroupName::checked(group).expect("a name"), bench.now).expect("a group");
-    bench.broker.offsets.commit("orders", group, QueueId(0), offset).expect("commits");
-    bench.broker.offsets.keep_changes(bench.now).expect("keeps");
-}
-
-fn committed(bench: &Bench, group: &str) -> Option<i64> {
-    bench.broker.offsets.committed("orders", group, QueueId(0))
 }
 
 /// What is the same on a master and its slave.
