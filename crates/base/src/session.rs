@@ -42,16 +42,20 @@ pub trait Session: Send {
     fn held_size(&self) -> usize;
 
     /// The size of the frame that `input` begins with, once that is known; else 0.
-    fn frame_size(&self, input: &[u8]) -> usize;
+    fn frame_size(&self, _input: &[u8]) -> usize {
+        0
+    }
 
     /// What it shares with all other connections. Called once, before anything else.
-    fn share(&mut self, budget: Arc<Budget>);
+    fn share(&mut self, _budget: Arc<Budget>) {}
 
     /// How long the connection may be without a byte transferred while only the peer can move it on, ms; `None`: for ever.
     fn idle_timeout_ms(&self) -> Option<u64>;
 
     /// Whether requests are still waiting for an answer.
-    fn is_busy(&self) -> bool;
+    fn is_busy(&self) -> bool {
+        false
+    }
 
     /// Whether it keeps input that it took and does not want yet: `receive` is called for it, as for what stayed in `input`.
     fn holds_input(&self) -> bool {
@@ -72,10 +76,12 @@ pub trait Session: Send {
     fn finish(&mut self) {}
 
     /// Work to be run away from the network threads.
-    fn take_job(&mut self) -> Option<Job>;
+    fn take_job(&mut self) -> Option<Job> {
+        None
+    }
 
     /// The connection is gone. What takes a while is a job, as ever.
-    fn closed(&mut self, now: Now);
+    fn closed(&mut self, _now: Now) {}
 }
 
 /// Bytes on their way out, in pieces that are shared with the log rather than copied.

@@ -3,13 +3,14 @@
 //! What comes is gathered until whole records of it are there, which are put into the slave's own log: at once, or by a job if that would
 //! wait; meanwhile what follows is read, up to a bound. After that the master hears where the log ends now, so that it never hears of what is not kept.
 //!
+//! Nothing is owed when a connection ends: what was not reported is sent again.
+//!
 //! The log is asked for from a little before its end: the bytes that the slave has already have to be the same.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-use base::budget::Budget;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Buf, Bytes, BytesMut};
@@ -285,19 +286,8 @@ impl Session for FollowerSession {
         self.output.size() + self.gathered.size()
     }
 
-    fn frame_size(&self, _input: &[u8]) -> usize {
-        0
-    }
-
-    fn share(&mut self, _budget: Arc<Budget>) {}
-
     fn idle_timeout_ms(&self) -> Option<u64> {
         Some(self.times.silence_ms)
-    }
-
-    fn is_busy(&self) -> bool {
-        // Nothing is owed: what is not reported is sent again.
-        false
     }
 
     fn close_reason(&self) -> Option<CloseReason> {
@@ -307,6 +297,4 @@ impl Session for FollowerSession {
     fn take_job(&mut self) -> Option<Job> {
         self.job.take()
     }
-
-    fn closed(&mut self, _now: Now) {}
 }

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use base::budget::Budget;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Bytes, BytesMut};
@@ -268,19 +267,8 @@ impl Session for LeaderSession {
         self.output.size()
     }
 
-    fn frame_size(&self, _input: &[u8]) -> usize {
-        0
-    }
-
-    fn share(&mut self, _budget: Arc<Budget>) {}
-
     fn idle_timeout_ms(&self) -> Option<u64> {
         Some(self.times.silence_ms)
-    }
-
-    fn is_busy(&self) -> bool {
-        // Nothing is owed: a slave connects again and goes on where its log ends.
-        false
     }
 
     fn close_reason(&self) -> Option<CloseReason> {

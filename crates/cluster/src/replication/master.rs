@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-use base::budget::Budget;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Bytes, BytesMut};
@@ -408,14 +407,8 @@ impl Session for MasterSession {
         frame::announced_len(input)
     }
 
-    fn share(&mut self, _budget: Arc<Budget>) {}
-
     fn idle_timeout_ms(&self) -> Option<u64> {
         Some(ANSWER_MS)
-    }
-
-    fn is_busy(&self) -> bool {
-        false
     }
 
     fn close_reason(&self) -> Option<CloseReason> {
@@ -425,6 +418,4 @@ impl Session for MasterSession {
     fn take_job(&mut self) -> Option<Job> {
         self.job.take()
     }
-
-    fn closed(&mut self, _now: Now) {}
 }
