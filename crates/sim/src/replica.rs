@@ -3,6 +3,7 @@
 
 mod ends;
 mod line;
+mod same;
 mod story;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use crate::story::Setup;
 
 use ends::{Followed, Served};
 use line::Line;
+use same::{check_begins, check_settings, check_tables};
 pub use story::{ReplicaAction, ReplicaSetup};
 
 const TIMES: Times = Times { heartbeat_ms: 5000, silence_ms: 20_000 };
@@ -55,6 +57,8 @@ pub(crate) struct Replica {
     compared: u64,
     /// How far it has been with this log, though it may have lost its end: what it had was reported.
     furthest: u64,
+    /// What its master had heard of how far it is, and how often its disk had changed by then, since it started.
+    reports: Vec<(usize, u64)>,
 }
 
 impl fmt::Debug for Replica {
@@ -85,6 +89,7 @@ impl Replica {
             may_be_ahead: None,
             compared: 0,
             furthest: 0,
+            reports: Vec::new(),
         };
         replica.clear_disk(now);
         replica.start(now)?;
@@ -107,6 +112,7 @@ impl Replica {
         self.followed = Some(Arc::new(Followed::new(node.broker.clone(), now)));
         self.compared = self.compared.min(node.log_end());
         self.points = self.disk.points();
+        self.reports.clear();
         self.node = Some(node);
         Ok(())
     }
@@ -133,6 +139,7 @@ impl Replica {
     pub(crate) fn master_lost(&mut self) {
         self.may_be_ahead = Some(self.node.as_ref().map_or(0, Node::log_end));
         self.furthest = 0;
+        self.compared = 0;
     }
 
     pub(crate) fn befall(&mut self, action: ReplicaAction, now: Now) -> Checked {
@@ -158,7 +165,9 @@ impl Replica {
                 let left = self.disk.after_power_cut(point as usize, || chance.percent(percent));
                 left.set_now(now.wall.0);
                 self.disk = FaultyDisk::over(&left);
-                self.start(now)
+                let reports = std::mem::take(&mut self.reports);
+                self.start(now)?;
+                self.check_kept(&reports, point as usize)
             }
             ReplicaAction::Restart => {
                 let closed = self.node.as_ref().map_or(Ok(()), |node| node.broker.close(now));
@@ -193,7 +202,40 @@ impl Replica {
         for ended in [step(&mut self.tables, bytes, now), step(&mut self.log, bytes, now)].into_iter().flatten() {
             self.note_end(&ended, now)?;
         }
-        self.compare(master)
+        self.note_reports();
+        self.compare(master)?;
+        self.check_settings(master)
+    }
+
+    /// Its master has heard how far it is.
+    fn note_reports(&mut self) {
+        let followers = self.followers.as_ref().filter(|_| self.log.is_some());
+        let heard = followers.and_then(|followers| followers.all().into_iter().map(|follower| follower.end.0).max());
+        if let Some(heard) = heard.filter(|heard| self.reports.last().is_none_or(|(_, last)| last < heard)) {
+            self.reports.push((self.disk.points(), heard));
+        }
+    }
+
+    /// What was reported before its disk had changed so often is there after its power has failed, where it syncs before it reports.
+    fn check_kept(&self, reports: &[(usize, u64)], point: usize) -> Checked {
+        let reported = reports.iter().rev().find(|(points, _)| *points <= point).map_or(0, |(_, heard)| *heard);
+        let end = self.node.as_ref().map_or(0, Node::log_end);
+        // One without a log says 1 to be sent all of it.
+        check(!self.setup.sync_flush || end >= reported || reported == 1, Rule::SlavesFollow, || {
+            format!("the slave's log ends at {end} after a power cut, and it had reported {reported}")
+        })
+    }
+
+    /// Where its log ends where its master's does, it has the same topics, and its groups as they are there: its log tells of each change.
+    fn check_settings(&self, master: &Node) -> Checked {
+        let ready = self.followed.as_ref().and_then(|followed| followed.ready());
+        let Some(node) = self.node.as_ref().filter(|_| ready.is_some() && self.may_be_ahead.is_none()) else {
+            return Ok(());
+        };
+        if node.log_end() != master.log_end() || master.broker.store().staged_size() > 0 {
+            return Ok(());
+        }
+        check_settings(node, master)
     }
 
     fn connect(&mut self, master: &Node, now: Now) {
@@ -298,27 +340,9 @@ impl Replica {
             let own: Vec<_> = other.iter().map(|(queue, _)| mine.get(queue)).collect();
             format!("queues of the slave end elsewhere: {other:?}, its own: {own:?}")
         })?;
-        let (mine, masters) = (tables(node), tables(master));
-        let other: Vec<_> = mine.iter().zip(&masters).filter(|(one, other)| one != other).collect();
-        let count = (mine.len(), masters.len());
-        check(count.0 == count.1 && other.is_empty(), Rule::SlavesFollow, || {
-            format!("tables of the slave are others: {count:?} {other:?}")
-        })
+        check_begins(node, master)?;
+        check_tables(node, master)
     }
-}
-
-/// What the tables of a node say, in order.
-fn tables(node: &Node) -> Vec<String> {
-    let broker = &node.broker;
-    let topics = broker.catalog.topic_table().topic_config_table.into_values().map(|topic| format!("{topic:?}"));
-    let groups = broker.catalog.group_table().subscription_group_table.into_values();
-    let groups = groups.map(|group| format!("{group:?}"));
-    let of = |document: serde_json::Value| document["offsetTable"].as_object().cloned().unwrap_or_default();
-    let offsets = of(broker.offsets.document()).into_iter().map(|(of, offsets)| format!("{of}: {offsets}"));
-    // A level that was not begun is at 0.
-    let delays = of(broker.delay.document()).into_iter().filter(|(_, delivered)| *delivered != 0);
-    let delays = delays.map(|(level, delivered)| format!("level {level}: {delivered}"));
-    topics.chain(groups).chain(offsets).chain(delays).collect()
 }
 
 /// Moves a connection on; gives why it ended, if it did.
