@@ -232,9 +232,16 @@ pub trait TypedHeader<'a>: Sized {
     fn encode(&self, sink: &mut FieldSink<'_>);
 }
 
-/// Defines typed headers. `!` marks a field that must be there, `?` one that may be absent.
+/// Defines typed headers. `!` marks a field that must be there, `?` one that may be absent. The first word is a
+/// dollar sign, for the macro that is defined here: no macro can write one of itself.
 macro_rules! headers {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident $mark:tt $type:tt $wire:literal),* $(,)? })*) => {
+    ($dollar:tt $($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident $mark:tt $type:tt $wire:literal),* $(,)? })*) => {
+        /// Calls the macro that is named, with the names of all headers: for who goes through all of them.
+        #[macro_export]
+        macro_rules! every_rocketmq_header {
+            ($dollar then:ident) => { $dollar then!($($name),*); };
+        }
+
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::field::headers;
 /// A field of ours in the answers to 21, 43, 45 and 201: what the log says below this position is in the table.
 pub const TABLE_POSITION: &str = "sluiceLogPosition";
 
-headers! {
+headers! { $
     /// 10 SEND_MESSAGE: long field names.
     SendRequestV1 {
         producer_group ! text "producerGroup",
