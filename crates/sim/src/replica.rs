@@ -31,6 +31,9 @@ const TIMES: Times = Times { heartbeat_ms: 5000, silence_ms: 20_000 };
 /// Steps between two of the slave's rounds of own work.
 const STEPS_OF_WORK: u64 = 6;
 
+/// Pieces of tables that arrive in a step: they are large, and the log is followed once they are there.
+const TABLE_PIECES: usize = 10;
+
 /// What a program gets whose write fails.
 const EIO: i32 = 5;
 
@@ -199,7 +202,8 @@ impl Replica {
         }
         self.connect(master, now);
         let bytes = if self.is_parted { 0 } else { self.of.piece_size };
-        for ended in [step(&mut self.tables, bytes, now), step(&mut self.log, bytes, now)].into_iter().flatten() {
+        let of_tables = bytes.saturating_mul(TABLE_PIECES);
+        for ended in [step(&mut self.tables, of_tables, now), step(&mut self.log, bytes, now)].into_iter().flatten() {
             self.note_end(&ended, now)?;
         }
         self.note_reports();
