@@ -149,16 +149,25 @@ impl Following {
 
     /// Writes what the master's log has from `start` on, and makes the changes that it tells of. Gives the new end.
     fn take_in(&self, start: LogOffset, bytes: &Bytes, told_until: LogOffset) -> Result<LogOffset, StorageError> {
+        if self.store.has_untold_states() {
+            self.publish(start, told_until)?;
+        }
         let (mut end, until) = (start, start.after(bytes.len() as u64));
         while end < until {
             end = self.store.append_raw(end, &bytes.slice((end.0 - start.0) as usize..))?;
             self.store.write_staged()?;
-            let mut changes = FollowedChanges { following: self, told_until, removed: BTreeSet::new() };
-            self.store.set_committed(end, &mut changes)?;
-            self.catalog.renew_queues(&changes.removed);
-            self.state.note_followed(end);
+            self.publish(end, told_until)?;
         }
         Ok(end)
+    }
+
+    /// Has everything below `end` visible, and makes the changes that it tells of.
+    fn publish(&self, end: LogOffset, told_until: LogOffset) -> Result<(), StorageError> {
+        let mut changes = FollowedChanges { following: self, told_until, removed: BTreeSet::new() };
+        self.store.set_committed(end, &mut changes)?;
+        self.catalog.renew_queues(&changes.removed);
+        self.state.note_followed(end);
+        Ok(())
     }
 
     /// The newest message of the log, and where it begins. Waits for the disk.

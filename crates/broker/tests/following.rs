@@ -6,13 +6,13 @@ mod support;
 
 use std::path::Path;
 
-use base::{GroupName, LogOffset, Refusal, TopicName};
-use broker::{Filter, SendBack, Work};
+use base::{GroupName, LogOffset, QueueId, Refusal, TopicName};
+use broker::{Filter, Message, SendBack, Work};
 use bytes::Bytes;
 use format::document::{GroupDocument, TopicDocument};
 use format::state_documents::StateDocuments;
-use storage::disk::MemoryDisk;
-use support::pair::{commit, committed, follow, open, tables, take_tables};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use support::pair::{commit, committed, follow, open, open_over, tables, take_tables};
 use support::{Bench, layout, message};
 use testkit::at;
 
@@ -51,6 +51,68 @@ fn a_slave_has_what_its_masters_log_tells_of_as_it_comes() {
     assert_eq!(slave.fetch("orders", 0, 0, Filter::All).count, 1);
     master.broker.removals.group("billing", true, master.now).expect("removes");
     follow(&slave, &master);
+    assert_same(&slave, &master);
+}
+
+/// Whatever the slave's disk keeps of it, nothing of the removed topic is in the one that was made again.
+#[test]
+fn a_slave_whose_power_is_cut_while_a_topic_goes_has_the_queues_of_its_master() {
+    let (master, disk) = (open(&MemoryDisk::new(), false, 1000), FaultyDisk::over(&MemoryDisk::new()));
+    let slave = open_over(Disk::new(disk.clone()), true, 1000);
+    take_tables(&slave, &master);
+    for body in [&b"old"[..], b"old too", b"old as well"] {
+        master.publish("orders", &message(body, b"")).expect("stored");
+    }
+    let elsewhere = |body| Message { queue: Some(QueueId(1)), ..message(body, b"") };
+    follow(&slave, &master);
+    slave.broker.checkpoint(slave.now).expect("writes a checkpoint");
+    let begun = disk.points();
+    master.broker.removals.topic("orders", master.now).expect("removes");
+    follow(&slave, &master);
+    slave.broker.checkpoint(slave.now).expect("writes a checkpoint");
+    master.publish("orders", &elsewhere(b"new")).expect("stored");
+    follow(&slave, &master);
+    slave.broker.checkpoint(slave.now).expect("writes a checkpoint");
+    for point in begun..=disk.points() {
+        for survives in [false, true] {
+            let left = disk.after_power_cut(point, || survives);
+            let again = open_over(Disk::new(left), true, 1000);
+            if again.broker.catalog.topic("orders").is_some_and(|topic| topic.queues[0].end().0 > 1) {
+                assert_eq!(again.bodies("orders", 0), ["old", "old too", "old as well"], "point {point}");
+            }
+            take_tables(&again, &master);
+            follow(&again, &master);
+            let bodies = [again.bodies("orders", 0), again.bodies("orders", 1)];
+            assert_eq!(bodies, [vec![], vec!["new".to_owned()]], "point {point} {survives}");
+        }
+    }
+}
+
+#[test]
+fn a_change_that_a_slave_could_not_make_is_made_before_it_goes_on() {
+    let (master, disk) = (open(&MemoryDisk::new(), false, 1000), FaultyDisk::over(&MemoryDisk::new()));
+    let slave = open_over(Disk::new(disk.clone()), true, 1000);
+    take_tables(&slave, &master);
+    master.publish("orders", &message(b"old", b"")).expect("stored");
+    follow(&slave, &master);
+    slave.broker.checkpoint(slave.now).expect("writes a checkpoint");
+    master.broker.removals.topic("orders", master.now).expect("removes");
+    master.publish("orders", &message(b"new", b"")).expect("stored");
+    master.broker.keep(master.now).expect("keeps");
+    disk.fail(Failure::error(Operation::Name, 5).at("consumequeue/orders"));
+    let rest = || {
+        let start = slave.broker.following.end();
+        (start, master.broker.store().read_raw(start, usize::MAX).expect("reads"))
+    };
+    for _ in 0..2 {
+        let (start, bytes) = rest();
+        let told = slave.broker.following.append(start, &bytes).expect_err("the files stay").to_string();
+        assert!(told.contains("consumequeue/orders"), "{told}");
+    }
+    assert!(slave.broker.state_position() < rest().0, "what is not done counts as not known");
+    disk.heal();
+    follow(&slave, &master);
+    assert_eq!(slave.bodies("orders", 0), ["new"]);
     assert_same(&slave, &master);
 }
 

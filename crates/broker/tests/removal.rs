@@ -9,12 +9,14 @@ use std::path::Path;
 use base::offset::AckPolicy;
 use base::{Now, QueueId, TopicName};
 use format::document::TopicDocument;
-use storage::disk::{Disk, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
 use testkit::at;
 
 const START: Now = at(1_700_000_000_000);
 const SEGMENT_SIZE: u64 = 64 << 10;
+/// What a program gets whose write fails.
+const EIO: i32 = 5;
 
 fn open(disk: &MemoryDisk) -> Bench {
     let options = storage::Options {
@@ -117,6 +119,68 @@ fn chance(seed: u64) -> impl FnMut() -> bool {
         state ^= state >> 7;
         state ^= state << 17;
         state & 1 == 0
+    }
+}
+
+/// The files of a removed topic's queues cannot be removed, and the broker ends in any way before they can.
+#[test]
+fn what_a_removal_has_left_on_the_disk_is_no_topic_for_the_next_start() {
+    let on = |disk: &FaultyDisk| {
+        let options = layout(Path::new("/data"), vec![1000]);
+        open_on(storage::Options { disk: Disk::new(disk.clone()), ..options }, START, |_| ())
+    };
+    for has_checkpoint in [false, true] {
+        for is_closed in [false, true] {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let bench = on(&disk);
+            put_topic(&bench);
+            bench.publish("orders", &message(b"old", b"")).expect("stored");
+            bench.broker.checkpoint(START).expect("writes a checkpoint");
+            disk.fail(Failure::error(Operation::Name, EIO).at("consumequeue/orders"));
+            bench.broker.removals.topic("orders", START).expect_err("its files stay");
+            if has_checkpoint {
+                bench.broker.checkpoint(START).expect("writes a checkpoint");
+            }
+            if is_closed {
+                bench.broker.close(START).expect("closes");
+            }
+            disk.heal();
+            let disk = FaultyDisk::over(&disk.memory().copy());
+            let bench = on(&disk);
+            assert!(bench.broker.catalog.topic("orders").is_none(), "{has_checkpoint} {is_closed}");
+            put_topic(&bench);
+            assert_eq!(bench.bodies("orders", 0), Vec::<String>::new(), "{has_checkpoint} {is_closed}");
+            bench.publish("orders", &message(b"new", b"")).expect("stored");
+            bench.broker.checkpoint(START).expect("writes a checkpoint");
+            drop(bench);
+            let left = FaultyDisk::over(&disk.after_power_cut(disk.points(), || false));
+            assert_eq!(on(&left).bodies("orders", 0), ["new"], "nor after a power cut");
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_during_a_removal_leaves_the_topic_or_nothing_of_it() {
+    let on = |disk: Disk| {
+        let options = storage::Options { disk, ..layout(Path::new("/data"), vec![1000]) };
+        open_on(options, START, |_| ())
+    };
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = on(Disk::new(disk.clone()));
+    put_topic(&bench);
+    bench.publish("orders", &message(b"old", b"")).expect("stored");
+    bench.broker.checkpoint(START).expect("writes a checkpoint");
+    bench.publish("orders", &message(b"old too", b"")).expect("stored");
+    bench.broker.store().sync().expect("syncs");
+    let begun = disk.points();
+    bench.broker.removals.topic("orders", START).expect("removed");
+    for point in begun..=disk.points() {
+        for seed in 0..20 {
+            let again = on(Disk::new(disk.after_power_cut(point, chance(seed * 1000 + point as u64))));
+            if again.broker.catalog.topic("orders").is_some() {
+                assert_eq!(again.bodies("orders", 0), ["old", "old too"], "point {point}, seed {seed}");
+            }
+        }
     }
 }
 

@@ -67,6 +67,14 @@ pub enum StorageError {
         /// Bytes of a segment.
         segment_size: u64,
     },
+    /// What was asked for is removed.
+    #[error("the log begins at {first} by now, and what was at {start} is removed")]
+    BeforeLog {
+        /// Where it would begin.
+        start: LogOffset,
+        /// Where the log begins.
+        first: LogOffset,
+    },
     /// Bytes of another log do not begin where this one ends.
     #[error("bytes of the leader's log from {start} on cannot be appended: this log ends at {end}")]
     NotAtEnd {

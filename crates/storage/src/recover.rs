@@ -47,7 +47,7 @@ use crate::state::StateReplay;
 use crate::window::Window;
 pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
-pub(crate) use restore::Unpublished;
+pub(crate) use restore::{Unpublished, tell_state_lost};
 pub use segments::log_begins;
 pub(crate) use segments::open_segments;
 pub use state::replay_state;
@@ -82,6 +82,8 @@ pub struct Recovery {
     pub unusable: Vec<PathBuf>,
     /// Whether all queue entries were rebuilt from the log.
     pub entries_made_again: bool,
+    /// Queues of removed topics that were found, and removed.
+    pub removed_queues: u64,
     /// Whether the last process stopped in good order.
     pub was_clean: bool,
     /// Whether the boot ID is still that of the last process: all it wrote is there, synced or not.

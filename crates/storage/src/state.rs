@@ -17,6 +17,11 @@ pub trait StateReplay {
     /// State records below this are known already: they are told only for the topics that they remove.
     fn known_until(&self) -> LogOffset;
 
+    /// Topics that were removed below that, and the log offset below which all their messages are: a crash may have left their queues.
+    fn removed(&self) -> Vec<(TopicName, LogOffset)> {
+        Vec::new()
+    }
+
     /// Takes in the changes of the state record at a log offset, if they are not known. Gives the topics they remove: no message before
     /// is theirs.
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError>;

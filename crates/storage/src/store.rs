@@ -167,6 +167,8 @@ pub struct Store {
     told_committed: AtomicU64,
     /// Records that recovery left unpublished. Held while records become committed.
     unpublished: Mutex<Unpublished>,
+    /// State records of a leader that are committed and not told yet. Held while one is told.
+    untold_states: Mutex<VecDeque<LogOffset>>,
     /// Held while a document is written: replacing it twice at a time would use one temporary file twice.
     documents: Mutex<()>,
     reserve: Arc<Reserve>,

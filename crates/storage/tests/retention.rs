@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{QueueId, QueueOffset, Timestamp};
+use base::{LogOffset, QueueId, QueueOffset, Timestamp};
 use storage::disk::{Disk, MemoryDisk};
 use storage::{Options, Store};
 use support::orders::{SEGMENT_SIZE, append_to, found_by_key, open, options, segment_path, topic, verify_queue};
@@ -39,6 +39,12 @@ fn old_segments_go_and_queues_begin_later() {
     assert_eq!(removed_at(5), 0, "not the hour");
     let removed = removed_at(4);
     assert!(removed >= 3, "{removed}");
+    let first = store.log_first();
+    for behind in [1, SEGMENT_SIZE / 2, first.0] {
+        let told = store.read_raw(LogOffset(first.0 - behind), 2 * SEGMENT_SIZE as usize).expect_err("removed");
+        assert!(told.to_string().starts_with(&format!("the log begins at {first} by now")), "{told}");
+    }
+    assert!(!store.read_raw(first, 100).expect("kept").is_empty());
     let index = store.queue(&topic(), QueueId(0));
     assert!(index.first() > QueueOffset(0) && index.first() < index.end());
     verify_queue(&store, 0);

@@ -61,9 +61,13 @@ impl Catalog {
         self.groups_unexported.store(true, Ordering::Release);
     }
 
-    /// Changes that lead to all topics and groups there are. Waits for whoever changes one.
+    /// Changes that lead to all topics and groups there are, and say of topics that their queues are still to go. Waits for whoever changes one.
     pub(crate) fn state_changes(&self) -> Vec<StateChange> {
         let versions = self.changes.lock();
+        let leaving = versions
+            .leaving
+            .iter()
+            .map(|name| StateChange::TopicRemoved { name: name.clone(), version: versions.topics });
         let topics = self
             .topics()
             .into_iter()
@@ -72,6 +76,6 @@ impl Catalog {
             .groups()
             .into_iter()
             .map(|group| StateChange::Group { settings: Box::new((*group).clone()), version: versions.groups });
-        topics.chain(groups).collect()
+        leaving.chain(topics).chain(groups).collect()
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct OpenedState {
     /// Up to where the log is in snapshot or exports, if there are any.
     position: Option<LogOffset>,
     known_until: LogOffset,
+    /// Topics that the snapshot says are gone, and its position then.
+    removed: BTreeMap<String, LogOffset>,
     /// What the state records behind the snapshot said, for the next one.
     pub(crate) replayed: Vec<StateChange>,
     /// What foreign documents say.
@@ -156,6 +158,7 @@ impl OpenedState {
             snapshot,
             position: content.position().or_else(|| positions.into_iter().min()),
             known_until: LogOffset(u64::MAX),
+            removed: BTreeMap::new(),
             replayed: Vec::new(),
             foreign,
             foreign_checksums,
@@ -182,6 +185,11 @@ impl OpenedState {
         let of_file = |problem| StorageError::State { path: directory.join("state"), problem };
         for frame in &content.frames {
             for change in state::decode(&frame.changes).map_err(of_file)? {
+                match &change {
+                    StateChange::TopicRemoved { name, .. } => drop(self.removed.insert(name.clone(), frame.position)),
+                    StateChange::Topic { settings, .. } => drop(self.removed.remove(&settings.topic_name)),
+                    _ => {}
+                }
                 self.tables.apply(change);
             }
         }
@@ -225,6 +233,10 @@ impl OpenedState {
 impl StateReplay for OpenedState {
     fn known_until(&self) -> LogOffset {
         self.known_until
+    }
+
+    fn removed(&self) -> Vec<(TopicName, LogOffset)> {
+        self.removed.iter().map(|(topic, at)| (TopicName::trusted(topic), *at)).collect()
     }
 
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {

@@ -12,7 +12,12 @@ use super::{Bench, layout, open_on};
 
 /// A broker on a disk in memory; a slave's if `follows`.
 pub fn open(disk: &MemoryDisk, follows: bool, ms: u64) -> Bench {
-    let layout = storage::Options { disk: Disk::new(disk.clone()), ..layout(Path::new("/data"), vec![1000, 5000]) };
+    open_over(Disk::new(disk.clone()), follows, ms)
+}
+
+/// The same on any disk.
+pub fn open_over(disk: Disk, follows: bool, ms: u64) -> Bench {
+    let layout = storage::Options { disk, ..layout(Path::new("/data"), vec![1000, 5000]) };
     open_on(if follows { layout.following() } else { layout }, at(ms), |_| ())
 }
 

@@ -40,7 +40,13 @@ impl CommitLog {
 
     /// `size` bytes from `start` on, which are in the segment files. Waits for the disk.
     pub(crate) fn read_raw(&self, start: LogOffset, size: usize) -> Result<Bytes, StorageError> {
-        let read = self.read_bytes(start.0, size, ReadMode::MayWait)?;
+        let read = self.read_bytes(start.0, size, ReadMode::MayWait);
+        // Afterwards: retention may have come meanwhile.
+        let first = self.first();
+        if start < first {
+            return Err(StorageError::BeforeLog { start, first });
+        }
+        let read = read?;
         self.evict_behind(start.0, start.0 + size as u64);
         Ok(read)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{LogOffset, QueueId, TopicName};
+use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
 use format::record::{QueueRef, Record};
 use format::state::StateError;
@@ -111,32 +111,47 @@ impl Replay<'_> {
                 return Err(StorageError::State { path, problem });
             }
         };
-        // Below, queues have what they are to have: entries of a topic that was made again among them.
-        if record.log_offset >= self.entries_from {
-            removed.iter().try_for_each(|topic| self.remove_topic(topic, record.log_offset))?;
-        }
-        Ok(())
+        removed.iter().try_for_each(|topic| self.remove_topic(topic, record.log_offset))
     }
 
-    /// Removes the queues that a topic has at a log offset.
+    /// Removes what a crash has left of topics that the state knows to be gone.
+    pub(crate) fn remove_known_gone(&mut self) -> Result<(), StorageError> {
+        let gone = self.state.removed();
+        gone.iter().try_for_each(|(topic, at)| self.remove_topic(topic, *at))
+    }
+
+    /// Removes the queues of a topic that was removed at a log offset, but for those of the topic that was made again since.
     fn remove_topic(&mut self, topic: &TopicName, at: LogOffset) -> Result<(), StorageError> {
-        self.written_ends.retain(|(name, _), _| name != topic);
         for queue in self.queues.remove_topic(topic.as_str()) {
-            let begun = self.unpublished.begun.get(&(topic.clone(), queue.queue()));
-            if begun.is_some_and(|begun| *begun > at) {
-                // The topic was made again since, and whoever appends to it knows the queue.
+            let key = (topic.clone(), queue.queue());
+            if self.unpublished.begun.get(&key).is_some_and(|begun| *begun > at) {
+                // Whoever appends to it knows the queue.
                 queue.begin_anew()?;
                 self.queues.insert(queue);
+            } else if newest_of(&queue)?.is_some_and(|newest| newest >= at) {
+                // It was flushed with what it has now.
+                self.queues.insert(queue);
+                continue;
             } else {
+                self.recovery.removed_queues += 1;
                 queue.remove()?;
                 queue.note_gone(true);
             }
+            self.written_ends.remove(&key);
         }
         Ok(())
     }
 }
 
-fn tell_state_lost(log_offset: LogOffset, problem: &str) {
+/// Where the newest record is that a queue lists.
+fn newest_of(queue: &QueueIndex) -> Result<Option<LogOffset>, StorageError> {
+    let last = queue.end().0.checked_sub(1).map(QueueOffset).filter(|last| *last >= queue.first());
+    let entry = last.map_or(Ok(None), |last| queue.entry(last))?;
+    Ok(entry.map(|entry| entry.log_offset))
+}
+
+/// Tells operators of a state record that says nothing readable.
+pub(crate) fn tell_state_lost(log_offset: LogOffset, problem: &str) {
     tracing::error!(
         %log_offset, problem,
         "changes of topics, groups or offsets are lost: their record is damaged. Those before and after it are taken; look whether settings are as they should be"

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, TopicName};
 use format::record::Record;
+use format::state::StateError;
 
 use super::{Store, new_queue};
 use crate::error::StorageError;
-use crate::recover::{Recovery, Removed, Replay};
+use crate::recover::{Recovery, Removed, Replay, tell_state_lost};
 use crate::state::StateReplay;
 
 /// Bytes of the log that are read again at once, while no other queue can be made.
@@ -28,21 +29,42 @@ impl Store {
         }
         self.told_committed.fetch_max(offset.0, Ordering::AcqRel);
         self.publish_recovered(offset, state)?;
-        let mut states = Vec::new();
+        let mut untold = self.untold_states.lock();
         self.log.commit(offset, |batch| {
             self.note_published(batch);
-            states.extend_from_slice(&batch.foreign_states);
+            untold.extend(&batch.foreign_states);
         });
-        states.into_iter().try_for_each(|at| self.tell_state(at, state))
+        while let Some(at) = untold.front() {
+            self.tell_state(*at, state)?;
+            untold.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Whether state records are committed that could not be told: `set_committed` tries again, and nothing is to be appended before.
+    pub fn has_untold_states(&self) -> bool {
+        !self.untold_states.lock().is_empty()
     }
 
     /// Tells what the state record of a leader says, and removes the queues of topics that it removes.
     fn tell_state(&self, offset: LogOffset, state: &mut dyn StateReplay) -> Result<(), StorageError> {
         let Some(bytes) = self.log.record_at(offset)? else { return Ok(()) };
         let Ok(record) = Record::decode(&bytes) else { return Ok(()) };
-        let path = || self.log.directory().to_owned();
-        let removed =
-            state.apply(offset, record.body).map_err(|problem| StorageError::State { path: path(), problem })?;
+        let removed = match state.apply(offset, record.body) {
+            Ok(removed) => removed,
+            Err(problem @ StateError::Damaged(_)) => {
+                // As a start does, which would come no further either.
+                tell_state_lost(offset, &problem.to_string());
+                return Ok(());
+            }
+            Err(problem @ StateError::Newer(_)) => {
+                return Err(StorageError::State { path: self.log.directory().to_owned(), problem });
+            }
+        };
+        if !removed.is_empty() {
+            // First: after a power cut the log must not end before, without what the files had.
+            self.sync_until(offset.after(record.size as u64))?;
+        }
         removed.iter().try_for_each(|topic| self.remove_logged_topic(topic))
     }
 
@@ -86,6 +108,9 @@ impl Store {
             }
             .run()?;
             self.changed_queues.look_over(&self.all_queues());
+            if recovery.removed_queues > 0 {
+                self.doubts_disk.store(true, Ordering::Relaxed);
+            }
             drop(flushing);
             recovery.damaged.iter().for_each(|at| self.log.tell_damage(*at, "found when the log was read again"));
             if reached == from {

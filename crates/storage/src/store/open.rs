@@ -99,13 +99,16 @@ impl Store {
             queues: RwLock::new(queues),
             changed_queues: ChangedQueues::default(),
             files,
-            // Files that were removed so that entries are made again may come back with a power cut, until their folders are synced.
-            doubts_disk: AtomicBool::new(!recovery.was_clean || recovery.entries_made_again),
+            // Files that were removed may come back with a power cut, until their folders are synced.
+            doubts_disk: AtomicBool::new(
+                !recovery.was_clean || recovery.entries_made_again || recovery.removed_queues > 0,
+            ),
             key_index,
             unindexed: Mutex::default(),
             unindexed_count: AtomicUsize::new(0),
             told_committed: AtomicU64::new(told_committed.0),
             unpublished: Mutex::new(unpublished),
+            untold_states: Mutex::default(),
             documents: Mutex::default(),
             reserve,
             flushing: Mutex::default(),
@@ -243,7 +246,7 @@ fn recover_indexes(
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
     let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(&files, topic, queue));
     let mut unpublished = Unpublished::default();
-    let replay = Replay {
+    let mut replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
         end_at,
@@ -268,6 +271,7 @@ fn recover_indexes(
         progress,
         is_opening: true,
     };
+    replay.remove_known_gone()?;
     let end = replay.run()?;
     unpublished.end = end;
     for ((topic, queue), goes_on) in emptied {

@@ -23,7 +23,8 @@ impl Store {
         self.log.recent_raw(start, self.raw_size(start, size))
     }
 
-    /// At most `size` bytes of the log from `start` on, as far as they are visible and in one segment. Waits for the disk.
+    /// At most `size` bytes of the log from `start` on, as far as they are visible and in one segment. Waits for the disk. Fails if retention
+    /// has taken them.
     pub fn read_raw(&self, start: LogOffset, size: usize) -> Result<Bytes, StorageError> {
         self.log.read_raw(start, self.raw_size(start, size))
     }

@@ -30,13 +30,13 @@ impl Store {
         queues.into_iter().for_each(|queue| known.insert(queue));
     }
 
-    /// The same for a topic that a state record removes: a start that reads the queues' records again reads that too.
+    /// The same for a topic that a state record removes, which is on the disk: a start that reads the queues' records again reads that too.
     pub(super) fn remove_logged_topic(&self, topic: &TopicName) -> Result<(), StorageError> {
         let _no_flush = self.flushing.lock();
         let gone = self.queues.write().remove_topic(topic.as_str());
         gone.iter().for_each(|queue| queue.note_gone(true));
         self.log.close_queues(&gone);
-        gone.iter().try_for_each(|queue| queue.remove()).inspect_err(|_| self.take_back(gone))
+        self.remove_files(topic, &gone).inspect_err(|_| self.take_back(gone))
     }
 
     /// Removes queues without messages that are not in use. Returns how many. One that is in use keeps its last file, which records
@@ -89,6 +89,10 @@ impl Store {
 
     fn remove_queues(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
         self.end_queues(gone)?;
+        self.remove_files(topic, gone)
+    }
+
+    fn remove_files(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
         let (disk, directory) = (&self.options.disk, self.files.directory_of_topic(topic));
         // A queue has files once it was flushed.
         if !disk.exists(&directory) {
