@@ -1,12 +1,14 @@
 //! What a protocol's load generator can do. A target's kind says which; scenarios ask for load without knowing how it is made.
 
+use std::time::Duration;
+
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 use crate::load::progress::ProgressSink;
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::{connect, consume, send, visible};
+use crate::rocketmq::{connect, consume, replicas, send, visible};
 use crate::target::Target;
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
@@ -21,6 +23,8 @@ pub trait Driver: Sync {
     fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// The same, to keep them.
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError>;
+    /// Waits until the slaves of every master have what it has now, for `limit` at most; gives how long that took.
+    fn wait_until_followed(&self, target: &Target, limit: Duration) -> Result<Duration, BenchError>;
 }
 
 /// The driver of a target; how its protocol is spoken says the options of that protocol.
@@ -49,5 +53,9 @@ impl Driver for RocketMq {
 
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
         connect::hold(options)
+    }
+
+    fn wait_until_followed(&self, target: &Target, limit: Duration) -> Result<Duration, BenchError> {
+        replicas::wait_until_followed(target, limit)
     }
 }

@@ -58,13 +58,21 @@ pub enum BenchError {
         /// Which.
         name: String,
     },
+    /// The slaves of a master do not have what it has.
+    #[error("{broker} is not followed: {problem}")]
+    NotFollowed {
+        /// Name of the master.
+        broker: String,
+        /// What is missing.
+        problem: String,
+    },
     /// No connection.
     #[error(
         "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it prints when \
          it starts?"
     )]
     Unreachable {
-        /// `name server` or `broker`.
+        /// `name server`, `broker`, `master` or `slave`.
         role: &'static str,
         /// Address tried.
         address: String,

@@ -219,6 +219,7 @@ impl Comparison {
             "broker_page_cache_mib",
             "broker_resident_max_mib",
             "broker_written_mib",
+            "slaves_behind_seconds",
             "generator_percent",
             "problems",
         ])?;
@@ -247,6 +248,7 @@ impl Comparison {
                         &number(measured.broker_page_cache_mib),
                         &number(measured.broker_resident_max_mib),
                         &number(measured.broker_written_mib),
+                        &number(measured.slaves_behind_seconds),
                         &measured.generator_percent.to_string(),
                         &measured.problems.join("; "),
                     ])?;

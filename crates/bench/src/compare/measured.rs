@@ -1,7 +1,10 @@
 //! What one broker did in one round of a step, in the figures every load has, with what it did that it must not.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use crate::error::BenchError;
 use crate::load::latency::LatencySummary;
 use crate::load::progress::Second;
 use crate::load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, SendReport, VisibleReport};
@@ -40,6 +43,8 @@ pub struct Measured {
     pub broker_page_cache_mib: Option<f64>,
     /// What they wrote to disks.
     pub broker_written_mib: Option<f64>,
+    /// How long slaves took, once the load had ended, for what they lacked; nothing without slaves, and if that was too long.
+    pub slaves_behind_seconds: Option<f64>,
     /// How busy the generator's threads were, 100 being all the time.
     pub generator_percent: f64,
     /// How much faster the second half was than the first, in percent; nothing for runs of a few seconds.
@@ -134,6 +139,15 @@ impl Measured {
             ..Self::used(report.consume.observed, busiest, totals.messages)
         }
         .judged()
+    }
+
+    /// With what became of the slaves: the time they took for the rest, or why they do not have it.
+    pub(crate) fn followed(mut self, outcome: Result<Duration, BenchError>) -> Self {
+        match outcome {
+            Ok(behind) => self.slaves_behind_seconds = Some(behind.as_secs_f64()),
+            Err(error) => self.problems.push(error.to_string()),
+        }
+        self
     }
 
     /// Its 99th percentile: for ever if nothing was answered at all, nothing where latencies are not measured.

@@ -7,6 +7,9 @@ use crate::compare::peer::Peer;
 /// Pauses of the machine that are worth a word.
 const PAUSE_MS: f64 = 10.0;
 
+/// Slaves that lack something for longer than this after a load could not keep up with it.
+const BEHIND_SECONDS: f64 = 0.5;
+
 /// All of a scenario, as sentences.
 pub fn remarks_of(scenario: &ScenarioResult) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
@@ -48,6 +51,10 @@ fn notes(peer: &PeerResult) -> Vec<String> {
     }
     if peer.is_rising() {
         notes.push("each round was faster than the one before: it may not have been warm".to_owned());
+    }
+    let behind = peer.rounds.iter().filter_map(|round| round.slaves_behind_seconds).fold(0.0, f64::max);
+    if behind > BEHIND_SECONDS {
+        notes.push(format!("its slaves had the last messages up to {behind:.1} s after the load"));
     }
     if peer.rounds.iter().any(|round| round.generator_was_limit) {
         notes.push("the load generator may have been the limit".to_owned());

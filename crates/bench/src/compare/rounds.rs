@@ -147,7 +147,7 @@ impl Run<'_> {
                 self.commands.extend(cluster.commands());
             }
             let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
-            stage.start_up(self.options.scale.start_up().for_groups(needs.groups), self.sink)?;
+            stage.start_up(self.options.scale.start_up().for_brokers(needs.brokers()), self.sink)?;
             self.stages.push((cluster, stage));
         }
         self.needs = Some(needs);

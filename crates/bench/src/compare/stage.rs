@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::compare::measured::Measured;
 use crate::compare::scenario::step::{Load, Step};
@@ -23,6 +24,9 @@ const OPENED_AT_ONCE: usize = 16;
 const START_UP_WINDOW: usize = 128;
 const START_UP_TOPIC: &str = "bench-start-up";
 
+/// Slaves that lack something for longer when a load has ended do not keep up with it.
+const FOLLOW_WITHIN: Duration = Duration::from_secs(10);
+
 /// A backlog is read no more often than this for one figure.
 const PASSES_MAX: usize = 100;
 
@@ -32,6 +36,8 @@ pub struct Stage {
     target: Target,
     broker_pids: Vec<u32>,
     broker_data: Vec<PathBuf>,
+    /// How long slaves may take for what they lack when a load has ended.
+    follow_within: Duration,
     /// Topics that have their backlog, and how many messages the broker took of it.
     filled: HashMap<String, u64>,
 }
@@ -39,7 +45,12 @@ pub struct Stage {
 impl Stage {
     /// What listens at `target`; of `broker_pids` memory and CPU are recorded.
     pub fn new(target: Target, broker_pids: Vec<u32>) -> Self {
-        Self { target, broker_pids, broker_data: Vec::new(), filled: HashMap::new() }
+        Self { target, broker_pids, broker_data: Vec::new(), follow_within: FOLLOW_WITHIN, filled: HashMap::new() }
+    }
+
+    /// The same; slaves may be behind for no longer than that when a load has ended.
+    pub fn with_follow_within(self, limit: Duration) -> Self {
+        Self { follow_within: limit, ..self }
     }
 
     /// The same; what of the files in `data` is in the page cache is recorded too.
@@ -76,12 +87,16 @@ impl Stage {
         sink: &dyn ProgressSink,
     ) -> Result<WarmUp, BenchError> {
         let _held = self.set_up(scenario, step, sink)?;
-        let start_up = start_up.for_groups(step.needs.groups);
+        let start_up = start_up.for_brokers(step.needs.brokers());
         let slice = step.load.for_seconds(start_up.slice.as_secs_f64());
         let (clock, mut speeds) = (Clock::start(), Vec::new());
         while start_up.goes_on(&speeds, clock.elapsed()) && !sink.stop_requested() {
             let measured = self.put(scenario, step, &slice, sink)?;
             speeds.push(speed_of(&measured, slice.pace()));
+        }
+        if step.needs.has_slaves() {
+            // What they lack after that is told of the first round.
+            let _ = self.driver(step).wait_until_followed(&self.target, self.follow_within);
         }
         Ok(WarmUp::of(speeds))
     }
@@ -89,7 +104,11 @@ impl Stage {
     /// One round of `step` of the scenario named `scenario`.
     pub fn perform(&mut self, scenario: &str, step: &Step, sink: &dyn ProgressSink) -> Result<Measured, BenchError> {
         let _held = self.set_up(scenario, step, sink)?;
-        self.put(scenario, step, &step.load, sink)
+        let measured = self.put(scenario, step, &step.load, sink)?;
+        if !step.needs.has_slaves() {
+            return Ok(measured);
+        }
+        Ok(measured.followed(self.driver(step).wait_until_followed(&self.target, self.follow_within)))
     }
 
     /// What is there before the load: a backlog beside it, the one it reads, connections that say nothing.

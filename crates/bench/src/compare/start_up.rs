@@ -34,9 +34,9 @@ impl StartUp {
         taken < self.slice * self.slices_max && !is_flat(speeds)
     }
 
-    /// The same for a cluster of `groups` brokers that share the processors.
-    pub fn for_groups(self, groups: u32) -> Self {
-        Self { slices_max: self.slices_max * groups.max(1), ..self }
+    /// The same for a cluster of so many brokers that share the processors.
+    pub fn for_brokers(self, brokers: u32) -> Self {
+        Self { slices_max: self.slices_max * brokers.max(1), ..self }
     }
 }
 
@@ -91,6 +91,6 @@ mod tests {
         assert!(!warm_up(|_| 500.0).was_rising);
         let start_up = StartUp { slice: Duration::from_secs(2), slices_max: 20 };
         assert!(!start_up.goes_on(&[1.0], Duration::from_secs(40)), "slices that take longer than they should");
-        assert_eq!(start_up.for_groups(4).slices_max, 80);
+        assert_eq!(start_up.for_brokers(4).slices_max, 80);
     }
 }

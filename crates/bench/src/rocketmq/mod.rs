@@ -7,6 +7,7 @@ pub(crate) mod generator;
 pub(crate) mod options;
 pub(crate) mod pull_lane;
 pub(crate) mod puller;
+pub(crate) mod replicas;
 pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod send;

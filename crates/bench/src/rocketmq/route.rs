@@ -122,7 +122,8 @@ pub fn describe(brokers: &[BrokerTopics]) -> Vec<String> {
     brokers.iter().map(row).collect()
 }
 
-fn first_reachable(addresses: &[String]) -> Result<Control, BenchError> {
+/// A connection to the first of the name servers that can be reached.
+pub fn first_reachable(addresses: &[String]) -> Result<Control, BenchError> {
     let mut last = None;
     for address in addresses {
         match Control::open("name server", address) {

@@ -168,7 +168,7 @@ impl Cluster {
         self.target.clone().ok_or(BenchError::NotSpoken { peer: self.peer.kind.name() })
     }
 
-    /// Processes of its brokers.
+    /// Processes of its brokers, slaves among them.
     pub fn broker_pids(&self) -> Vec<u32> {
         self.processes.iter().take(self.brokers).map(Process::id).collect()
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::process::{Ground, Process, Started, free_port};
-use crate::compare::scenario::step::{BrokerNeeds, Flush};
+use crate::compare::scenario::step::{BrokerNeeds, Flush, Replication};
 use crate::error::BenchError;
 use crate::rocketmq::route::registered_brokers;
 use crate::target::Target;
@@ -21,24 +21,43 @@ const REGISTERED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A broker takes its port, two below (the fast one) and one above (replication).
 const ROCKETMQ_SPARE_PORTS: u16 = 2;
+/// In 5.x the role alone waits for nobody: how many brokers have to have a message says a setting of its own, which 4.9 passes over.
+const SYNC_MASTER: [&str; 3] = ["brokerRole=SYNC_MASTER", "inSyncReplicas=2", "minInSyncReplicas=1"];
 
-/// A name server, and a broker for each group.
+/// A name server, and for each group a broker and its slave, if it has one.
 pub(super) fn start_rocketmq(version: &str, needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, BenchError> {
     let port = free_port(0)?;
     let arguments = ["namesrv", version, &ground.path("names"), &port.to_string()];
     let name_server = ROCKETMQ.run("namesrv", &arguments, port, ground)?;
     let address = format!("127.0.0.1:{port}");
+    let target = Target::NameServer(vec![address.clone()]);
     let flush = match needs.flush {
         Flush::Async => "flushDiskType=ASYNC_FLUSH",
         Flush::Sync => "flushDiskType=SYNC_FLUSH",
     };
+    let broker = |process: &str, group: &str, own: &[&str]| {
+        let port = free_port(ROCKETMQ_SPARE_PORTS)?;
+        let (home, listens, named) = (ground.path(process), port.to_string(), format!("brokerName={group}"));
+        let arguments = [&["broker", version, &home, &address, &listens, &named, flush], own].concat();
+        ROCKETMQ.run(process, &arguments, port, ground).map(|process| (process, port))
+    };
+    let role = match needs.replication {
+        Replication::None | Replication::Async => &["brokerRole=ASYNC_MASTER"][..],
+        Replication::Sync => &SYNC_MASTER,
+    };
     let mut processes = Vec::new();
     for number in 0..needs.groups {
-        let name = format!("broker-{number}");
-        let port = free_port(ROCKETMQ_SPARE_PORTS)?;
-        let named = format!("brokerName={name}");
-        let arguments = ["broker", version, &ground.path(&name), &address, &port.to_string(), &named, flush];
-        processes.push(ROCKETMQ.run(&name, &arguments, port, ground)?);
+        let group = format!("broker-{number}");
+        let (master, port) = broker(&group, &group, role)?;
+        processes.push(master);
+        if needs.has_slaves() {
+            // Told by name servers, it would be known half a minute later.
+            let log = format!("haMasterAddress=127.0.0.1:{}", port + 1);
+            let own = ["brokerId=1", "brokerRole=SLAVE", &log];
+            let (mut slave, _) = broker(&format!("{group}-slave"), &group, &own)?;
+            slave.wait_until_it_follows(&target, &group)?;
+            processes.push(slave);
+        }
     }
     let deadline = Instant::now() + REGISTERED_WITHIN;
     while registered_brokers(&address).unwrap_or_default() < needs.groups as usize {
@@ -49,7 +68,7 @@ pub(super) fn start_rocketmq(version: &str, needs: BrokerNeeds, ground: Ground<'
         thread::sleep(LOOK_INTERVAL);
     }
     processes.push(name_server);
-    Ok(Started::at(Target::NameServer(vec![address]), processes))
+    Ok(Started::at(target, processes))
 }
 
 /// Version of RabbitMQ in Debian stable.
@@ -86,12 +105,12 @@ pub(super) fn start_kafka(version: &str, needs: BrokerNeeds, ground: Ground<'_>)
     Ok(Started { address: format!("kafka://127.0.0.1:{port}"), target: None, processes: vec![broker] })
 }
 
-/// Refuses to start a cluster of what is started as one broker alone.
+/// Refuses to start a cluster, or a slave, of what is started as one broker alone.
 fn check_alone(name: &str, needs: BrokerNeeds) -> Result<(), BenchError> {
-    if needs.groups == 1 {
+    if needs.brokers() == 1 {
         return Ok(());
     }
-    let problem = "it is started as one broker alone, not as a cluster".to_owned();
+    let problem = "it is started as one broker alone, not as a cluster or with a slave".to_owned();
     Err(BenchError::NotStarted { name: name.to_owned(), problem })
 }
 

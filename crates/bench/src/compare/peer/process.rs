@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
+use crate::rocketmq::replicas::is_followed;
 use crate::target::Target;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A broker may take a while to write down what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// A Java slave connects to its master every 5 s, once both have registered.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(90);
 /// What of its last words an error quotes.
 const LAST_WORDS: usize = 1500;
 
@@ -117,9 +120,10 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until `is_ready` gives something, but no longer than the process runs.
+    /// Waits until `is_ready` gives something, but no longer than the process runs; `awaited` is what it was to do until then.
     pub(super) fn wait_until<T>(
         &mut self,
+        awaited: &str,
         limit: Duration,
         mut is_ready: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, BenchError> {
@@ -129,9 +133,9 @@ impl Process {
                 return Ok(ready);
             }
             let problem = if !self.is_running() {
-                "it ended"
+                format!("it ended before it would {awaited}")
             } else if Instant::now() > deadline {
-                "it was not ready in time"
+                format!("it did not {awaited} within {} s", limit.as_secs())
             } else {
                 thread::sleep(LOOK_INTERVAL);
                 continue;
@@ -141,9 +145,18 @@ impl Process {
         }
     }
 
+    /// Of a slave of the broker `master`: waits until it has what that has.
+    pub(super) fn wait_until_it_follows(&mut self, target: &Target, master: &str) -> Result<(), BenchError> {
+        self.wait_until(&format!("have the log of {master}"), FOLLOWS_WITHIN, |_| {
+            is_followed(target, master).is_ok_and(|is_followed| is_followed).then_some(())
+        })
+    }
+
     /// Waits until it listens.
     pub(super) fn wait_for_port(&mut self, port: u16, limit: Duration) -> Result<(), BenchError> {
-        self.wait_until(limit, |_| TcpStream::connect(("127.0.0.1", port)).ok().map(drop))
+        self.wait_until(&format!("listen on port {port}"), limit, |_| {
+            TcpStream::connect(("127.0.0.1", port)).ok().map(drop)
+        })
     }
 
     /// What it has printed.

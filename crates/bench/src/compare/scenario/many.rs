@@ -1,16 +1,16 @@
 //! Many of something: broker groups, topics, queues, connections, hours.
 
-use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, fill, reads, sends};
+use super::step::{FieldFigures, Load, Replication, Scale, Scenario, Step, fill, reads, sends};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 pub(super) const BROKER_GROUPS: Scenario = Scenario {
     name: "broker-groups",
-    sentence: "30-byte messages sent to and read from a cluster of 1, 2 and 4 broker groups",
+    sentence: "30-byte messages sent to and read from a cluster of 1, 2 and 4 broker groups, and of 2 with a slave each",
     source: "N0",
     steps: broker_groups,
 };
 
-const ON_ONE_MACHINE: &str = "all broker groups on one machine";
+const ON_ONE_MACHINE: &str = "all brokers on one machine";
 
 fn broker_groups(scale: Scale) -> Vec<Step> {
     let backlog = scale.backlog(2_000_000);
@@ -19,22 +19,29 @@ fn broker_groups(scale: Scale) -> Vec<Step> {
         send.run.connections = groups as usize;
         let label =
             if groups == 1 { "send unpaced, 1 group".to_owned() } else { format!("send unpaced, {groups} groups") };
-        Step::new(label, Load::Send(send)).needs(Flush::Async, groups).remark(ON_ONE_MACHINE)
+        Step::new(label, Load::Send(send)).groups(groups).remark(ON_ONE_MACHINE)
     };
     let mut paced = SendOptions { pace: 70_000, window: 4096, ..sends(scale, 30) };
     paced.run.connections = 2;
+    let mut of_8_queues = paced.clone();
+    of_8_queues.run.queues = Some(8);
     let read = Load::Consume { fill: fill(30, 4, backlog), read: reads(1), seconds: scale.reading_seconds() };
     vec![
         unpaced(1).field(FieldFigures::rate(46_285.46).success(96.6024)),
         Step::new("send paced to 70000/s, 2 groups", Load::Send(paced))
-            .needs(Flush::Async, 2)
+            .groups(2)
             .remark(ON_ONE_MACHINE)
             .field(FieldFigures::rate(47_934.04).success(100.0)),
         unpaced(2).field(FieldFigures::rate(62_247.03).success(99.7571)),
         Step::new("consume, 2 groups", read)
-            .needs(Flush::Async, 2)
+            .groups(2)
             .remark(ON_ONE_MACHINE)
             .field(FieldFigures::rate(179_051.02).success(100.0)),
+        Step::new("send paced to 70000/s, 2 groups with a slave each, 8 queues", Load::Send(of_8_queues))
+            .groups(2)
+            .replication(Replication::Async)
+            .remark(ON_ONE_MACHINE)
+            .field(FieldFigures::rate(48_181.16).success(100.0)),
         unpaced(4),
     ]
 }

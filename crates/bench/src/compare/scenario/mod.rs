@@ -40,7 +40,9 @@ pub fn field_note(name: &str) -> Option<&'static str> {
     Some(match name {
         "N0" => "RocketMQ 4.2.0 on brokers of 4 cores and 4 GB, one sending process on a laptop, 30-byte messages",
         "N1" => "RocketMQ in 2014 on 24 cores and 48 GB, 2 producers, 2 consumers, 2 KB messages",
-        "N2" => "RocketMQ 4.5.1 on cloud hosts of 4 cores and 8 GB, the official benchmark tool, 1 KB messages",
+        "N2" => {
+            "RocketMQ 4.5.1, a master and a slave on cloud hosts of 4 cores and 8 GB, the official benchmark tool, 1 KB messages"
+        }
         "N3" => "RabbitMQ, 1 KB messages, consumers that take 10 ms for each",
         "N4" => {
             "RocketMQ 4.8.0 and 4.9.7 on 48 cores and 256 GB, 4 masters and 4 slaves, 200 topics, 400 consumer groups"

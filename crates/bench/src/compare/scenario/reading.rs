@@ -1,6 +1,9 @@
 //! Readers: of few and many queues, with one and several consumers, beside senders and behind a backlog.
 
-use super::step::{FieldFigures, Load, Scale, Scenario, Step, fill, reads, sends, threads_of_one_client};
+use super::step::{
+    FieldFigures, Load, PAIR_ON_ONE_MACHINE, Replication, Scale, Scenario, Step, fill, reads, sends,
+    threads_of_one_client,
+};
 use crate::load::options::{ConsumeOptions, VisibleOptions};
 use crate::rocketmq::options::{HeaderForm, RocketMq};
 
@@ -47,7 +50,7 @@ fn two_consumers(scale: Scale) -> Vec<Step> {
 
 pub(super) const CONSUME_WHILE_PRODUCING: Scenario = Scenario {
     name: "consume-while-producing",
-    sentence: "16 threads of one producer send 1 KB messages while a consumer reads them: rate, and time from answer to arrival",
+    sentence: "16 threads of one producer send 1 KB messages to a master with an asynchronous slave while a consumer reads them: rate, and time from due to arrival",
     source: "N2",
     steps: consume_while_producing,
 };
@@ -57,7 +60,12 @@ fn consume_while_producing(scale: Scale) -> Vec<Step> {
     let mut consume = ConsumeOptions { commit: true, ..ConsumeOptions::default() };
     consume.run.connections = 1;
     let field = FieldFigures::rate(15_000.0).round_trips(1.6, 8_602.0);
-    vec![Step::new("16 threads, 1 consumer", Load::Visible(VisibleOptions { send, consume })).field(field)]
+    vec![
+        Step::new("16 threads, 1 consumer", Load::Visible(VisibleOptions { send, consume }))
+            .replication(Replication::Async)
+            .field(field)
+            .remark(PAIR_ON_ONE_MACHINE),
+    ]
 }
 
 /// All other scenarios have the binary form, which costs both sides less.

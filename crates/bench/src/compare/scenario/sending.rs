@@ -1,6 +1,8 @@
 //! Senders: one by one, many at once, before and after the disk, in all sizes and at all paces.
 
-use super::step::{FieldFigures, Flush, Load, Scale, Scenario, Step, sends, threads_of_one_client};
+use super::step::{
+    FieldFigures, Flush, Load, PAIR_ON_ONE_MACHINE, Replication, Scale, Scenario, Step, sends, threads_of_one_client,
+};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 pub(super) const SYNC_SEND: Scenario = Scenario {
@@ -48,7 +50,7 @@ fn async_send(scale: Scale) -> Vec<Step> {
 
 pub(super) const THREAD_SWEEP: Scenario = Scenario {
     name: "thread-sweep",
-    sentence: "1 to 128 threads of one producer, each waits for the answer to its 1 KB message",
+    sentence: "1 to 128 threads of one producer, each waits for the answer to its 1 KB message; a master with an asynchronous slave",
     source: "N2",
     steps: thread_sweep,
 };
@@ -66,32 +68,47 @@ fn thread_sweep(scale: Scale) -> Vec<Step> {
         let label = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         Step::new(label, Load::Send(threads_of_one_client(scale, threads, 1024)))
             .field(field)
-            .remark("one broker without a replica")
+            .replication(Replication::Async)
+            .remark(PAIR_ON_ONE_MACHINE)
     })
     .into()
 }
 
-/// Replication joins when there is any.
 pub(super) const FLUSH: Scenario = Scenario {
     name: "flush",
-    sentence: "16 and 64 threads of one producer, 1 KB, answered before and after the disk has the message",
+    sentence: "16, 64 and 256 threads of one producer, 1 KB, answered before and after the slave, and before and after the disk has the message",
     source: "N2",
     steps: flush,
 };
 
+/// What the note has of 16 threads. More of them show how much of the waiting a broker lets them share.
 fn flush(scale: Scale) -> Vec<Step> {
+    let figures = |rate, mean_ms, max_ms| FieldFigures::rate(rate).round_trips(mean_ms, max_ms);
     [
-        (16, Flush::Async, Some(FieldFigures::rate(22_000.0).round_trips(0.715, 705.0))),
-        (16, Flush::Sync, Some(FieldFigures::rate(2_600.0).round_trips(5.648, 267.0))),
-        (64, Flush::Sync, None),
+        (Replication::Async, Flush::Async, figures(22_000.0, 0.715, 705.0)),
+        (Replication::Sync, Flush::Async, figures(7_000.0, 2.129, 2_187.0)),
+        (Replication::Async, Flush::Sync, figures(2_600.0, 5.648, 267.0)),
+        (Replication::Sync, Flush::Sync, figures(3_200.0, 5.072, 308.0)),
     ]
-    .map(|(threads, flush, field)| {
-        let how = if flush == Flush::Sync { "sync flush" } else { "async flush" };
-        let load = Load::Send(threads_of_one_client(scale, threads, 1024));
-        let step = Step::new(format!("{threads} threads, {how}"), load).needs(flush, 1);
-        Step { field, ..step }.remark("without a replica; the two lines of the note with sync replication are missing")
+    .into_iter()
+    .flat_map(|(replication, flush, field)| {
+        [(16, Some(field)), (64, None), (256, None)].map(|(threads, field)| {
+            let label = format!("{threads} threads, {}", answered_after(replication, flush));
+            let load = Load::Send(threads_of_one_client(scale, threads, 1024));
+            let step = Step::new(label, load).replication(replication).flush(flush).remark(PAIR_ON_ONE_MACHINE);
+            Step { field, ..step }
+        })
     })
-    .into()
+    .collect()
+}
+
+fn answered_after(replication: Replication, flush: Flush) -> &'static str {
+    match (replication == Replication::Sync, flush) {
+        (false, Flush::Async) => "async replication, async flush",
+        (true, Flush::Async) => "sync replication, async flush",
+        (false, Flush::Sync) => "async replication, sync flush",
+        (true, Flush::Sync) => "sync replication, sync flush",
+    }
 }
 
 pub(super) const PRODUCER_SHAPES: Scenario = Scenario {
@@ -111,7 +128,7 @@ fn producer_shapes(scale: Scale) -> Vec<Step> {
     .map(|(label, size, connections, window, flush)| {
         let mut send = SendOptions { window, ..sends(scale, size) };
         send.run.connections = connections;
-        Step::new(label, Load::Send(send)).needs(flush, 1)
+        Step::new(label, Load::Send(send)).flush(flush)
     })
     .into()
 }

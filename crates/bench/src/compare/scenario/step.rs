@@ -75,6 +75,19 @@ pub enum Flush {
     Sync,
 }
 
+/// Whether each master has a slave, and answers before or after that has the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Replication {
+    /// It has none.
+    #[default]
+    None,
+    /// Before.
+    Async,
+    /// After.
+    Sync,
+}
+
 /// What a step asks of the brokers it is run against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct BrokerNeeds {
@@ -82,11 +95,25 @@ pub struct BrokerNeeds {
     pub flush: Flush,
     /// Broker groups (masters) of the cluster.
     pub groups: u32,
+    /// What slaves they have.
+    pub replication: Replication,
 }
 
 impl Default for BrokerNeeds {
     fn default() -> Self {
-        Self { flush: Flush::Async, groups: 1 }
+        Self { flush: Flush::Async, groups: 1, replication: Replication::None }
+    }
+}
+
+impl BrokerNeeds {
+    /// Whether masters have slaves.
+    pub fn has_slaves(self) -> bool {
+        self.replication != Replication::None
+    }
+
+    /// Brokers of the cluster, slaves among them.
+    pub fn brokers(self) -> u32 {
+        self.groups * if self.has_slaves() { 2 } else { 1 }
     }
 }
 
@@ -216,8 +243,18 @@ impl Step {
         self
     }
 
-    pub(super) fn needs(mut self, flush: Flush, groups: u32) -> Self {
-        self.needs = BrokerNeeds { flush, groups };
+    pub(super) fn flush(mut self, flush: Flush) -> Self {
+        self.needs.flush = flush;
+        self
+    }
+
+    pub(super) fn groups(mut self, groups: u32) -> Self {
+        self.needs.groups = groups;
+        self
+    }
+
+    pub(super) fn replication(mut self, replication: Replication) -> Self {
+        self.needs.replication = replication;
         self
     }
 
@@ -226,6 +263,9 @@ impl Step {
         self
     }
 }
+
+/// The master and the slave of field notes ran on machines of their own.
+pub(super) const PAIR_ON_ONE_MACHINE: &str = "master and slave on one machine";
 
 /// Something to be measured.
 #[derive(Debug)]

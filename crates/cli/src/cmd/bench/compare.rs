@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::{
-    BrokerNeeds, CompareOptions, Comparison, Flush, Peer, PeerSetup, ProgressSink, SCENARIOS, Scale, Scenario,
-    find_scenario,
+    BrokerNeeds, CompareOptions, Comparison, Flush, Peer, PeerSetup, ProgressSink, Replication, SCENARIOS, Scale,
+    Scenario, find_scenario,
 };
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use indicatif::ProgressBar;
@@ -102,6 +102,9 @@ enum PeersAction {
         /// Broker groups.
         #[arg(long, default_value_t = 1)]
         groups: u32,
+        /// Gives each master a slave; whether it answers before or after that has the message.
+        #[arg(long, value_enum, default_value_t)]
+        replication: Replication,
         #[command(flatten)]
         setup: PeerSetup,
     },
@@ -145,9 +148,10 @@ fn beside_sluice(with: &[String]) -> Vec<String> {
 }
 
 pub(super) fn run_peers(peers: &Peers) -> Outcome {
-    let PeersAction::Up { peer, sync_flush, groups, setup } = &peers.action;
+    let PeersAction::Up { peer, sync_flush, groups, replication, setup } = &peers.action;
     let peer: Peer = peer.parse().map_err(|error: bench::BenchError| error.to_string())?;
-    let needs = BrokerNeeds { flush: if *sync_flush { Flush::Sync } else { Flush::Async }, groups: *groups };
+    let flush = if *sync_flush { Flush::Sync } else { Flush::Async };
+    let needs = BrokerNeeds { flush, groups: *groups, replication: *replication };
     watch_for_ctrl_c()?;
     let mut cluster = peer.start(needs, setup).map_err(|error| error.to_string())?;
     let (address, processes) = (&cluster.address, cluster.broker_pids());
