@@ -39,7 +39,7 @@ pub(super) fn start_rocketmq(version: &str, needs: BrokerNeeds, ground: Ground<'
         let port = free_port(ROCKETMQ_SPARE_PORTS)?;
         let (home, listens, named) = (ground.path(process), port.to_string(), format!("brokerName={group}"));
         let arguments = [&["broker", version, &home, &address, &listens, &named, flush], own].concat();
-        ROCKETMQ.run(process, &arguments, port, ground).map(|process| (process, port))
+        ROCKETMQ.run(process, &arguments, port, ground)
     };
     let role = match needs.replication {
         Replication::None | Replication::Async => &["brokerRole=ASYNC_MASTER"][..],
@@ -48,13 +48,10 @@ pub(super) fn start_rocketmq(version: &str, needs: BrokerNeeds, ground: Ground<'
     let mut processes = Vec::new();
     for number in 0..needs.groups {
         let group = format!("broker-{number}");
-        let (master, port) = broker(&group, &group, role)?;
-        processes.push(master);
+        processes.push(broker(&group, &group, role)?);
         if needs.has_slaves() {
-            // Told by name servers, it would be known half a minute later.
-            let log = format!("haMasterAddress=127.0.0.1:{}", port + 1);
-            let own = ["brokerId=1", "brokerRole=SLAVE", &log];
-            let (mut slave, _) = broker(&format!("{group}-slave"), &group, &own)?;
+            // Name servers tell where the master is: 5.x forgets a haMasterAddress of its own.
+            let mut slave = broker(&format!("{group}-slave"), &group, &["brokerId=1", "brokerRole=SLAVE"])?;
             slave.wait_until_it_follows(&target, &group)?;
             processes.push(slave);
         }
