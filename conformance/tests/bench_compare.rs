@@ -27,6 +27,10 @@ fn report(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).expect("a report")).expect("JSON")
 }
 
+fn process_id(text: &str) -> Pid {
+    text.trim().parse().ok().and_then(Pid::from_raw).expect("a process id")
+}
+
 /// Everything brokers wrote, and they themselves, are gone.
 fn is_tidy(work: &Path) -> bool {
     std::fs::read_dir(work).expect("lists").next().is_none()
@@ -80,6 +84,32 @@ fn each_broker_is_warmed_up_for_the_step_and_is_first_in_every_other_round() {
         told.lines().filter(steps).partition(|line| line.starts_with("warming up"));
     assert_eq!(warm_ups.into_iter().map(who).collect::<Vec<_>>(), ["sluice", "running"], "{told}");
     assert_eq!(rounds.into_iter().map(who).collect::<Vec<_>>(), ["sluice", "running", "running", "sluice"], "{told}");
+    // The step asks for slaves, and nobody starts one for a broker that runs already.
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("broker-a is not followed: no slave is registered"), "{table}");
+}
+
+#[test]
+fn masters_are_compared_with_their_slaves_where_a_step_asks_for_them() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
+    std::fs::create_dir(&work).expect("directory");
+    let mut command =
+        bench(&["compare", "consume-while-producing", "--with", "sluice", "--quick", "--rounds", "1"], &work);
+    let output = run(command.arg("--json").arg(&json));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = report(&json);
+    let step = &report["scenarios"][0]["steps"][0];
+    assert_eq!(step["needs"], serde_json::json!({"flush": "async", "groups": 1, "replication": "async"}));
+    for peer in step["peers"].as_array().expect("peers") {
+        let round = &peer["rounds"][0];
+        assert_eq!(round["problems"], Value::Array(Vec::new()));
+        assert!(round["slaves_behind_seconds"].as_f64().is_some_and(|behind| behind < 10.0), "{round}");
+    }
+    let commands = report["broker_commands"].as_array().expect("commands");
+    let with = |role| commands.iter().filter_map(Value::as_str).filter(|command| command.contains(role)).count();
+    assert_eq!((with("broker.role=async_master"), with("broker.role=slave")), (2, 2));
+    assert!(is_tidy(&work));
 }
 
 #[test]
@@ -158,8 +188,43 @@ fn a_peer_is_up_until_it_is_stopped_and_its_end_is_told() {
     let mut command = bench(&["peers", "up", "sluice"], scratch.path());
     let mut process = Process::start("sluice bench peers", command.stderr(Stdio::null()));
     let line = process.wait_for_line(Duration::from_secs(30), |line| line.contains(" ready: "));
-    let pid = line.split('[').nth(1).and_then(|rest| rest.split(']').next()).and_then(|pid| pid.parse().ok());
-    kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL).expect("kills the broker");
+    let pid = line.split('[').nth(1).and_then(|rest| rest.split(']').next()).expect("the process");
+    kill_process(process_id(pid), Signal::KILL).expect("kills the broker");
     assert!(!process.wait(Duration::from_secs(30)).success());
     assert!(is_tidy(scratch.path()));
+}
+
+fn a_master_waits_for_its_slave(peer: &str) {
+    let scratch = tempfile::tempdir().expect("directory");
+    let work = scratch.path().join("work");
+    let mut command = bench(&["peers", "up", peer, "--replication", "sync"], &work);
+    let mut process = Process::start("sluice bench peers", command.stderr(Stdio::null()));
+    let line = process.wait_for_line(Duration::from_secs(180), |line| line.contains(" ready: "));
+    let target = line.split_whitespace().find(|word| word.starts_with("rocketmq://")).expect("an address");
+    let slave = line.split(['[', ']']).nth(1).and_then(|pids| pids.split(", ").nth(1)).expect("a slave");
+    let sent = |count: &str| {
+        let json = scratch.path().join("sent.json");
+        let mut send = Command::new(binary());
+        send.args(["bench", "send", "--target", target, "--queues", "4", "--count", count, "--json"]).arg(&json);
+        assert!(run(&mut send).status.success());
+        report(&json)
+    };
+    assert_eq!(sent("1000")["totals"]["ok"], 1000);
+    kill_process(process_id(slave), Signal::STOP).expect("stops the slave");
+    assert_eq!(sent("1")["refusals"][0]["name"], "FLUSH_SLAVE_TIMEOUT");
+    kill_process(process_id(slave), Signal::CONT).expect("lets it go on");
+    let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, Signal::TERM).expect("ends it");
+    assert!(process.wait(Duration::from_secs(60)).success());
+    assert!(is_tidy(&work));
+}
+
+#[test]
+fn a_master_that_is_up_with_a_slave_answers_once_that_has_the_message() {
+    a_master_waits_for_its_slave("sluice");
+}
+
+#[test]
+fn an_original_that_is_up_with_a_slave_answers_once_that_has_the_message() {
+    a_master_waits_for_its_slave("rocketmq");
 }

@@ -37,7 +37,7 @@ fn shortened(mut step: Step) -> Step {
 fn first_round(scenario: &Scenario, manners: Manners) -> Measured {
     let broker = FakeBroker::start(manners);
     let step = shortened(scenario.steps(Scale::Quick).into_iter().next().expect("a step"));
-    let mut stage = Stage::new(broker.name_server(), Vec::new());
+    let mut stage = Stage::new(broker.name_server(), Vec::new()).with_follow_within(Duration::from_millis(100));
     stage.perform(scenario.name, &step, &Quiet).expect("runs")
 }
 
@@ -91,6 +91,21 @@ fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
         let reorders = first_round(scenario, Manners { reorders: true, ..keeping() }).problems.join("; ");
         assert!(reorders.contains("out of their queue's order"), "{}: {reorders}", scenario.name);
     }
+}
+
+#[test]
+fn a_slave_that_is_missing_or_does_not_have_everything_in_the_end_is_named() {
+    let scenario = find_scenario("thread-sweep").expect("a scenario");
+    let followed = first_round(scenario, keeping());
+    assert!(followed.slaves_behind_seconds.is_some(), "{followed:?}");
+    let lacks = first_round(scenario, Manners { slave_lacks: Some(7), ..keeping() });
+    let problems = lacks.problems.join("; ");
+    assert!(problems.contains("fake is not followed: 7 bytes of its log are not at 127.0.0.1"), "{problems}");
+    assert_eq!(lacks.slaves_behind_seconds, None);
+    let alone = Manners { slave_lacks: None, ..keeping() };
+    assert_eq!(first_round(scenario, alone.clone()).problems, ["fake is not followed: no slave is registered"]);
+    let without = find_scenario("sync-send").expect("a scenario");
+    assert_eq!(first_round(without, alone).problems, Vec::<String>::new(), "where none was asked for");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Masters and their slaves: whether a slave has what its master has. Brokers of all versions tell where their logs end; which
 //! replicas they see only those of 5.x.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -64,10 +63,12 @@ struct Group {
 }
 
 impl Group {
-    fn of(data: BrokerData) -> Option<Self> {
-        let mut addresses: BTreeMap<i64, String> = data.broker_addrs;
-        let master = addresses.remove(&MASTER_ID)?;
-        Some(Self { name: data.broker_name, master, slaves: addresses.into_values().collect() })
+    /// As that name server has it; a group without a master is none.
+    fn of(broker: BrokerData, name_server: &Control) -> Option<Self> {
+        let mut addresses = broker.broker_addrs;
+        let master = name_server.like_own(&addresses.remove(&MASTER_ID)?);
+        let slaves = addresses.into_values().map(|slave| name_server.like_own(&slave)).collect();
+        Some(Self { name: broker.broker_name, master, slaves })
     }
 
     /// A slave whose log does not reach to `end`, and how many bytes it lacks.
@@ -94,15 +95,7 @@ fn groups(target: &Target) -> Result<Vec<Group>, BenchError> {
     let answer = name_server.demand(GET_BROKER_CLUSTER_INFO, &NoFields)?;
     let not_rocketmq = |source| BenchError::NotRocketmq { address: name_server.address().to_owned(), source };
     let cluster = ClusterInfo::decode(&answer.body).map_err(not_rocketmq)?;
-    let groups = cluster.broker_addr_table.into_values().filter_map(Group::of);
-    let own = |address: String| name_server.like_own(&address);
-    Ok(groups
-        .map(|group| Group {
-            name: group.name,
-            master: own(group.master),
-            slaves: group.slaves.into_iter().map(own).collect(),
-        })
-        .collect())
+    Ok(cluster.broker_addr_table.into_values().filter_map(|broker| Group::of(broker, &name_server)).collect())
 }
 
 /// Where the log of the broker at `address` ends.

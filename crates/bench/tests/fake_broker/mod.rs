@@ -58,7 +58,12 @@ pub struct Manners {
     pub cold_sends: u64,
     /// How long the first of them waits.
     pub cold_ms: u64,
+    /// Bytes of its log that its slave never gets; without a number it has no slave.
+    pub slave_lacks: Option<u64>,
 }
+
+/// Where the log of every fake broker ends.
+const LOG_END: u64 = 1_000_000;
 
 impl Default for Manners {
     fn default() -> Self {
@@ -74,6 +79,7 @@ impl Default for Manners {
             delay_ms: 0,
             cold_sends: 0,
             cold_ms: 0,
+            slave_lacks: Some(0),
         }
     }
 }
@@ -99,16 +105,9 @@ pub struct FakeBroker {
 impl FakeBroker {
     /// Starts listening; its threads end with the test program.
     pub fn start(manners: Manners) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = listener.local_addr().expect("address");
         let seen = Arc::new(Mutex::new(Seen { topics: manners.topics.clone(), ..Seen::default() }));
-        let shared = Arc::clone(&seen);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (manners, seen) = (manners.clone(), Arc::clone(&shared));
-                thread::spawn(move || Peer { address, manners, seen, sends: 0 }.serve(stream));
-            }
-        });
+        let slave = manners.slave_lacks.map(|lacks| listen(&manners, &seen, LOG_END - lacks, None));
+        let address = listen(&manners, &seen, LOG_END, slave);
         Self { address, seen }
     }
 
@@ -121,8 +120,24 @@ impl FakeBroker {
     }
 }
 
+/// A broker whose log ends there.
+fn listen(manners: &Manners, seen: &Arc<Mutex<Seen>>, log_end: u64, slave: Option<SocketAddr>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("address");
+    let (manners, seen) = (manners.clone(), Arc::clone(seen));
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (manners, seen) = (manners.clone(), Arc::clone(&seen));
+            thread::spawn(move || Peer { address, slave, log_end, manners, seen, sends: 0 }.serve(stream));
+        }
+    });
+    address
+}
+
 struct Peer {
     address: SocketAddr,
+    slave: Option<SocketAddr>,
+    log_end: u64,
     manners: Manners,
     seen: Arc<Mutex<Seen>>,
     sends: u64,
@@ -246,9 +261,9 @@ impl Peer {
 
     fn other(&mut self, command: &Command<'_>) -> BytesMut {
         let mut seen = self.seen.lock().expect("not poisoned");
-        let address = self.address.to_string();
+        let members = std::iter::once(self.address).chain(self.slave);
         let broker = BrokerData {
-            broker_addrs: BTreeMap::from([(0, address)]),
+            broker_addrs: (0..).zip(members.map(|address| address.to_string())).collect(),
             broker_name: "fake".into(),
             cluster: "c".into(),
             ..BrokerData::default()
@@ -279,6 +294,10 @@ impl Peer {
                     ..ClusterInfo::default()
                 };
                 reply(command, 0, None, |_| {}, &cluster.encode())
+            }
+            request::GET_BROKER_RUNTIME_INFO => {
+                let told = format!(r#"{{"table":{{"commitLogMaxOffset":"{}"}}}}"#, self.log_end);
+                reply(command, 0, None, |_| {}, told.as_bytes())
             }
             request::UPDATE_AND_CREATE_TOPIC => {
                 let header = CreateTopicRequest::decode(&command.fields).expect("header");

@@ -64,6 +64,8 @@ pub fn find(name: &str) -> Result<&'static Scenario, BenchError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::step::{Load, Scale};
     use super::*;
     use crate::rocketmq::options::HeaderForm;
@@ -90,6 +92,16 @@ mod tests {
     fn one_scenario_has_the_headers_that_official_clients_send() {
         let steps = find("json-headers").expect("a scenario").steps(Scale::Quick);
         assert!(steps.len() > 2 && steps.iter().all(|step| step.rocketmq.form == HeaderForm::Json));
+    }
+
+    #[test]
+    fn what_people_measured_on_a_master_with_a_slave_is_measured_on_one() {
+        let asked = |name: &str| find(name).expect("a scenario").steps(Scale::Quick).into_iter().map(|step| step.needs);
+        let all = asked("thread-sweep").chain(asked("flush")).chain(asked("consume-while-producing"));
+        assert!(all.into_iter().all(|needs| needs.has_slaves() && needs.brokers() == 2));
+        assert_eq!(asked("broker-groups").filter(|needs| needs.has_slaves() && needs.brokers() == 4).count(), 1);
+        let kinds: HashSet<_> = asked("flush").map(|needs| (needs.replication, needs.flush)).collect();
+        assert_eq!(kinds.len(), 4, "each way of answering with each other");
     }
 
     #[test]
