@@ -75,16 +75,16 @@ pub enum Flush {
     Sync,
 }
 
-/// Whether each master has a slave, and answers before or after that has the message.
+/// Whether masters have slaves, and wait for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Replication {
-    /// It has none.
+    /// They have none.
     #[default]
     None,
-    /// Before.
+    /// Each has one, and answers before that has the message.
     Async,
-    /// After.
+    /// Each has one, and answers after that has the message.
     Sync,
 }
 

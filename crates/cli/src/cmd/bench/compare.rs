@@ -102,7 +102,7 @@ enum PeersAction {
         /// Broker groups.
         #[arg(long, default_value_t = 1)]
         groups: u32,
-        /// Gives each master a slave; whether it answers before or after that has the message.
+        /// Whether masters have slaves, and wait for them.
         #[arg(long, value_enum, default_value_t)]
         replication: Replication,
         #[command(flatten)]
