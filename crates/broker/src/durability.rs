@@ -10,7 +10,6 @@ use storage::{StorageError, Store};
 
 use crate::host::Host;
 use crate::options::Options;
-use crate::publish::published::Published;
 use crate::replicas::Replicas;
 
 /// The log, to whoever waits for it.
@@ -67,25 +66,6 @@ impl Durability {
     /// Calls `waker` once what is appended now is written: publishers may not have to wait any more then. Gives where that ends.
     pub fn when_caught_up(&self, waker: &Waker) -> LogOffset {
         self.store.when_caught_up(waker.clone())
-    }
-
-    /// Waits until records are in the log as safe here as messages are to be; for replicas it does not wait. Not for a network thread.
-    pub fn wait_until_kept(&self, published: &Published) -> Result<(), Refusal> {
-        struct Unpark(std::thread::Thread);
-        impl std::task::Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let policy = AckPolicy { replicated: false, ..self.ack_policy };
-        while !self.is_kept(policy, published.end()) {
-            if let Some(refusal) = self.poisoned() {
-                return Err(refusal);
-            }
-            self.when(policy, published.end(), &Waker::from(Arc::new(Unpark(std::thread::current()))));
-            std::thread::park();
-        }
-        Ok(())
     }
 
     /// Has all below `end` kept as safe as messages are to be. Waits for the disk.

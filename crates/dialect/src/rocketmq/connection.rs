@@ -17,6 +17,7 @@ use super::context::{Context, Peer};
 use super::options::SessionOptions;
 use super::pull::PullOutcome;
 use super::readings::Readings;
+use super::send_backs::SendBackOutcome;
 
 /// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
@@ -34,6 +35,7 @@ pub(super) enum Done {
     ListReply(Bytes),
     Pull(Box<PullOutcome>),
     Call(Box<CallOutcome>),
+    SendBack(Box<SendBackOutcome>),
 }
 
 pub(super) struct Connection {

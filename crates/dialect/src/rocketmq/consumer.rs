@@ -1,12 +1,12 @@
-//! What clients do besides sending, pulling and heartbeats: leaving, member lists, queue locks, sending back.
+//! What clients do besides sending, pulling and heartbeats: leaving, member lists, queue locks.
 
 use base::limits::LIST_BODY_SIZE_MAX;
-use base::{GroupName, LogOffset, Refusal};
-use broker::{Filter, QueueKey, SendBack};
+use base::{GroupName, Refusal};
+use broker::{Filter, QueueKey};
 use wire::rocketmq::body::client::{ClientConfigCheck, LockBatch, MessageQueue, decode};
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
-use wire::rocketmq::header::{ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest};
+use wire::rocketmq::header::{ConsumerGroupRequest, UnregisterClientRequest};
 
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
@@ -75,21 +75,5 @@ pub(super) fn unlock_queues(context: &Context<'_>, command: &Command<'_>) -> Ans
     let batch: LockBatch = decode_list("queue lock", command)?;
     let given_up = batch.mq_set.iter().filter_map(queue_key).collect();
     context.broker.locks.unlock(&batch.consumer_group, &batch.client_id, &given_up);
-    Ok(Answer::ok())
-}
-
-pub(super) fn send_back(context: &Context<'_>, command: &Command<'_>) -> Answered {
-    let request: SendBackRequest<'_> = header(command)?;
-    let offset = u64::try_from(request.offset).map_err(|_| {
-        Refusal::BadRequest(format!("the header field <offset> is [{}]; expected 0 or more", request.offset))
-    })?;
-    let send_back = SendBack {
-        group: GroupName::checked(&request.group)?,
-        log_offset: LogOffset(offset),
-        delay_level: request.delay_level,
-        redeliveries_max: request.max_reconsume_times,
-    };
-    let published = context.broker.retries.send_back(&send_back, context.now)?;
-    published.map_or(Ok(()), |published| context.broker.durability.wait_until_kept(&published))?;
     Ok(Answer::ok())
 }

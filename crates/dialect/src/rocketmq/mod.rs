@@ -25,6 +25,7 @@ mod queue;
 mod readings;
 mod requests;
 mod send;
+mod send_backs;
 mod session;
 mod slave;
 mod subscription;

@@ -9,7 +9,7 @@ use wire::rocketmq::frame::Command;
 use super::answer::{Answered, BODY_SIZE_MAX};
 use super::context::Context;
 use super::{broker_admin, consumer, group_admin, lookup, offset, slave, topic_admin};
-use Handling::{Apart, Call, Commit, Heartbeat, Here, List, Pull, Send};
+use Handling::{Apart, Call, Commit, GiveBack, Heartbeat, Here, List, Pull, Send};
 use Needs::{Administer, Inspect, Publish, Subscribe};
 
 /// Answers one request.
@@ -24,6 +24,8 @@ pub(super) enum Handling {
     Pull,
     /// The session: commits are gathered.
     Commit,
+    /// A job, and then the session: the message is stored again, which may take a while to be safe.
+    GiveBack,
     /// The session, which knows the last one; long ones as a list.
     Heartbeat,
     /// Another connection's client: its answer is passed back.
@@ -96,7 +98,7 @@ pub const REQUESTS: &[Row] = &[
     row(request::CLONE_GROUP_OFFSET, Administer, Apart(offset::clone_group)),
     row(request::GET_ALL_CONSUMER_OFFSET, Inspect, Apart(offset::all)).answering(LARGE_ANSWER_SIZE),
     row(request::GET_ALL_DELAY_OFFSET, Inspect, Apart(offset::all_delayed)),
-    row(request::CONSUMER_SEND_MESSAGE_BACK, Subscribe, Apart(consumer::send_back)),
+    row(request::CONSUMER_SEND_MESSAGE_BACK, Subscribe, GiveBack),
     row(request::NOTIFY_MIN_BROKER_ID_CHANGE, Inspect, Here(slave::note_members)),
     row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Here(slave::request_modes)),
     row(request::GET_TIMER_CHECK_POINT, Inspect, Here(slave::timer_check_point)),

@@ -29,6 +29,7 @@ use super::options::SessionOptions;
 use super::pulls::Pulls;
 use super::requests::{Handler, Handling, Row};
 use super::send::{SendPass, Sends};
+use super::send_backs::SendBacks;
 use super::slave::check_is_master;
 use super::version::VERSION;
 
@@ -36,6 +37,7 @@ use super::version::VERSION;
 pub struct RocketSession {
     connection: Connection,
     commits: Commits,
+    send_backs: SendBacks,
     sends: Sends,
     /// Those that came while the log is behind.
     held_sends: HeldSends,
@@ -61,6 +63,7 @@ impl RocketSession {
             watched: LogOffset(0),
             pulls: Pulls::default(),
             heartbeats: Heartbeats::default(),
+            send_backs: SendBacks::default(),
             calls: Calls::default(),
             is_list_running: false,
             form: Form::Json,
@@ -89,6 +92,9 @@ impl RocketSession {
             Handling::Send => self.sends.send(&command, asked, pass, connection),
             Handling::Pull => self.pulls.pull(&command, asked, connection),
             Handling::Call => self.calls.call(&command, asked, connection),
+            Handling::GiveBack => {
+                SendBacks::begin(&command, row.job_size(frame_bytes.len()), asked, connection);
+            }
             Handling::Commit => self.commits.commit(&command, asked, connection),
             Handling::Heartbeat if command.body.len() <= LIST_BODY_HERE_SIZE_MAX => {
                 self.heartbeats.heartbeat(&command, asked, connection);
@@ -157,6 +163,7 @@ impl RocketSession {
         self.connection.has_room_for_answers()
             && !self.is_list_running
             && self.commits.has_room()
+            && self.send_backs.has_room()
             && (self.held_sends.is_empty() || self.held_sends.has_room(self.connection.budget.room()))
     }
 
@@ -204,6 +211,7 @@ impl RocketSession {
                 }
                 Done::Pull(outcome) => self.pulls.finish(*outcome, &mut self.connection),
                 Done::Call(outcome) => self.calls.go_on(*outcome, &mut self.connection),
+                Done::SendBack(outcome) => self.send_backs.finish(*outcome, &mut self.connection),
             }
         }
     }
@@ -250,6 +258,7 @@ impl Session for RocketSession {
         self.release_held(false);
         self.watch_log();
         self.commits.release(&mut self.connection);
+        self.send_backs.release(&mut self.connection);
         self.calls.expire(&mut self.connection);
         self.pulls.expire(now.monotonic);
         self.pulls.resume_ready(&mut self.connection);
@@ -263,8 +272,9 @@ impl Session for RocketSession {
         if self.pulls.has_ready() && self.connection.has_room_for_answers() {
             return Some(Monotonic(0));
         }
+        let send_backs = self.send_backs.deadline(self.connection.now.monotonic);
         let deadlines = [self.pulls.deadline(), self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
-        deadlines.into_iter().flatten().min()
+        deadlines.into_iter().flatten().chain(send_backs).min()
     }
 
     fn wants_input(&self) -> bool {
@@ -279,13 +289,14 @@ impl Session for RocketSession {
         !self.sends.is_empty()
             || !self.held_sends.is_empty()
             || !self.commits.is_empty()
+            || !self.send_backs.is_empty()
             || self.calls.is_waiting()
             || self.pulls.has_ready()
             || self.connection.has_jobs()
     }
 
     fn held_size(&self) -> usize {
-        let waiting = self.held_sends.size() + self.pulls.size() + self.commits.size();
+        let waiting = self.held_sends.size() + self.pulls.size() + self.commits.size() + self.send_backs.size();
         self.connection.output.size() + waiting + self.heartbeats.size()
     }
 

@@ -5,10 +5,10 @@ use base::offset::{AckPolicy, Watermark};
 use base::session::Session;
 use storage::{CommitRule, NoState};
 use testkit::{CLOCK_STEPS_MS, clock_set};
-use wire::rocketmq::code::response;
+use wire::rocketmq::code::{request, response};
 
 use crate::bench::{Bench, START};
-use crate::client::{held_pull, pull, send};
+use crate::client::{ask, held_pull, pull, send};
 
 /// The property of a message whose producer does not wait for the sync.
 const NO_WAIT: &str = "WAIT\u{1}false\u{2}";
@@ -189,6 +189,49 @@ fn who_waits_for_a_replica_that_goes_is_answered_in_time() {
     assert_eq!(client.wait(3000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SLAVE_NOT_AVAILABLE]);
     // Who does not wait for anything is answered as ever.
     assert_eq!(client.ask(send("orders", "two").with("i", "WAIT\u{1}false\u{2}")).code, 0);
+}
+
+/// Its answer cannot say that replicas lack it.
+#[test]
+fn what_a_consumer_gives_back_waits_for_sync_and_replicas_as_a_send_does_for_as_long_as_there_are_any() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::DURABLE.and(AckPolicy::REPLICATED));
+    let mut client = bench.client();
+    client.give(&[send("orders", "one")]);
+    let written = || bench.broker.durability.reached(Watermark::Written);
+    bench.sync();
+    client.hear();
+    let back = ask(request::CONSUMER_SEND_MESSAGE_BACK, &[("group", "billing"), ("delayLevel", "1")]);
+    let back = back.with("offset", bench.first_of("orders"));
+    bench.broker.durability.note_replicas(Some(written()));
+    bench.stop_writing();
+    let mut give_back = || {
+        assert_eq!(client.give(std::slice::from_ref(&back)), []);
+        bench.write();
+        assert_eq!(client.hear(), [], "it is written");
+        bench.sync();
+        client.hear()
+    };
+    assert_eq!(give_back(), [], "it is synced");
+    bench.broker.durability.note_replicas(Some(written()));
+    assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [0], "it is replicated");
+    let mut give_back = || {
+        assert_eq!(client.give(std::slice::from_ref(&back)), []);
+        bench.write();
+        bench.sync();
+        assert_eq!(client.hear(), []);
+    };
+    give_back();
+    assert_eq!(client.wait(2999), []);
+    assert_eq!(client.wait(1).iter().map(|reply| reply.code).collect::<Vec<_>>(), [0], "replicas had their time");
+    let mut give_back = |replicas| {
+        bench.broker.durability.note_replicas(replicas);
+        client.give(std::slice::from_ref(&back));
+        bench.write();
+        let before = client.hear().len();
+        bench.sync();
+        (before, client.hear().len())
+    };
+    assert_eq!(give_back(None), (0, 1), "there are none, and it is synced");
 }
 
 #[test]
