@@ -38,6 +38,7 @@ pub use compare::page::page;
 pub use compare::peer::process::PeerSetup;
 pub use compare::peer::{Cluster, Peer, PeerKind};
 pub use compare::ratio::Ratio;
+pub use compare::remarks::remarks_of;
 pub use compare::rounds::compare;
 pub use compare::scenario::step::{BrokerNeeds, FieldFigures, Flush, Load, Replication, Scale, Scenario, Step};
 pub use compare::scenario::{ALL as SCENARIOS, find as find_scenario};

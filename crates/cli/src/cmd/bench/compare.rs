@@ -198,7 +198,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
     sink.bar.finish_and_clear();
     let comparison = comparison.map_err(|error| error.to_string())?;
     // The files are written whatever becomes of the table.
-    let printed = say::line(table(&comparison));
+    let printed = say::line(table(&comparison)).and_then(|()| say_remarks(&comparison));
     if let Some(path) = &common.json {
         write(path, &(comparison.json() + "\n"))?;
     }
@@ -228,6 +228,16 @@ fn check_writable(path: &Path) -> Outcome {
     opened.map(drop).map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
+/// What the page has beneath each table.
+fn say_remarks(comparison: &Comparison) -> Outcome {
+    for scenario in &comparison.scenarios {
+        for remark in bench::remarks_of(scenario) {
+            say::line(format_args!("{}: {remark}", scenario.name))?;
+        }
+    }
+    Ok(())
+}
+
 /// One line a step, for the terminal.
 fn table(comparison: &Comparison) -> Table {
     let mut table = Table::new();
@@ -235,7 +245,7 @@ fn table(comparison: &Comparison) -> Table {
     let mut header = vec!["scenario".to_owned(), "step".to_owned()];
     for (at, peer) in comparison.peers.iter().enumerate() {
         header.push(format!("{peer}, messages/s"));
-        header.push("p99.9, max ms".to_owned());
+        header.push("p99, p99.9, max ms".to_owned());
         if at > 0 {
             header.push("ratio (min to max)".to_owned());
         }
@@ -247,18 +257,15 @@ fn table(comparison: &Comparison) -> Table {
             let typical = peer.typical();
             row.push(typical.map_or("-".to_owned(), |one| format!("{:.0}", one.messages_per_second)));
             let latency = typical.and_then(|one| one.latency_ms.as_ref());
-            row.push(latency.map_or(String::new(), |latency| format!("{:.2}, {:.1}", latency.p99_9, latency.max)));
+            row.push(latency.map_or(String::new(), |latency| {
+                format!("{:.2}, {:.2}, {:.1}", latency.p99, latency.p99_9, latency.max)
+            }));
             if at > 0 {
                 let slower = |ratio: &bench::Ratio| if ratio.is_below_one() { ", slower" } else { "" };
                 row.push(peer.ratio.map(|ratio| format!("{ratio}{}", slower(&ratio))).unwrap_or_default());
             }
         }
         table.add_row(row);
-        for peer in &step.peers {
-            for problem in peer.problems() {
-                table.add_row([String::new(), format!("{}: {problem}", peer.peer)]);
-            }
-        }
     }
     table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
