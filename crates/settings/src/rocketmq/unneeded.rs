@@ -25,6 +25,7 @@ const ROCKSDB: &str = "queues, index and metadata are RocketMQ's files, not Rock
 const TOPIC_NAMES: &str = "the longest topic name is fixed at 127 bytes";
 const ALWAYS: &str = "Sluice always does this";
 const UNREAD: &str = "RocketMQ does not read it either; the paths follow storePathRootDir";
+const WRITTEN: &str = "RocketMQ writes it when it changes its file, and does not read it";
 const RETIRED: &str = "RocketMQ itself has given it up";
 const TESTING: &str = "it is for RocketMQ's own test environment";
 
@@ -214,6 +215,13 @@ pub(super) static KEYS: &[UnneededKeys] = &[
     UnneededKeys {
         reason: UNREAD,
         keys: &["abortFile", "storeCheckpoint", "storePathConsumeQueue", "storePathIndex"],
+    },
+    UnneededKeys {
+        reason: WRITTEN,
+        keys: &[
+            "isBrokerContainer", "isEnableBatchPush", "isInBrokerContainer", "isProcessReadEvent", "isScanAvailableNameSrv",
+            "timerCheckMetricsWhen", "timerEnableDisruptor", "timerStopDequeue", "timerWarmEnable",
+        ],
     },
     UnneededKeys {
         reason: RETIRED,
