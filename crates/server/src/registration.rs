@@ -47,7 +47,7 @@ impl Registrar {
         while !*self.stop.borrow() {
             let problem = self.stay_registered(&registration).await;
             registration.slot.is_lost();
-            if registration.is_leaving() {
+            if registration.is_leaving() || *self.stop.borrow() {
                 return;
             }
             registration.tell_lost(&problem);
@@ -63,7 +63,13 @@ impl Registrar {
         let (wakeup, waker) = Wakeup::new();
         let session = RegistrationSession::new(registration.clone(), self.identity.clone(), self.times, waker.clone());
         let connecting = self.connector.connect(&registration.address, session);
-        let mut connected = match tokio::time::timeout(Duration::from_millis(self.times.timeout_ms), connecting).await {
+        let connecting = tokio::time::timeout(Duration::from_millis(self.times.timeout_ms), connecting);
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            // It has nobody to take its leave of.
+            _ = self.stop.wait_for(|is_stopping| *is_stopping) => return "the broker stops".to_owned(),
+        };
+        let mut connected = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(problem)) => return problem,
             Err(_) => return "no answer".to_owned(),

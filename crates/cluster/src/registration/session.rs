@@ -26,6 +26,10 @@ const MASTERLESS_MS: u64 = 1000;
 /// A request that is not made within this time will not be, ms.
 const MAKE_LIMIT_MS: u64 = 60_000;
 
+/// How long a broker that leaves waits for a name server, ms: it may hang, and the broker's stop, and its next start, wait with it. A name
+/// server that has not heard the farewell forgets the broker when the connection closes.
+const FAREWELL_MS: u64 = 3000;
+
 /// What a registration asks of its broker, and tells it.
 pub trait Registrant: Send + Sync {
     /// The number of the last change of topics: whoever reads the topics after that has it.
@@ -118,7 +122,16 @@ impl RegistrationSession {
     fn leave(&mut self, now: Monotonic) {
         self.opaque += 1;
         self.output.push(unregister_request(&self.identity, Form::Json, self.opaque));
-        self.state = State::Leaving { until: now.plus_ms(self.times.timeout_ms) };
+        self.state = State::Leaving { until: now.plus_ms(self.times.timeout_ms.min(FAREWELL_MS)) };
+    }
+
+    /// What is waited for is not waited for much longer once the broker leaves.
+    fn hurry(&mut self, now: Monotonic) {
+        if let State::Making { until, .. } | State::Asked { until, .. } = &mut self.state
+            && self.registrant.is_leaving()
+        {
+            *until = (*until).min(now.plus_ms(FAREWELL_MS));
+        }
     }
 
     fn end(&mut self, reason: impl Into<String>) {
@@ -149,6 +162,7 @@ impl RegistrationSession {
 
     /// What comes next, as far as time and the registrant say so.
     fn go_on(&mut self, now: Monotonic) {
+        self.hurry(now);
         match self.state {
             State::Making { change, until } => match self.take_made() {
                 Some(Ok(request)) => {

@@ -17,7 +17,9 @@ use wire::rocketmq::code::response;
 
 use crate::client::{Client, START, broker, name_server, topics};
 
-const TIMES: Times = Times { interval_ms: 30_000, timeout_ms: 3000 };
+const TIMES: Times = Times { interval_ms: 30_000, timeout_ms: 24_000 };
+/// A broker that leaves waits no longer for a name server.
+const FAREWELL_MS: u64 = 3000;
 
 /// A broker, as far as its registration knows it.
 #[derive(Default)]
@@ -174,11 +176,28 @@ fn a_broker_that_stops_takes_its_leave_and_waits_for_the_answer() {
             assert!(!Connection::finds(&server, "orders"));
         } else {
             connection.sent();
-            connection.pass(TIMES.timeout_ms);
+            connection.pass(FAREWELL_MS);
             connection.sent();
         }
         assert!(connection.session.close_reason().is_some());
     }
+}
+
+#[test]
+fn a_broker_that_stops_does_not_wait_long_for_a_name_server_that_hangs() {
+    let server = name_server(Options::default());
+    let mut connection = Connection::open(&server, &["orders", "returns"]);
+    assert!(!connection.sent().is_empty());
+    connection.pass(1000);
+    connection.registrant.is_leaving.store(true, Ordering::Relaxed);
+    // However often it is woken.
+    for _ in 0..3 {
+        assert!(connection.session.close_reason().is_none());
+        connection.session.wake(connection.now);
+        connection.pass(FAREWELL_MS / 3);
+    }
+    connection.session.wake(connection.now);
+    assert_eq!(connection.session.close_reason(), Some(CloseReason("no answer".to_owned())));
 }
 
 #[test]
