@@ -96,7 +96,16 @@ pub fn run_program(version: &str, main: &str, name_server: &str, scratch: &Path,
     result_of(program, scratch, Duration::from_secs(600))
 }
 
-fn peer_script() -> PathBuf {
+/// Fetches and builds what starting them needs, while there is a network to do it by.
+pub fn prepare() {
+    static JAVA: OnceLock<()> = OnceLock::new();
+    build("java", &JAVA);
+    let status = Command::new(peer_script()).args(["fetch", BROKER_VERSION]).status();
+    assert!(status.is_ok_and(|status| status.success()), "the official broker is not fetched");
+}
+
+/// The script that fetches and starts official processes.
+pub(crate) fn peer_script() -> PathBuf {
     repository().join("peers/rocketmq/rocketmq")
 }
 

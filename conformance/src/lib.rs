@@ -14,9 +14,11 @@
 pub mod certificates;
 pub mod connection;
 pub mod directory;
+pub mod guide;
 pub mod java;
 pub mod ledger;
 pub mod loop_disk;
+pub mod machine;
 pub mod process;
 pub mod sluice;
 
@@ -78,6 +80,11 @@ pub fn fill_count(everyday: u64) -> u64 {
 /// How many combinations of processes are swapped: a few in everyday runs, `SLUICE_CONFORMANCE_SWAPS` in full ones.
 pub fn swap_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_SWAPS").unwrap_or(everyday)
+}
+
+/// How many ways through a guide are gone: the one there in everyday runs, `SLUICE_CONFORMANCE_ROUTES` in full ones.
+pub fn route_count(everyday: u64) -> u64 {
+    number_in("SLUICE_CONFORMANCE_ROUTES").unwrap_or(everyday)
 }
 
 /// A test cannot do here what it is for. That fails it, unless `SLUICE_CONFORMANCE_MAY_SKIP=1` says that such tests count as passed.

@@ -8,7 +8,8 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
 /**
- * Consumes with the push consumer until --expect different messages came and nothing more for --idle-seconds. Every
+ * Consumes with the push consumer until --expect different messages came and nothing more for --idle-seconds; with
+ * --expect-file their number is what that file says once it is there. Every
  * body must be whole. With --orderly each queue, and each ordering key of an ordered producer, must arrive in order;
  * without, each batch.
  */
@@ -19,6 +20,7 @@ public final class Consume {
 
     private static void consume(Args args, Report report) throws Exception {
         long expected = args.get("expect", 1000);
+        String expectFile = args.get("expect-file", null);
         int idle = args.get("idle-seconds", 3);
         boolean orderly = args.has("orderly");
         try (Tally tally = Tally.from(args)) {
@@ -53,6 +55,9 @@ public final class Consume {
             consumer.start();
             System.err.println("started"); // a caller that tests --from last sends only now
             try {
+                if (expectFile != null) {
+                    expected = Program.awaitNumber(expectFile);
+                }
                 tally.await(expected, idle);
             } finally {
                 tally.report(report, expected);

@@ -1,5 +1,6 @@
 package org.sluice.conformance;
 
+import java.io.File;
 import java.io.FileWriter;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -13,7 +14,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * Sends --count messages and writes down which of them the broker promised to keep.
+ * Sends --count messages, or as many as it can until there is a file, and writes down which of them the broker promised to keep.
  *
  * <p>Thread t of T sends the ordering keys t, t+T, t+2T ... of --order-keys (one per thread unless told), each with
  * its own sequence 0, 1, 2 ... A line of --acked-file: key,sequence,queue,queueOffset,msgId,offsetMsgId.
@@ -31,6 +32,7 @@ public final class Produce {
     private final boolean withKeys;
     private final String tag;
     private final boolean retryForever;
+    private final File until;
     private final int batchSize;
     private final long pauseMicros;
     private final PrintWriter acked;
@@ -51,6 +53,8 @@ public final class Produce {
         withKeys = args.has("keys");
         tag = args.get("tag", null);
         retryForever = args.has("retry-forever");
+        String end = args.get("until-file", null);
+        until = end == null ? null : new File(end);
         batchSize = args.get("batch-size", 16);
         pauseMicros = args.get("pause-micros", 0);
         String file = args.get("acked-file", null);
@@ -59,7 +63,7 @@ public final class Produce {
     }
 
     private void run(Args args, Report report) throws Exception {
-        int count = args.get("count", 1000);
+        int count = args.get("count", until == null ? 1000 : Integer.MAX_VALUE);
         int threads = args.get("threads", 1);
         int orderKeys = Math.max(threads, args.get("order-keys", threads));
         args.refuseUnread();
@@ -81,7 +85,9 @@ public final class Produce {
             double seconds = (System.nanoTime() - start) / 1e9;
             report.put("run", run).put("sent", sent.get()).put("ok", ok.get()).put("failed", failed.get())
                 .put("seconds", Math.round(seconds * 1000) / 1000.0);
-            report.checkEqual(count, mode.equals("oneway") ? sent.get() : ok.get(), "acknowledged messages");
+            if (until == null) {
+                report.checkEqual(count, mode.equals("oneway") ? sent.get() : ok.get(), "acknowledged messages");
+            }
             producer.shutdown();
         }
     }
@@ -90,7 +96,7 @@ public final class Produce {
         int ownKeys = (orderKeys - thread + threads - 1) / threads;
         long[] sequences = new long[ownKeys];
         int step = mode.equals("batch") ? batchSize : 1;
-        for (int i = 0, turn = 0; i < share; i += step, turn++) {
+        for (int i = 0, turn = 0; i < share && !isOver(); i += step, turn++) {
             int own = turn % ownKeys;
             List<Body> bodies = new ArrayList<>();
             for (int j = i; j < Math.min(i + step, share); j++) {
@@ -101,6 +107,10 @@ public final class Produce {
                 java.util.concurrent.locks.LockSupport.parkNanos(pauseMicros * 1000);
             }
         }
+    }
+
+    private boolean isOver() {
+        return until != null && until.exists();
     }
 
     private void sendUntilDone(List<Body> bodies) {

@@ -1,6 +1,9 @@
 package org.sluice.conformance;
 
+import java.io.IOException;
 import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 
 /**
  * The frame around every program: flags in, one JSON line out, exit code 0 when the promise held and 1 when not.
@@ -60,6 +63,17 @@ final class Program {
     static void checkTime() {
         if (timeIsUp) {
             throw new IllegalStateException("time is up");
+        }
+    }
+
+    /** Waits until somebody has put a number, and a line's end, into that file. */
+    static long awaitNumber(String file) throws IOException {
+        while (true) {
+            String text = Files.exists(Path.of(file)) ? Files.readString(Path.of(file)) : "";
+            if (text.endsWith("\n")) {
+                return Long.parseLong(text.strip());
+            }
+            pause(50);
         }
     }
 

@@ -15,11 +15,13 @@ final class Tally implements Closeable {
     private final String run;
     private final PrintWriter seenFile;
     private final Map<String, BitSet> seen = new HashMap<>();
+    private final Map<String, BitSet> places = new HashMap<>();
     private final Map<String, Long> lastOfKey = new HashMap<>();
     private final Map<String, Long> lastOfQueue = new HashMap<>();
     private long received;
     private long distinct;
     private long duplicates;
+    private long again;
     private long corrupt;
     private long foreign;
     private long outOfOrder;
@@ -71,6 +73,11 @@ final class Tally implements Closeable {
             System.err.println("foreign: " + body.id() + ", expected run " + run);
             return;
         }
+        BitSet ofQueue = places.computeIfAbsent(queue(message), q -> new BitSet());
+        if (ofQueue.get((int) message.getQueueOffset())) {
+            again++; // the broker's doing, where other duplicates are the producer's, who sent a second time
+        }
+        ofQueue.set((int) message.getQueueOffset());
         String key = body.run() + " " + body.key();
         BitSet ofKey = seen.computeIfAbsent(key, k -> new BitSet());
         if (ofKey.get((int) body.sequence())) {
@@ -83,12 +90,16 @@ final class Tally implements Closeable {
             if (message.getUserProperty(Produce.ORDERED) != null) {
                 forward(lastOfKey, key, body.sequence());
             }
-            forward(lastOfQueue, message.getBrokerName() + "/" + message.getQueueId(), message.getQueueOffset());
+            forward(lastOfQueue, queue(message), message.getQueueOffset());
         }
         if (seenFile != null) {
             seenFile.println(body.key() + "," + body.sequence() + "," + message.getQueueId() + ","
                 + message.getQueueOffset() + "," + message.getMsgId());
         }
+    }
+
+    private static String queue(MessageExt message) {
+        return message.getTopic() + "/" + message.getBrokerName() + "/" + message.getQueueId();
     }
 
     private void forward(Map<String, Long> last, String of, long position) {
@@ -123,7 +134,7 @@ final class Tally implements Closeable {
     }
 
     synchronized void report(Report report, long expected) {
-        report.put("received", received).put("distinct", distinct).put("duplicates", duplicates)
+        report.put("received", received).put("distinct", distinct).put("duplicates", duplicates).put("again", again)
             .put("corrupt", corrupt).put("foreign", foreign).put("out_of_order", outOfOrder);
         report.checkEqual(expected, distinct, "distinct messages");
         report.checkEqual(0, corrupt, "corrupt messages");
