@@ -19,6 +19,7 @@ pub mod java;
 pub mod ledger;
 pub mod loop_disk;
 pub mod machine;
+pub mod pair;
 pub mod process;
 pub mod sluice;
 

@@ -4,45 +4,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
-use conformance::free_port;
 use conformance::ledger::Ledger;
+use conformance::pair::{self, log_end, until, wait_until_followed};
 use conformance::sluice::{Setup, Sluice};
-use serde_json::Value;
-use wire::rocketmq::code::{request, response};
+use wire::rocketmq::code::response;
 
-/// A slave gives a silent master up after 20 s, and tries every 3 s.
-const WITHIN: Duration = Duration::from_secs(60);
 const TOPIC: &str = "followed";
 
 fn member(data: &Path, name_server: &Sluice, id: u32, role: &str) -> Setup {
-    Setup::broker(data, &name_server.name_server)
-        .set("brokerName", "broker-a")
-        .set("brokerId", id)
-        .set("brokerRole", role)
-        .set("haListenPort", free_port())
-        .set("mappedFileSizeCommitLog", 1 << 20)
-        .set("mappedFileSizeConsumeQueue", 20_000)
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WITHIN;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn log_end(broker: &Sluice) -> u64 {
-    let answer = Connection::open(&broker.broker).call(request::GET_BROKER_RUNTIME_INFO, &[], &[]);
-    let table: Value = serde_json::from_slice(&answer.body).expect("a table");
-    table["table"]["commitLogMaxOffset"].as_str().expect("an end").parse().expect("a number")
-}
-
-fn wait_until_followed(master: &Sluice, slave: &Sluice) {
-    until("the slave does not have the log", || log_end(slave) == log_end(master));
+    pair::member(data, &name_server.name_server, "broker-a", id, role)
 }
 
 /// Sends so many messages of 2 KB to a broker that stores them, whatever its replicas do. Gives the last answer.
