@@ -33,6 +33,7 @@ pub use catalog::{Catalog, Topic};
 pub use cursor::committed::OffsetCursor;
 pub use cursor::fetched::{FetchedOffsets, FetchedTable};
 pub use cursor::gathering::CommitStage;
+pub use cursor::lease;
 pub use cursor::offset::{Boundary, Offsets};
 pub use cursor::waiters::Waiter;
 pub use durability::Durability;

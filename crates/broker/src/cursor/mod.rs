@@ -3,5 +3,6 @@
 pub(crate) mod committed;
 pub(crate) mod fetched;
 pub(crate) mod gathering;
+pub mod lease;
 pub(crate) mod offset;
 pub(crate) mod waiters;

@@ -1,0 +1,292 @@
+//! Lease cursors: how far a group has come in a lane whose messages are handed out one by one, and settled or given back in any order.
+//!
+//! Of a lane's messages each is *settled*, *leased* to an owner, *delayed* (given back, for later) or *ready*: given back, or never handed
+//! out. **Always holds**: nobody else is given what is leased; what is not settled is handed out again until it is.
+//!
+//! **On a crash** nothing is leased any more. What was settled, given back and handed out is told to the log as [`LeaseChanges`], gathered;
+//! what was not told counts as it was before: a settled message may come again, and none that is not settled is lost. Messages that were
+//! handed out before count as redelivered.
+//!
+//! Pure: who calls says what time it is and where the lane ends, and knows the messages.
+
+mod leases;
+mod settled;
+mod state;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use base::{Monotonic, QueueOffset};
+
+pub use leases::Owner;
+use leases::{Lease, Leases};
+pub use settled::Settled;
+pub use state::{LeaseChanges, LeaseState};
+
+/// How messages are handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    /// To whom.
+    pub owner: Owner,
+    /// When they come back; `None`: not by themselves.
+    pub deadline: Option<Monotonic>,
+}
+
+/// How a message is given back.
+#[derive(Clone, Copy, Debug)]
+pub struct GiveBack {
+    /// When it is ready again; `None`: at once.
+    pub ready: Option<Monotonic>,
+    /// Whether it counts as delivered.
+    pub is_counted: bool,
+}
+
+/// How many messages are what. Those that are settled are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseCounts {
+    /// May be handed out.
+    pub ready: u64,
+    /// Are handed out.
+    pub leased: u64,
+    /// Were given back for later.
+    pub delayed: u64,
+}
+
+/// A group's cursor in a lane.
+#[derive(Debug, Default)]
+pub struct LeaseCursor {
+    settled: Settled,
+    /// The first that was not looked at since the cursor was opened: all ready ones below are in `returned`.
+    next: u64,
+    /// How many are settled from there on.
+    settled_ahead: u64,
+    /// Below this, messages were handed out before the cursor was opened.
+    redelivered_below: u64,
+    /// How often, where that is not once.
+    known: BTreeMap<u64, u32>,
+    /// Given back and ready: how often they were handed out.
+    returned: BTreeMap<u64, u32>,
+    delayed: BTreeMap<(Monotonic, u64), u32>,
+    leases: Leases,
+    /// What the log was not told yet.
+    untold: state::Untold,
+}
+
+impl LeaseCursor {
+    /// Goes on where a state ends.
+    pub fn open(state: LeaseState) -> Self {
+        let LeaseState { settled, known, delivered_until } = state;
+        let next = settled.floor();
+        Self {
+            settled_ahead: settled.count_from(next),
+            next: next.0,
+            settled,
+            redelivered_below: delivered_until.0,
+            known,
+            ..Self::default()
+        }
+    }
+
+    /// The first message that is not settled.
+    pub const fn floor(&self) -> QueueOffset {
+        self.settled.floor()
+    }
+
+    /// How many messages of a lane that ends at `end` are what.
+    pub fn counts(&self, end: QueueOffset) -> LeaseCounts {
+        LeaseCounts {
+            ready: self.returned.len() as u64 + end.0.saturating_sub(self.next).saturating_sub(self.settled_ahead),
+            leased: self.leases.len() as u64,
+            delayed: self.delayed.len() as u64,
+        }
+    }
+
+    /// Hands ready messages out, the lowest first, as long as `accept` takes them, which is told how often each was handed out before.
+    /// Gives how many.
+    pub fn take(&mut self, end: QueueOffset, grant: Grant, mut accept: impl FnMut(QueueOffset, u32) -> bool) -> usize {
+        let mut count = 0;
+        while let Some((offset, deliveries)) = self.first_ready(end) {
+            if !accept(QueueOffset(offset), deliveries) {
+                break;
+            }
+            self.pass(offset);
+            let deadline = grant.deadline.unwrap_or(Monotonic(u64::MAX));
+            self.leases.grant(offset, Lease { owner: grant.owner, deadline, deliveries: deliveries.saturating_add(1) });
+            self.untold.deliver_until(offset + 1);
+            count += 1;
+        }
+        count
+    }
+
+    /// The lowest ready message, and how often it was handed out.
+    pub fn lowest_ready(&mut self, end: QueueOffset) -> Option<(QueueOffset, u32)> {
+        self.first_ready(end).map(|(offset, deliveries)| (QueueOffset(offset), deliveries))
+    }
+
+    /// Settles the lowest ready message: it has become too old, or one too many.
+    pub fn settle_lowest_ready(&mut self, end: QueueOffset) -> Option<QueueOffset> {
+        let (offset, _) = self.first_ready(end)?;
+        self.pass(offset);
+        self.note_settled(offset..offset + 1);
+        Some(QueueOffset(offset))
+    }
+
+    /// Settles what the owner has of `offsets`; gives how many that are.
+    pub fn settle(&mut self, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>) -> u64 {
+        let held = offsets.into_iter().filter(|offset| {
+            let is_held = self.leases.end(offset.0, owner).is_some();
+            if is_held {
+                self.settled.add(*offset..offset.after(1));
+                self.untold.settle(offset.0..offset.0 + 1);
+            }
+            is_held
+        });
+        held.count() as u64
+    }
+
+    /// What a channel has of `range`, the lowest first.
+    pub fn held_by(&self, channel: Owner, range: Range<QueueOffset>) -> Vec<QueueOffset> {
+        self.leases.of_channel(channel, range.start.0..range.end.0).into_iter().map(QueueOffset).collect()
+    }
+
+    /// Has a lease last until `deadline`; whether the owner has one.
+    pub fn extend(&mut self, owner: Owner, offset: QueueOffset, deadline: Monotonic) -> bool {
+        self.leases.extend(offset.0, owner, deadline)
+    }
+
+    /// Takes a message back from its owner; whether that had it.
+    pub fn give_back(&mut self, owner: Owner, offset: QueueOffset, how: GiveBack) -> bool {
+        let Some(lease) = self.leases.end(offset.0, owner) else { return false };
+        self.take_back(offset.0, lease.deliveries - u32::from(!how.is_counted), how.ready);
+        true
+    }
+
+    /// Takes back all that a channel has: it is closed. Gives how many that are.
+    pub fn release(&mut self, channel: Owner) -> usize {
+        let held = self.leases.of_channel(channel, 0..u64::MAX);
+        for offset in &held {
+            if let Some(lease) = self.leases.end(*offset, channel) {
+                self.take_back(*offset, lease.deliveries, None);
+            }
+        }
+        held.len()
+    }
+
+    /// Takes back what was leased for long enough, and has ready what was delayed for long enough; gives how many that are.
+    pub fn expire(&mut self, now: Monotonic) -> usize {
+        let expired = self.leases.expire(now);
+        let mut count = expired.len();
+        expired.into_iter().for_each(|(offset, lease)| self.take_back(offset, lease.deliveries, None));
+        while let Some(first) = self.delayed.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, offset), deliveries) = first.remove_entry();
+            self.returned.insert(offset, deliveries);
+            count += 1;
+        }
+        count
+    }
+
+    /// When there is something to expire.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let delayed = self.delayed.first_key_value().map(|((ready, _), _)| *ready);
+        self.leases.next_deadline().into_iter().chain(delayed).min()
+    }
+
+    /// Settles all that is ready; gives how many that are.
+    pub fn purge(&mut self, end: QueueOffset) -> u64 {
+        let ready = self.counts(end).ready;
+        let returned = std::mem::take(&mut self.returned);
+        returned.into_keys().for_each(|offset| self.note_settled(offset..offset + 1));
+        if end.0 > self.next {
+            self.note_settled(self.next..end.0);
+            self.next = end.0;
+            self.settled_ahead = self.settled.count_from(end);
+            self.known = self.known.split_off(&end.0);
+        }
+        ready
+    }
+
+    /// Settles all below `first`, whoever has it: the messages are gone.
+    pub fn forget_before(&mut self, first: QueueOffset) {
+        if first <= self.settled.floor() {
+            return;
+        }
+        let leased: Vec<_> = self
+            .leases
+            .iter()
+            .filter(|(offset, _)| *offset < first.0)
+            .map(|(offset, lease)| (offset, lease.owner))
+            .collect();
+        for (offset, owner) in leased {
+            self.leases.end(offset, owner);
+        }
+        self.returned = self.returned.split_off(&first.0);
+        self.delayed.retain(|(_, offset), _| *offset >= first.0);
+        self.known = self.known.split_off(&first.0);
+        self.note_settled(self.settled.floor().0..first.0);
+        if first.0 > self.next {
+            self.next = first.0;
+            self.settled_ahead = self.settled.count_from(first);
+        }
+    }
+
+    /// What has happened since this was called last, for the log; `None` if nothing has.
+    pub fn gather(&mut self) -> Option<LeaseChanges> {
+        self.untold.take()
+    }
+
+    /// All that the log has been told, or will be, for a snapshot.
+    pub fn state(&self) -> LeaseState {
+        let returned = self.returned.iter().map(|(offset, deliveries)| (*offset, *deliveries));
+        let delayed = self.delayed.iter().map(|((_, offset), deliveries)| (*offset, *deliveries));
+        let leased = self.leases.iter().map(|(offset, lease)| (offset, lease.deliveries));
+        let known = self.known.iter().map(|(offset, deliveries)| (*offset, *deliveries));
+        let counts = known.chain(returned).chain(delayed).chain(leased);
+        LeaseState {
+            settled: self.settled.clone(),
+            known: counts.filter(|(_, deliveries)| *deliveries != 1).collect(),
+            delivered_until: QueueOffset(self.redelivered_below.max(self.untold.delivered_until())),
+        }
+    }
+
+    /// The lowest ready message, and how often it was handed out.
+    fn first_ready(&mut self, end: QueueOffset) -> Option<(u64, u32)> {
+        if let Some((offset, deliveries)) = self.returned.first_key_value() {
+            return Some((*offset, *deliveries));
+        }
+        while self.settled_ahead > 0 && self.next < end.0 && self.settled.has(QueueOffset(self.next)) {
+            self.settled_ahead -= 1;
+            self.next += 1;
+        }
+        let offset = (self.next < end.0).then_some(self.next)?;
+        let known = if self.known.is_empty() { None } else { self.known.get(&offset).copied() };
+        Some((offset, known.unwrap_or(u32::from(offset < self.redelivered_below))))
+    }
+
+    /// The lowest ready message is not ready any more.
+    fn pass(&mut self, offset: u64) {
+        if offset == self.next {
+            self.next += 1;
+            if !self.known.is_empty() {
+                self.known.remove(&offset);
+            }
+        } else {
+            self.returned.remove(&offset);
+        }
+    }
+
+    fn take_back(&mut self, offset: u64, deliveries: u32, ready: Option<Monotonic>) {
+        self.untold.give_back(offset, deliveries);
+        match ready {
+            Some(ready) => drop(self.delayed.insert((ready, offset), deliveries)),
+            None => drop(self.returned.insert(offset, deliveries)),
+        }
+    }
+
+    fn note_settled(&mut self, range: Range<u64>) {
+        self.settled.add(QueueOffset(range.start)..QueueOffset(range.end));
+        self.untold.settle(range);
+    }
+}
+
+#[cfg(test)]
+mod tests;
