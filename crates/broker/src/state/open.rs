@@ -172,13 +172,18 @@ impl OpenedState {
         }
         // What no document of ours says beside it is never changed here.
         opened.tables.groups.forbidden_table = forbidden.unwrap_or_default();
-        opened.known_until = match opened.position {
+        opened.known_until = opened.told_from(log_end);
+        Ok(opened)
+    }
+
+    /// From where on the state records of a log that ends at `log_end` tell what is not known.
+    fn told_from(&self, log_end: LogOffset) -> LogOffset {
+        match self.position {
             Some(position) => position.min(log_end),
             // Nothing tells of anything but the log itself; where a foreign broker was at work it holds no state.
-            None if opened.foreign == StateDocuments::default() => LogOffset(0),
+            None if self.foreign == StateDocuments::default() => LogOffset(0),
             None => LogOffset(u64::MAX),
-        };
-        Ok(opened)
+        }
     }
 
     fn take_in(&mut self, content: &SnapshotContent, directory: &Path) -> Result<(), StorageError> {
