@@ -53,7 +53,15 @@ pub fn request_frame(code: i32, opaque: i32, form: Form, fields: &[(&str, &str)]
 impl Connection {
     /// Connects to `host:port`.
     pub fn open(address: &str) -> Self {
-        let socket = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        Self::of(TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}")))
+    }
+
+    /// The same; `None` when nobody listens there.
+    pub fn try_open(address: &str) -> Option<Self> {
+        TcpStream::connect(address).ok().map(Self::of)
+    }
+
+    fn of(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
         socket.set_nodelay(true).expect("no delay");
         Self { socket, input: BytesMut::new(), opaque: 0 }
@@ -172,6 +180,20 @@ impl Connection {
         ];
         let answer = self.call(request::UPDATE_AND_CREATE_TOPIC, &fields, &[]);
         assert_eq!(answer.code, response::SUCCESS, "{answer:?}");
+    }
+
+    /// Makes a consumer group whose messages are retried so often.
+    pub fn make_group(&mut self, group: &str, retries: u32) {
+        let config = format!(r#"{{"groupName":"{group}","retryMaxTimes":{retries}}}"#);
+        let made = self.call(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, &[], config.as_bytes());
+        assert_eq!(made.code, response::SUCCESS, "{made:?}");
+    }
+
+    /// The offset a group has committed in a queue.
+    pub fn committed(&mut self, group: &str, topic: &str, queue: u32) -> Option<u64> {
+        let queue = queue.to_string();
+        let fields = [("consumerGroup", group), ("topic", topic), ("queueId", &*queue)];
+        self.call(request::QUERY_CONSUMER_OFFSET, &fields, &[]).field("offset").parse().ok()
     }
 
     /// Asks once for messages of a queue from `offset` on; `None` when the peer is gone.

@@ -16,6 +16,9 @@ pub const CLIENT_VERSIONS: [&str; 2] = ["4.9.7", "5.4.0"];
 /// The official broker we exchange directories and processes with.
 pub const BROKER_VERSION: &str = "5.4.0";
 
+/// What the second compiler of the Java machine would make of processes that end soon is not worth its time. What they do is the same.
+const SHORT_LIVED: &str = "-XX:TieredStopAtLevel=1";
+
 /// Builds the programs of one language, once in a test run; done in a moment when they are up to date.
 fn build(language: &'static str, built: &'static OnceLock<()>) {
     built.get_or_init(|| {
@@ -39,6 +42,30 @@ pub fn start_program_with(
     scratch: &Path,
     flags: &[(&str, &str)],
 ) -> Process {
+    let mut command = program(properties, version, main, name_server, scratch, flags);
+    Process::start(&format!("{main} {version}"), &mut command)
+}
+
+/// The same of a program that is told what to do by lines of its standard input.
+pub fn start_program_told(
+    version: &str,
+    main: &str,
+    name_server: &str,
+    scratch: &Path,
+    flags: &[(&str, &str)],
+) -> Process {
+    let mut command = program("", version, main, name_server, scratch, flags);
+    Process::start_told(&format!("{main} {version}"), &mut command)
+}
+
+fn program(
+    properties: &str,
+    version: &str,
+    main: &str,
+    name_server: &str,
+    scratch: &Path,
+    flags: &[(&str, &str)],
+) -> Command {
     static GO: OnceLock<()> = OnceLock::new();
     static JAVA: OnceLock<()> = OnceLock::new();
     let mut command = if version == "go" {
@@ -50,9 +77,7 @@ pub fn start_program_with(
         build("java", &JAVA);
         let mut command = Command::new(repository().join("conformance/java/run"));
         command.args([version, main, "--namesrv", name_server]);
-        if !properties.is_empty() {
-            command.env("HEAP", format!("-Xms64m -Xmx512m {properties}"));
-        }
+        command.env("HEAP", format!("-Xms64m -Xmx512m -XX:+UseSerialGC {SHORT_LIVED} {properties}"));
         command
     };
     for (name, value) in flags {
@@ -60,7 +85,7 @@ pub fn start_program_with(
     }
     let errors = std::fs::OpenOptions::new().create(true).append(true).open(scratch.join("programs.log")).expect("log");
     command.env("LOGS", scratch.join(format!("client-{main}-{version}"))).stderr(errors);
-    Process::start(&format!("{main} {version}"), &mut command)
+    command
 }
 
 /// Waits until a program of that scratch folder has said that it has started, which a consumer does once it is known to the broker.
@@ -140,7 +165,7 @@ impl JavaNameServer {
         let port = free_port();
         let mut command = Command::new(peer_script());
         command.args(["namesrv", BROKER_VERSION]).arg(directory).arg(port.to_string());
-        command.env("HEAP", "-Xms128m -Xmx256m");
+        command.env("HEAP", format!("-Xms128m -Xmx256m {SHORT_LIVED}"));
         let process = start_listening("official name server", command, directory, port);
         Self { process, address: format!("127.0.0.1:{port}") }
     }
@@ -180,7 +205,7 @@ impl JavaBroker {
         let mut command = Command::new(words.next().expect("at least the script"));
         command.args(words).args(["broker", version]).arg(directory).args([name_server, &port.to_string()]);
         command.args(settings);
-        command.env("HEAP", "-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m");
+        command.env("HEAP", format!("-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m {SHORT_LIVED}"));
         let process = start_listening("official broker", command, directory, port);
         let broker = Self { process, address: format!("127.0.0.1:{port}") };
         broker.wait_until_registered(name_server);
@@ -207,6 +232,7 @@ impl JavaBroker {
 pub fn mqadmin(arguments: &[&str]) -> String {
     let mut command = Command::new(peer_script());
     command.args(["mqadmin", BROKER_VERSION]).args(arguments).stdin(Stdio::null());
+    command.env("HEAP", format!("-Xms128m -Xmx256m -XX:+UseSerialGC {SHORT_LIVED}"));
     let output = command.output().expect("mqadmin runs");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

@@ -20,7 +20,9 @@ pub mod ledger;
 pub mod loop_disk;
 pub mod machine;
 pub mod pair;
+pub mod pop;
 pub mod process;
+pub mod sender;
 pub mod sluice;
 
 use std::net::TcpListener;
@@ -61,6 +63,16 @@ pub fn message_count(everyday: u64) -> u64 {
 /// How often the power is cut: a few times in everyday runs, `SLUICE_CONFORMANCE_CUTS` in full ones.
 pub fn cut_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_CUTS").unwrap_or(everyday)
+}
+
+/// Whether promises are tried with the original too, to know what it does: not in everyday runs, since it does not change.
+pub fn tries_original() -> bool {
+    number_in("SLUICE_CONFORMANCE_ORIGINAL").is_some_and(|number| number > 0)
+}
+
+/// How often brokers of pop consumers are killed: a few times in everyday runs, `SLUICE_CONFORMANCE_KILLS` in full ones.
+pub fn kill_count(everyday: u64) -> u64 {
+    number_in("SLUICE_CONFORMANCE_KILLS").unwrap_or(everyday)
 }
 
 /// What chance follows from: another number each time, unless `SLUICE_CONFORMANCE_SEED` says which. It is printed.

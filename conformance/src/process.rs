@@ -1,6 +1,6 @@
 //! A child process that ends with the value that stands for it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -16,8 +16,16 @@ pub struct Process {
 impl Process {
     /// Starts `command`; its standard output is read line by line.
     pub fn start(name: &str, command: &mut Command) -> Self {
+        Self::spawn(name, command.stdin(Stdio::null()))
+    }
+
+    /// The same of a program that is told what to do by lines of its standard input.
+    pub fn start_told(name: &str, command: &mut Command) -> Self {
+        Self::spawn(name, command.stdin(Stdio::piped()))
+    }
+
+    fn spawn(name: &str, command: &mut Command) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{name} cannot be started ({command:?}): {error}"));
@@ -31,6 +39,17 @@ impl Process {
             }
         });
         Self { name: name.to_owned(), child, lines }
+    }
+
+    /// Writes a line into its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("a program that is told what to do");
+        writeln!(input, "{line}").unwrap_or_else(|error| panic!("{} is not listening: {error}", self.name));
+    }
+
+    /// Gives its output to somebody else, who reads it line by line.
+    pub fn take_lines(&mut self) -> Receiver<String> {
+        std::mem::replace(&mut self.lines, channel().1)
     }
 
     /// The next line of output that `is_wanted`.

@@ -137,7 +137,8 @@ fn what_sluice_does_not_have_says_so() {
     let (_scratch, sluice) = serve();
     let mut connection = Connection::open(&sluice.broker);
     let not_supported = response::REQUEST_CODE_NOT_SUPPORTED;
-    for code in [request::END_TRANSACTION, request::POP_MESSAGE, request::ACK_MESSAGE, request::SEND_REPLY_MESSAGE_V2] {
+    for code in [request::END_TRANSACTION, request::PEEK_MESSAGE, request::POLLING_INFO, request::SEND_REPLY_MESSAGE_V2]
+    {
         let answer = connection.call(code, &[], &[]);
         assert_eq!(answer.code, not_supported, "{code}: {answer:?}");
         assert!(answer.remark.contains("not supported"), "{}", answer.remark);

@@ -250,7 +250,6 @@ fn further_queues_in_which_an_official_broker_lists_a_record_are_made_again_alik
         number += 1;
     });
     assert_eq!(end, COUNT as u64);
-    java.stop();
 }
 
 #[test]

@@ -439,7 +439,7 @@ fn wait_for_topics(data: &Path, ends: &Ends) {
 
 fn is_taken_over_by(version: &str, is_killed: bool) {
     let scratch = tempfile::tempdir().expect("directory");
-    let mut name_server = Setup::name_server(&scratch.path().join("names")).start();
+    let name_server = Setup::name_server(&scratch.path().join("names")).start();
     let home = scratch.path().join("java");
     let data = home.join("store");
     let (name, levels) = LEVELS.split_once('=').expect("a setting");
@@ -467,8 +467,6 @@ fn is_taken_over_by(version: &str, is_killed: bool) {
     let java = JavaBroker::start_version(version, &home, &name_server.name_server, &[segment, LEVELS]);
     wait_for_ends(&java.address, &ends);
     goes_on(&java.address, &ends);
-    java.stop();
-    name_server.stop();
 }
 
 #[test]

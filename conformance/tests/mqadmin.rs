@@ -79,6 +79,14 @@ impl Side {
     }
 }
 
+/// What a command prints for the one and for the other; both are asked at once, as most of the time goes into starting the tool.
+fn run_for_both(ours: &Side, theirs: &Side, command: &str) -> (Vec<String>, Vec<String>) {
+    std::thread::scope(|scope| {
+        let of_theirs = scope.spawn(|| theirs.run(command));
+        (ours.run(command), of_theirs.join().expect("it runs"))
+    })
+}
+
 /// A word with what is a date, a time or the offset at the end of an index key taken out.
 fn word(word: &str) -> String {
     if let Some((key, _offset)) = word.rsplit_once('@').filter(|(key, _)| key.contains("@K@")) {
@@ -110,20 +118,24 @@ fn mqadmin_prints_the_same_for_both() {
     let sluice = Setup::serve(&scratch.path().join("data")).start();
     let theirs = Side::fill(&names.address, &java.address);
     let ours = Side::fill(&sluice.name_server, &sluice.broker);
+    let run = |command| run_for_both(&ours, &theirs, command);
     for command in SAME {
-        assert_eq!(ours.run(command), theirs.run(command), "{command}");
+        let (our_lines, their_lines) = run(command);
+        assert_eq!(our_lines, their_lines, "{command}");
     }
     let columns = |lines: Vec<String>| lines.into_iter().find(|line| line.starts_with('#'));
-    assert_eq!(columns(ours.run("clusterList")), columns(theirs.run("clusterList")));
-    let (our_topics, their_topics) = (ours.run("topicList"), theirs.run("topicList"));
+    let (our_lines, their_lines) = run("clusterList");
+    assert_eq!(columns(our_lines), columns(their_lines));
+    let (our_topics, their_topics) = run("topicList");
     let of_features_to_come =
         |topic: &str| ["_REPLY_TOPIC", "_TRANS_", "rmq_sys_"].iter().any(|part| topic.contains(part));
     assert_eq!(our_topics, their_topics.into_iter().filter(|topic| !of_features_to_come(topic)).collect::<Vec<_>>());
     let keys = |lines: Vec<String>| -> Vec<String> {
         lines.iter().filter_map(|line| line.split([' ', ':']).next()).map(str::to_owned).collect()
     };
-    let our_keys = keys(ours.run("brokerStatus -b {broker}"));
-    for key in keys(theirs.run("brokerStatus -b {broker}")) {
+    let (our_lines, their_lines) = run("brokerStatus -b {broker}");
+    let our_keys = keys(our_lines);
+    for key in keys(their_lines) {
         let of_one_directory = key.starts_with("commitLogDiskRatio_");
         assert!(our_keys.contains(&key) || of_one_directory, "brokerStatus lacks {key}");
     }

@@ -63,8 +63,20 @@ pub const GROUP_MEMBERS_MAX: usize = 100_000;
 /// Most pairs of topic and group that offsets are committed for: whoever commits names the group.
 pub const OFFSET_PAIRS_MAX: usize = 1_000_000;
 
+/// Queues in which groups have messages handed out one by one, each group's counted: about 500 bytes each, with nothing leased.
+pub const LANES_MAX: usize = 1_000_000;
+
 /// Groups a broker keeps, and producer groups that have members: as many as topics, since each has one for its retries.
 pub const GROUPS_MAX: usize = TOPICS_MAX;
+
+/// Topics of which a broker asks name servers where their queues are.
+pub const ROUTES_MAX: usize = 65_536;
+
+/// Queues of one topic in the whole cluster that are divided among consumers.
+pub const QUEUES_OF_ROUTE_MAX: u64 = 4 * QUEUES_PER_TOPIC_MAX as u64;
+
+/// Pairs of topic and group of which it is kept how messages are asked for: their document is written whole with each change.
+pub const REQUEST_MODES_MAX: usize = 100_000;
 
 /// Topics one group subscribes to: far beyond any known use, and taken in within milliseconds while others wait.
 pub const SUBSCRIPTIONS_PER_GROUP_MAX: usize = 10_000;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::load::pop_options::PopOptions;
+use crate::load::pop_report::PopReport;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::{connect, consume, replicas, send, visible};
+use crate::rocketmq::{connect, consume, pop, replicas, send, visible};
 use crate::target::Target;
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
@@ -17,6 +19,8 @@ pub trait Driver: Sync {
     fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// Consumes.
     fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError>;
+    /// Pops and acknowledges.
+    fn pop(&self, options: PopOptions, sink: &dyn ProgressSink) -> Result<PopReport, BenchError>;
     /// Sends and consumes at once.
     fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError>;
     /// Opens `connections`, `threads` at a time, with a first send on each.
@@ -41,6 +45,10 @@ impl Driver for RocketMq {
 
     fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
         consume::consume(options, *self, sink)
+    }
+
+    fn pop(&self, options: PopOptions, sink: &dyn ProgressSink) -> Result<PopReport, BenchError> {
+        pop::pop(options, *self, sink)
     }
 
     fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {

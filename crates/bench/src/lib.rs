@@ -8,7 +8,7 @@
 //! - a reply is read for its code and opaque alone (`rocketmq::reply`), many to one socket read;
 //! - what is in flight is a fixed table indexed by the opaque (`rocketmq::window`). Nothing is allocated for a message.
 //!
-//! `load` has what every protocol's load needs, `rocketmq` the load of one: `route` finds brokers and queues, `sender` or `puller`
+//! `load` has what every protocol's load needs, `rocketmq` the load of one: `route` finds brokers and queues, `sender`, `puller` or `popper`
 //! threads make the load, `load::supervisor` watches them second by second, `load::report` is what comes out. `machine` asks no broker; nor does `limit`, which measures what the machine itself can do, so that a broker's figures can be read as shares of that.
 //!
 //! `compare` stands above single runs: `scenario` holds what the field notes measured as steps, `peer` starts the brokers to be
@@ -51,6 +51,8 @@ pub use limit::report::{LimitOptions, LimitReport, Measure};
 pub use load::latency::LatencySummary;
 pub use load::link::Held;
 pub use load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
+pub use load::pop_options::PopOptions;
+pub use load::pop_report::{PopReport, PopTotals};
 pub use load::progress::{ProgressSink, Quiet, Second, Terminal, progress_sink};
 pub use load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, Report, SendReport, SendTotals, VisibleReport};
 pub use load::tally::RefusedCode;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
-use base::{LogOffset, Now, Refusal, TopicName};
+use base::{LogOffset, Now, QueueId, Refusal, TopicName};
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -13,6 +13,7 @@ use storage::{Recovery, RecoveryProgress, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::cursor::fetched::FetchedTable;
+use crate::cursor::lanes::Lanes;
 use crate::cursor::offset::Offsets;
 use crate::durability::Durability;
 use crate::error::internal;
@@ -22,13 +23,17 @@ use crate::following::Following;
 use crate::group::Groups;
 use crate::group::lock::Locks;
 use crate::host::Host;
+use crate::leasing::Leasing;
 use crate::lookup::Lookup;
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::parked::delivery::Delivery;
 use crate::publish::Publisher;
 use crate::removal::Removals;
+use crate::request_modes::RequestModes;
+use crate::retention::Retention;
 use crate::retry::Retries;
+use crate::routes::Routes;
 use crate::schedule::{Work, WorkError, Worked};
 use crate::snapshots::Snapshots;
 use crate::state::{OpenedState, SETTLED_FILE, SettledOffsets, StateLog, StateTables};
@@ -46,8 +51,12 @@ pub struct Broker {
     pub locks: Arc<Locks>,
     /// How far groups have come,
     pub offsets: Arc<Offsets>,
+    /// what they have settled one by one,
+    pub lanes: Arc<Lanes>,
     /// and how far they have fetched.
     pub fetched: Arc<FetchedTable>,
+    /// How they ask for messages.
+    pub request_modes: Arc<RequestModes>,
     /// The way of messages in,
     pub publisher: Arc<Publisher>,
     /// and out.
@@ -59,9 +68,15 @@ pub struct Broker {
     /// and their delivery.
     pub delivery: Delivery,
     /// What consumers could not handle.
-    pub retries: Retries,
-    /// Topics, groups and queues that go.
+    pub retries: Arc<Retries>,
+    /// Messages that are handed out one by one.
+    pub leasing: Leasing,
+    /// Topics, groups and queues that go,
     pub removals: Removals,
+    /// and old messages.
+    pub retention: Retention,
+    /// Where queues are in the cluster.
+    pub routes: Routes,
     /// What administrators are shown.
     pub snapshots: Snapshots,
     /// What comes from the master of a slave.
@@ -102,6 +117,7 @@ impl Broker {
         let with_messages = store.topics();
         let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
         let mut known = (opened.tables.clone(), opened.offsets_version);
+        let has_snapshot = opened.has_snapshot;
         let store = Arc::new(store);
         let state = StateLog::new(store.clone(), surroundings.host.clone(), options.store_host, opened);
         if !foreign.is_empty() {
@@ -118,6 +134,10 @@ impl Broker {
         }
         // Before the first message comes: one that gets an offset which a group had passed would be skipped after the next crash.
         tell_no_room("topics, groups and offsets", broker.save(now))?;
+        if !has_snapshot && !broker.follows() {
+            // Documents do not tell of leases, and where they are all there is, the log is read no further back than they tell.
+            tell_no_room("the snapshot of the state", broker.checkpoint(now))?;
+        }
         Ok((broker, recovery))
     }
 
@@ -132,21 +152,27 @@ impl Broker {
         let store = state.store().clone();
         let timings = Arc::<Timings>::default();
         let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
-        let StateTables { offsets, delay, .. } = tables.clone();
+        let StateTables { offsets, delay, leases, request_modes, .. } = tables.clone();
         let catalog =
             Arc::new(Catalog::open(tables, state.clone(), host.clone(), options.clone(), metrics.clone(), now)?);
         let locks = Arc::<Locks>::default();
         let groups = Arc::new(Groups::new(catalog.clone(), locks.clone(), options.client_expiry_ms));
         let fetched = Arc::<FetchedTable>::default();
+        // A slave's log may not be as far yet as its master's tables.
+        let end_of = |topic: &str, queue| if store.follows() { None } else { catalog.end_of(topic, QueueId(queue)) };
+        let lanes = Arc::new(Lanes::open(leases, end_of));
         let offsets = Arc::new(Offsets::open(
             (offsets, offsets_version),
             catalog.clone(),
             groups.clone(),
             fetched.clone(),
             state.clone(),
+            lanes.clone(),
             options.young_queue_size,
         ));
         let delay = Arc::new(Delay::open(&delay, &state, now)?);
+        let request_modes = Arc::new(RequestModes::open(request_modes, &state));
+        let routes = Routes::new(&host);
         let publisher = Arc::new(Publisher::new(
             state.clone(),
             catalog.clone(),
@@ -156,21 +182,27 @@ impl Broker {
             metrics.clone(),
             seed,
         ));
+        let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
         Ok(Self {
             fetcher: Fetcher::new(&store, &options, &metrics),
             lookup: Lookup::new(&store),
             delivery: Delivery::new(&delay, &publisher, &catalog, &durability, &store, &metrics, &timings),
-            retries: Retries::new(&publisher, &catalog, &store, &metrics),
+            leasing: Leasing::new(&store, &options, &metrics, &retries),
+            retries,
             removals: Removals::new(&catalog, &offsets, &durability, &state, &store),
+            retention: Retention::new(&store, &catalog, &lanes, &options),
             snapshots: Snapshots::new(&store, &catalog, &offsets, &fetched, &groups, &metrics),
-            following: Following::new(&store, &state, &catalog, &offsets, &delay, options.ack_policy.durable),
-            exports: Exports::new(&catalog, &offsets, &delay, &state, &store, options.ack_policy.durable),
+            following: Following::new(&state, (&catalog, &offsets, &delay, &request_modes), options.ack_policy.durable),
+            exports: Exports::new(&state, (&catalog, &offsets, &delay, &request_modes), options.ack_policy.durable),
             durability,
             catalog,
             groups,
             locks,
             offsets,
+            lanes,
             fetched,
+            request_modes,
+            routes,
             publisher,
             delay,
             options,
@@ -208,6 +240,11 @@ impl Broker {
     /// Has the tables of a slave as its master has them; see `Following`. Waits for the disk.
     pub fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>, now: Now) -> Result<(), Refusal> {
         self.following.take_tables(tables, position, &self.removals, &self.exports, now)
+    }
+
+    /// Whether a document lacks what an administrator has changed.
+    pub fn is_unexported(&self) -> bool {
+        self.catalog.is_unexported() || self.request_modes.is_unexported()
     }
 
     /// Its options.
@@ -268,7 +305,8 @@ impl Broker {
         let kept = self.offsets.keep(now);
         kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         self.state.save_snapshot(|| {
-            [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()].concat()
+            let parts = [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()];
+            [&parts[..], &[self.request_modes.state_changes()]].concat().concat()
         })?;
         self.store.checkpoint()
     }
@@ -286,7 +324,7 @@ impl Broker {
             Work::FinishRemovals => self.removals.finish(now)?,
             Work::Expire => self.expire(now),
             Work::Retention => {
-                return Ok(Worked::Retained(self.store.apply_retention(now.wall, now.wall.hour_of_day())?));
+                return Ok(Worked::Retained(self.retention.apply(now)?));
             }
         }
         Ok(Worked::Done)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use base::limits::{GROUPS_MAX, QUEUES_PER_TOPIC_MAX, TOPICS_MAX};
 use base::metric::Metrics;
-use base::{GroupName, Now, Refusal, TopicName};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, TopicName};
 use format::document::{DataVersion, GroupDocument, TopicDocument};
 use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
 use parking_lot::Mutex;
@@ -152,6 +152,11 @@ impl Catalog {
         })
     }
 
+    /// Where a queue ends; `None`: its topic does not have it now. A topic that is not there begins at 0 when it is made again.
+    pub(crate) fn end_of(&self, topic: &str, queue: QueueId) -> Option<QueueOffset> {
+        self.topic(topic).map_or(Some(QueueOffset(0)), |topic| Some(topic.queue(queue).ok()?.end()))
+    }
+
     /// A topic by name.
     pub fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         self.snapshot.load().topics.get(name).cloned()
@@ -224,7 +229,7 @@ impl Catalog {
             )));
         }
         let mut next = Snapshot::clone(&current);
-        let mut put = Vec::with_capacity(wanted.len());
+        let (mut put, mut changed) = (Vec::with_capacity(wanted.len()), Vec::new());
         let version = bumped(versions.topics, now);
         let mut changes = Vec::new();
         for (name, mut settings) in wanted {
@@ -234,6 +239,7 @@ impl Catalog {
                 put.push(same.clone());
                 continue;
             }
+            changed.extend(known.cloned());
             changes.push(of_bounded_size(StateChange::Topic { settings: Box::new(settings.clone()), version })?);
             let topic = Arc::new(Topic::new(self.state.store(), name.clone(), settings));
             next.topics.insert_mut(name, topic.clone());
@@ -243,6 +249,9 @@ impl Catalog {
             self.state.propose(changes, now).map_err(refusal_of)?;
             self.publish_topics(&mut versions, next, version);
         }
+        drop(versions);
+        // Who waits may wait at other queues now, or not at all.
+        changed.iter().flat_map(|topic| &topic.queues).for_each(Queue::wake_waiting);
         Ok(put)
     }
 

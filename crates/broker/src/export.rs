@@ -9,8 +9,12 @@ use storage::{StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::cursor::offset::Offsets;
+use crate::following::Tables;
 use crate::parked::delay::Delay;
-use crate::state::{DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, SETTLED_FILE, StateLog, TOPICS_FILE, documents};
+use crate::request_modes::RequestModes;
+use crate::state::{
+    DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, SETTLED_FILE, StateLog, TOPICS_FILE, documents,
+};
 
 /// Writes the documents.
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub(crate) struct Exports {
     catalog: Arc<Catalog>,
     offsets: Arc<Offsets>,
     delay: Arc<Delay>,
+    request_modes: Arc<RequestModes>,
     state: Arc<StateLog>,
     store: Arc<Store>,
     /// Whether what is answered is on the disk.
@@ -27,19 +32,17 @@ pub(crate) struct Exports {
 
 impl Exports {
     pub(crate) fn new(
-        catalog: &Arc<Catalog>,
-        offsets: &Arc<Offsets>,
-        delay: &Arc<Delay>,
         state: &Arc<StateLog>,
-        store: &Arc<Store>,
+        (catalog, offsets, delay, request_modes): Tables<'_>,
         is_durable: bool,
     ) -> Self {
         Self {
             catalog: catalog.clone(),
             offsets: offsets.clone(),
             delay: delay.clone(),
+            request_modes: request_modes.clone(),
             state: state.clone(),
-            store: store.clone(),
+            store: state.store().clone(),
             is_durable,
             exporting: Mutex::default(),
         }
@@ -65,9 +68,10 @@ impl Exports {
         let groups = self.catalog.take_groups_to_export();
         let offsets = self.offsets.take_to_export(now);
         let delay = self.delay.take_to_export(now);
+        let modes = self.request_modes.take_to_export();
         // Asked for last: what came beside the log meanwhile is in them already, or comes into them next time.
         let is_in_log = self.state.position_in_log().is_some();
-        if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() {
+        if topics.is_none() && groups.is_none() && offsets.is_none() && delay.is_none() && modes.is_none() {
             if self.is_durable {
                 self.store.sync_until(position)?;
             }
@@ -81,12 +85,14 @@ impl Exports {
             topics.map_or(Ok(()), |table| self.write_document(TOPICS_FILE, &table, position, now))?;
             groups.map_or(Ok(()), |table| self.write_document(GROUPS_FILE, &table, position, now))?;
             offsets.map_or(Ok(()), |table| self.write_document(OFFSETS_FILE, &table, position, now))?;
-            delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position, now))
+            delay.map_or(Ok(()), |table| self.write_document(DELAY_FILE, &table, position, now))?;
+            modes.map_or(Ok(()), |table| self.write_document(REQUEST_MODES_FILE, &table, position, now))
         };
         write().inspect_err(|_| {
             self.catalog.note_unexported();
             self.offsets.note_unexported();
             self.delay.note_unexported();
+            self.request_modes.note_unexported();
         })?;
         // Last: a slave that has become a master forgets it once the log has it.
         self.save_settled()

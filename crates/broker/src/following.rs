@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::{LogOffset, Now, Refusal, TopicName};
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use format::document::GroupDocument;
 use format::state::{self, StateChange, StateError};
 use format::state_documents::StateDocuments;
@@ -25,6 +25,7 @@ use crate::error::internal;
 use crate::export::Exports;
 use crate::parked::delay::Delay;
 use crate::removal::Removals;
+use crate::request_modes::RequestModes;
 use crate::state::StateLog;
 
 /// Most bytes that a network thread takes in. The connection they came by has nothing else for it to do meanwhile, unlike a producer's.
@@ -32,6 +33,9 @@ const LITTLE_SIZE: usize = 256 * 1024;
 
 /// A master that says nothing for this long is gone: it sends something every 5 s (`haSendHeartbeatInterval`).
 const MASTER_SILENT_MS: u64 = 20_000;
+
+/// The tables of a broker.
+pub(crate) type Tables<'a> = (&'a Arc<Catalog>, &'a Arc<Offsets>, &'a Arc<Delay>, &'a Arc<RequestModes>);
 
 /// What a slave does.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ pub struct Following {
     catalog: Arc<Catalog>,
     offsets: Arc<Offsets>,
     delay: Arc<Delay>,
+    request_modes: Arc<RequestModes>,
     is_durable: bool,
     master: Mutex<Option<MasterSeen>>,
     /// Below this the master's tables tell what changed. Held while its log or its tables are taken in.
@@ -67,19 +72,17 @@ pub struct Unknown {
 
 impl Following {
     pub(crate) fn new(
-        store: &Arc<Store>,
         state: &Arc<StateLog>,
-        catalog: &Arc<Catalog>,
-        offsets: &Arc<Offsets>,
-        delay: &Arc<Delay>,
+        (catalog, offsets, delay, request_modes): Tables<'_>,
         is_durable: bool,
     ) -> Self {
         Self {
-            store: store.clone(),
+            store: state.store().clone(),
             state: state.clone(),
             catalog: catalog.clone(),
             offsets: offsets.clone(),
             delay: delay.clone(),
+            request_modes: request_modes.clone(),
             is_durable,
             master: Mutex::default(),
             told_until: Mutex::default(),
@@ -123,15 +126,15 @@ impl Following {
         Ok((start, self.store.read_raw(start, size as usize)?))
     }
 
-    /// Takes in what the master's log has from `start` on: whole records and fillers. `start` is the end of this log; one that has nothing
-    /// begins there. Gives the new end, once all below is as safe as messages are to be here. Waits for the disk.
-    pub fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, StorageError> {
+    /// Takes in what the master's log has from `start` on, in pieces of whole records and fillers. `start` is the end of this log; one that
+    /// has nothing begins there. Gives the new end, once all below is as safe as messages are to be here. Waits for the disk.
+    pub fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, StorageError> {
         let told_until = self.told_until.lock();
         if self.end() == LogOffset(0) && start != LogOffset(0) {
             self.store.begin_at(start)?;
             self.state.note_followed(start);
         }
-        let end = self.take_in(start, bytes, *told_until)?;
+        let end = self.take_in(start, pieces, *told_until)?;
         drop(told_until);
         if self.is_durable {
             self.store.sync_until(end)?;
@@ -140,23 +143,28 @@ impl Following {
     }
 
     /// The same for as little as a network thread may take in. `None`: it would wait, for a sync or for another thread.
-    pub fn append_little(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, StorageError>> {
-        let is_much = bytes.len() > LITTLE_SIZE || self.store.is_index_behind();
+    pub fn append_little(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, StorageError>> {
+        let is_much = pieces.iter().map(Bytes::len).sum::<usize>() > LITTLE_SIZE || self.store.is_index_behind();
         let may_wait = is_much || self.is_durable || self.end() == LogOffset(0);
         let told_until = (!may_wait).then(|| self.told_until.try_lock())??;
-        Some(self.take_in(start, bytes, *told_until))
+        Some(self.take_in(start, pieces, *told_until))
     }
 
     /// Writes what the master's log has from `start` on, and makes the changes that it tells of. Gives the new end.
-    fn take_in(&self, start: LogOffset, bytes: &Bytes, told_until: LogOffset) -> Result<LogOffset, StorageError> {
+    fn take_in(&self, start: LogOffset, pieces: &[Bytes], told_until: LogOffset) -> Result<LogOffset, StorageError> {
         if self.store.has_untold_states() {
             self.publish(start, told_until)?;
         }
-        let (mut end, until) = (start, start.after(bytes.len() as u64));
-        while end < until {
-            end = self.store.append_raw(end, &bytes.slice((end.0 - start.0) as usize..))?;
-            self.store.write_staged()?;
-            self.publish(end, told_until)?;
+        let mut end = start;
+        for piece in pieces {
+            let mut rest = piece.clone();
+            while !rest.is_empty() {
+                let appended = self.store.append_raw(end, &rest)?;
+                rest.advance((appended.0 - end.0) as usize);
+                end = appended;
+                self.store.write_staged()?;
+                self.publish(end, told_until)?;
+            }
         }
         Ok(end)
     }
@@ -232,6 +240,7 @@ impl Following {
             groups: self.catalog.group_table(),
             offsets: self.offsets.copy_of_all(),
             delay: self.delay.delivered().into_iter().map(|(level, delivered)| (level as u32, delivered)).collect(),
+            request_modes: self.request_modes.table().message_request_mode_map,
             ..StateTables::default()
         };
         let topics = documents.topics.iter().flat_map(|topics| known.topic_changes_to(topics));
@@ -245,6 +254,8 @@ impl Following {
         self.follow(topics.into_iter().chain(groups).collect());
         self.follow(offsets.iter().flat_map(|offsets| known.offset_changes_to(offsets)).collect());
         self.follow(documents.delay.iter().flat_map(|delay| known.delay_changes_to(delay)).collect());
+        let modes = documents.request_modes.iter();
+        self.follow(modes.flat_map(|modes| known.request_mode_changes_to(modes)).collect());
         *told_until = position.unwrap_or(LogOffset(u64::MAX));
         self.state.note_taken(position.is_some());
         drop(told_until);
@@ -253,17 +264,21 @@ impl Following {
             self.catalog.note_unexported();
             self.offsets.note_unexported();
             self.delay.note_unexported();
+            self.request_modes.note_unexported();
         }
         exports.save(now).map_err(internal)
     }
 
     /// Makes changes, each in its table.
     fn follow(&self, changes: Vec<StateChange>) {
-        let (mut catalog, mut offsets, mut delay) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut catalog, mut offsets, mut delay, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for change in changes {
             match change {
-                StateChange::Offsets { .. } => offsets.push(change),
+                StateChange::Offsets { .. } | StateChange::Leases { .. } | StateChange::LeasesRemoved { .. } => {
+                    offsets.push(change);
+                }
                 StateChange::Delay { .. } => delay.push(change),
+                StateChange::RequestMode { .. } | StateChange::RequestModeRemoved { .. } => modes.push(change),
                 // Which documents its master has taken over is nothing to a slave, whose documents are others.
                 StateChange::Imported { .. } => {}
                 _ => catalog.push(change),
@@ -277,6 +292,9 @@ impl Following {
         }
         if !delay.is_empty() {
             self.delay.follow(&self.state, delay);
+        }
+        if !modes.is_empty() {
+            self.request_modes.follow(modes);
         }
     }
 }
@@ -310,9 +328,9 @@ impl StateReplay for FollowedChanges<'_> {
         });
         let removed: BTreeSet<_> = removed.collect();
         self.removed.extend(removed.iter().cloned());
-        if offset >= self.told_until {
-            self.following.follow(changes);
-        }
+        // Tables say nothing of leases.
+        let is_told = |change: &StateChange| offset >= self.told_until || change.is_about_leases();
+        self.following.follow(changes.into_iter().filter(is_told).collect());
         Ok(removed.into_iter().collect())
     }
 }

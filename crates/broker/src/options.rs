@@ -36,6 +36,8 @@ pub struct Options {
     pub trace_on: bool,
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
     pub young_queue_size: u64,
+    /// Whether what groups that settle message by message have not settled outlives retention.
+    pub keeps_unsettled: bool,
 }
 
 /// Topics that belong to the broker rather than to users. Which they are is for the dialect whose clients know them.

@@ -7,6 +7,8 @@ use base::{QueueId, QueueOffset, Refusal, TopicName};
 use format::queue_entry::Entry;
 use storage::{QueueIndex, ReadMode};
 
+use crate::cursor::lane::Lane;
+use crate::cursor::takers::{Taker, Wish};
 use crate::cursor::waiters::{Waiter, Waiters};
 use crate::error::internal;
 use crate::group::mailbox::Mailbox;
@@ -51,11 +53,16 @@ impl Queue {
         self.waiters().add(mailbox, number)
     }
 
+    /// Signals a wish once, when messages of a lane of this queue may be taken; see `Lane::wait`.
+    pub(crate) fn wait_at(&self, lane: &Arc<Lane>, wish: Wish) -> Taker {
+        Taker::wait(lane, self.waiters(), wish)
+    }
+
     /// Has all that wait look again, for what was noted before.
     pub(crate) fn wake_waiting(&self) {
         // As for entries: who registers after this sees what was noted.
         fence(Ordering::SeqCst);
-        self.waiters().wake_all();
+        self.waiters().tell_all();
     }
 
     #[allow(clippy::expect_used, reason = "nothing else listens to a queue")]

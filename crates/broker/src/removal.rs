@@ -3,7 +3,7 @@
 //! **Always holds**: that a topic is gone is in the log before its files go, and its name is free only once they are. **On a crash** in
 //! between a start removes what is left of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{Now, QueueId, QueueOffset, Refusal, TopicName};
@@ -137,9 +137,19 @@ impl Removals {
             }
         }
         let is_used = |name: &TopicName, queue: QueueId| !held.contains(name) || (queue.0 as usize) < count_of(name);
+        let before: HashMap<_, _> = held.iter().map(|name| (name, self.queues_of(name))).collect();
         let removed = self.store.remove_expired_queues(is_used);
+        for (name, queues) in before {
+            // Should the topic get them again, they begin at 0.
+            let left = self.queues_of(name);
+            queues.difference(&left).for_each(|queue| self.offsets.begin_anew(name.as_str(), *queue));
+        }
         held.iter().for_each(|name| self.catalog.free_name(name.as_str()));
         removed.map_err(internal)
+    }
+
+    fn queues_of(&self, topic: &TopicName) -> BTreeSet<QueueId> {
+        self.store.queues_of(topic).iter().map(|index| index.queue()).collect()
     }
 
     /// Removes a group and, if asked to, its offsets. Waits for the disk.

@@ -8,7 +8,7 @@ use format::properties::{self, names};
 use format::record::Record;
 use storage::Store;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Topic};
 use crate::error::internal;
 use crate::publish::published::Published;
 use crate::publish::{Message, Publisher};
@@ -67,43 +67,77 @@ impl Retries {
         }
         let delivery_count = record.reconsume_times;
         let redeliveries_max = request.redeliveries_max.filter(|&count| count >= 0).unwrap_or(group.retry_max_times);
-        let gives_up = delivery_count >= redeliveries_max || request.delay_level < 0;
-        let mut block = properties::without(
-            record.properties,
-            &[names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID, names::WAIT],
-        );
-        note_origin(&mut block, &record);
-        let topic = if gives_up {
-            note_death(&mut block, &record);
-            self.metrics.dead_letters.add(1);
-            self.catalog.dead_letter_topic(group_name, now)?
-        } else {
-            let level = match request.delay_level {
-                0 => RETRY_LEVEL_FIRST.saturating_add(delivery_count),
-                level => level,
-            };
-            properties::append(&mut block, names::DELAY, &level.to_string());
-            self.metrics.retries.add(1);
-            let name = TopicName::retry_of(group_name);
-            name.check_size()?;
-            self.catalog.ensure_retry_topic(&group, now)?;
-            self.catalog.topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?
+        if delivery_count >= redeliveries_max || request.delay_level < 0 {
+            return self.bury_record(group_name, &record, delivery_count.saturating_add(1), now).map(Some);
+        }
+        let mut block = kept_properties(&record);
+        let level = match request.delay_level {
+            0 => RETRY_LEVEL_FIRST.saturating_add(delivery_count),
+            level => level,
         };
+        properties::append(&mut block, names::DELAY, &level.to_string());
+        self.metrics.retries.add(1);
+        let name = TopicName::retry_of(group_name);
+        name.check_size()?;
+        self.catalog.ensure_retry_topic(&group, now)?;
+        let topic = self.catalog.topic(name.as_str()).ok_or_else(|| Refusal::NoSuchTopic(name.as_str().to_owned()))?;
+        self.store_again(&topic, &record, &block, delivery_count.saturating_add(1), now).map(Some)
+    }
+
+    /// Puts a copy of a record that was delivered so many times more than it says among the dead letters of a group.
+    pub(crate) fn bury(
+        &self,
+        group: &GroupName,
+        bytes: &[u8],
+        deliveries: u32,
+        now: Now,
+    ) -> Result<Published, Refusal> {
+        self.catalog.check_is_leader()?;
+        let record = Record::decode(bytes).map_err(internal)?;
+        let deliveries = i32::try_from(deliveries).unwrap_or(i32::MAX);
+        self.bury_record(group.as_str(), &record, record.reconsume_times.saturating_add(deliveries), now)
+    }
+
+    fn bury_record(&self, group: &str, record: &Record<'_>, deliveries: i32, now: Now) -> Result<Published, Refusal> {
+        let mut block = kept_properties(record);
+        note_death(&mut block, record);
+        let topic = self.catalog.dead_letter_topic(group, now)?;
+        let published = self.store_again(&topic, record, &block, deliveries, now)?;
+        self.metrics.dead_letters.add(1);
+        Ok(published)
+    }
+
+    fn store_again(
+        &self,
+        topic: &Topic,
+        record: &Record<'_>,
+        block: &[u8],
+        delivery_count: i32,
+        now: Now,
+    ) -> Result<Published, Refusal> {
         let queues = topic.settings.write_queue_nums.max(1);
         let message = Message {
             queue: Some(QueueId(self.publisher.random_below(queues))),
             body: record.body,
-            properties: &block,
+            properties: block,
             flag: record.flag,
             system_flag: record.system_flag,
             born_timestamp: record.born_timestamp,
             born_host: record.born_host,
-            delivery_count: delivery_count.saturating_add(1),
+            delivery_count,
         };
-        let mut batch = self.publisher.begin_batch(bytes.len(), now);
-        self.publisher.add_sent_back(&mut batch, &topic, &message)?;
-        self.publisher.append(batch, now).map(Some)
+        let mut batch = self.publisher.begin_batch(record.size, now);
+        self.publisher.add_sent_back(&mut batch, topic, &message)?;
+        self.publisher.append(batch, now)
     }
+}
+
+/// What a copy keeps of a record's properties, with where it came from first.
+fn kept_properties(record: &Record<'_>) -> Vec<u8> {
+    let gone = [names::DELAY, names::REAL_TOPIC, names::REAL_QUEUE_ID, names::WAIT];
+    let mut block = properties::without(record.properties, &gone);
+    note_origin(&mut block, record);
+    block
 }
 
 /// Where the message came from first: kept through all its tries.

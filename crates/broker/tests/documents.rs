@@ -9,6 +9,7 @@ use base::{GroupName, Now, QueueId, TopicName};
 use format::document::{GroupDocument, TopicDocument};
 use format::properties::names;
 use format::record::{self, Record};
+use format::request_mode::RequestModeDocument;
 use format::state::STATE_TOPIC;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
@@ -56,6 +57,7 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
         ("subscriptionGroup.json", "billing"),
         ("consumerOffset.json", "parked@billing"),
         ("delayOffset.json", "\"1\":1"),
+        ("messageRequestMode.json", "billing"),
     ] {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let mut bench = open(disk.clone());
@@ -76,6 +78,14 @@ fn a_document_that_could_not_be_written_is_written_the_next_time() {
                     .expect("made");
             }
             "consumerOffset.json" => bench.broker.offsets.reset("parked", "billing", QueueId(0), 1).expect("reset"),
+            "messageRequestMode.json" => {
+                let settings = RequestModeDocument {
+                    topic: "parked".to_owned(),
+                    consumer_group: "billing".to_owned(),
+                    ..RequestModeDocument::default()
+                };
+                bench.broker.request_modes.set(settings, START).expect("set");
+            }
             _ => {
                 bench.advance(1000);
                 bench.broker.store().sync().expect("syncs");

@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use base::{GroupName, LogOffset, Now, QueueId, TopicName};
 use broker::{Exported, export_documents};
 use format::document::{GroupDocument, TopicDocument};
-use format::state_documents::{DELAY_FILE, FILES, GROUPS_FILE, OFFSETS_FILE, POSITION, TOPICS_FILE};
+use format::request_mode::{RequestMode, RequestModeDocument};
+use format::state_documents::{
+    DELAY_FILE, FILES, GROUPS_FILE, OFFSETS_FILE, POSITION, REQUEST_MODES_FILE, TOPICS_FILE,
+};
 use serde_json::Value;
 use storage::StorageError;
 use support::{Bench, layout, message, open_on};
@@ -83,6 +86,13 @@ fn killed() -> TempDir {
     bench.advance(5000);
     bench.broker.offsets.commit("orders", "billing", QueueId(0), 7).expect("commits");
     bench.broker.offsets.keep_changes(START).expect("kept");
+    let mode = RequestModeDocument {
+        topic: "orders".to_owned(),
+        consumer_group: "billing".to_owned(),
+        mode: RequestMode::Pop,
+        pop_share_queue_num: 4,
+    };
+    bench.broker.request_modes.set(mode, START).expect("set");
     bench.broker.store().write_staged().expect("writes");
     drop(bench);
     directory
@@ -99,7 +109,7 @@ fn every_change_is_in_the_documents_after_a_kill_as_a_start_and_an_orderly_stop_
 
     let exported = export(directory.path());
     let counts: Vec<_> = exported.written.iter().map(|one| (one.path.file_name().expect("a name"), one.unit)).collect();
-    let units = ["topics", "groups", "pairs of topic and group", "delay levels"];
+    let units = ["topics", "groups", "pairs of topic and group", "delay levels", "modes of topic and group"];
     assert_eq!(counts, FILES.map(std::ffi::OsStr::new).into_iter().zip(units).collect::<Vec<_>>());
     assert_eq!((exported.left, exported.log_end > LogOffset(0)), (vec![], true));
     let topics = document(directory.path(), TOPICS_FILE);
@@ -110,6 +120,9 @@ fn every_change_is_in_the_documents_after_a_kill_as_a_start_and_an_orderly_stop_
     assert_eq!(groups["subscriptionGroupTable"]["billing"]["retryMaxTimes"], 5);
     assert_eq!(document(directory.path(), OFFSETS_FILE)["offsetTable"]["orders@billing"]["0"], 7);
     assert_eq!(document(directory.path(), DELAY_FILE)["offsetTable"]["2"], 9);
+    let modes = document(directory.path(), REQUEST_MODES_FILE);
+    assert_eq!(modes["messageRequestModeMap"]["orders"]["billing"]["popShareQueueNum"], 4);
+    assert_eq!(exported.written[4].count, 1);
 
     for name in FILES {
         let (mut ours, mut stopped) = (document(directory.path(), name), document(other.path(), name));
@@ -170,7 +183,7 @@ fn what_java_has_written_since_is_left_to_it_and_a_directory_of_javas_alone_is_n
     let text = r#"{"dataVersion":{"counter":9},"offsetTable":{"orders@billing":{0:8}}}"#;
     fs::write(&path, text).expect("writes");
     let exported = export(directory.path());
-    assert_eq!((exported.left, exported.written.len()), (vec![path.clone()], 3));
+    assert_eq!((exported.left, exported.written.len()), (vec![path.clone()], 4));
     assert_eq!(fs::read_to_string(&path).expect("reads"), text);
     let bench = open(directory.path());
     assert_eq!(bench.broker.offsets.committed("orders", "billing", QueueId(0)), Some(8), "it wins at the next start");
@@ -213,10 +226,14 @@ fn state_of_a_newer_version_and_a_directory_in_use_are_refused_and_nothing_is_wr
 fn of_a_log_that_lost_its_end_nothing_is_exported_before_a_start() {
     let directory = tempfile::tempdir().expect("directory");
     let bench = open(directory.path());
-    for _ in 0..100 {
+    for number in 0..100 {
         bench.publish("orders", &message(&[7; 1000], b"")).expect("stored");
+        if number == 0 {
+            // Where the log will still tell of it.
+            bench.broker.offsets.commit("orders", "billing", QueueId(0), 100).expect("commits");
+            bench.broker.keep(START).expect("kept");
+        }
     }
-    bench.broker.offsets.commit("orders", "billing", QueueId(0), 100).expect("commits");
     bench.broker.close(START).expect("closes");
     drop(bench);
     let log = directory.path().join("commitlog");

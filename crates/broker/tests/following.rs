@@ -8,7 +8,6 @@ use std::path::Path;
 
 use base::{GroupName, LogOffset, QueueId, Refusal, TopicName};
 use broker::{Filter, Message, SendBack, Work};
-use bytes::Bytes;
 use format::document::{GroupDocument, TopicDocument};
 use format::state_documents::StateDocuments;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
@@ -23,10 +22,10 @@ fn take_java_tables(slave: &Bench, master: &Bench) {
 /// What is the same on a master and its slave.
 fn assert_same(one: &Bench, other: &Bench) {
     let of = |bench: &Bench| {
-        let StateDocuments { topics, groups, offsets, delay } = tables(bench);
+        let StateDocuments { topics, groups, offsets, delay, request_modes } = tables(bench);
         let topics = topics.map(|topics| topics.topic_config_table);
         let delay = delay.map(|delay| delay.into_iter().filter(|(_, delivered)| *delivered > 0).collect::<Vec<_>>());
-        (topics, groups.map(|groups| groups.subscription_group_table), offsets, delay)
+        (topics, groups.map(|groups| groups.subscription_group_table), offsets, delay, request_modes)
     };
     assert_eq!(of(one), of(other));
 }
@@ -106,7 +105,8 @@ fn a_change_that_a_slave_could_not_make_is_made_before_it_goes_on() {
     };
     for _ in 0..2 {
         let (start, bytes) = rest();
-        let told = slave.broker.following.append(start, &bytes).expect_err("the files stay").to_string();
+        let told =
+            slave.broker.following.append(start, std::slice::from_ref(&bytes)).expect_err("the files stay").to_string();
         assert!(told.contains("consumequeue/orders"), "{told}");
     }
     assert!(slave.broker.state_position() < rest().0, "what is not done counts as not known");
@@ -160,7 +160,7 @@ fn a_slave_that_begins_in_the_middle_has_what_the_masters_tables_say() {
     let end = master.broker.store().watermarks().committed();
     while start < end {
         let bytes = master.broker.store().read_raw(start, usize::MAX).expect("reads");
-        start = slave.broker.following.append(start, &bytes).expect("appends");
+        start = slave.broker.following.append(start, std::slice::from_ref(&bytes)).expect("appends");
         if start <= position {
             assert_eq!(committed(&slave, "billing"), Some(5), "what the log said before is in the tables");
         }
@@ -269,6 +269,25 @@ fn what_consumers_settle_at_a_slave_its_master_is_told_also_after_a_restart_of_t
     assert_eq!(slave.broker.following.unknown_to(&tables(&master)), broker::Unknown::default());
 }
 
+/// Its documents are those of its master, of whenever it last heard of it: a start does not make them its consumers' doing.
+#[test]
+fn a_slave_that_starts_again_does_not_tell_its_master_what_the_master_has_told_it() {
+    let disk = MemoryDisk::new();
+    let (master, slave) = (open(&MemoryDisk::new(), false, 1000), open(&disk, true, 1000));
+    master.publish("orders", &message(b"first", b"")).expect("stored");
+    commit(&master, "billing", 1);
+    take_java_tables(&slave, &master);
+    slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+    drop(slave);
+    // An administrator has the group begin again.
+    commit(&master, "billing", 0);
+    let slave = open(&disk, true, 2000);
+    assert_eq!(committed(&slave, "billing"), Some(1), "as the documents have it");
+    assert_eq!(slave.broker.following.unknown_to(&tables(&master)), broker::Unknown::default());
+    take_java_tables(&slave, &master);
+    assert_same(&slave, &master);
+}
+
 #[test]
 fn who_becomes_the_master_has_what_was_settled_here_and_tells_nobody_of_it_later() {
     let disk = MemoryDisk::new();
@@ -308,7 +327,7 @@ fn topics_that_a_slave_is_told_of_have_the_queues_of_its_log() {
     // As of a Java master: the log came before the table.
     let bytes = master.broker.store().read_raw(LogOffset(0), usize::MAX).expect("reads");
     slave.broker.take_tables(StateDocuments::default(), None, slave.now).expect("takes");
-    slave.broker.following.append(LogOffset(0), &bytes).expect("appends");
+    slave.broker.following.append(LogOffset(0), &[bytes]).expect("appends");
     assert!(slave.broker.catalog.topic("orders").is_none(), "what its log tells is not believed of a Java master");
     take_java_tables(&slave, &master);
     assert_eq!(slave.fetch("orders", 0, 0, Filter::All).count, 1);
@@ -317,6 +336,6 @@ fn topics_that_a_slave_is_told_of_have_the_queues_of_its_log() {
     take_java_tables(&slave, &master);
     assert_eq!(slave.broker.catalog.topic("orders").expect("a topic").queues.len(), 9);
     assert_eq!(slave.fetch("orders", 0, 0, Filter::All).count, 1);
-    let nothing: Result<_, _> = slave.broker.following.append(slave.broker.following.end(), &Bytes::new());
+    let nothing: Result<_, _> = slave.broker.following.append(slave.broker.following.end(), &[]);
     assert_eq!(nothing.expect("nothing to do"), slave.broker.following.end());
 }

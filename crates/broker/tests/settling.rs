@@ -103,10 +103,10 @@ fn said_is_synced(fails: bool) {
     std::thread::scope(|scope| {
         if fails {
             disk.fail(Failure::error(Operation::Sync, 5));
-            slave.broker.following.append(start, &bytes).expect_err("nothing is synced");
+            slave.broker.following.append(start, std::slice::from_ref(&bytes)).expect_err("nothing is synced");
         } else {
             disk.hold_syncs();
-            scope.spawn(|| slave.broker.following.append(start, &bytes));
+            scope.spawn(|| slave.broker.following.append(start, std::slice::from_ref(&bytes)));
             disk.wait_for_held(Operation::Sync);
         }
         // The heartbeat of a connection says `end`, a new connection at first what `tail` begins with.

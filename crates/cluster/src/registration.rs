@@ -12,10 +12,11 @@ use base::limits::FRAME_SIZE_MAX;
 use bytes::{Bytes, BytesMut};
 use format::document::TopicTableDocument;
 use wire::rocketmq::body::kv_table::KvTable;
+use wire::rocketmq::body::route::TopicRouteData;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form};
-use wire::rocketmq::header::{BrokerIdentityRequest, RegisterBrokerRequest, RegisterBrokerResponse};
+use wire::rocketmq::header::{BrokerIdentityRequest, RegisterBrokerRequest, RegisterBrokerResponse, RouteRequest};
 use wire::rocketmq::registration::{Registration, body_checksum};
 
 use crate::limits::ANSWER_HEADER_SIZE_MAX;
@@ -128,6 +129,25 @@ pub fn unregister_request(identity: &Identity, form: Form, opaque: i32) -> Bytes
         b"",
     );
     out.freeze()
+}
+
+/// The request for the route of a topic.
+pub fn route_request(topic: &str, form: Form, opaque: i32) -> Bytes {
+    let fields = RouteRequest { topic: topic.into(), accept_standard_json_only: Some(true), ..RouteRequest::default() };
+    let mut out = BytesMut::new();
+    let header = spoken_header(request::GET_ROUTE_BY_TOPIC, opaque, 0);
+    frame::encode(&mut out, form, &header, |sink| fields.encode(sink), b"");
+    out.freeze()
+}
+
+/// Reads the answer to [`route_request`]; `None`: the name server knows no such topic.
+pub fn read_route_answer(answer: &Command<'_>) -> Result<Option<TopicRouteData>, Refusal> {
+    if answer.header.code == response::TOPIC_NOT_EXIST {
+        return Ok(None);
+    }
+    check_success(answer)?;
+    let unreadable = |problem: String| Refusal::Internal(format!("the name server's answer cannot be read: {problem}"));
+    TopicRouteData::decode(answer.body).map(Some).map_err(|error| unreadable(error.to_string()))
 }
 
 /// Reads the answer to [`register_request`]. An answer that says no becomes the refusal, with the name server's words.

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use base::metric::{Kind, Row, TimedRow};
 use base::offset::Watermark;
 use broker::Broker;
+use broker::lease::LeaseCounts;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
@@ -35,6 +36,7 @@ fn families(sources: &Sources) -> Vec<MetricFamily> {
     families.extend(table(brokers().map(|(labels, one)| (labels, one.timings().rows())), times, histogram));
     families.push(refused(sources));
     families.push(lag(sources));
+    families.extend(unsettled(sources));
     families.extend(replicas(sources));
     families.extend(masters(sources));
     // The encoder takes no family without a figure.
@@ -113,6 +115,28 @@ fn lag(sources: &Sources) -> MetricFamily {
         }
     }
     family
+}
+
+/// What groups that settle message by message have not settled, and how much of the log that is, as retention saw it last.
+fn unsettled(sources: &Sources) -> [MetricFamily; 2] {
+    let count_help = "Messages that a popping group has not acknowledged, by what they are: ready, leased or delayed.";
+    let mut counts = family("sluice_unsettled_messages", Kind::Gauge, count_help);
+    let bytes_help = "Bytes of the log from the oldest message on that a popping group has not acknowledged.";
+    let mut bytes = family("sluice_unsettled_bytes", Kind::Gauge, bytes_help);
+    for broker in &sources.brokers {
+        for unsettled in broker.retention.unsettled() {
+            let mut labels = labels(sources, broker);
+            labels.extend([("topic", &*unsettled.topic), ("group", &*unsettled.group)]);
+            bytes.mut_metric().push(metric(Kind::Gauge, &labels, unsettled.log_size));
+            let LeaseCounts { ready, leased, delayed } = unsettled.counts;
+            for (state, count) in [("ready", ready), ("leased", leased), ("delayed", delayed)] {
+                let mut labels = labels.clone();
+                labels.push(("state", state));
+                counts.mut_metric().push(metric(Kind::Gauge, &labels, count));
+            }
+        }
+    }
+    [counts, bytes]
 }
 
 /// How far each replica is behind, in bytes of the log and in time.

@@ -24,6 +24,7 @@
 //! writes it, `wire` and the load generator read it out of fetch replies.
 
 mod checksum;
+mod deliveries;
 mod parts;
 mod queue_ref;
 pub mod system_flag;
@@ -38,6 +39,7 @@ use base::offset::{LogOffset, QueueId, QueueOffset};
 use base::time::Timestamp;
 
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
+pub use deliveries::{add_deliveries, deliveries_of};
 pub use parts::Parts;
 pub use queue_ref::{QueueRef, fan_out_properties, fan_out_queue_id, seal_fan_out};
 

@@ -1,4 +1,5 @@
-//! Changes of a broker's state: topics, groups, committed offsets, progress of delayed messages. Each is a record of the log.
+//! Changes of a broker's state: topics, groups, committed offsets, settled leases, progress of delayed messages, how groups ask for
+//! messages. Each is a record of the log.
 //!
 //! A state record has the topic `rmq_sys_sluice_state`, queue 0, no properties but the checksum that every record of its log may have, and
 //! in its system flag ROLLBACK and a bit of our own, so that a Java broker makes neither queue entry nor key of it. Its body:
@@ -18,7 +19,9 @@ use base::{QueueId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{DataVersion, GroupDocument, TopicDocument};
+use crate::lease::LeaseChange;
 use crate::record::{Draft, system_flag};
+use crate::request_mode::{RequestMode, RequestModeDocument};
 
 /// Topic of state records: no client may send to it.
 pub const STATE_TOPIC: &str = "rmq_sys_sluice_state";
@@ -85,6 +88,42 @@ pub enum StateChange {
         /// CRC-32 of its text: the same text is not taken in again.
         checksum: u32,
     },
+    /// What of a queue a group has settled whose messages are handed out one by one.
+    Leases {
+        /// Topic and group: `topic@group`.
+        of: String,
+        /// The queue.
+        queue: u32,
+        /// Whether what was known before does not count.
+        replaces: bool,
+        /// What has changed, or all of it.
+        change: LeaseChange,
+    },
+    /// Of no queue is anything known that the group has settled in that way.
+    LeasesRemoved {
+        /// Topic and group: `topic@group`.
+        of: String,
+    },
+    /// How a group asks for messages of a topic.
+    RequestMode {
+        /// What was said, with topic and group.
+        #[serde(with = "as_json")]
+        settings: Box<RequestModeDocument>,
+    },
+    /// Nothing is said of how a group asks for messages of a topic.
+    RequestModeRemoved {
+        /// The topic.
+        topic: String,
+        /// The group.
+        group: String,
+    },
+}
+
+impl StateChange {
+    /// Whether it says what groups have settled message by message. Documents say nothing of that.
+    pub const fn is_about_leases(&self) -> bool {
+        matches!(self, Self::Leases { .. } | Self::LeasesRemoved { .. })
+    }
 }
 
 /// Offsets that are named, of those of one change.
@@ -125,6 +164,21 @@ impl fmt::Display for StateChange {
             Self::Imported { document, checksum } => {
                 write!(out, "{document} of a RocketMQ broker is taken over (CRC-32 {checksum:08x})")
             }
+            Self::Leases { of, queue, replaces, change } => {
+                write!(out, "leases of {of} queue {queue}{}: {change}", if *replaces { ", all" } else { "" })
+            }
+            Self::LeasesRemoved { of } => write!(out, "no leases of {of}"),
+            Self::RequestMode { settings } => {
+                let RequestModeDocument { topic, consumer_group, mode, pop_share_queue_num } = &**settings;
+                write!(out, "{topic}@{consumer_group} is consumed by {}", mode.name())?;
+                match mode {
+                    RequestMode::Pull => Ok(()),
+                    RequestMode::Pop => write!(out, ", sharing queues of {pop_share_queue_num}"),
+                }
+            }
+            Self::RequestModeRemoved { topic, group } => {
+                write!(out, "nothing is said of how {topic}@{group} is consumed")
+            }
         }
     }
 }
@@ -152,12 +206,16 @@ pub fn encode(changes: &[StateChange]) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<Vec<StateChange>, StateError> {
     match bytes.split_first() {
         Some((&STATE_VERSION, changes)) => {
-            let (changes, rest) =
+            let (changes, rest): (Vec<StateChange>, _) =
                 postcard::take_from_bytes(changes).map_err(|error| StateError::Damaged(error.to_string()))?;
-            if rest.is_empty() {
-                Ok(changes)
-            } else {
-                Err(StateError::Damaged("there is something behind them".to_owned()))
+            if !rest.is_empty() {
+                return Err(StateError::Damaged("there is something behind them".to_owned()));
+            }
+            let is_sound =
+                |change: &StateChange| !matches!(change, StateChange::Leases { change, .. } if !change.is_sound());
+            match changes.iter().find(|change| !is_sound(change)) {
+                None => Ok(changes),
+                Some(change) => Err(StateError::Damaged(format!("no queue can have come to this: {change}"))),
             }
         }
         Some((0, _)) | None => Err(StateError::Damaged("they have no version".to_owned())),
@@ -201,6 +259,8 @@ mod as_json {
 
 #[cfg(test)]
 mod tests {
+    use base::QueueOffset;
+
     use super::*;
 
     fn changes() -> Vec<StateChange> {
@@ -208,6 +268,12 @@ mod tests {
         let topic = TopicDocument { topic_name: "orders".to_owned(), read_queue_nums: 3, ..TopicDocument::default() };
         let group = GroupDocument { group_name: "billing".to_owned(), ..GroupDocument::default() };
         let offsets = BTreeMap::from([(0, 17), (5, i64::MAX), (65_535, -1)]);
+        let mode = RequestModeDocument {
+            consumer_group: "billing".to_owned(),
+            mode: RequestMode::Pop,
+            pop_share_queue_num: 2,
+            topic: "orders".to_owned(),
+        };
         vec![
             StateChange::Topic { settings: Box::new(topic), version },
             StateChange::TopicRemoved { name: "gone".to_owned(), version },
@@ -216,7 +282,15 @@ mod tests {
             StateChange::Offsets { of: "orders@billing".to_owned(), replaces: false, offsets },
             StateChange::Delay { level: 3, delivered: u64::MAX },
             StateChange::Imported { document: "topics.json".to_owned(), checksum: u32::MAX },
+            StateChange::Leases { of: "orders@billing".to_owned(), queue: 3, replaces: true, change: leases() },
+            StateChange::LeasesRemoved { of: "orders@billing".to_owned() },
+            StateChange::RequestMode { settings: Box::new(mode) },
+            StateChange::RequestModeRemoved { topic: "orders".to_owned(), group: "gone".to_owned() },
         ]
+    }
+
+    fn leases() -> LeaseChange {
+        LeaseChange::of(QueueOffset(7), [(9, 12)].into_iter(), [(7, 2), (8, 1)].into_iter(), QueueOffset(20))
     }
 
     #[test]
@@ -242,9 +316,16 @@ mod tests {
         );
         assert_eq!(words[5], "delay level 3 is delivered up to 18446744073709551615");
         assert_eq!(words[6], "topics.json of a RocketMQ broker is taken over (CRC-32 ffffffff)");
-        assert!(words[7].starts_with("offsets of orders@billing, and no others: queue 0 at 1,"), "{}", words[7]);
-        assert!(words[7].ends_with("queue 15 at 1 and 4 more"), "{}", words[7]);
-        assert_eq!((&*words[8], &*words[9]), ("no offsets of orders@billing", "topics.json is ours again"));
+        assert_eq!(
+            words[7],
+            "leases of orders@billing queue 3, all: settled below 7 and 3 above, 2 given back, handed out below 20"
+        );
+        assert_eq!(words[8], "no leases of orders@billing");
+        assert_eq!(words[9], "orders@billing is consumed by POP, sharing queues of 2");
+        assert_eq!(words[10], "nothing is said of how orders@gone is consumed");
+        assert!(words[11].starts_with("offsets of orders@billing, and no others: queue 0 at 1,"), "{}", words[11]);
+        assert!(words[11].ends_with("queue 15 at 1 and 4 more"), "{}", words[11]);
+        assert_eq!((&*words[12], &*words[13]), ("no offsets of orders@billing", "topics.json is ours again"));
     }
 
     #[test]
@@ -254,6 +335,14 @@ mod tests {
             encode(&[StateChange::Offsets { of: "orders@billing".to_owned(), replaces: false, offsets }]).len()
         };
         assert_eq!((one(1), one(101) - one(1)), (24, 400));
+    }
+
+    #[test]
+    fn leases_that_no_queue_can_have_come_to_are_an_error() {
+        let everything =
+            LeaseChange::of(QueueOffset(0), [(0, u64::MAX - 1)].into_iter(), [].into_iter(), QueueOffset(0));
+        let change = StateChange::Leases { of: "a@b".to_owned(), queue: 0, replaces: false, change: everything };
+        assert!(matches!(decode(&encode(&[change])), Err(StateError::Damaged(_))));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::loose_json::{self, JsonError};
+use crate::request_mode::{RequestModeTableDocument, RequestModes};
 use crate::state_tables::{OffsetTable, StateTables};
 
 /// Topics.
@@ -19,8 +20,11 @@ pub const OFFSETS_FILE: &str = "consumerOffset.json";
 /// Progress of delayed messages.
 pub const DELAY_FILE: &str = "delayOffset.json";
 
+/// How groups ask for messages.
+pub const REQUEST_MODES_FILE: &str = "messageRequestMode.json";
+
 /// All of them.
-pub const FILES: [&str; 4] = [TOPICS_FILE, GROUPS_FILE, OFFSETS_FILE, DELAY_FILE];
+pub const FILES: [&str; 5] = [TOPICS_FILE, GROUPS_FILE, OFFSETS_FILE, DELAY_FILE, REQUEST_MODES_FILE];
 
 /// Member of a document that we wrote: what the log says below this position is in it. Java brokers pass over it, and leave it out
 /// when they write a document.
@@ -77,6 +81,8 @@ pub struct StateDocuments {
     pub offsets: Option<OffsetTable>,
     /// `delayOffset.json`
     pub delay: Option<BTreeMap<u32, u64>>,
+    /// `messageRequestMode.json`
+    pub request_modes: Option<RequestModes>,
 }
 
 impl StateDocuments {
@@ -87,6 +93,10 @@ impl StateDocuments {
             GROUPS_FILE => self.groups = Some(named_groups(serde_json::from_value(document)?)),
             OFFSETS_FILE => self.offsets = Some(offset_table(&document)),
             DELAY_FILE => self.delay = Some(delay_table(&document)),
+            REQUEST_MODES_FILE => {
+                let table: RequestModeTableDocument = serde_json::from_value(document)?;
+                self.request_modes = Some(table.named());
+            }
             _ => {}
         }
         Ok(())
@@ -99,6 +109,7 @@ impl StateDocuments {
             GROUPS_FILE => self.groups = None,
             OFFSETS_FILE => self.offsets = None,
             DELAY_FILE => self.delay = None,
+            REQUEST_MODES_FILE => self.request_modes = None,
             _ => {}
         }
     }
@@ -116,6 +127,7 @@ impl StateDocuments {
         self.groups.into_iter().for_each(|groups| tables.groups = groups);
         self.offsets.into_iter().for_each(|offsets| tables.offsets = offsets);
         self.delay.into_iter().for_each(|delay| tables.delay = delay);
+        self.request_modes.into_iter().for_each(|modes| tables.request_modes = modes);
     }
 }
 
@@ -174,7 +186,7 @@ struct Export<'a, T: Serialize> {
 /// The text of a document, with what the log says below `position`; without one it is believed as one that Java wrote.
 pub fn text(name: &str, table: &impl Serialize, position: Option<LogOffset>) -> String {
     let export = Export { table, position: position.map(|position| position.0) };
-    let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE;
+    let is_for_people = name == TOPICS_FILE || name == GROUPS_FILE || name == REQUEST_MODES_FILE;
     let text = if is_for_people { serde_json::to_string_pretty(&export) } else { serde_json::to_string(&export) };
     text.unwrap_or_default()
 }

@@ -4,10 +4,15 @@
 use std::collections::BTreeMap;
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
+use crate::lease::LeaseState;
+use crate::request_mode::RequestModes;
 use crate::state::StateChange;
 
 /// Committed offsets by `topic@group` and queue.
 pub type OffsetTable = BTreeMap<String, BTreeMap<u32, i64>>;
+
+/// What groups have settled message by message, by `topic@group` and queue.
+pub type LeaseTable = BTreeMap<String, BTreeMap<u32, LeaseState>>;
 
 /// The state.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,10 +23,14 @@ pub struct StateTables {
     pub groups: GroupTableDocument,
     /// Committed offsets.
     pub offsets: OffsetTable,
+    /// What groups have settled message by message.
+    pub leases: LeaseTable,
     /// How far each delay level is delivered.
     pub delay: BTreeMap<u32, u64>,
     /// Checksums of documents of a Java broker that were taken in.
     pub imported: BTreeMap<String, u32>,
+    /// How groups ask for messages.
+    pub request_modes: RequestModes,
 }
 
 impl StateTables {
@@ -62,6 +71,25 @@ impl StateTables {
             StateChange::Imported { document, checksum } => {
                 self.imported.insert(document, checksum);
             }
+            StateChange::Leases { of, queue, replaces, change } => {
+                let known = self.leases.entry(of).or_default().entry(queue).or_default();
+                if replaces {
+                    *known = LeaseState::default();
+                }
+                known.apply(&change);
+            }
+            StateChange::LeasesRemoved { of } => drop(self.leases.remove(&of)),
+            StateChange::RequestMode { settings } => {
+                let groups = self.request_modes.entry(settings.topic.clone()).or_default();
+                groups.insert(settings.consumer_group.clone(), *settings);
+            }
+            StateChange::RequestModeRemoved { topic, group } => {
+                let Some(groups) = self.request_modes.get_mut(&topic) else { return };
+                groups.remove(&group);
+                if groups.is_empty() {
+                    self.request_modes.remove(&topic);
+                }
+            }
         }
     }
 
@@ -77,7 +105,9 @@ impl StateTables {
             nothing.group_changes_to(&self.groups),
             nothing.offset_changes_to(&self.offsets),
             nothing.delay_changes_to(&self.delay),
+            lease_changes(&self.leases).collect(),
             imported,
+            nothing.request_mode_changes_to(&self.request_modes),
         ]
         .concat()
     }
@@ -117,6 +147,32 @@ impl StateTables {
         let put = other.iter().filter(|&(level, &delivered)| known(level) != delivered);
         put.map(|(&level, &delivered)| StateChange::Delay { level, delivered }).collect()
     }
+
+    /// The same of how groups ask for messages.
+    pub fn request_mode_changes_to(&self, other: &RequestModes) -> Vec<StateChange> {
+        let of = |modes: &RequestModes, topic: &str, group: &str| modes.get(topic)?.get(group).cloned();
+        let put = other.iter().flat_map(|(topic, groups)| groups.iter().map(move |entry| (topic, entry)));
+        let put =
+            put.filter(|(topic, (group, settings))| of(&self.request_modes, topic, group).as_ref() != Some(*settings));
+        let put = put.map(|(_, (_, settings))| StateChange::RequestMode { settings: Box::new(settings.clone()) });
+        let known =
+            self.request_modes.iter().flat_map(|(topic, groups)| groups.keys().map(move |group| (topic, group)));
+        let gone = known.filter(|(topic, group)| of(other, topic, group).is_none());
+        let removed =
+            gone.map(|(topic, group)| StateChange::RequestModeRemoved { topic: topic.clone(), group: group.clone() });
+        put.chain(removed).collect()
+    }
+}
+
+/// Changes that lead from nothing to these leases.
+pub fn lease_changes(leases: &LeaseTable) -> impl Iterator<Item = StateChange> {
+    let lanes = leases.iter().flat_map(|(of, queues)| queues.iter().map(move |(queue, state)| (of, *queue, state)));
+    lanes.map(|(of, queue, state)| StateChange::Leases {
+        of: of.clone(),
+        queue,
+        replaces: true,
+        change: state.change(),
+    })
 }
 
 /// Changes of a snapshot are not in the order in which they were made: the highest version counts.
@@ -128,7 +184,10 @@ fn raise(known: &mut DataVersion, version: DataVersion) {
 
 #[cfg(test)]
 mod tests {
+    use base::QueueOffset;
+
     use crate::document::{GroupDocument, TopicDocument};
+    use crate::request_mode::{RequestMode, RequestModeDocument};
 
     use super::*;
 
@@ -160,7 +219,21 @@ mod tests {
 
     fn changes_between(from: &StateTables, to: &StateTables) -> Vec<StateChange> {
         let parts = [from.topic_changes_to(&to.topics), from.group_changes_to(&to.groups)];
-        [&parts[..], &[from.offset_changes_to(&to.offsets), from.delay_changes_to(&to.delay)]].concat().concat()
+        let modes = from.request_mode_changes_to(&to.request_modes);
+        [&parts[..], &[from.offset_changes_to(&to.offsets), from.delay_changes_to(&to.delay), modes]].concat().concat()
+    }
+
+    fn with_modes(mut tables: StateTables, modes: &[(&str, &str, RequestMode)]) -> StateTables {
+        for &(topic, group, mode) in modes {
+            let settings = RequestModeDocument {
+                topic: topic.to_owned(),
+                consumer_group: group.to_owned(),
+                mode,
+                pop_share_queue_num: 1,
+            };
+            tables.apply(StateChange::RequestMode { settings: Box::new(settings) });
+        }
+        tables
     }
 
     #[test]
@@ -169,6 +242,12 @@ mod tests {
             tables(&[("gone", 1)], &["gone"], &[("gone@gone", 0, 4)], &[(1, 5)]),
             tables(&[("a", 4), ("b", 8)], &["billing"], &[("a@billing", 0, 7), ("a@billing", 3, 9)], &[(1, 5), (2, 6)]),
             tables(&[("a", 5), ("b", 8)], &["billing", "x"], &[("a@billing", 0, 6)], &[(1, 6), (2, 6)]),
+        ];
+        let [first, second, third] = states;
+        let states = [
+            with_modes(first, &[("gone", "gone", RequestMode::Pop), ("a", "billing", RequestMode::Pop)]),
+            with_modes(second, &[("a", "billing", RequestMode::Pull), ("a", "x", RequestMode::Pop)]),
+            third,
         ];
         for from in &states {
             for to in &states {
@@ -188,6 +267,9 @@ mod tests {
         assert_eq!(changes_between(&states[0], &at_rest), [StateChange::Delay { level: 1, delivered: 0 }]);
         let mut wanted = states[1].clone();
         wanted.imported.insert("topics.json".to_owned(), 7);
+        let mut lane = LeaseState { delivered_until: QueueOffset(9), ..LeaseState::default() };
+        lane.settled.add(QueueOffset(3)..QueueOffset(5));
+        wanted.leases.insert("a@billing".to_owned(), BTreeMap::from([(2, lane)]));
         let mut again = StateTables::default();
         wanted.all_changes().into_iter().for_each(|change| again.apply(change));
         assert_eq!(again, wanted);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use format::record::Record;
 use format::state::{self, StateChange, StateError};
-use format::state_documents::{DELAY_FILE, FILES, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
+use format::state_documents::{DELAY_FILE, FILES, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, TOPICS_FILE};
 use format::state_tables::StateTables;
 use storage::disk::Disk;
 use storage::{Snapshot, SnapshotContent, StorageError};
@@ -159,7 +159,9 @@ impl State {
         for name in FILES {
             let file = format!("config/{name}");
             let Some(&position) = documents.positions.get(name) else {
-                if !documents.seen.contains(name) {
+                // One that says nothing may be missing: brokers before it was known have not written it.
+                let is_needed = !self.differences(&exported, name).is_empty();
+                if !documents.seen.contains(name) && is_needed {
                     scene.findings.add(Kind::ExportBehind, file, None, "it is missing");
                 }
                 continue;
@@ -184,6 +186,7 @@ impl State {
             TOPICS_FILE => exported.topic_changes_to(&self.tables.topics),
             GROUPS_FILE => exported.group_changes_to(&self.tables.groups),
             OFFSETS_FILE => exported.offset_changes_to(&self.tables.offsets),
+            REQUEST_MODES_FILE => exported.request_mode_changes_to(&self.tables.request_modes),
             _ => exported.delay_changes_to(&self.tables.delay),
         }
     }
@@ -196,6 +199,8 @@ const fn document_of(change: &StateChange) -> Option<&'static str> {
         StateChange::Group { .. } | StateChange::GroupRemoved { .. } => Some(GROUPS_FILE),
         StateChange::Offsets { .. } => Some(OFFSETS_FILE),
         StateChange::Delay { .. } => Some(DELAY_FILE),
-        StateChange::Imported { .. } => None,
+        StateChange::RequestMode { .. } | StateChange::RequestModeRemoved { .. } => Some(REQUEST_MODES_FILE),
+        // RocketMQ has no document of leases.
+        StateChange::Imported { .. } | StateChange::Leases { .. } | StateChange::LeasesRemoved { .. } => None,
     }
 }

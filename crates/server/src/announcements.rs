@@ -41,6 +41,12 @@ impl Announcements {
         state.name_servers.iter().filter_map(|one| one.session.as_ref()).for_each(Waker::wake_by_ref);
     }
 
+    /// Sessions have something else to ask.
+    pub(crate) fn wake_sessions(&self) {
+        let state = self.state.lock();
+        state.name_servers.iter().filter_map(|one| one.session.as_ref()).for_each(Waker::wake_by_ref);
+    }
+
     /// Number of the last change; must be read before the topic table that is sent.
     pub(crate) fn last_change(&self) -> u64 {
         self.state.lock().changes

@@ -28,6 +28,8 @@ const UNWRITTEN_PAUSE: Duration = Duration::from_micros(50);
 const INDEX_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause of `housekeeping`; an append must not have to wait for the next segment.
 const SEGMENT_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause of `leases`.
+const LEASES_INTERVAL: Duration = Duration::from_millis(50);
 /// How long creating a topic waits for the name servers: less than the three seconds that clients wait for a reply.
 const ANNOUNCED_LIMIT: Duration = Duration::from_secs(2);
 
@@ -80,6 +82,10 @@ impl Host for BrokerHost {
         self.announcements.note_change();
     }
 
+    fn route_wanted(&self) {
+        self.announcements.wake_sessions();
+    }
+
     fn wait_until_announced(&self) {
         self.announcements.wait(ANNOUNCED_LIMIT);
     }
@@ -118,6 +124,7 @@ impl Background {
         background.spawn("log-pages", broker, keep_pages)?;
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
+        background.spawn("leases", broker, end_leases)?;
         background.spawn("housekeeping", broker, move |broker, host| keep_house(broker, host, intervals))?;
         Ok(background)
     }
@@ -279,17 +286,28 @@ fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
     }
 }
 
+/// Ends leases whose time is over, so that whoever waits hears of it: no later than the steps in which they end.
+fn end_leases(broker: &Broker, host: &BrokerHost) {
+    while !host.is_stopping() {
+        broker.lanes.expire(clock::monotonic());
+        thread::park_timeout(LEASES_INTERVAL);
+    }
+}
+
 fn keep_house(broker: &Broker, host: &BrokerHost, intervals: Intervals) {
     let log = broker.store().watermarks();
     let mut schedule = Schedule::new(intervals, log.durable(), clock::monotonic());
-    let mut disk_state = DiskState::default();
+    let (mut disk_state, mut is_held) = (DiskState::default(), false);
     let mut problems = Problems::default();
     while !host.is_stopping() {
-        for work in schedule.due(clock::monotonic(), log.written(), broker.catalog.is_unexported()) {
+        for work in schedule.due(clock::monotonic(), log.written(), broker.is_unexported()) {
             // Not the time of before: the work before may have waited for the disk.
             let worked = broker.work(work, clock::now());
             match &worked {
-                Ok(Worked::Retained(outcome)) => disk_state = report_retention(disk_state, *outcome),
+                Ok(Worked::Retained(outcome)) => {
+                    disk_state = report_retention(disk_state, *outcome);
+                    is_held = report_held(is_held, outcome.is_held, broker);
+                }
                 Ok(Worked::Done) if work == Work::Checkpoint => schedule.note_checkpoint(),
                 _ => {}
             }
@@ -315,7 +333,7 @@ const fn problem(work: Work) -> &'static str {
 
 /// Logs removed segments and changes of the disk's state. Returns the new state.
 fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
-    let RetentionOutcome { removed, disk, disk_used_percent } = outcome;
+    let RetentionOutcome { removed, disk, disk_used_percent, .. } = outcome;
     if removed > 0 {
         tracing::info!(removed, "old log segments removed");
     }
@@ -336,6 +354,22 @@ fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
         ),
     }
     disk
+}
+
+/// Logs whether old segments stay for messages that nobody has acknowledged, when that changes. Returns the new state.
+fn report_held(before: bool, is_held: bool, broker: &Broker) -> bool {
+    if is_held && !before {
+        let oldest = broker.retention.unsettled().into_iter().max_by_key(|unsettled| unsettled.log_size);
+        let (topic, group) = oldest.map(|oldest| (oldest.topic, oldest.group)).unwrap_or_default();
+        tracing::warn!(
+            topic,
+            group,
+            "old log segments stay, since they have messages that this group has not acknowledged; let it consume, reset its offset, remove it, or set retention.keeps_unsettled to false"
+        );
+    } else if before && !is_held {
+        tracing::info!("no old log segment stays for messages that are not acknowledged any more");
+    }
+    is_held
 }
 
 /// Logs a problem when it appears and when it is over, not each time it is met.

@@ -10,6 +10,7 @@ use cluster::replication;
 use dialect::rocketmq::{SessionOptions, SystemTopicNames, system_topics};
 use format::document::permission_of;
 use format::index_rules::IndexRules;
+use format::request_mode::RequestMode;
 use settings::table::{self, Scope};
 use settings::{BrokerRole, Effective, FlushMode, Settings};
 use storage::RetentionPolicy;
@@ -87,6 +88,7 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         client_expiry_ms: milliseconds(settings.group.client_timeout),
         trace_on: settings.broker.trace_on,
         young_queue_size: YOUNG_QUEUE_SIZE,
+        keeps_unsettled: settings.retention.keeps_unsettled,
     }
 }
 
@@ -111,6 +113,12 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         replica_timeout_ms: milliseconds(settings.replication.timeout),
         idle_timeout_ms: milliseconds(settings.rocketmq.idle_timeout),
         notify_changes: settings.group.notify_changes,
+        assigns_queues: settings.group.assigns_queues,
+        request_mode: match settings.group.request_mode {
+            settings::RequestMode::Pull => RequestMode::Pull,
+            settings::RequestMode::Pop => RequestMode::Pop,
+        },
+        shared_queues: i32::try_from(settings.group.shared_queues).unwrap_or(i32::MAX),
         query_count_max: settings.query.messages_max as usize,
         query_key_count_max: settings.query.key_messages_max as usize,
         settings: shown_settings(settings, effective),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::session::Session;
 use base::{LogOffset, Monotonic, Now};
 use broker::{Broker, Unknown};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use cluster::registration::RegisterAnswer;
 use cluster::replication::{FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Settled, Times};
 use format::state_documents::StateDocuments;
@@ -214,14 +214,22 @@ impl FollowerLog for Followed {
         self.broker.following.tail(size).map_err(|error| error.to_string())
     }
 
-    fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String> {
-        self.broker.following.append(start, bytes).map_err(|error| error.to_string())
+    fn lend_buffer(&self, size: usize) -> BytesMut {
+        self.broker.store().lend_buffer(size)
     }
 
-    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
+    fn take_buffer_back(&self, rest: BytesMut, used: usize) {
+        self.broker.store().take_buffer_back(rest, used);
+    }
+
+    fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, String> {
+        self.broker.following.append(start, pieces).map_err(|error| error.to_string())
+    }
+
+    fn try_append(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, String>> {
         let began = clock::monotonic();
         let mut writing = self.writing.lock();
-        let appended = writing.writes_here(began).then(|| self.broker.following.append_little(start, bytes))??;
+        let appended = writing.writes_here(began).then(|| self.broker.following.append_little(start, pieces))??;
         if WriteSchedule::was_blocked(began, clock::monotonic()) {
             writing.note_blocked(began);
         }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::Timestamp;
-use broker::Broker;
+use base::{Monotonic, Timestamp};
+use broker::{Broker, QueuesAt};
 use cluster::registration::{Identity, RegisterAnswer, Registrant, RegistrationSession, Times};
-use format::document::{TopicTableDocument, bits_of};
+use format::document::{TopicTableDocument, bits_of, permission_of};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
+use wire::rocketmq::body::route::TopicRouteData;
 
 use crate::announcements::{Announcements, Slot};
 use crate::drive::{Drive, Stop};
@@ -101,6 +102,7 @@ struct Registration {
 
 impl Registration {
     fn new(registrar: &Registrar, address: String, first: oneshot::Sender<()>) -> Self {
+        registrar.broker.routes.note_asker();
         Self {
             broker: registrar.broker.clone(),
             address,
@@ -135,6 +137,14 @@ impl Registrant for Registration {
         self.leaves.load(Ordering::Acquire)
     }
 
+    fn next_route(&self, now: Monotonic) -> Option<String> {
+        self.broker.routes.next_wanted(now)
+    }
+
+    fn note_route(&self, topic: &str, route: Option<TopicRouteData>, now: Monotonic) {
+        self.broker.routes.note(topic, route.map(readable), now);
+    }
+
     fn note_told(&self, change: u64, answer: &RegisterAnswer) {
         self.slot.knows(change);
         self.master.note(answer);
@@ -147,6 +157,12 @@ impl Registrant for Registration {
             tracing::info!(name_server, "registered at the name server again");
         }
     }
+}
+
+/// What consumers may read of a topic, and where.
+fn readable(route: TopicRouteData) -> Vec<QueuesAt> {
+    let readable = route.queue_datas.into_iter().filter(|data| permission_of(data.perm).read);
+    readable.map(|data| QueuesAt { broker: data.broker_name, count: data.read_queue_nums }).collect()
 }
 
 /// The topic table for name servers: each topic's permission restricted by `broker.permission`, so that producers do not choose a

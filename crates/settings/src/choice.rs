@@ -23,6 +23,15 @@ pub enum BrokerRole {
     Slave,
 }
 
+/// How consumers ask for messages that leave it to the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestMode {
+    /// Each from queues of its own.
+    Pull,
+    /// From queues that they share.
+    Pop,
+}
+
 /// Form of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -71,6 +80,7 @@ macro_rules! words {
 words! {
     FlushMode: "async" = Async, "sync" = Sync;
     BrokerRole: "async_master" = AsyncMaster, "sync_master" = SyncMaster, "slave" = Slave;
+    RequestMode: "pull" = Pull, "pop" = Pop;
     TlsMode: "disabled" = Disabled, "permissive" = Permissive, "enforcing" = Enforcing;
     ClientAuth: "none" = None, "optional" = Optional, "require" = Require;
     LogFormat: "text" = Text, "json" = Json;

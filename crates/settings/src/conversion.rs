@@ -25,6 +25,8 @@ pub enum Conversion {
     },
     /// The size of a queue file in bytes, rounded up to whole entries.
     QueueEntries,
+    /// A number of which every one below 1 means the same, which is 0 for us.
+    NothingBelowOne,
     /// RocketMQ's word and ours.
     Words(&'static [(&'static str, &'static str)]),
     /// A path; RocketMQ would split it at commas, and Sluice has one directory.
@@ -40,6 +42,10 @@ impl Conversion {
             Conversion::Unit(unit) => Ok(format!("{}{unit}", bare_number(text, unit)?)),
             Conversion::Clamped { min, max, unit } => Ok(format!("{}{unit}", bare_number(text, unit)?.clamp(min, max))),
             Conversion::QueueEntries => Ok(bare_number(text, "bytes")?.div_ceil(QUEUE_ENTRY_SIZE).to_string()),
+            Conversion::NothingBelowOne => {
+                let number: i32 = text.parse().map_err(|_| "a whole number".to_owned())?;
+                Ok(number.max(0).to_string())
+            }
             Conversion::Words(words) => {
                 let ours = words.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
                 ours.map(str::to_owned).ok_or_else(|| one_of(words))
@@ -70,6 +76,7 @@ impl Conversion {
             }
             (_, Value::Bytes(bytes)) => Some(bytes.to_string()),
             (Conversion::QueueEntries, Value::Integer(entries)) => Some((entries * QUEUE_ENTRY_SIZE).to_string()),
+            (Conversion::NothingBelowOne, Value::Integer(0)) => Some("-1".to_owned()),
             (Conversion::Words(words), value) => {
                 let ours = value.to_string();
                 words.iter().find(|(_, word)| *word == ours).map(|(theirs, _)| (*theirs).to_owned())
@@ -86,6 +93,7 @@ impl Conversion {
                 format!("in {unit}")
             }
             Conversion::Clamped { min, max, .. } => format!("kept within {min} to {max}"),
+            Conversion::NothingBelowOne => "below 1 is 0".to_owned(),
             Conversion::QueueEntries => format!("in bytes, {QUEUE_ENTRY_SIZE} an entry"),
             Conversion::Words(words) => {
                 let pairs = words.iter().map(|(theirs, ours)| format!("{theirs} = {ours}"));
@@ -137,6 +145,16 @@ mod tests {
             Some("SYNC_FLUSH")
         );
         assert_eq!(Conversion::Same.undo(&Value::Absent), None);
+    }
+
+    #[test]
+    fn every_number_below_one_is_none_for_us_and_minus_one_for_rocketmq() {
+        for (theirs, ours, back) in [("-1", "0", "-1"), ("0", "0", "-1"), ("-2147483648", "0", "-1"), ("3", "3", "3")] {
+            assert_eq!(Conversion::NothingBelowOne.apply(theirs).as_deref(), Ok(ours));
+            let value = Value::Integer(ours.parse().expect("a number"));
+            assert_eq!(Conversion::NothingBelowOne.undo(&value).as_deref(), Some(back));
+        }
+        assert!(Conversion::NothingBelowOne.apply("x").is_err());
     }
 
     #[test]

@@ -391,7 +391,6 @@ fn switching_on_a_feature_that_is_not_there_is_a_warning_that_names_it() {
     for (pair, feature) in [
         ("enablePropertyFilter=true", "filters by SQL"),
         ("timerWheelEnable=true", "timed to the second"),
-        ("defaultMessageRequestMode=POP", "pop"),
         ("totalReplicas=3", "replication"),
         ("messageStorePlugIn=org.example.Store", "plug-ins"),
     ] {

@@ -42,13 +42,15 @@ pub enum Work {
     IndexKeys,
     /// Publishes delayed messages that are due.
     DeliverDelayed,
+    /// Ends leases whose time is over.
+    EndLeases,
     /// What the broker's schedule names.
     Own(broker::Work),
 }
 
 impl Work {
-    /// All there is.
-    pub const ALL: [Self; 12] = [
+    /// All there is but the end of leases, which the steps of those who pop name.
+    pub const EVERYDAY: [Self; 12] = [
         Self::Write,
         Self::Sync,
         Self::IndexKeys,
@@ -113,13 +115,13 @@ impl Node {
     /// What the server's threads do now, in some order: what their schedules say.
     pub(crate) fn due(&mut self, now: Now) -> Vec<Work> {
         let log = self.broker.store().watermarks();
-        let own = self.schedule.due(now.monotonic, log.written(), self.broker.catalog.is_unexported());
+        let own = self.schedule.due(now.monotonic, log.written(), self.broker.is_unexported());
         let waiting = self.broker.store().waiting_for_sync();
         let sync = match self.sync_schedule.next(waiting, Duration::from_millis(now.monotonic.0)) {
             SyncStep::Sync => Some(Work::Sync),
             SyncStep::Wait { .. } => None,
         };
-        let before = [Work::Write, Work::IndexKeys, Work::DeliverDelayed];
+        let before = [Work::Write, Work::IndexKeys, Work::DeliverDelayed, Work::EndLeases];
         before.into_iter().chain(sync).chain(own.into_iter().map(Work::Own)).collect()
     }
 
@@ -135,6 +137,7 @@ impl Node {
             }
             Work::IndexKeys => store.index_staged()?,
             Work::DeliverDelayed => drop(self.host.give_way(|| broker.delivery.deliver_due(now))),
+            Work::EndLeases => drop(broker.lanes.expire(now.monotonic)),
             Work::Own(own) => {
                 broker.work(own, now)?;
                 if own == broker::Work::Checkpoint {

@@ -16,6 +16,8 @@ use wire::rocketmq::header::{
     UnregisterClientRequest, UpdateConsumerOffsetRequest, pull_flag,
 };
 
+use crate::popping::PopAsked;
+
 /// A queue of a topic.
 pub type Queue = (&'static str, u32);
 
@@ -36,6 +38,8 @@ pub struct Sending {
     pub waits: bool,
     /// Whether there is an answer at all.
     pub is_one_way: bool,
+    /// Whether each has the tag of its number.
+    pub has_tag: bool,
     /// Bytes of each body beside its number.
     pub size: usize,
 }
@@ -75,6 +79,8 @@ pub enum Asked {
         /// Whether there is no answer.
         is_one_way: bool,
     },
+    /// What consumers ask that pop.
+    Pops(PopAsked),
     /// How far has a group come?
     Committed {
         /// Group.
@@ -170,13 +176,21 @@ pub(crate) fn key_of(number: u64) -> String {
     format!("k{number}")
 }
 
-fn properties_of(number: u64, level: usize, waits: bool) -> Vec<u8> {
+/// The tag of a message, if it has one.
+pub(crate) const fn tag_of(number: u64) -> &'static str {
+    if number.is_multiple_of(2) { "even" } else { "odd" }
+}
+
+fn properties_of(number: u64, sending: &Sending, level: usize) -> Vec<u8> {
     let mut block = Vec::new();
     append(&mut block, names::KEYS, &key_of(number));
+    if sending.has_tag {
+        append(&mut block, names::TAGS, tag_of(number));
+    }
     if level > 0 {
         append(&mut block, names::DELAY, &level.to_string());
     }
-    if !waits {
+    if !sending.waits {
         append(&mut block, names::WAIT, "false");
     }
     block
@@ -197,6 +211,7 @@ impl Asked {
         match self {
             Self::Send(sending) => Some(sending.topic),
             Self::Pull(pulling) => Some(pulling.queue.0),
+            Self::Pops(asked) => asked.topic(),
             _ => None,
         }
     }
@@ -207,6 +222,7 @@ impl Asked {
         match self {
             Self::Send(sending) => sending.encode(&mut out, opaque, form, now),
             Self::Pull(pulling) => put(&mut out, (request::PULL_MESSAGE, opaque, 0, form), &pulling.header(), &[]),
+            Self::Pops(asked) => asked.encode(&mut out, opaque, form),
             other => other.encode_rest(&mut out, opaque, form),
         }
         out
@@ -215,7 +231,7 @@ impl Asked {
     fn encode_rest(&self, out: &mut BytesMut, opaque: i32, form: Form) {
         let head = |code: i32| (code, opaque, if self.is_one_way() { FLAG_ONE_WAY } else { 0 }, form);
         match *self {
-            Self::Send(_) | Self::Pull(_) => {}
+            Self::Send(_) | Self::Pull(_) | Self::Pops(_) => {}
             Self::Commit { group, queue: (topic, queue), offset, .. } => {
                 let header = UpdateConsumerOffsetRequest {
                     consumer_group: group.into(),
@@ -326,7 +342,7 @@ impl Asked {
 impl Sending {
     fn encode(&self, out: &mut BytesMut, opaque: i32, form: Form, now: Timestamp) {
         let is_batch = self.count > 1;
-        let block = if is_batch { Vec::new() } else { properties_of(self.first, self.level, self.waits) };
+        let block = if is_batch { Vec::new() } else { properties_of(self.first, self, self.level) };
         let header = SendRequest {
             producer_group: "producers".into(),
             topic: self.topic.into(),
@@ -345,7 +361,7 @@ impl Sending {
         }
         let mut body = BytesMut::new();
         for number in self.first..self.first + self.count {
-            let (text, block) = (body_of(number, self.size), properties_of(number, 0, self.waits));
+            let (text, block) = (body_of(number, self.size), properties_of(number, self, 0));
             BatchItem { flag: 0, body: text.as_bytes(), properties: &block }.encode(&mut body);
         }
         put(out, (request::SEND_BATCH_MESSAGE, opaque, flag, form), &header, &body);
@@ -394,7 +410,7 @@ fn heartbeat(client: &str, group: &str, topics: &[&str]) -> Heartbeat {
     Heartbeat { client_id: client.to_owned(), consumers: vec![consumer], ..Heartbeat::default() }
 }
 
-fn put<'a>(
+pub(crate) fn put<'a>(
     out: &mut BytesMut,
     (code, opaque, flag, form): (i32, i32, i32, Form),
     header: &impl TypedHeader<'a>,

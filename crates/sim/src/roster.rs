@@ -18,10 +18,16 @@ pub const RETRY_TOPIC: &str = "%RETRY%billing";
 pub const DEAD_TOPIC: &str = "%DLQ%billing";
 /// The group of who reads by itself.
 pub const READERS: &str = "readers";
+/// Groups whose members pop, and where their dead letters go.
+pub const POP_GROUPS: [&str; 2] = ["picking", "packing"];
+/// See `POP_GROUPS`.
+pub const POP_DEAD_TOPICS: [&str; 2] = ["%DLQ%picking", "%DLQ%packing"];
+/// Which of these groups each member is in.
+pub const POPPERS: [usize; 3] = [0, 0, 1];
 /// Members of the group.
 pub const MEMBERS: [&str; 3] = ["member-1", "member-2", "member-3"];
 
-/// Connections: two producers, a reader, the members, an administrator, and who looks at everything in the end.
+/// Connections: two producers, a reader, the members, an administrator, who looks at everything in the end, and who pops.
 pub const PRODUCERS: usize = 2;
 /// See `PRODUCERS`.
 pub const READER: usize = 2;
@@ -31,5 +37,9 @@ pub const FIRST_MEMBER: usize = 3;
 pub const ADMIN: usize = 6;
 /// Who looks at everything.
 pub const AUDITOR: usize = 7;
+/// Those of stories in which nobody pops.
+pub const EVERYDAY_CONNECTIONS: usize = 8;
+/// The first of those that pop.
+pub const FIRST_POPPER: usize = 8;
 /// All of them.
-pub const CONNECTIONS: usize = 8;
+pub const CONNECTIONS: usize = FIRST_POPPER + POPPERS.len();

@@ -1,12 +1,13 @@
 //! Stories: what happens to a node, as plain values. A seed makes one; what is left of one after some of it was taken away is one too.
 
-use std::fmt;
+mod text;
 
 use crate::chance::Chance;
 use crate::fault::Contents;
 use crate::node::Work;
+use crate::pops::{PopAction, PopSetup};
 use crate::replica::{ReplicaAction, ReplicaSetup};
-use crate::roster::{ADMIN_TOPIC, AUDITOR, BRIEF_TOPIC, CONNECTIONS, MEMBERS, PRODUCERS, QUEUES, TOPICS};
+use crate::roster::{ADMIN_TOPIC, AUDITOR, BRIEF_TOPIC, EVERYDAY_CONNECTIONS, MEMBERS, PRODUCERS, QUEUES, TOPICS};
 
 /// How a node is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Setup {
     pub rhythm: u64,
     /// The slave, if there is one.
     pub replica: Option<ReplicaSetup>,
+    /// Who pops, if anybody does.
+    pub pops: Option<PopSetup>,
 }
 
 /// What is done about what is waiting after an action.
@@ -210,6 +213,8 @@ pub enum Action {
     FailSync,
     /// Something happens to the slave.
     Replica(ReplicaAction),
+    /// A consumer that pops does something.
+    Pops(PopAction),
     /// The node stops in good order, and starts again.
     Restart,
     /// The process is killed, and the node starts again.
@@ -271,6 +276,7 @@ impl Setup {
             delays_ms: [1000, 3000, 10_000],
             rhythm: chance.pick(&[u64::MAX, u64::MAX, 0, chance.clone().number()]),
             replica: None,
+            pops: None,
         }
     }
 }
@@ -288,14 +294,20 @@ impl Story {
         };
         let count = 30 + chance.below(120);
         let steps = (0..count).map(|_| Step::of(&mut chance, &mood)).collect();
-        Self { setup, steps }.with_replica(&mut Chance::new(!seed))
+        Self { setup, steps }.with_replica(&mut Chance::new(!seed)).with_poppers(&mut Chance::new(seed.rotate_left(32)))
     }
 }
 
 impl Step {
     fn of(chance: &mut Chance, mood: &Mood) -> Self {
+        let action = Action::of(chance, mood);
+        Self::with(action, chance)
+    }
+
+    /// One with this action.
+    pub(crate) fn with(action: Action, chance: &mut Chance) -> Self {
         Self {
-            action: Action::of(chance, mood),
+            action,
             is_held: chance.percent(8),
             piece_size: chance.pick(&[usize::MAX, usize::MAX, 1000, 70]),
             after: chance.pick(&[
@@ -360,12 +372,12 @@ impl Action {
             }
             43..58 => Self::Turn { member: chance.below(MEMBERS.len() as u64) as usize },
             58..59 => Self::Leave { member: chance.below(MEMBERS.len() as u64) as usize },
-            59..76 => Self::Work(chance.pick(&Work::ALL)),
+            59..76 => Self::Work(chance.pick(&Work::EVERYDAY)),
             76..79 => Self::WorkDue,
             79..83 => Self::Job { number: chance.below(8) as usize },
             83..93 => Self::Pass { milliseconds: chance.pick(&[1, 100, 999, 1000, 3000, 10_000]) },
             93..96 => Self::Arrive {
-                connection: chance.below(CONNECTIONS as u64) as usize,
+                connection: chance.below(EVERYDAY_CONNECTIONS as u64) as usize,
                 size: chance.pick(&[1, 50, 100_000]),
             },
             96..98 => Self::Disconnect { connection: chance.below(AUDITOR as u64) as usize },
@@ -415,29 +427,6 @@ impl Action {
             10..12 => Self::EndStart { changes: chance.below(40), power: chance.percent(30).then(|| chance.number()) },
             2..5 => Self::Kill { during, changes: chance.below(14) },
             _ => Self::CutPower { during, dice: chance.number(), percent: chance.pick(&[0, 5, 50, 95, 100]) },
-        }
-    }
-}
-
-impl fmt::Display for Story {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:?}", self.setup)?;
-        self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "{number:3} {step}"))
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.action)?;
-        if self.is_held {
-            f.write_str(", which stays on its way")?;
-        } else if self.piece_size < usize::MAX {
-            write!(f, ", in pieces of {} bytes", self.piece_size)?;
-        }
-        match self.after {
-            After::Nothing => f.write_str("; nobody goes on"),
-            After::Wakes => f.write_str("; sessions go on"),
-            After::Everything => Ok(()),
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! **Always holds**: nothing in it reads a clock, a random number or the order of a hash map, so that one story has one trace.
 
+mod clients;
 mod crash;
 mod disk;
 mod finish;
+mod pops;
 mod replication;
 mod routes;
 
@@ -23,6 +25,7 @@ use crate::connection::{Connection, Reply};
 use crate::fault::Sector;
 use crate::node::{Node, Work};
 use crate::oracle::{Checked, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
+use crate::popping::Held;
 use crate::registration::Registration;
 use crate::replica::Replica;
 use crate::request::{Asked, Pulling, Sending};
@@ -69,8 +72,14 @@ pub(crate) struct World {
     consumed: BTreeSet<u64>,
     next_message: u64,
     oracle: Oracle,
+    /// What those who pop were given, the last at the end.
+    receipts: Vec<Held>,
+    /// Something on the disk could not be read at some time.
+    was_ill: bool,
     /// Where the auditor's last pull goes on.
     last_next: Option<u64>,
+    /// The code of the last answer.
+    last_code: Option<i32>,
     /// The node is about to be gone: nobody hears what it says.
     is_muted: bool,
     trace: Trace,
@@ -107,8 +116,11 @@ impl World {
             members: (0..MEMBERS.len()).map(Member::new).collect(),
             consumed: BTreeSet::new(),
             next_message: 1,
-            oracle: Oracle::new(setup.sync_flush, &setup.delays_ms),
+            oracle: Oracle::new(setup.sync_flush, &setup.delays_ms, setup.pops.map(|pops| pops.tries)),
+            receipts: Vec::new(),
+            was_ill: false,
             last_next: None,
+            last_code: None,
             is_muted: false,
             trace,
         }
@@ -116,6 +128,7 @@ impl World {
 
     fn tell(&mut self, story: &Story) -> Checked {
         self.start(Stopped::InOrder)?;
+        self.make_pop_groups()?;
         self.replica = self.setup.replica.map(|of| Replica::new(&self.setup, of, self.now)).transpose()?;
         for (number, step) in story.steps.iter().enumerate() {
             self.trace.say(|| format!("{number} {step}"));
@@ -134,6 +147,7 @@ impl World {
         match step.after {
             After::Nothing => self.collect()?,
             After::Wakes => self.settle(false)?,
+            After::Everything if step.action == Action::Work(Work::EndLeases) => self.check_pops_wait()?,
             After::Everything => self.settle(true)?,
         }
         self.replicate()?;
@@ -152,7 +166,7 @@ impl World {
         let (log_first, log_end) = self.node.as_ref().map_or((0, 0), |node| (node.log_first(), node.log_end()));
         let unreadable = self.sectors.iter().filter_map(|sector| sector.in_log.clone()).collect();
         let once_unreadable = self.once_unreadable.clone();
-        Scene { now: self.now.into(), log_first, log_end, unreadable, once_unreadable }
+        Scene { now: self.now.into(), log_first, log_end, unreadable, once_unreadable, was_ill: self.was_ill }
     }
 
     fn look(&mut self) -> Checked {
@@ -197,6 +211,7 @@ impl World {
             Action::PutTopic { perm } => {
                 self.ask(ADMIN, Asked::PutTopic { topic: ADMIN_TOPIC, perm: *perm, queues: 1 });
             }
+            Action::Pops(action) => self.pop(action),
             Action::RemoveTopic { topic } => self.ask(ADMIN, Asked::RemoveTopic(topic)),
             Action::PutGroup { tries } => self.ask(ADMIN, Asked::PutGroup { group: ADMIN_GROUP, tries: *tries }),
             Action::RemoveGroup => self.ask(ADMIN, Asked::RemoveGroup(ADMIN_GROUP)),
@@ -233,6 +248,7 @@ impl World {
                 let log = log_first..log_end;
                 if let Some(sector) = Sector::pick(&self.disk, *contents, *pick, log, self.setup.segment_size) {
                     self.trace.say(|| format!("  {sector:?}"));
+                    self.was_ill = true;
                     self.once_unreadable.extend(sector.in_log.clone());
                     sector.lose(&self.disk);
                     self.sectors.push(sector);
@@ -261,11 +277,12 @@ impl World {
         let Action::Send { producer, topic, queue, count, is_batch, level, waits, is_one_way, size } = *action else {
             return;
         };
+        let has_tag = self.setup.pops.is_some_and(|pops| pops.tagged > 0);
         let per_request = if is_batch { count } else { 1 };
         let first = self.next_message;
         self.next_message += count;
         for first in (first..first + count).step_by(per_request as usize) {
-            let sending = Sending { topic, queue, first, count: per_request, level, waits, is_one_way, size };
+            let sending = Sending { topic, queue, first, count: per_request, level, waits, is_one_way, has_tag, size };
             self.ask(producer, Asked::Send(sending));
         }
     }
@@ -405,35 +422,16 @@ impl World {
         };
         self.oracle.answered(&taken, &reply, &self.scene())?;
         self.check_replicated(&asked, &reply)?;
+        self.last_code = Some(reply.code);
         if connection == AUDITOR {
             self.last_next = reply.number("nextBeginOffset").and_then(|next| u64::try_from(next).ok());
         } else if connection == READER {
             self.reader.hear(&asked, &reply);
+        } else if let Asked::Pops(asked) = &asked {
+            self.note_receipts(asked, &reply);
         } else if let Some(member) = self.member_on(connection) {
             member.hear(Some(asked), reply);
         }
         Ok(())
-    }
-
-    fn member_on(&mut self, connection: usize) -> Option<&mut Member> {
-        self.members.get_mut(connection.checked_sub(FIRST_MEMBER)?).filter(|_| connection < AUDITOR - 1)
-    }
-
-    fn disconnect(&mut self, connection: usize) -> Checked {
-        let fresh = Connection::open(self.node()?, connection, self.now);
-        let fresh = fresh.map_err(|problem| Violation::of(Rule::AnswersAreWhole, problem))?;
-        let old = std::mem::replace(&mut self.connections[connection], fresh);
-        self.jobs.extend(old.close(self.now));
-        self.forget_client(connection);
-        Ok(())
-    }
-
-    /// What was asked on a connection that is gone is not answered any more.
-    fn forget_client(&mut self, connection: usize) {
-        self.taken.retain(|(of, _), _| *of != connection);
-        self.lives[connection] += 1;
-        if let Some(member) = self.member_on(connection) {
-            member.reconnected();
-        }
     }
 }

@@ -62,6 +62,8 @@ pub struct LogState {
 pub struct RetentionOutcome {
     /// Segments removed.
     pub removed: usize,
+    /// Whether the oldest segment was to go, and stayed for what is in it.
+    pub is_held: bool,
     /// State of the disk afterwards.
     pub disk: DiskState,
     /// Disk use afterwards.

@@ -8,6 +8,7 @@ use base::offset::AckPolicy;
 use broker::SystemTopics;
 use dialect::rocketmq::{SessionOptions, SystemTopicNames};
 use format::index_rules::IndexRules;
+use format::request_mode::RequestMode;
 
 /// Delay levels in ms.
 const DELAYS_MS: [u64; 2] = [1000, 5000];
@@ -55,6 +56,7 @@ pub fn broker_options() -> broker::Options {
         client_expiry_ms: 120_000,
         trace_on: true,
         young_queue_size: 1 << 30,
+        keeps_unsettled: false,
     }
 }
 
@@ -71,6 +73,9 @@ pub fn session_options() -> SessionOptions {
         replica_timeout_ms: 3000,
         idle_timeout_ms: 120_000,
         notify_changes: true,
+        assigns_queues: true,
+        request_mode: RequestMode::Pull,
+        shared_queues: -1,
         query_count_max: 32,
         query_key_count_max: 64,
         settings: Vec::new(),

@@ -55,11 +55,11 @@ fn every_captured_frame_comes_back_as_it_was() {
 
 /// Reads the fields of a captured request as a typed header.
 macro_rules! typed {
-    ($command:expr, $($name:literal => $type:ident),* $(,)?) => {
+    ($command:expr, $($name:literal => $type:ident $(in $table:ident)?),* $(,)?) => {
         match $command {
             $($name => |fields: &wire::rocketmq::field::Fields<'_>| {
                 use wire::rocketmq::field::TypedHeader;
-                wire::rocketmq::header::$type::decode(fields).map(|_| ()).map_err(|error| error.to_string())
+                wire::rocketmq::$($table::)?header::$type::decode(fields).map(|_| ()).map_err(|error| error.to_string())
             },)*
             _ => |_: &wire::rocketmq::field::Fields<'_>| Ok(()),
         }
@@ -100,6 +100,9 @@ fn every_captured_request_has_the_header_we_expect_of_it() {
             "INVOKE_BROKER_TO_RESET_OFFSET" => ResetOffsetRequest,
             "GET_TOPIC_STATS_INFO" => TopicRequest,
             "DELETE_SUBSCRIPTIONGROUP" => DeleteGroupRequest,
+            "POP_MESSAGE" => PopRequest in pop,
+            "ACK_MESSAGE" => AckRequest in pop,
+            "CHANGE_MESSAGE_INVISIBLETIME" => ChangeInvisibleTimeRequest in pop,
         );
         decode(&command.fields).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         checked += 1;

@@ -1,20 +1,25 @@
-//! Frames captured from official clients and servers, under `testdata/rocketmq`.
+//! What was captured from official clients and servers, under `testdata`.
 
 use std::path::{Path, PathBuf};
 
 use wire::rocketmq::frame::Command;
 
-/// Where the captured frames are.
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/rocketmq")
-}
-
-/// Every captured frame, in the order of names.
-pub fn frames() -> Vec<Vec<u8>> {
+/// What was captured of a protocol, in the order of names.
+fn captured(protocol: &str) -> Vec<Vec<u8>> {
     let mut paths = Vec::new();
-    collect(&folder(), &mut paths);
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(protocol), &mut paths);
     paths.sort();
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+}
+
+/// Every captured frame of RocketMQ.
+pub fn frames() -> Vec<Vec<u8>> {
+    captured("rocketmq")
+}
+
+/// All that each side of an AMQP connection said.
+pub fn amqp() -> Vec<Vec<u8>> {
+    captured("amqp")
 }
 
 /// Captured requests whose code satisfies `is_wanted`.

@@ -3,6 +3,7 @@
 //! `run` panics when something that must hold does not. The libFuzzer entry points in `fuzz_targets/` call it with
 //! what the engine makes up; `tests/replay.rs` calls it on a stable compiler with the seeds and the kept corpus.
 
+pub mod amqp_frames;
 pub mod archive;
 pub mod batch_body;
 pub mod broker_documents;
@@ -11,6 +12,7 @@ pub mod golden;
 pub mod key_value_file;
 pub mod loose_json;
 pub mod name_server_session;
+pub mod pop_texts;
 pub mod properties;
 pub mod record;
 pub mod requests;
@@ -47,6 +49,7 @@ targets!(
     rocketmq_frame,
     rocketmq_headers,
     rocketmq_bodies,
+    pop_texts,
     record,
     batch_body,
     properties,
@@ -59,4 +62,5 @@ targets!(
     key_value_file,
     session,
     name_server_session,
+    amqp_frames,
 );

@@ -1,13 +1,16 @@
 //! Every body RocketMQ peers send, decoded from the same bytes.
 
 use format::document::{DataVersion, GroupTableDocument, TopicDocument, TopicTableDocument};
+use format::request_mode::{RequestModeDocument, RequestModeTableDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::rocketmq::body::assignment::{AssignmentQuery, Assignments};
 use wire::rocketmq::body::client::{self, ClientConfigCheck, Heartbeat, LockBatch};
 use wire::rocketmq::body::cluster_info::{BrokerMemberGroup, ClusterInfo};
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::body::route::{JsonDialect, TopicRouteData};
 use wire::rocketmq::body::topic_list::TopicList;
+use wire::rocketmq::pop::batch_ack::{BatchAckRequest, BitSet};
 use wire::rocketmq::registration::{self, MAPPINGS_VERSION, OddTopics, Registration, body_checksum};
 
 use crate::loose_json::has_fraction;
@@ -20,6 +23,10 @@ pub fn run(data: &[u8]) {
     clients::<TopicTableDocument>(data);
     clients::<GroupTableDocument>(data);
     clients::<TopicDocument>(data);
+    clients::<AssignmentQuery>(data);
+    clients::<Assignments>(data);
+    clients::<RequestModeDocument>(data);
+    clients::<RequestModeTableDocument>(data);
     if let Ok(list) = TopicList::decode(data) {
         assert_eq!(TopicList::decode(&list.encode()), Ok(list));
     }
@@ -36,8 +43,19 @@ pub fn run(data: &[u8]) {
         let written = registration::encode_data_version(&version);
         assert_eq!(registration::decode_data_version(&written), Ok(version));
     }
+    batch_ack(data);
     route(data);
     registrations(data);
+}
+
+fn batch_ack(data: &[u8]) {
+    let Ok(request) = BatchAckRequest::decode(data) else { return };
+    for ack in &request.acks {
+        assert_eq!(BitSet::of(&ack.bits.iter().collect()), ack.bits);
+        assert_eq!((ack.bits.iter().count(), ack.bits.iter().next().is_none()), (ack.bits.len(), ack.bits.is_empty()));
+        assert!(ack.offsets().is_sorted());
+    }
+    assert_eq!(BatchAckRequest::decode(&request.encode()), Ok(request));
 }
 
 /// Bodies that are written by their derived form.
@@ -112,6 +130,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
         r#"{"table":{"k":"v"}}"#,
         r#"{"brokerAddr":"h","topicList":["t"]}"#,
         r#"{"consumerGroup":"g","mqSet":[{"queueId":1}]}"#,
+        r#"{"clientId":"c","consumerGroup":"g","messageModel":"CLUSTERING","strategyName":"AVG","topic":"t"}"#,
+        r#"{"messageQueueAssignments":[{"attachments":{"k":"v"},"messageQueue":{"brokerName":"b","queueId":-1,"topic":"t"},"mode":"POP"}]}"#,
+        r#"{"consumerGroup":"g","mode":"POP","popShareQueueNum":2,"topic":"t"}"#,
+        r#"{"messageRequestModeMap":{"t":{"g":{"consumerGroup":"g","mode":"PULL","popShareQueueNum":0,"topic":"t"}}}}"#,
+        r#"{"acks":[{"b":"gAEAgAAAAIAB","c":"g","it":60000,"pt":1,"q":3,"r":"1","rq":5,"so":100,"t":"t"}],"brokerName":"b"}"#,
         &registration,
     ];
     let mut seeds: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();

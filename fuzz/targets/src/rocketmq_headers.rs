@@ -5,23 +5,41 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use wire::rocketmq::field::{Fields, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
-use wire::rocketmq::header;
 
 macro_rules! decode_each_header {
     ($($name:ident),*) => {
-        fn decode_each(fields: &Fields<'_>) {
-            $(if let Ok(first) = header::$name::decode(fields) {
+        pub(super) fn decode_each(fields: &Fields<'_>) {
+            $(if let Ok(first) = $name::decode(fields) {
                 for form in [Form::Json, Form::Binary] {
                     let bytes = write(form, &first);
                     let command = Command::decode(&bytes).expect("what was written decodes");
-                    assert_eq!(header::$name::decode(&command.fields).as_ref(), Ok(&first));
+                    assert_eq!($name::decode(&command.fields).as_ref(), Ok(&first));
                 }
             })*
         }
     };
 }
 
-wire::every_rocketmq_header!(decode_each_header);
+mod plain {
+    use wire::rocketmq::header::*;
+
+    use super::*;
+
+    wire::every_rocketmq_header!(decode_each_header);
+}
+
+mod pop {
+    use wire::rocketmq::pop::header::*;
+
+    use super::*;
+
+    wire::every_rocketmq_pop_header!(decode_each_header);
+}
+
+fn decode_each(fields: &Fields<'_>) {
+    plain::decode_each(fields);
+    pop::decode_each(fields);
+}
 
 fn write<'a>(form: Form, typed: &impl TypedHeader<'a>) -> BytesMut {
     let header = Header { code: 0, language: Language::RUST, version: 493, opaque: 1, flag: 0, remark: None };
@@ -43,11 +61,33 @@ pub fn run(data: &[u8]) {
     }
 }
 
+/// Fields of pop consumption that no other request or answer has.
+const POP_FIELDS: &[&str] = &[
+    "attemptId",
+    "bornTime",
+    "exp",
+    "expType",
+    "extraInfo",
+    "hasMsg",
+    "initMode",
+    "invisibleTime",
+    "msgOffsetInfo",
+    "orderCountInfo",
+    "pollTime",
+    "pollingFull",
+    "pollingNum",
+    "popTime",
+    "restNum",
+    "reviveQid",
+    "startOffsetInfo",
+];
+
 /// Captured frames, and the fields of every request with usual and with odd values.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = crate::golden::frames();
     for value in ["", "0", "-1", "true", "9223372036854775807", "orders"] {
-        let pairs = crate::requests::DEFAULTS.iter().map(|&(name, _)| (Cow::Borrowed(name), Cow::Borrowed(value)));
+        let names = crate::requests::DEFAULTS.iter().map(|&(name, _)| name).chain(POP_FIELDS.iter().copied());
+        let pairs = names.map(|name| (Cow::Borrowed(name), Cow::Borrowed(value)));
         seeds.push(write(Form::Binary, &Pairs(pairs.collect())).to_vec());
     }
     seeds

@@ -60,6 +60,7 @@ replay!(
     rocketmq_frame
     rocketmq_headers
     rocketmq_bodies
+    pop_texts
     record
     batch_body
     properties
@@ -72,4 +73,5 @@ replay!(
     key_value_file
     session
     name_server_session
+    amqp_frames
 );

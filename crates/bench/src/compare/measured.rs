@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::load::latency::LatencySummary;
+use crate::load::pop_report::PopReport;
 use crate::load::progress::Second;
 use crate::load::report::{ConsumeReport, ConsumeTotals, GeneratorUsage, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
@@ -99,6 +100,41 @@ impl Measured {
             messages_per_second: totals.messages_per_second,
             problems,
             ..Self::used(report.observed, &report.generator, totals.messages)
+        }
+        .judged()
+    }
+
+    /// Of popping a backlog of `backlog` messages. A pass that its time ended before the backlog did has lost nothing.
+    pub(crate) fn of_pop(report: PopReport, backlog: u64) -> Self {
+        let totals = &report.totals;
+        let mut problems = report.faults;
+        let refusals = [("pops", &report.pop_refusals), ("acknowledgements", &report.ack_refusals)];
+        for (what, refusal) in refusals.iter().flat_map(|(what, of_kind)| of_kind.iter().map(move |one| (what, one))) {
+            let (count, code, name, remark) = (refusal.count, refusal.code, refusal.name, &refusal.remark);
+            problems.push(format!("{count} {what} were refused with code {code} ({name}): {remark}"));
+        }
+        let came = totals.messages.saturating_sub(totals.again);
+        for (count, what) in [
+            (totals.pops_unanswered, "pops were never answered"),
+            (totals.acks_unanswered, "acknowledgements were never answered"),
+            (totals.without_receipt, "messages came without a receipt"),
+            (totals.again, "messages came a second time"),
+        ] {
+            problems.extend((count > 0).then(|| format!("{count} {what}")));
+        }
+        if came < backlog && totals.missing.is_some() {
+            problems.push(format!("{} of {backlog} messages were lost", backlog - came));
+        }
+        if came > backlog {
+            problems.push(format!("{} messages more came than were sent", came - backlog));
+        }
+        Self {
+            seconds: totals.seconds,
+            messages_per_second: totals.messages_per_second,
+            latency_of: "pop to acknowledged",
+            latency_ms: report.pop_to_acked_ms,
+            problems,
+            ..Self::used(report.observed, &report.generator, totals.acked)
         }
         .judged()
     }

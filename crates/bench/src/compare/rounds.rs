@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::compare::comparison::{CompareOptions, Comparison, PeerRounds, ScenarioResult, StepResult};
 use crate::compare::measured::Measured;
 use crate::compare::peer::{Cluster, Peer};
-use crate::compare::scenario::step::{BrokerNeeds, Scenario, Step};
+use crate::compare::scenario::step::{BrokerNeeds, Load, Scenario, Step};
 use crate::compare::stage::Stage;
 use crate::compare::start_up::WarmUp;
 use crate::error::BenchError;
@@ -109,8 +109,11 @@ impl Run<'_> {
     }
 
     fn plan(&self, scenario: &'static Scenario) -> Plan {
-        let steps = scenario.steps(self.options.scale).into_iter().map(|step| (step, None)).collect();
-        Plan { scenario, steps, has_given_up: vec![false; self.options.peers.len()] }
+        let steps: Vec<_> = scenario.steps(self.options.scale).into_iter().map(|step| (step, None)).collect();
+        let pops = steps.iter().any(|(step, _)| matches!(step.load, Load::Pop { .. }));
+        // One that lacks what is measured is not taken through it.
+        let has_given_up = self.options.peers.iter().map(|peer| pops && !peer.has_pop()).collect();
+        Plan { scenario, steps, has_given_up }
     }
 
     /// The steps of a scenario that ask for just that.

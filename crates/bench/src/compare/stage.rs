@@ -12,8 +12,9 @@ use crate::driver::{Driver, driver_of};
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
+use crate::load::pop_options::PopOptions;
 use crate::load::progress::ProgressSink;
-use crate::machine::clock::Clock;
+use crate::machine::clock::{Clock, wall_ms};
 use crate::rocketmq::options::RocketMq;
 use crate::target::Target;
 
@@ -40,12 +41,15 @@ pub struct Stage {
     follow_within: Duration,
     /// Topics that have their backlog, and how many messages the broker took of it.
     filled: HashMap<String, u64>,
+    /// Groups that have popped.
+    poppers: u64,
 }
 
 impl Stage {
     /// What listens at `target`; of `broker_pids` memory and CPU are recorded.
     pub fn new(target: Target, broker_pids: Vec<u32>) -> Self {
-        Self { target, broker_pids, broker_data: Vec::new(), follow_within: FOLLOW_WITHIN, filled: HashMap::new() }
+        let (broker_data, follow_within, filled) = (Vec::new(), FOLLOW_WITHIN, HashMap::new());
+        Self { target, broker_pids, broker_data, follow_within, filled, poppers: 0 }
     }
 
     /// The same; slaves may be behind for no longer than that when a load has ended.
@@ -147,6 +151,14 @@ impl Stage {
                 }
                 Ok(Measured::middle_of(passes))
             }
+            Load::Pop { fill, pop, seconds } => {
+                let (topic, backlog) = self.fill(scenario, step, fill, sink)?;
+                let mut passes = vec![Measured::of_pop(driver.pop(self.popping(pop, &topic), sink)?, backlog)];
+                while is_read_again(&passes, *seconds) && !sink.stop_requested() {
+                    passes.push(Measured::of_pop(driver.pop(self.popping(pop, &topic), sink)?, backlog));
+                }
+                Ok(Measured::middle_of(passes))
+            }
             Load::Visible(visible) => {
                 let (send, consume) = (self.aimed(&visible.send, &topic), self.reading(&visible.consume, &topic));
                 driver.visible(VisibleOptions { send, consume }, sink).map(Measured::of_visible)
@@ -182,6 +194,13 @@ impl Stage {
 
     fn reading(&self, read: &ConsumeOptions, topic: &str) -> ConsumeOptions {
         ConsumeOptions { run: self.run(&read.run, topic), ..read.clone() }
+    }
+
+    /// By a group that nobody has heard of: what others have popped is new to it.
+    fn popping(&mut self, pop: &PopOptions, topic: &str) -> PopOptions {
+        self.poppers += 1;
+        let group = format!("bench-{:x}-{}", wall_ms(), self.poppers);
+        PopOptions { run: self.run(&pop.run, topic), group, ..pop.clone() }
     }
 
     fn run(&self, run: &RunOptions, topic: &str) -> RunOptions {

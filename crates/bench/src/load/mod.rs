@@ -1,11 +1,15 @@
 //! What every load needs, whatever protocol it speaks: options, sockets, timetables, what is counted, who watches, the report.
 
 pub(crate) mod answer_times;
+pub(crate) mod arrivals;
 pub(crate) mod awaited;
 pub(crate) mod latency;
 pub(crate) mod link;
 pub(crate) mod live;
 pub(crate) mod options;
+pub(crate) mod pop_options;
+pub(crate) mod pop_report;
+pub(crate) mod pop_tally;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod schedule;

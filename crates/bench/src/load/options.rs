@@ -19,7 +19,7 @@ const CONNECTIONS_MAX: usize = 10_000;
 /// Topics of a run: sends to each queue of each are prepared in every generator thread.
 const TOPICS_MAX: usize = 100_000;
 /// Groups of a run: each reads with pulls of its own.
-const GROUPS_MAX: usize = 100_000;
+pub(crate) const GROUPS_MAX: usize = 100_000;
 /// Body and batch limit of the official brokers (`maxMessageSize`).
 const BODY_SIZE_MAX: usize = 4 * 1024 * 1024;
 
@@ -182,7 +182,7 @@ impl Default for ConsumeOptions {
 }
 
 /// What a command line without flags amounts to.
-fn by_default<T: Args>() -> T {
+pub(crate) fn by_default<T: Args>() -> T {
     let no_flags = T::augment_args(Command::new("default")).get_matches_from(["default"]);
     T::from_arg_matches(&no_flags).unwrap_or_else(|error| error.exit())
 }
@@ -209,7 +209,7 @@ impl RunOptions {
         names(&self.topic, self.topics)
     }
 
-    fn check(&self) -> Result<(), BenchError> {
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
         check_topic(&self.topic, self.queues)?;
         check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
         check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
@@ -289,7 +289,7 @@ fn property(text: &str) -> Result<(String, String), &'static str> {
 }
 
 /// One is named as it is, several are numbered.
-fn names(name: &str, count: u32) -> Vec<String> {
+pub(crate) fn names(name: &str, count: u32) -> Vec<String> {
     if count <= 1 { vec![name.to_owned()] } else { (0..count).map(|number| format!("{name}-{number}")).collect() }
 }
 
@@ -308,7 +308,7 @@ fn check_topic(topic: &str, queues: Option<u32>) -> Result<(), BenchError> {
     }
 }
 
-fn check_range(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), BenchError> {
+pub(crate) fn check_range(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), BenchError> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

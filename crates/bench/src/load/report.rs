@@ -305,7 +305,7 @@ pub fn rate(count: u64, seconds: f64) -> f64 {
 }
 
 /// Equal faults once, with their number.
-fn grouped(faults: Vec<String>) -> Vec<String> {
+pub(crate) fn grouped(faults: Vec<String>) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for fault in faults {
         *counts.entry(fault).or_default() += 1;
@@ -314,7 +314,7 @@ fn grouped(faults: Vec<String>) -> Vec<String> {
     counts.into_iter().map(text).collect()
 }
 
-fn usage(threads: usize, cpu_ns: u64, messages: u64, seconds: f64) -> GeneratorUsage {
+pub(crate) fn usage(threads: usize, cpu_ns: u64, messages: u64, seconds: f64) -> GeneratorUsage {
     let cpu_ns_per_message = if messages > 0 { cpu_ns as f64 / messages as f64 } else { 0.0 };
     let (cpu_seconds, available) = (ns_to_seconds(cpu_ns), seconds * threads.max(1) as f64);
     let busy_percent = if available > 0.0 { cpu_seconds / available * 100.0 } else { 0.0 };

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use indicatif::HumanCount;
 
 use crate::load::latency::LatencySummary;
+use crate::load::pop_report::PopReport;
 use crate::load::report::{ConsumeReport, GeneratorUsage, Report, SendReport, VisibleReport};
 use crate::load::supervisor::Observed;
 use crate::load::tally::RefusedCode;
@@ -21,6 +22,12 @@ impl Report for SendReport {
 impl Report for ConsumeReport {
     fn table(&self) -> String {
         consume(self)
+    }
+}
+
+impl Report for PopReport {
+    fn table(&self) -> String {
+        pop(self)
     }
 }
 
@@ -77,6 +84,41 @@ fn consume(report: &ConsumeReport) -> String {
     unless_zero(&mut table, "cursors moved by a broker", totals.moved);
     latency(&mut table, "store to consume", report.store_to_consume_ms.as_ref());
     latency(&mut table, "born to consume", report.born_to_consume_ms.as_ref());
+    end(table, &report.generator, &report.observed, &report.faults)
+}
+
+/// The table of a run that popped.
+fn pop(report: &PopReport) -> String {
+    let totals = &report.totals;
+    let mut table = begin(&format!("pop {}", report.options.run.topic), &report.setup.brokers);
+    row(&mut table, "messages/s, popped and acknowledged", grouped(totals.messages_per_second));
+    row(&mut table, "MB/s", format!("{:.1}", totals.megabytes_per_second));
+    row(&mut table, "seconds", format!("{:.3}", totals.seconds));
+    row(&mut table, "popped", grouped(totals.messages as f64));
+    row(&mut table, "acknowledged", grouped(totals.acked as f64));
+    let pops = totals.pops_found;
+    row(&mut table, "pops with / without messages", format!("{} / {}", grouped(pops as f64), totals.pops_empty));
+    if pops > 0 {
+        row(&mut table, "messages in a pop", format!("{:.1}", totals.messages as f64 / pops as f64));
+    }
+    row(&mut table, "came a second time", grouped(totals.again as f64));
+    if let (Some(expected), Some(missing)) = (totals.expected, totals.missing) {
+        row(&mut table, "missing", format!("{} of {}", grouped(missing as f64), grouped(expected as f64)));
+    }
+    if let Some(corrupt) = totals.corrupt {
+        row(&mut table, "corrupt bodies", corrupt.to_string());
+    }
+    for (kind, refusals) in [("pops", &report.pop_refusals), ("acknowledgements", &report.ack_refusals)] {
+        refused_of(&mut table, &format!("{kind} refused"), refusals);
+    }
+    unless_zero(&mut table, "pops unanswered", totals.pops_unanswered);
+    unless_zero(&mut table, "acknowledgements unanswered", totals.acks_unanswered);
+    unless_zero(&mut table, "came without a receipt", totals.without_receipt);
+    unless_zero(&mut table, "not known whether they came before", totals.unknown);
+    latency(&mut table, "pop", report.pop_ms.as_ref());
+    latency(&mut table, "acknowledgement", report.ack_ms.as_ref());
+    latency(&mut table, "pop to acknowledged", report.pop_to_acked_ms.as_ref());
+    latency(&mut table, "store to pop", report.store_to_pop_ms.as_ref());
     end(table, &report.generator, &report.observed, &report.faults)
 }
 
@@ -154,8 +196,12 @@ fn unless_zero(table: &mut Table, name: &str, count: u64) {
 }
 
 fn refused(table: &mut Table, refusals: &[RefusedCode]) {
+    refused_of(table, "refused", refusals);
+}
+
+fn refused_of(table: &mut Table, what: &str, refusals: &[RefusedCode]) {
     for refusal in refusals {
-        let name = format!("refused: {} {}", refusal.code, refusal.name);
+        let name = format!("{what}: {} {}", refusal.code, refusal.name);
         row(table, &name, format!("{}\n{}", grouped(refusal.count as f64), refusal.remark).trim_end().to_owned());
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod cpus;
 pub(crate) mod disk_space;
+pub(crate) mod open_files;
 pub(crate) mod page_cache;
 pub(crate) mod process;
 

@@ -20,6 +20,7 @@ use crate::load::supervisor::{Observed, Supervisor, Watched, check_broker};
 use crate::load::tally::SendTally;
 use crate::machine::Machine;
 use crate::machine::clock::{Clock, thread_cpu_ns, wall_ms};
+use crate::machine::open_files;
 use crate::rocketmq::control::{Answer, Control};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
@@ -54,7 +55,7 @@ pub fn hold(options: &SendOptions) -> Result<Held, BenchError> {
 fn ready_brokers(options: &SendOptions, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
     options.check()?;
     check_broker(&options.run.broker_pids)?;
-    raise_file_limit();
+    open_files::raise_limit();
     brokers_of(&options.run, Access::Write, sink)
 }
 
@@ -143,12 +144,4 @@ impl Opener<'_> {
         let answer = control.ask_with(SEND_MESSAGE_V2, &send_request((topic, queue), born_ms, ""), &self.body)?;
         Ok((control, answer))
     }
-}
-
-/// Each connection is an open file: as many as this process may have.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Where that is not allowed, opening too many says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -1,10 +1,15 @@
-//! The load of RocketMQ's protocol: sends from templates, pulls, routes.
+//! The load of RocketMQ's protocol: sends from templates, pulls, pops, routes.
 
+pub(crate) mod acks;
 pub(crate) mod connect;
 pub(crate) mod consume;
 pub(crate) mod control;
 pub(crate) mod generator;
 pub(crate) mod options;
+pub(crate) mod pop;
+pub(crate) mod pop_account;
+pub(crate) mod pop_lane;
+pub(crate) mod popper;
 pub(crate) mod pull_lane;
 pub(crate) mod puller;
 pub(crate) mod replicas;

@@ -37,6 +37,7 @@ pub enum Access {
 /// One broker of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BrokerQueues {
+    name: String,
     address: String,
     queues: u32,
 }
@@ -44,6 +45,8 @@ struct BrokerQueues {
 /// One broker with those of the run's topics that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerTopics {
+    /// Its name, where a route told it.
+    pub name: Option<String>,
     /// Where it listens.
     pub address: String,
     /// Its topics.
@@ -62,7 +65,7 @@ pub struct TopicQueues {
 /// The brokers of the run's topics, by address, each topic with at least one queue. Topics are created first if the run says so.
 pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> Result<Vec<BrokerTopics>, BenchError> {
     let topics = run.topic_names();
-    let mut brokers: BTreeMap<String, Vec<TopicQueues>> = BTreeMap::new();
+    let mut brokers: BTreeMap<String, BrokerTopics> = BTreeMap::new();
     match &run.target {
         Target::NameServer(addresses) => {
             let mut name_server = first_reachable(addresses)?;
@@ -74,7 +77,7 @@ pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> 
             for topic in &topics {
                 for broker in registered(&mut name_server, topic, run.queues, access)? {
                     let topic = TopicQueues { topic: topic.as_str().into(), queues: broker.queues };
-                    brokers.entry(name_server.like_own(&broker.address)).or_default().push(topic);
+                    add(&mut brokers, Some(broker.name), name_server.like_own(&broker.address), topic);
                 }
             }
         }
@@ -89,11 +92,16 @@ pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> 
                     None => configured_queues(&mut broker, topic, access)?,
                 };
                 let topic = TopicQueues { topic: topic.as_str().into(), queues };
-                brokers.entry(address.clone()).or_default().push(topic);
+                add(&mut brokers, None, address.clone(), topic);
             }
         }
     }
-    Ok(brokers.into_iter().map(|(address, topics)| BrokerTopics { address, topics }).collect())
+    Ok(brokers.into_values().collect())
+}
+
+fn add(brokers: &mut BTreeMap<String, BrokerTopics>, name: Option<String>, address: String, topic: TopicQueues) {
+    let unknown = || BrokerTopics { name, address: address.clone(), topics: Vec::new() };
+    brokers.entry(address.clone()).or_insert_with(unknown).topics.push(topic);
 }
 
 fn create_topics(address: &str, topics: &[String], queues: u32, sink: &dyn ProgressSink) -> Result<(), BenchError> {
@@ -192,7 +200,7 @@ fn queues_of(route: &TopicRouteData, access: Access) -> Vec<BrokerQueues> {
             && queue_data.perm & permission != 0
             && queues > 0
         {
-            brokers.push(BrokerQueues { address, queues });
+            brokers.push(BrokerQueues { name: queue_data.broker_name.clone(), address, queues });
         }
     }
     brokers.sort_by(|a, b| a.address.cmp(&b.address));
@@ -290,9 +298,13 @@ mod tests {
     #[test]
     fn senders_want_masters_and_pullers_take_a_replica() {
         let route = TopicRouteData::decode(ROUTE.as_bytes()).expect("route");
-        let broker = |address: &str, queues| BrokerQueues { address: address.to_owned(), queues };
-        assert_eq!(queues_of(&route, Access::Write), [broker("a:1", 4)]);
-        assert_eq!(queues_of(&route, Access::Read), [broker("a:1", 8), broker("b:2", 3)]);
+        let broker = |name: &str, address: &str, queues| BrokerQueues {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            queues,
+        };
+        assert_eq!(queues_of(&route, Access::Write), [broker("a", "a:1", 4)]);
+        assert_eq!(queues_of(&route, Access::Read), [broker("a", "a:1", 8), broker("b", "b:2", 3)]);
     }
 
     #[test]

@@ -30,7 +30,8 @@ const GRACE_NS: u64 = SECOND_NS / 10;
 #[derive(Debug)]
 pub struct SendLane {
     link: Link,
-    window: Window,
+    /// Each send in flight with the counter in its id.
+    window: Window<u16>,
     template: Arc<Template>,
     /// Number of the next send.
     next: usize,
@@ -110,7 +111,7 @@ impl Sender<'_> {
         };
         self.send_and_drain(&mut state);
         for lane in &mut self.lanes {
-            lane.window.expire(u64::MAX, |due_ns| state.unanswered(due_ns));
+            lane.window.expire(u64::MAX, |request| state.unanswered(request.due_ns));
         }
         if let Some(schedule) = &self.schedule {
             let overdue = schedule.overdue(state.end_ns).min(state.sends_left);
@@ -249,7 +250,7 @@ impl Sender<'_> {
             let until_ns =
                 if lane.link.is_open() { now_ns.checked_sub(state.answer_timeout_ns) } else { Some(u64::MAX) };
             if let Some(until_ns) = until_ns {
-                lane.window.expire(until_ns, |due_ns| state.unanswered(due_ns));
+                lane.window.expire(until_ns, |request| state.unanswered(request.due_ns));
             }
         }
     }
@@ -272,8 +273,8 @@ impl State<'_> {
         }
     }
 
-    fn answered(&mut self, settled: Settled, now_ns: u64, code: i32, frame: &[u8]) {
-        let Settled { due_ns, counter } = settled;
+    fn answered(&mut self, settled: Settled<u16>, now_ns: u64, code: i32, frame: &[u8]) {
+        let Settled { due_ns, note: counter } = settled;
         let messages = self.messages_per_send;
         if let Some(times) = self.times {
             times.answered(counter, now_ns);

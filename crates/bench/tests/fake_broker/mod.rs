@@ -1,6 +1,8 @@
 //! A name server and broker in one, on a loopback port of the system's choice: it answers as it is told to.
 #![allow(dead_code, clippy::expect_used, reason = "a test helper; each test program uses its part")]
 
+mod pops;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -44,6 +46,8 @@ pub struct Manners {
     pub reversed: bool,
     /// Messages in each queue, for consumers.
     pub stored: u64,
+    /// What every group has committed in every queue.
+    pub committed: Option<i64>,
     /// Whether what is sent is kept and given to consumers, instead of `stored` messages; no pull is held then.
     pub keeps: bool,
     /// Whether the last message of each queue is forgotten.
@@ -52,6 +56,10 @@ pub struct Manners {
     pub doubles: bool,
     /// Whether messages of a pull come in reverse, two at least.
     pub reorders: bool,
+    /// Whether all that is popped comes from a retry topic, with its receipt as a property.
+    pub revives: bool,
+    /// Acknowledgements of each connection that are never answered, the first ones.
+    pub ignores_acks: u64,
     /// How long every answer to sends waits.
     pub delay_ms: u64,
     /// Sends until it is warm: the first waits for so much longer as `cold_ms` says, the later ones less and less.
@@ -72,10 +80,13 @@ impl Default for Manners {
             fate: |_| Fate::Stored,
             reversed: false,
             stored: 0,
+            committed: Some(90),
             keeps: false,
             forgets: false,
             doubles: false,
             reorders: false,
+            revives: false,
+            ignores_acks: 0,
             delay_ms: 0,
             cold_sends: 0,
             cold_ms: 0,
@@ -93,6 +104,14 @@ pub struct Seen {
     pub topics: BTreeMap<String, u32>,
     /// Properties of every message kept, by topic and queue.
     pub kept: BTreeMap<(String, i32), Vec<String>>,
+    /// How far each group has popped, by topic and queue.
+    pub popped: BTreeMap<(String, String, i32), i64>,
+    /// Offsets acknowledged, by group and queue.
+    pub acked: BTreeMap<(String, i32), BTreeSet<i64>>,
+    /// Requests with acknowledgements.
+    pub ack_requests: u64,
+    /// Clients that sent heartbeats, with their groups.
+    pub members: BTreeMap<String, Vec<String>>,
     /// Groups that pulled, each with the topics it pulled from.
     pub readers: BTreeMap<String, BTreeSet<String>>,
 }
@@ -128,7 +147,7 @@ fn listen(manners: &Manners, seen: &Arc<Mutex<Seen>>, log_end: u64, slave: Optio
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let (manners, seen) = (manners.clone(), Arc::clone(&seen));
-            thread::spawn(move || Peer { address, slave, log_end, manners, seen, sends: 0 }.serve(stream));
+            thread::spawn(move || Peer { address, slave, log_end, manners, seen, sends: 0, acks: 0 }.serve(stream));
         }
     });
     address
@@ -141,6 +160,7 @@ struct Peer {
     manners: Manners,
     seen: Arc<Mutex<Seen>>,
     sends: u64,
+    acks: u64,
 }
 
 type Reply = Option<BytesMut>;
@@ -186,6 +206,9 @@ impl Peer {
         match command.header.code {
             request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => self.send(command),
             request::PULL_MESSAGE => Ok(self.pull(command)),
+            request::POP_MESSAGE => Ok(self.pop(command)),
+            request::ACK_MESSAGE | request::BATCH_ACK_MESSAGE => Ok(self.acknowledge(command)),
+            request::HEART_BEAT => Ok(Some(self.heartbeat(command))),
             _ => Ok(Some(self.other(command))),
         }
     }
@@ -312,7 +335,11 @@ impl Peer {
                 let stored = if self.manners.keeps { 0 } else { self.manners.stored as i64 };
                 reply(command, 0, None, |sink| sink.number("offset", stored), &[])
             }
-            request::QUERY_CONSUMER_OFFSET => reply(command, 0, None, |sink| sink.number("offset", 90), &[]),
+            request::GET_BROKER_CONFIG => reply(command, 0, None, |_| {}, b"x=1\nbrokerName=fake\n"),
+            request::QUERY_CONSUMER_OFFSET => match self.manners.committed {
+                Some(offset) => reply(command, 0, None, |sink| sink.number("offset", offset), &[]),
+                None => reply(command, response::QUERY_NOT_FOUND, None, |_| {}, &[]),
+            },
             request::UPDATE_CONSUMER_OFFSET => {
                 let header = UpdateConsumerOffsetRequest::decode(&command.fields).expect("header");
                 seen.commits.insert(header.queue_id, header.commit_offset);

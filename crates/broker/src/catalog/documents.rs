@@ -41,7 +41,7 @@ impl Catalog {
     }
 
     /// Whether a document lacks a topic or group.
-    pub fn is_unexported(&self) -> bool {
+    pub(crate) fn is_unexported(&self) -> bool {
         self.topics_unexported.load(Ordering::Acquire) || self.groups_unexported.load(Ordering::Acquire)
     }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use base::Refusal;
 use base::limits::OFFSET_PAIRS_MAX;
+use base::{QueueOffset, Refusal};
 use format::state::StateChange;
 use parking_lot::Mutex;
 
@@ -44,7 +44,7 @@ struct CursorState {
 struct Unkept {
     /// Who has such offsets, each once or, rarely, twice.
     cursors: Vec<Arc<OffsetCursor>>,
-    /// How often `take_unkept` was called.
+    /// How many rounds have ended.
     round: u64,
 }
 
@@ -70,6 +70,33 @@ impl OffsetCursor {
             self.resets.fetch_add(1, Ordering::AcqRel);
         }
         true
+    }
+
+    /// Takes the floor of the group's leases, unless the offset is beyond, or was put back and the consumer has to hear of it.
+    pub(crate) fn advance(self: &Arc<Self>, queue: u32, floor: RawOffset) {
+        let mut state = self.state.lock();
+        let is_behind = state.offsets.get(&queue).is_none_or(|offset| *offset < floor);
+        if is_behind && !state.is_forgotten && !state.resets.contains_key(&queue) {
+            self.set(&mut state, queue, floor);
+        }
+    }
+
+    /// The queue is gone: one that comes in its place begins at 0. Whoever has no offset there needs none.
+    pub(crate) fn begin_anew(self: &Arc<Self>, queue: u32) {
+        let mut state = self.state.lock();
+        if state.offsets.contains_key(&queue) {
+            self.set(&mut state, queue, 0);
+        }
+    }
+
+    /// The offset of a queue that ends at `end`, 0 if there is none. One beyond is at the end now: the next messages get the offsets there.
+    pub(crate) fn draw_back(self: &Arc<Self>, queue: u32, end: QueueOffset) -> QueueOffset {
+        let mut state = self.state.lock();
+        let offset = state.offsets.get(&queue).map_or(0, |offset| u64::try_from(*offset).unwrap_or_default());
+        if offset > end.0 {
+            self.set(&mut state, queue, end.0 as RawOffset);
+        }
+        QueueOffset(offset).min(end)
     }
 
     fn set(self: &Arc<Self>, state: &mut CursorState, queue: u32, offset: RawOffset) {
@@ -243,31 +270,45 @@ impl Committed {
         }
     }
 
-    /// How often what the log lacks was taken: what is put from here on is taken next.
+    /// How many rounds have ended: what is put before this is called is taken by that one at the latest.
     pub(crate) fn round(&self) -> u64 {
         self.unkept.lock().round
     }
 
-    /// Takes what is not in the log yet, as changes, with the number of times that this was done before.
-    pub(crate) fn take_unkept(&self) -> (u64, Vec<StateChange>) {
-        let (round, mut cursors) = {
-            let mut unkept = self.unkept.lock();
-            unkept.round += 1;
-            (unkept.round - 1, std::mem::take(&mut unkept.cursors))
-        };
-        cursors.sort_unstable_by(|one, other| (&one.topic, &one.group).cmp(&(&other.topic, &other.group)));
-        (round, cursors.iter().filter_map(|cursor| cursor.take_unkept()).collect())
+    /// Ends a round, of which the number is given: all that was put before is taken now.
+    pub(crate) fn end_round(&self) -> u64 {
+        let mut unkept = self.unkept.lock();
+        unkept.round += 1;
+        unkept.round - 1
     }
 
-    /// They could not be put into the log.
-    pub(crate) fn put_back(&self, changes: Vec<StateChange>) {
+    /// Takes what is not in the log yet, as changes.
+    pub(crate) fn take_unkept(&self) -> Vec<StateChange> {
+        let mut cursors = std::mem::take(&mut self.unkept.lock().cursors);
+        cursors.sort_unstable_by(|one, other| (&one.topic, &one.group).cmp(&(&other.topic, &other.group)));
+        cursors.iter().filter_map(|cursor| cursor.take_unkept()).collect()
+    }
+
+    /// They could not be put into the log. Gives those that are not about offsets.
+    pub(crate) fn put_back(&self, changes: Vec<StateChange>) -> Vec<StateChange> {
+        let mut others = Vec::new();
         for change in changes {
-            let StateChange::Offsets { of, offsets, .. } = change else { continue };
+            let StateChange::Offsets { of, offsets, .. } = change else {
+                others.push(change);
+                continue;
+            };
             let Some((topic, group)) = of.split_once('@') else { continue };
             if let Some(cursor) = self.known(topic, group) {
                 cursor.put_back(offsets.into_keys());
             }
         }
+        others
+    }
+
+    /// Every group's cursor in a topic, in no order.
+    pub(crate) fn cursors_of(&self, topic: &str) -> Vec<(Arc<str>, Arc<OffsetCursor>)> {
+        let groups = self.cursors.get(topic).into_iter().flatten();
+        groups.map(|(group, cursor)| (group.clone(), cursor.clone())).collect()
     }
 
     /// Topics a group has offsets in, sorted.
@@ -322,10 +363,10 @@ mod tests {
         assert!(committed.cursor("a", "g").put(0, 7));
         assert!(committed.cursor("b", "g").put(1, 6));
         assert!(committed.cursor("b", "g").put(0, 1));
-        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 7)]), change("b@g", &[(0, 1), (1, 6)])]);
+        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 7)]), change("b@g", &[(0, 1), (1, 6)])]);
         assert!(committed.cursor("b", "g").put(1, 6));
-        assert_eq!(committed.take_unkept().1, [], "nothing new");
-        assert_eq!(committed.round(), 2);
+        assert_eq!(committed.take_unkept(), [], "nothing new");
+        assert_eq!((committed.end_round(), committed.end_round(), committed.round()), (0, 1, 2));
     }
 
     #[test]
@@ -333,15 +374,15 @@ mod tests {
         let mut committed = Committed::default();
         assert!(committed.cursor("a", "g").put(0, 1));
         assert!(committed.cursor("a", "g").put(1, 1));
-        let (_, taken) = committed.take_unkept();
+        let taken = committed.take_unkept();
         assert!(committed.cursor("a", "g").put(0, 2));
         committed.put_back(taken);
-        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 2), (1, 1)])]);
+        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 2), (1, 1)])]);
         assert!(committed.cursor("a", "g").put(0, 3));
-        let (_, taken) = committed.take_unkept();
+        let taken = committed.take_unkept();
         committed.replace("a", "g", QueueTable::new());
         committed.put_back(taken);
-        assert_eq!(committed.take_unkept().1, [], "it is forgotten");
+        assert_eq!(committed.take_unkept(), [], "it is forgotten");
     }
 
     #[test]
@@ -365,8 +406,8 @@ mod tests {
         assert!(cursor.put(0, 1));
         committed.replace("a", "g", QueueTable::new());
         assert!(!cursor.put(0, 2));
-        assert_eq!((committed.take_unkept().1, committed.get("a", "g")), (vec![], None));
+        assert_eq!((committed.take_unkept(), committed.get("a", "g")), (vec![], None));
         assert!(committed.cursor("a", "g").put(0, 3), "the next one is another");
-        assert_eq!(committed.take_unkept().1, [change("a@g", &[(0, 3)])]);
+        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 3)])]);
     }
 }

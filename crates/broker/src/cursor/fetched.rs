@@ -33,6 +33,13 @@ impl FetchedOffsets {
         }
     }
 
+    /// Notes the same of messages that are handed out one by one: some come again.
+    pub fn advance(&self, queue: QueueId, next: QueueOffset) {
+        if let Some(cell) = self.0.get(queue.0 as usize) {
+            cell.fetch_max(next.0 as RawOffset, Ordering::Relaxed);
+        }
+    }
+
     /// Where the next fetch begins, if there was one.
     pub(crate) fn of(&self, queue: QueueId) -> Option<RawOffset> {
         self.0.get(queue.0 as usize).map(|cell| cell.load(Ordering::Relaxed)).filter(|&offset| offset != NONE)

@@ -4,14 +4,14 @@
 //! for as soon as `gathering.rs` allows, the rest within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
+mod keep;
+mod leases;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::task::Waker;
 
-use base::limits::STAGED_SIZE_MAX;
-use base::offset::Watermark;
-use base::{GroupName, LogOffset, Now, QueueId, QueueOffset, Refusal, Timestamp};
+use base::{GroupName, Now, QueueId, QueueOffset, Refusal, Timestamp};
 use format::state::StateChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ use crate::RawOffset;
 use crate::catalog::Catalog;
 use crate::cursor::committed::{Committed, OffsetCursor, QueueTable, key, too_many_pairs};
 use crate::cursor::fetched::FetchedTable;
-use crate::cursor::gathering::{CommitStage, Gathering};
-use crate::error::{internal, refusal_of};
+use crate::cursor::gathering::Gathering;
+use crate::cursor::lanes::Lanes;
+use crate::error::internal;
 use crate::group::Groups;
 use crate::queue::Queue;
 use crate::state::{OffsetTable, StateLog, documents};
 
-/// How long commits wait before they try again to get into a log that is behind.
-const LOG_BEHIND_WAIT_MS: u64 = 20;
+pub use leases::Beginning;
 
 /// Which end of equal store times is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct Offsets {
     groups: Arc<Groups>,
     fetched: Arc<FetchedTable>,
     state: Arc<StateLog>,
+    lanes: Arc<Lanes>,
     /// A queue that begins this close to the log's end is read from its start by new groups, bytes.
     young_queue_size: u64,
     committed: Mutex<Committed>,
@@ -69,6 +70,7 @@ impl Offsets {
         groups: Arc<Groups>,
         fetched: Arc<FetchedTable>,
         state: Arc<StateLog>,
+        lanes: Arc<Lanes>,
         young_queue_size: u64,
     ) -> Self {
         let committed = Committed::of(table);
@@ -78,6 +80,7 @@ impl Offsets {
             groups,
             fetched,
             state,
+            lanes,
             young_queue_size,
             committed: Mutex::new(committed),
             resets,
@@ -97,13 +100,8 @@ impl Offsets {
         let mut committed = self.committed.lock();
         let mut beyond = Vec::new();
         for (name, group, queues) in committed.all() {
-            let topic = self.catalog.topic(name);
             for (&queue, &offset) in queues.iter() {
-                // A topic that is not there begins at 0 when it is made again.
-                let end = match &topic {
-                    Some(topic) => topic.queue(QueueId(queue)).ok().map(|queue| queue.end().0 as RawOffset),
-                    None => Some(0),
-                };
+                let end = self.catalog.end_of(name, QueueId(queue)).map(|end| end.0 as RawOffset);
                 if let Some(end) = end.filter(|&end| end < offset) {
                     tracing::warn!(
                         topic = name,
@@ -152,34 +150,22 @@ impl Offsets {
         let committed = self.committed.lock();
         let all = committed.table().into_iter();
         all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: QueueTable::clone(&offsets) })
+            .chain(self.lanes.state_changes())
             .collect()
     }
 
-    /// Makes changes of offsets that a slave's master made.
+    /// Makes changes of offsets and leases that a slave's master made.
     pub(crate) fn follow(&self, changes: Vec<StateChange>) {
         let _in_order = self.keeping.lock();
         let mut committed = self.committed.lock();
         self.state.note(changes.clone());
-        changes.into_iter().for_each(|change| committed.take_in(change));
+        for change in changes {
+            match change {
+                StateChange::Offsets { .. } => committed.take_in(change),
+                of_leases => self.lanes.follow(of_leases),
+            }
+        }
         self.unexported.store(true, Ordering::Release);
-    }
-
-    /// Puts what has changed into the log, what it could not take before first, and has those who wait for it woken once it is written.
-    pub(crate) fn keep(&self, now: Now) -> Result<(), StorageError> {
-        self.state.settle(now)?;
-        let _in_order = self.keeping.lock();
-        let (round, changes) = self.committed.lock().take_unkept();
-        let mut size = 0;
-        if !changes.is_empty() {
-            self.unexported.store(true, Ordering::Release);
-            let proposed = self.state.propose(changes.clone(), now);
-            size = proposed.inspect_err(|_| self.committed.lock().put_back(changes))?.size;
-        }
-        let waiting = self.gathering.lock().note(round, size, now.monotonic);
-        for waker in waiting {
-            self.state.store().when(Watermark::Written, self.state.end(), waker);
-        }
-        Ok(())
     }
 
     /// Replaces the offsets of a group in some topics.
@@ -211,7 +197,8 @@ impl Offsets {
         });
         self.state.propose(changes.collect(), now)?;
         for (topic, group, offsets) in tables {
-            committed.replace(&topic, &group, offsets);
+            committed.replace(&topic, &group, offsets.clone());
+            offsets.into_iter().for_each(|(queue, offset)| self.reset_lane(&topic, &group, queue, offset));
         }
         self.unexported.store(true, Ordering::Release);
         Ok(())
@@ -275,9 +262,14 @@ impl Offsets {
         queue: QueueId,
         zero_if_new: bool,
     ) -> Result<Option<RawOffset>, Refusal> {
-        if let Some(offset) = self.committed(topic, group, queue) {
-            return Ok(Some(offset));
+        match self.committed(topic, group, queue) {
+            Some(offset) => Ok(Some(offset)),
+            None => self.start_of_new(topic, queue, zero_if_new),
         }
+    }
+
+    /// The same of a group that has no offset.
+    fn start_of_new(&self, topic: &str, queue: QueueId, zero_if_new: bool) -> Result<Option<RawOffset>, Refusal> {
         let known = self.catalog.topic(topic).ok_or_else(|| Refusal::NoSuchTopic(topic.to_owned()))?;
         let is_young = known.queue(queue)?.first() == QueueOffset(0);
         Ok((is_young && zero_if_new && self.fits_memory(known.queue(queue)?)).then_some(0))
@@ -322,8 +314,28 @@ impl Offsets {
     /// Has the group begin again at `offset`: consumers hear of it with their next fetch, or the one that waits, and commits of
     /// before are void.
     pub fn reset(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        self.reset_with((topic, group, queue), offset, true)
+    }
+
+    /// Has it go on where it is, as consumers hear of a reset; what was handed out one by one stays so.
+    pub fn stay(&self, topic: &str, group: &str, queue: QueueId, offset: RawOffset) -> Result<(), Refusal> {
+        self.reset_with((topic, group, queue), offset, false)
+    }
+
+    fn reset_with(
+        &self,
+        (topic, group, queue): (&str, &str, QueueId),
+        offset: RawOffset,
+        is_moved: bool,
+    ) -> Result<(), Refusal> {
         let is_online = self.groups.is_online(group);
-        self.put(topic, group, queue, |cursor| cursor.reset(queue.0, offset, is_online))?;
+        {
+            let _in_order = self.keeping.lock();
+            self.put(topic, group, queue, |cursor| cursor.reset(queue.0, offset, is_online))?;
+            if is_moved {
+                self.reset_lane(topic, group, queue.0, offset);
+            }
+        }
         self.fetched.forget_queue(topic, group, queue);
         if is_online {
             // Fetches that wait for a message hear of it now rather than when their time is over.
@@ -393,58 +405,39 @@ impl Offsets {
     pub(crate) fn forget_topic(&self, topic: &str, now: Now) -> Result<(), Refusal> {
         let pairs = self.groups_in(topic).into_iter().map(|group| (topic.to_owned(), group)).collect();
         self.fetched.forget_topic(topic);
-        self.forget_offsets(pairs, now)
+        self.forget_all(pairs, |of, _| of == topic, now)
     }
 
     /// Forgets the offsets of a group that is removed.
     pub(crate) fn forget_group(&self, group: &str, now: Now) -> Result<(), Refusal> {
         let pairs = self.topics_of(group).into_iter().map(|topic| (topic, group.to_owned())).collect();
         self.fetched.forget_group(group);
-        self.forget_offsets(pairs, now)
+        self.forget_all(pairs, |_, of| of == group, now)
     }
 
-    fn forget_offsets(&self, pairs: Vec<(String, String)>, now: Now) -> Result<(), Refusal> {
-        let forgotten = pairs.into_iter().map(|(topic, group)| (topic, group, QueueTable::new())).collect();
+    /// Forgets offsets and leases in one change: nothing is made anew of one by the other.
+    fn forget_all(
+        &self,
+        pairs: Vec<(String, String)>,
+        is_meant: impl Fn(&str, &str) -> bool,
+        now: Now,
+    ) -> Result<(), Refusal> {
         let _in_order = self.keeping.lock();
-        self.replace_all(&mut self.committed.lock(), forgotten, now).map_err(internal)
-    }
-
-    /// Puts committed offsets that have changed into the log, and what else it does not know yet. Gives where they end there: what a
-    /// watermark must pass for all that was taken before to be kept.
-    pub fn keep_changes(&self, now: Now) -> Result<LogOffset, Refusal> {
-        self.keep(now).map_err(refusal_of)?;
-        Ok(self.state.end())
-    }
-
-    /// Has what was committed before put into the log: now, or with what others commit before long. `waker` is called when it is written.
-    pub fn gather_commits(&self, waker: Waker, now: Now) -> Result<CommitStage, Refusal> {
-        let round = {
-            let mut gathering = self.gathering.lock();
-            let round = self.committed.lock().round();
-            if gathering.due() > now.monotonic {
-                gathering.wait(round, waker);
-            }
-            round
-        };
-        self.gathered_commits(round, now)
-    }
-
-    /// How far commits are that gathered; puts them into the log if they are due.
-    pub fn gathered_commits(&self, round: u64, now: Now) -> Result<CommitStage, Refusal> {
-        let (is_logged, due) = {
-            let gathering = self.gathering.lock();
-            (gathering.is_logged(round), gathering.due())
-        };
-        if is_logged {
-            return Ok(CommitStage::Logged(self.state.end()));
+        let mut committed = self.committed.lock();
+        let lanes = self.lanes.of(is_meant);
+        if pairs.is_empty() && lanes.is_empty() {
+            return Ok(());
         }
-        if due > now.monotonic {
-            return Ok(CommitStage::Gathering { round, due });
-        }
-        if self.state.store().staged_size() >= STAGED_SIZE_MAX {
-            // The log would have to keep in memory what the table has anyway.
-            return Ok(CommitStage::Gathering { round, due: now.monotonic.plus_ms(LOG_BEHIND_WAIT_MS) });
-        }
-        self.keep_changes(now).map(CommitStage::Logged)
+        let offsets = pairs.iter().map(|(topic, group)| StateChange::Offsets {
+            of: key(topic, group),
+            replaces: true,
+            offsets: QueueTable::new(),
+        });
+        let leases = lanes.iter().map(|of| StateChange::LeasesRemoved { of: of.clone() });
+        self.state.propose(offsets.chain(leases).collect(), now).map_err(internal)?;
+        pairs.iter().for_each(|(topic, group)| committed.replace(topic, group, QueueTable::new()));
+        lanes.iter().for_each(|of| self.lanes.forget(of));
+        self.unexported.store(true, Ordering::Release);
+        Ok(())
     }
 }

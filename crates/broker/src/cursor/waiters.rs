@@ -1,8 +1,9 @@
-//! Fetches that wait for a queue's next message.
+//! Fetches that wait for a queue's next message, and the lanes of the queue at which somebody waits.
 //!
 //! Offsets are each group's own, and so is each of its members' way through a queue: every message is work for all that wait, and all
 //! are woken. **Always holds**: one that registered and then found nothing behind its offset is signalled by the next message.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -10,6 +11,7 @@ use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use storage::QueueListener;
 
+use crate::cursor::lane::Lane;
 use crate::group::mailbox::{Mailbox, Signal};
 
 /// A fetch that waits; dropped, it does no longer.
@@ -31,6 +33,9 @@ pub(crate) struct Waiters {
     table: Mutex<Table>,
     /// Whether there may be any: looked at with every message.
     has_any: AtomicBool,
+    /// Lanes of the queue at which somebody waits.
+    lanes: Mutex<BTreeMap<u64, Arc<Lane>>>,
+    has_lanes: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +60,26 @@ impl Waiters {
         Waiter { waiters: self, id }
     }
 
+    /// Has somebody come or go at a lane of the queue: `act` says whether anybody waits there then.
+    pub(crate) fn at_lane<T>(&self, lane: &Arc<Lane>, act: impl FnOnce() -> (T, bool)) -> T {
+        let mut lanes = self.lanes.lock();
+        let (outcome, is_waited_at) = act();
+        if is_waited_at {
+            lanes.entry(lane.number).or_insert_with(|| lane.clone());
+        } else {
+            lanes.remove(&lane.number);
+        }
+        self.has_lanes.store(!lanes.is_empty(), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Has all look again that wait here, or at lanes of the queue.
+    pub(crate) fn tell_all(&self) {
+        self.wake_all();
+        let lanes: Vec<_> = self.lanes.lock().values().cloned().collect();
+        lanes.iter().for_each(|lane| lane.takers.tell_all());
+    }
+
     /// Signals all, those first that have waited longest.
     pub(crate) fn wake_all(&self) {
         if !self.has_any.load(Ordering::Relaxed) {
@@ -74,6 +99,9 @@ impl Waiters {
 impl QueueListener for Waiters {
     fn entries_added(&self) {
         self.wake_all();
+        if self.has_lanes.load(Ordering::Relaxed) {
+            self.lanes.lock().values().for_each(|lane| lane.tell());
+        }
     }
 }
 

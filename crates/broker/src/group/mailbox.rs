@@ -46,6 +46,8 @@ pub enum Signal {
     GroupChanged(GroupName),
     /// A fetch of this number may find messages now.
     FetchReady(u64),
+    /// Who waits for leases by this number may be given some now.
+    LeaseReady(u64),
     /// Another connection of its dialect says this.
     Told(Word),
 }

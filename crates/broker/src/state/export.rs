@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use base::{LogOffset, Now};
-use format::state_documents::{FILES, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
+use format::request_mode::RequestModeTableDocument;
+use format::state_documents::{FILES, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, TOPICS_FILE};
 use serde_json::{Value, json};
 use storage::{RecoveryProgress, StorageError};
 
@@ -72,6 +73,11 @@ fn document_of(opened: &OpenedState, name: &str, now: Now) -> (Value, usize, &'s
         OFFSETS_FILE => {
             let document = documents::offsets(opened.offsets_version + 1, &tables.offsets, now);
             (document, tables.offsets.len(), "pairs of topic and group")
+        }
+        REQUEST_MODES_FILE => {
+            let table = RequestModeTableDocument { message_request_mode_map: tables.request_modes.clone() };
+            let count = tables.request_modes.values().map(|groups| groups.len()).sum();
+            (json!(table), count, "modes of topic and group")
         }
         _ => (documents::delay(&tables.delay, now), tables.delay.len(), "delay levels"),
     }

@@ -20,71 +20,7 @@ use storage::{AppendBatch, Snapshot, StorageError, Store};
 use crate::host::Host;
 use crate::state::open::OpenedState;
 use crate::state::settled::SettledOffsets;
-
-/// What a change is about: a later one about the same takes the place of an earlier one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Topic(String),
-    Group(String),
-    Offsets(String),
-    Delay(u32),
-    Imported(String),
-}
-
-fn subject_of(change: &StateChange) -> Subject {
-    match change {
-        StateChange::Topic { settings, .. } => Subject::Topic(settings.topic_name.clone()),
-        StateChange::TopicRemoved { name, .. } => Subject::Topic(name.clone()),
-        StateChange::Group { settings, .. } => Subject::Group(settings.group_name.clone()),
-        StateChange::GroupRemoved { name, .. } => Subject::Group(name.clone()),
-        StateChange::Offsets { of, .. } => Subject::Offsets(of.clone()),
-        StateChange::Delay { level, .. } => Subject::Delay(*level),
-        StateChange::Imported { document, .. } => Subject::Imported(document.clone()),
-    }
-}
-
-/// Changes since the last snapshot, one a subject.
-#[derive(Debug, Default)]
-struct Unsaved {
-    changes: BTreeMap<Subject, StateChange>,
-    /// Where the last of them ends in the log; of a slave, up to where the log was looked at for changes.
-    end: LogOffset,
-    /// Bytes of them at most,
-    size: u64,
-    /// and of what is in the snapshot.
-    saved_size: u64,
-}
-
-impl Unsaved {
-    fn add(&mut self, change: StateChange) {
-        let subject = subject_of(&change);
-        match (self.changes.get_mut(&subject), change) {
-            (
-                Some(StateChange::Offsets { offsets: known, .. }),
-                StateChange::Offsets { offsets, replaces: false, .. },
-            ) => {
-                known.extend(offsets);
-            }
-            (_, change) => drop(self.changes.insert(subject, change)),
-        }
-    }
-
-    fn take(&mut self) -> (BTreeMap<Subject, StateChange>, u64) {
-        (std::mem::take(&mut self.changes), std::mem::take(&mut self.size))
-    }
-
-    /// Puts changes back that could not be saved: later ones about the same stand.
-    fn put_back(&mut self, (taken, size): (BTreeMap<Subject, StateChange>, u64)) {
-        let later = std::mem::replace(&mut self.changes, taken);
-        later.into_values().for_each(|change| self.add(change));
-        self.size += size;
-    }
-
-    /// Bytes of the next snapshot at most.
-    const fn snapshot_size_max(&self) -> u64 {
-        self.saved_size + self.size
-    }
-}
+use crate::state::unsaved::Unsaved;
 
 /// Changes that were appended.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +61,7 @@ impl StateLog {
             if snapshot.wants_base() { state::encode(&tables.all_changes()).len() as u64 } else { snapshot.size() };
         let follows = store.follows();
         let end = if follows { store.watermarks().committed() } else { LogOffset(0) };
-        let mut unsaved = Unsaved { size, saved_size, end, ..Unsaved::default() };
+        let mut unsaved = Unsaved::of(size, saved_size, end);
         replayed.into_iter().for_each(|change| unsaved.add(change));
         store.reserve_for_state(unsaved.snapshot_size_max());
         Self {
@@ -165,8 +101,13 @@ impl StateLog {
         Ok(())
     }
 
-    /// Appends changes that a start has made; without room on the disk they are deferred.
+    /// Appends changes that a start has made; without room on the disk they are deferred. A slave's log is its master's, and what its
+    /// documents say is what it knew of its master, perhaps long ago: nothing that its consumers did.
     pub(crate) fn propose_at_start(&self, changes: Vec<StateChange>, now: Now) -> Result<(), StorageError> {
+        if self.store.follows() {
+            self.note(changes);
+            return Ok(());
+        }
         match self.propose(changes.clone(), now) {
             Err(error) if error.is_disk_full() => {
                 tracing::error!(%error, "changes of topics, groups or offsets wait for room on the disk");
@@ -318,7 +259,7 @@ impl StateLog {
                 let all: Vec<_> = all.iter().cloned().chain(imported).collect();
                 snapshot.write_base(position, &state::encode(&all))
             }
-            None => snapshot.write_delta(position, &encode_all(taken.0.values())),
+            None => snapshot.write_delta(position, &state::encode(&taken.changes())),
         };
         let written = synced.and_then(|()| self.store.with_reserve(&mut write));
         written.inspect_err(|_| self.unsaved.lock().put_back(taken))?;
@@ -362,6 +303,13 @@ fn halves(mut changes: Vec<StateChange>) -> Result<(Vec<StateChange>, Vec<StateC
             let second = StateChange::Offsets { of: of.clone(), replaces: false, offsets: offsets.split_off(&middle) };
             Ok((changes, vec![second]))
         }
+        Some(StateChange::Leases { of, queue, change, .. }) => match change.split() {
+            Some(change) => {
+                let second = StateChange::Leases { of: of.clone(), queue: *queue, replaces: false, change };
+                Ok((changes, vec![second]))
+            }
+            None => Err(changes),
+        },
         _ => Err(changes),
     }
 }

@@ -1,4 +1,4 @@
-//! The broker's state that outlives it: topics, groups, committed offsets, progress of delayed messages.
+//! The broker's state that outlives it: topics, groups, committed offsets, progress of delayed messages, how groups ask for messages.
 //!
 //! A change is proposed, appended to the log as a record, and answered once that is kept (`log.rs`). A snapshot, written with each
 //! checkpoint, spares a start from reading the whole log; a start reads it and the state records behind it (`open.rs`). The JSON documents
@@ -8,10 +8,13 @@ mod export;
 mod log;
 mod open;
 mod settled;
+mod unsaved;
 
 pub use export::{Exported, Written, export_documents};
-pub(crate) use format::state_documents::{self as documents, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, TOPICS_FILE};
-pub(crate) use format::state_tables::{OffsetTable, StateTables};
+pub(crate) use format::state_documents::{
+    self as documents, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, TOPICS_FILE,
+};
+pub(crate) use format::state_tables::{LeaseTable, OffsetTable, StateTables};
 pub(crate) use log::StateLog;
 pub(crate) use open::OpenedState;
 pub(crate) use settled::{SETTLED_FILE, SettledOffsets};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a snapshot | what it says, then what the state records from its position on say |
 //! | one that ends before the log begins | the same, but for what later exports of ours are about: they say that |
-//! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on |
+//! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on, and of leases all there are |
 //! | neither these nor foreign documents | what all state records say |
 //! | a document without a position | a foreign broker wrote it: it wins over all of that, for what it is about, once |
 //!
@@ -33,9 +33,13 @@ use super::{GROUPS_FILE, OFFSETS_FILE, StateTables};
 pub(crate) struct OpenedState {
     pub(crate) tables: StateTables,
     pub(crate) snapshot: Snapshot,
+    /// Whether there was one.
+    pub(crate) has_snapshot: bool,
     /// Up to where the log is in snapshot or exports, if there are any.
     position: Option<LogOffset>,
     known_until: LogOffset,
+    /// The same of leases, of which documents say nothing.
+    leases_known_until: LogOffset,
     /// Topics that the snapshot says are gone, and its position then.
     removed: BTreeMap<String, LogOffset>,
     /// What the state records behind the snapshot said, for the next one.
@@ -69,6 +73,7 @@ impl OpenedState {
         let (store, _) = store.reopen_at(end, &mut opened, progress)?;
         store.sync_until(end)?;
         opened.snapshot.write_base(end, &state::encode(&opened.tables.all_changes()))?;
+        opened.has_snapshot = true;
         tracing::error!(
             log_end = end.0,
             was_known_until = was_known_until.0,
@@ -156,8 +161,10 @@ impl OpenedState {
         let mut opened = Self {
             tables: StateTables::default(),
             snapshot,
+            has_snapshot: content.position().is_some() || content.is_cut,
             position: content.position().or_else(|| positions.into_iter().min()),
             known_until: LogOffset(u64::MAX),
+            leases_known_until: content.position().unwrap_or_default().min(log_end),
             removed: BTreeMap::new(),
             replayed: Vec::new(),
             foreign,
@@ -228,6 +235,7 @@ impl OpenedState {
         changes.extend(foreign.groups.iter().flat_map(|groups| self.tables.group_changes_to(groups)));
         changes.extend(foreign.offsets.iter().flat_map(|offsets| self.tables.offset_changes_to(offsets)));
         changes.extend(foreign.delay.iter().flat_map(|delay| self.tables.delay_changes_to(delay)));
+        changes.extend(foreign.request_modes.iter().flat_map(|modes| self.tables.request_mode_changes_to(modes)));
         for change in &changes {
             self.tables.apply(change.clone());
         }
@@ -252,7 +260,8 @@ impl StateReplay for OpenedState {
             if let StateChange::TopicRemoved { name, .. } = &change {
                 removed.insert(TopicName::trusted(name));
             }
-            if offset >= self.known_until {
+            let known_until = if change.is_about_leases() { self.leases_known_until } else { self.known_until };
+            if offset >= known_until {
                 self.tables.apply(change.clone());
                 self.replayed.push(change);
             }

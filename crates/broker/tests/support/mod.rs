@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::expect_used, clippy::panic, reason = "support of several tests, each of which uses a part")]
 
+pub mod handing_out;
 pub mod pair;
 pub mod world;
 

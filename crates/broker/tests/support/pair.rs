@@ -28,7 +28,7 @@ pub fn follow(slave: &Bench, master: &Bench) {
     while slave.broker.following.end() < end {
         let start = slave.broker.following.end().max(master.broker.store().log_first());
         let bytes = master.broker.store().read_raw(start, usize::MAX).expect("reads");
-        slave.broker.following.append(start, &bytes).expect("appends");
+        slave.broker.following.append(start, &[bytes]).expect("appends");
     }
 }
 
@@ -40,6 +40,8 @@ pub fn tables(of: &Bench) -> StateDocuments {
     tables.take_in("subscriptionGroup.json", json!(of.broker.catalog.group_table())).expect("groups");
     tables.take_in("consumerOffset.json", of.broker.offsets.document()).expect("offsets");
     tables.take_in("delayOffset.json", of.broker.delay.document()).expect("delays");
+    let modes = json!(of.broker.request_modes.table());
+    tables.take_in("messageRequestMode.json", modes).expect("modes");
     tables
 }
 

@@ -340,15 +340,14 @@ impl World {
                 let removed = self.broker().removals.topic(BRIEF_TOPIC, self.bench.now);
                 self.note_watermarks();
                 removed.map_err(|_| StorageError::WouldBlock)?;
-                // Its answer says that the others are written too.
-                self.settle_documents();
+                self.settle_answered();
                 Ok(())
             }
             1 => {
                 self.model.group.try_out(None);
                 let removed = self.broker().removals.group(GROUP, false, self.bench.now);
                 removed.map_err(|_| StorageError::WouldBlock)?;
-                self.settle_documents();
+                self.settle_answered();
                 Ok(())
             }
             _ => self.save(),
@@ -359,6 +358,13 @@ impl World {
         self.broker().save(self.bench.now)?;
         self.settle_documents();
         Ok(())
+    }
+
+    /// An answer says that what was changed before is kept too: on the disk only where answers wait for that.
+    fn settle_answered(&mut self) {
+        if self.setup.sync_flush {
+            self.settle_documents();
+        }
     }
 
     fn settle_documents(&mut self) {

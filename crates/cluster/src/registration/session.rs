@@ -1,7 +1,7 @@
 //! One connection of a broker to a name server, over which it stays registered.
 //!
 //! A session as any other, but opened by the broker: it registers at once, again every interval and soon after topics have changed, and
-//! takes its leave when the broker stops. It has closed itself when it has a reason to; whoever drives it opens another connection then.
+//! takes its leave when the broker stops. In between it asks for the routes that the broker wants to know. It has closed itself when it has a reason to; whoever drives it opens another connection then.
 //! A name server forgets the broker when the connection is gone.
 
 use std::sync::Arc;
@@ -13,9 +13,13 @@ use base::{Monotonic, Now};
 use bytes::{Bytes, BytesMut};
 use format::document::TopicTableDocument;
 use parking_lot::Mutex;
+use wire::rocketmq::body::route::TopicRouteData;
 use wire::rocketmq::frame::{self, Command, Form};
 
-use super::{Identity, RegisterAnswer, read_register_answer, register_request, unregister_request};
+use super::{
+    Identity, RegisterAnswer, read_register_answer, read_route_answer, register_request, route_request,
+    unregister_request,
+};
 
 /// How long changes of topics are collected before they are told together, ms.
 const GATHER_MS: u64 = 5;
@@ -43,6 +47,14 @@ pub trait Registrant: Send + Sync {
 
     /// The name server knows all changes up to this one, and has answered this.
     fn note_told(&self, change: u64, answer: &RegisterAnswer);
+
+    /// A topic of which the broker wants to know now where its queues are.
+    fn next_route(&self, _now: Monotonic) -> Option<String> {
+        None
+    }
+
+    /// The name server says where a topic's queues are; `None`: it knows no such topic.
+    fn note_route(&self, _topic: &str, _route: Option<TopicRouteData>, _now: Monotonic) {}
 }
 
 /// How often, and how long.
@@ -76,6 +88,8 @@ enum State {
     Asked { change: u64, until: Monotonic },
     /// The name server knows the changes up to this one.
     Registered { change: u64, until: Monotonic },
+    /// The same, and it was asked for the route of this topic; `again` is when it hears of the broker again.
+    Routing { topic: String, change: u64, again: Monotonic, until: Monotonic },
     /// There are more, which are told soon.
     Gathering { until: Monotonic },
     /// The broker has taken its leave.
@@ -119,6 +133,12 @@ impl RegistrationSession {
         self.made.lock().take()
     }
 
+    fn ask_route(&mut self, topic: String, change: u64, again: Monotonic, now: Monotonic) {
+        self.opaque += 1;
+        self.output.push(route_request(&topic, Form::Json, self.opaque));
+        self.state = State::Routing { topic, change, again, until: now.plus_ms(self.times.timeout_ms) };
+    }
+
     fn leave(&mut self, now: Monotonic) {
         self.opaque += 1;
         self.output.push(unregister_request(&self.identity, Form::Json, self.opaque));
@@ -127,7 +147,7 @@ impl RegistrationSession {
 
     /// What is waited for is not waited for much longer once the broker leaves.
     fn hurry(&mut self, now: Monotonic) {
-        if let State::Making { until, .. } | State::Asked { until, .. } = &mut self.state
+        if let State::Making { until, .. } | State::Asked { until, .. } | State::Routing { until, .. } = &mut self.state
             && self.registrant.is_leaving()
         {
             *until = (*until).min(now.plus_ms(FAREWELL_MS));
@@ -145,13 +165,21 @@ impl RegistrationSession {
         if !command.header.is_response() || command.header.opaque != self.opaque {
             return Ok(());
         }
-        match self.state {
-            State::Asked { change, .. } => {
+        match &self.state {
+            &State::Asked { change, .. } => {
                 let answer = read_register_answer(&command).map_err(|refusal| CloseReason(refusal.to_string()))?;
                 self.registrant.note_told(change, &answer);
                 let lacks_master = self.identity.broker_id > 0 && answer.ha_address.is_none();
                 let pause_ms = if lacks_master { MASTERLESS_MS } else { u64::MAX };
                 self.state = State::Registered { change, until: now.plus_ms(self.times.interval_ms.min(pause_ms)) };
+                self.go_on(now);
+            }
+            State::Routing { topic, change, again, .. } => {
+                // One that is not ready yet says so, and is asked again later.
+                if let Ok(route) = read_route_answer(&command) {
+                    self.registrant.note_route(topic, route, now);
+                }
+                self.state = State::Registered { change: *change, until: *again };
                 self.go_on(now);
             }
             State::Leaving { .. } => self.end("the broker has taken its leave"),
@@ -173,12 +201,17 @@ impl RegistrationSession {
                 None if now >= until => self.end("its request takes too long to make"),
                 None => {}
             },
-            State::Asked { until, .. } if now >= until => self.end("no answer"),
+            State::Asked { until, .. } | State::Routing { until, .. } if now >= until => self.end("no answer"),
             State::Registered { .. } | State::Gathering { .. } if self.registrant.is_leaving() => self.leave(now),
             State::Registered { change, .. } if self.registrant.last_change() > change => {
                 self.state = State::Gathering { until: now.plus_ms(GATHER_MS) };
             }
             State::Registered { until, .. } | State::Gathering { until } if now >= until => self.make(now),
+            State::Registered { change, until } => {
+                if let Some(topic) = self.registrant.next_route(now) {
+                    self.ask_route(topic, change, until, now);
+                }
+            }
             State::Leaving { until } if now >= until => self.end("no answer to the farewell"),
             _ => {}
         }
@@ -206,6 +239,7 @@ impl Session for RegistrationSession {
         match self.state {
             State::Making { until, .. }
             | State::Asked { until, .. }
+            | State::Routing { until, .. }
             | State::Registered { until, .. }
             | State::Gathering { until }
             | State::Leaving { until } => Some(until),

@@ -37,12 +37,19 @@ pub trait FollowerLog: Send + Sync {
     /// At most `size` bytes in front of its end, as far as it has them in one piece, and where they begin. All below is kept by then. Waits for the disk.
     fn tail(&self, size: usize) -> Result<(LogOffset, Bytes), String>;
 
-    /// Takes in whole records and fillers that the master has from `start` on. That is the end, or where a log begins that has nothing
-    /// yet. Gives the new end, once everything below is as safe as this broker's settings ask. Waits for the disk; an error is for people.
-    fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String>;
+    /// Lends an empty buffer with capacity for `size` bytes or more, to gather bytes in that are appended then.
+    fn lend_buffer(&self, size: usize) -> BytesMut;
+
+    /// Takes the rest of such a buffer back, of which `used` bytes were appended, or are to be.
+    fn take_buffer_back(&self, rest: BytesMut, used: usize);
+
+    /// Takes in pieces, of whole records and fillers each, that the master has from `start` on. That is the end, or where a log begins that
+    /// has nothing yet. Gives the new end, once everything below is as safe as this broker's settings ask. Waits for the disk; an error is
+    /// for people.
+    fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, String>;
 
     /// The same, if it need not wait: `None` if it would have to, and nothing was done.
-    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>>;
+    fn try_append(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, String>>;
 
     /// The master had sent everything below `sent` when this came.
     fn note_sent(&self, sent: LogOffset, now: Now);
@@ -147,9 +154,21 @@ impl FollowerSession {
         self.known.advance(same);
         self.pass(input, same);
         let size = self.piece_left.min(input.len());
-        self.gathered.push(&input[..size]).map_err(|problem| self.give_up(problem))?;
-        self.pass(input, size);
+        if size > 0 {
+            let size = size.min(self.make_room());
+            self.gathered.push(&input[..size]).map_err(|problem| self.give_up(problem))?;
+            self.pass(input, size);
+        }
         Ok(())
+    }
+
+    /// Has room for more to be gathered. Gives for how much.
+    fn make_room(&mut self) -> usize {
+        if self.gathered.room() == 0 {
+            let (rest, used) = self.gathered.go_on_in(self.log.lend_buffer(self.gathered.wanted_room()));
+            self.log.take_buffer_back(rest, used);
+        }
+        self.gathered.room()
     }
 
     /// So many bytes were taken in.
@@ -175,10 +194,10 @@ impl FollowerSession {
         if self.is_busy || self.over.is_some() {
             return;
         }
-        let Some((start, bytes)) = self.gathered.take_whole() else { return };
-        match self.log.try_append(start, &bytes) {
+        let Some((start, pieces)) = self.gathered.take_whole() else { return };
+        match self.log.try_append(start, &pieces) {
             Some(appended) => self.note_outcome(appended.map(Done::Appended), now),
-            None => self.run(move |log| log.append(start, &bytes).map(Done::Appended)),
+            None => self.run(move |log| log.append(start, &pieces).map(Done::Appended)),
         }
     }
 
@@ -194,6 +213,7 @@ impl FollowerSession {
             // A slave that says 0 is given the last file only by a master of Java: all but the first byte is asked for.
             start = LogOffset(1);
             if known.is_empty() {
+                self.make_room();
                 self.gathered.push(&[FIRST_BYTE])?;
             } else {
                 known.advance(1);

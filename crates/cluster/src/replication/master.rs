@@ -11,7 +11,9 @@ use std::task::Waker;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Bytes, BytesMut};
-use format::state_documents::{self, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, StateDocuments, TOPICS_FILE};
+use format::state_documents::{
+    self, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, StateDocuments, TOPICS_FILE,
+};
 use parking_lot::Mutex;
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::code::{request, response};
@@ -29,11 +31,13 @@ const ROUND_MS: u64 = 10_000;
 const ANSWER_MS: u64 = 60_000;
 
 /// The tables, and the documents they are.
-const TABLES: [(i32, &str); 4] = [
+const TABLES: [(i32, &str); 5] = [
     (request::GET_ALL_TOPIC_CONFIG, TOPICS_FILE),
     (request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG, GROUPS_FILE),
     (request::GET_ALL_CONSUMER_OFFSET, OFFSETS_FILE),
     (request::GET_ALL_DELAY_OFFSET, DELAY_FILE),
+    // Of 5.x: one of 4.9 does not know the request.
+    (request::GET_ALL_MESSAGE_REQUEST_MODE, REQUEST_MODES_FILE),
 ];
 
 /// The newest message of a log.
@@ -309,7 +313,8 @@ impl MasterSession {
             )));
         }
         self.masters = first.unwrap_or_default()..last.unwrap_or_default();
-        match newest {
+        // Once the master has removed it, as old as it is, there is nothing to compare: the log goes on behind it.
+        match newest.filter(|newest| self.masters.start <= newest.start) {
             Some(newest) => {
                 let fields = ViewMessageRequest {
                     offset: i64::try_from(newest.start.0).unwrap_or(i64::MAX),
@@ -323,10 +328,19 @@ impl MasterSession {
         Ok(())
     }
 
+    /// Whether the table that comes next is that document.
+    fn asks_for(&self, document: &str) -> bool {
+        TABLES.get(self.tables.len()).is_some_and(|(_, name)| *name == document)
+    }
+
     fn take_table(&mut self, frame: &Bytes, answer: &Command<'_>) -> Result<(), CloseReason> {
         // So a master of Java says that a table is empty.
         let says_none = answer.header.remark.as_deref().is_some_and(|remark| remark.ends_with("in this broker"));
-        let is_empty = if answer.header.code == response::SYSTEM_ERROR { says_none } else { answer.body.is_empty() };
+        let is_empty = match answer.header.code {
+            response::SYSTEM_ERROR => says_none,
+            response::REQUEST_CODE_NOT_SUPPORTED => self.asks_for(REQUEST_MODES_FILE),
+            _ => answer.body.is_empty(),
+        };
         if !is_empty {
             self.succeeded(answer).map_err(|problem| self.give_up(problem))?;
         }

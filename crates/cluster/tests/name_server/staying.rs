@@ -13,6 +13,7 @@ use cluster::name_server::options::Options;
 use cluster::registration::{RegisterAnswer, Registrant, RegistrationSession, Times};
 use format::document::TopicTableDocument;
 use parking_lot::Mutex;
+use wire::rocketmq::body::route::TopicRouteData;
 use wire::rocketmq::code::response;
 
 use crate::client::{Client, START, broker, name_server, topics};
@@ -28,7 +29,14 @@ struct Registering {
     change: AtomicU64,
     told: AtomicU64,
     is_leaving: AtomicBool,
+    /// Topics whose routes it wants to know, the last first,
+    wanted: Mutex<Vec<String>>,
+    /// and what it was told.
+    routes: Mutex<Vec<(String, Option<Queues>)>>,
 }
+
+/// Brokers and how many queues each has.
+type Queues = Vec<(String, u32)>;
 
 impl Registrant for Registering {
     fn last_change(&self) -> u64 {
@@ -45,6 +53,17 @@ impl Registrant for Registering {
 
     fn note_told(&self, change: u64, _answer: &RegisterAnswer) {
         self.told.store(change, Ordering::Relaxed);
+    }
+
+    fn next_route(&self, _now: Monotonic) -> Option<String> {
+        self.wanted.lock().pop()
+    }
+
+    fn note_route(&self, topic: &str, route: Option<TopicRouteData>, _now: Monotonic) {
+        let queues = route.map(|route| {
+            route.queue_datas.into_iter().map(|data| (data.broker_name, data.read_queue_nums)).collect::<Vec<_>>()
+        });
+        self.routes.lock().push((topic.to_owned(), queues));
     }
 }
 
@@ -148,6 +167,45 @@ fn a_change_that_comes_while_the_answer_is_waited_for_is_told_after_it() {
     assert_eq!(connection.exchange(), 1);
     assert!(Connection::finds(&server, "bills"));
     assert_eq!(connection.registrant.told.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn routes_that_the_broker_wants_are_asked_for_in_between() {
+    let server = name_server(Options::default());
+    let mut connection = Connection::open(&server, &["orders", "returns"]);
+    *connection.registrant.wanted.lock() = vec!["nowhere".to_owned(), "orders".to_owned()];
+    assert_eq!(connection.exchange(), 1, "first it registers");
+    connection.session.wake(connection.now);
+    while connection.exchange() > 0 {}
+    let at_broker = vec![("broker-a".to_owned(), 8)];
+    let told = [("orders".to_owned(), Some(at_broker)), ("nowhere".to_owned(), None)];
+    assert_eq!(*connection.registrant.routes.lock(), told);
+    // It is registered anew when it would have been.
+    connection.pass(TIMES.interval_ms - 1);
+    assert_eq!(connection.exchange(), 0);
+    connection.pass(1);
+    assert_eq!(connection.exchange(), 1);
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_for_a_route_is_left_and_a_broker_that_stops_does_not_wait_for_it() {
+    let server = name_server(Options::default());
+    for is_leaving in [false, true] {
+        let mut connection = Connection::open(&server, &["orders", "returns"]);
+        connection.exchange();
+        *connection.registrant.wanted.lock() = vec!["orders".to_owned()];
+        connection.session.wake(connection.now);
+        assert!(!connection.sent().is_empty() && connection.session.is_busy());
+        connection.registrant.is_leaving.store(is_leaving, Ordering::Relaxed);
+        connection.session.wake(connection.now);
+        let waits_ms = if is_leaving { FAREWELL_MS } else { TIMES.timeout_ms };
+        connection.pass(waits_ms - 1);
+        connection.session.wake(connection.now);
+        assert_eq!(connection.session.close_reason(), None);
+        connection.pass(1);
+        connection.session.wake(connection.now);
+        assert_eq!(connection.session.close_reason(), Some(CloseReason("no answer".to_owned())));
+    }
 }
 
 #[test]

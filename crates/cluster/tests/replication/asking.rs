@@ -147,6 +147,14 @@ impl Connected {
                     self.answer(&asked, 0, &fields, br#"{"offsetTable":{"orders@billing":{0:7}}}"#);
                 }
                 request::GET_ALL_DELAY_OFFSET => self.answer(&asked, 0, &fields, br#"{"offsetTable":{1:5}}"#),
+                request::GET_ALL_MESSAGE_REQUEST_MODE if master.is_of_4_9 => {
+                    self.answer(&asked, response::REQUEST_CODE_NOT_SUPPORTED, &[], b"");
+                }
+                request::GET_ALL_MESSAGE_REQUEST_MODE => {
+                    let modes =
+                        br#"{"messageRequestModeMap":{"orders":{"billing":{"mode":"POP","popShareQueueNum":2}}}}"#;
+                    self.answer(&asked, 0, &fields, modes);
+                }
                 // So a master of Java says that there are none.
                 request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG => {
                     self.answer(&asked, response::SYSTEM_ERROR, &fields, b"");
@@ -167,15 +175,17 @@ struct Master {
     log: (u64, u64),
     newest: Option<&'static [u8]>,
     position: Option<u64>,
+    is_of_4_9: bool,
 }
 
-const MASTER: Master = Master { log: (1000, 9000), newest: Some(b"record"), position: None };
+const MASTER: Master = Master { log: (1000, 9000), newest: Some(b"record"), position: None, is_of_4_9: false };
 
-const ROUND: [i32; 4] = [
+const ROUND: [i32; 5] = [
     request::GET_ALL_TOPIC_CONFIG,
     request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG,
     request::GET_ALL_CONSUMER_OFFSET,
     request::GET_ALL_DELAY_OFFSET,
+    request::GET_ALL_MESSAGE_REQUEST_MODE,
 ];
 
 fn slave(end: u64, newest: Option<&'static [u8]>) -> Slave {
@@ -195,6 +205,17 @@ fn a_slave_without_a_log_takes_the_tables_and_hears_which_part_of_its_log_the_ma
     assert_eq!(tables.topics.expect("topics").topic_config_table["orders"].read_queue_nums, 3);
     assert_eq!(tables.offsets.expect("offsets")["orders@billing"], [(0, 7)].into());
     assert_eq!((tables.delay, tables.groups), (Some([(1, 5)].into()), None));
+    assert_eq!(tables.request_modes.expect("modes")["orders"]["billing"].pop_share_queue_num, 2);
+}
+
+#[test]
+fn a_master_of_4_9_tells_of_no_request_modes_and_of_everything_else() {
+    let slave = Arc::new(slave(0, None));
+    let mut connected = Connected::of(&slave);
+    connected.run(&Master { is_of_4_9: true, ..MASTER });
+    assert_eq!(connected.problem(), None);
+    let (tables, _) = slave.taken.lock()[0].clone();
+    assert_eq!((tables.delay, tables.request_modes), (Some([(1, 5)].into()), None));
 }
 
 #[test]
@@ -223,8 +244,11 @@ fn only_the_log_that_the_master_has_is_followed() {
     let gone = (slave(5000, Some(b"record")), Master { newest: None, ..MASTER });
     let ahead = (slave(9001, Some(b"record")), MASTER);
     let behind = (slave(999, Some(b"record")), MASTER);
+    // Its newest message is older than what the master still has, and what comes behind is not.
+    let quiet = (slave(5000, Some(b"record")), Master { newest: None, log: (5000, 9000), ..MASTER });
     for ((slave, master), expected) in [
         (same, None),
+        (quiet, None),
         (other, Some("not the one that the master has there")),
         (gone, Some("the master does not give the message at 4999")),
         (ahead, Some("the master's log ends at 9000, and this one at 9001")),

@@ -39,7 +39,15 @@ impl FollowerLog for CopiedLog {
         Ok((LogOffset(*self.start.lock() + (bytes.len() - size) as u64), tail))
     }
 
-    fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String> {
+    fn lend_buffer(&self, size: usize) -> BytesMut {
+        BytesMut::with_capacity(size)
+    }
+
+    fn take_buffer_back(&self, rest: BytesMut, _used: usize) {
+        assert!(rest.is_empty(), "nothing is lost");
+    }
+
+    fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, String> {
         if let Some(problem) = self.problem.lock().clone() {
             return Err(problem);
         }
@@ -47,13 +55,14 @@ impl FollowerLog for CopiedLog {
             *self.start.lock() = start.0;
         }
         assert_eq!(start, self.kept());
-        self.bytes.lock().extend_from_slice(bytes);
+        let bytes = pieces.concat();
+        self.bytes.lock().extend_from_slice(&bytes);
         self.appends.lock().push(bytes.len());
         Ok(self.kept())
     }
 
-    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
-        self.is_quick.load(Ordering::SeqCst).then(|| self.append(start, bytes))
+    fn try_append(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, String>> {
+        self.is_quick.load(Ordering::SeqCst).then(|| self.append(start, pieces))
     }
 
     fn note_sent(&self, sent: LogOffset, _now: Now) {

@@ -129,7 +129,10 @@ impl Consuming {
     }
 }
 
-/// One that has sent what it will send once before.
+/// How often it has sent what it will send: so often that the allocator has a page for each size of what it needs.
+const WARM: u64 = 8;
+
+/// One that has sent what it will send a few times before.
 fn consuming(next: impl Fn(u64) -> BytesMut) -> Consuming {
     let directory = tempfile::tempdir().expect("directory");
     let host = Arc::new(ManualHost::default());
@@ -140,11 +143,13 @@ fn consuming(next: impl Fn(u64) -> BytesMut) -> Consuming {
     let mailbox = Mailbox::new(Waker::noop().clone());
     let remote = std::net::SocketAddr::from(([10, 0, 0, 1], 5000));
     let session = RocketSession::new(broker.clone(), mailbox, Arc::new(session_options()), remote);
-    let mut consuming = Consuming { session, broker, _host: host, next: next(17), _directory: directory };
+    let mut consuming = Consuming { session, broker, _host: host, next: next(17 + WARM), _directory: directory };
     (0..2 * PULL).for_each(|_| consuming.publish());
     consuming.give(heartbeat());
-    consuming.give(next(16));
-    consuming.session.output().take_all();
+    for offset in 17..17 + WARM {
+        consuming.give(next(offset));
+        consuming.session.output().take_all();
+    }
     consuming
 }
 

@@ -45,6 +45,12 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
 }
 
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self::refused(&refusal)
+    }
+}
+
 /// What a handler gives: an answer, or the reason why not.
 pub(super) type Answered = Result<Answer, Refusal>;
 

@@ -1,4 +1,4 @@
-//! Commits of offsets that are answered: once they are in the log, so that a killed process loses none.
+//! Commits of offsets and acknowledgements that are answered: once they are in the log, so that a killed process loses none.
 //!
 //! Those of one pass go into the log together, and with those of other connections while there are many. A commit that nobody waits for
 //! is taken at once, and goes into the log within a tenth of a second.
@@ -8,11 +8,9 @@ use std::collections::VecDeque;
 use base::Monotonic;
 use base::offset::{AckPolicy, Watermark};
 use broker::CommitStage;
-use wire::rocketmq::frame::Command;
 
 use super::answer::{Answer, Asked};
 use super::connection::Connection;
-use super::offset;
 
 /// Commits of one connection whose answers may wait: more are not read.
 const WAITING_MAX: usize = 4096;
@@ -35,12 +33,12 @@ struct WaitingCommits {
 }
 
 impl Commits {
-    /// Takes a commit; its answer comes with those of the pass.
-    pub(super) fn commit(&mut self, command: &Command<'_>, asked: Asked, connection: &mut Connection) {
-        match offset::commit(connection, command) {
+    /// Takes a commit or an acknowledgement, by what its handler did; its answer comes with those of the pass.
+    pub(super) fn take(&mut self, done: Result<(), Answer>, asked: Asked, connection: &mut Connection) {
+        match done {
             Ok(()) if asked.one_way => {}
             Ok(()) => self.of_pass.push(asked),
-            Err(refusal) => connection.refuse(asked, &refusal),
+            Err(answer) => connection.reply_with(asked, Ok(answer)),
         }
     }
 
@@ -105,8 +103,10 @@ impl Commits {
             }
             let Some(released) = self.waiting.pop_front() else { return };
             self.waiting_count -= released.asked.len();
-            let answered = |refusal: &Option<_>| refusal.clone().map_or_else(|| Ok(Answer::ok()), Err);
-            released.asked.into_iter().for_each(|asked| connection.reply_with(asked, answered(&refusal)));
+            match refusal {
+                None => connection.confirm(&released.asked),
+                Some(refusal) => released.asked.into_iter().for_each(|asked| connection.refuse(asked, &refusal)),
+            }
         }
     }
 

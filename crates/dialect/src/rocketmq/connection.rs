@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::budget::{Budget, Held, Room};
 use base::limits::{CONNECTIONS_HELD_SIZE_MAX, OUTPUT_BACKLOG_SIZE_MAX};
@@ -9,12 +10,16 @@ use base::session::{Job, Output};
 use base::{Now, Refusal};
 use broker::Broker;
 use bytes::{Bytes, BytesMut};
+use format::record;
 use parking_lot::Mutex;
+use wire::rocketmq::code::response;
+use wire::rocketmq::frame;
 
-use super::answer::{Answer, Answered, Asked, note_refusal};
+use super::answer::{Answer, Answered, Asked, note_refusal, response_header};
 use super::call::CallOutcome;
 use super::context::{Context, Peer};
 use super::options::SessionOptions;
+use super::pops::PopOutcome;
 use super::pull::PullOutcome;
 use super::readings::Readings;
 use super::send_backs::SendBackOutcome;
@@ -36,6 +41,9 @@ pub(super) enum Done {
     Pull(Box<PullOutcome>),
     Call(Box<CallOutcome>),
     SendBack(Box<SendBackOutcome>),
+    Pop(Box<PopOutcome>),
+    /// Nobody waits for it.
+    Nothing,
 }
 
 pub(super) struct Connection {
@@ -113,6 +121,25 @@ impl Connection {
         match answered {
             Ok(answer) => self.reply(asked, &answer),
             Err(refusal) => self.refuse(asked, &refusal),
+        }
+    }
+
+    /// Notes how long ago what a waiting consumer gets was stored.
+    pub(super) fn note_delivery(&self, pieces: &[Bytes], count: usize) {
+        if let Some(stored) = pieces.first().and_then(|piece| record::store_timestamp_of(piece)) {
+            let took = Duration::from_millis(self.now.wall.ms_since(stored));
+            self.broker.timings().delivery.record(took, count as u64);
+        }
+    }
+
+    /// Says of many requests that they are done, in one piece.
+    pub(super) fn confirm(&mut self, done: &[Asked]) {
+        for asked in done.iter().filter(|asked| !asked.one_way) {
+            let header = response_header(asked.opaque, response::SUCCESS, None);
+            frame::encode(&mut self.scratch, asked.form, &header, |_| {}, &[]);
+        }
+        if !self.scratch.is_empty() {
+            self.output.push(self.scratch.split().freeze());
         }
     }
 

@@ -142,12 +142,6 @@ fn register_consumer(
 }
 
 fn registration_of(consumer: ConsumerData, keeps_subscriptions: bool) -> Result<ConsumerRegistration, Refusal> {
-    if consumer.consume_type == "CONSUME_POP" {
-        return Err(Refusal::NotSupported(format!(
-            "Sluice does not support pop consumers yet (group [{}])",
-            consumer.group_name
-        )));
-    }
     let subscriptions = consumer.subscription_data_set.into_iter().map(subscription_of).collect::<Result<_, _>>()?;
     let group = GroupName::checked(&consumer.group_name)?;
     let description = GroupDescription {

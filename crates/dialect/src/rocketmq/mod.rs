@@ -3,7 +3,10 @@
 //! Requests of the every-day path are answered on the spot; whatever may wait for a disk is a job. Replies leave in any
 //! order: clients match them by `opaque`.
 
+mod acks;
+mod allocation;
 mod answer;
+mod assignment;
 mod broker_admin;
 mod call;
 mod calls;
@@ -19,6 +22,9 @@ mod held_sends;
 mod lookup;
 mod offset;
 mod options;
+mod pop;
+mod pop_lanes;
+mod pops;
 mod pull;
 mod pulls;
 mod queue;
@@ -32,6 +38,7 @@ mod subscription;
 mod system_topics;
 mod topic_admin;
 mod version;
+mod waits;
 
 pub use options::SessionOptions;
 pub use requests::{Needs, REQUESTS, Row};

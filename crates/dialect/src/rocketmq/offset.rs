@@ -97,10 +97,15 @@ pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
         let committed = broker.offsets.committed(&request.topic, &request.group, queue.id());
         // Without force a group is only ever set back.
         let offset = match committed {
-            Some(committed) if !request.is_force && target > committed => committed,
-            _ => target,
+            Some(committed) if !request.is_force && target > committed => {
+                broker.offsets.stay(&request.topic, &request.group, queue.id(), committed)?;
+                committed
+            }
+            _ => {
+                broker.offsets.reset(&request.topic, &request.group, queue.id(), target)?;
+                target
+            }
         };
-        broker.offsets.reset(&request.topic, &request.group, queue.id(), offset)?;
         moved.push((message_queue(broker, &request.topic, queue.id()), offset));
     }
     broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;

@@ -1,5 +1,7 @@
 //! What sessions are set to.
 
+use format::request_mode::RequestMode;
+
 /// Settings of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -23,6 +25,12 @@ pub struct SessionOptions {
     pub idle_timeout_ms: u64,
     /// Whether consumers hear of changes in their group.
     pub notify_changes: bool,
+    /// Whether the broker divides queues among consumers that leave it to the broker; else each gets all.
+    pub assigns_queues: bool,
+    /// How groups ask for messages of which nothing was said,
+    pub request_mode: RequestMode,
+    /// and with `Pop`, of how many other members each shares the queues; 0 and below: of all.
+    pub shared_queues: i32,
     /// Messages a query by unique id gives at most.
     pub query_count_max: usize,
     /// Messages a query by any key gives at most.

@@ -1,12 +1,10 @@
 //! Pulls: read at once if there is something, else wait for the queue or the deadline.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, WAITING_FETCHES_PER_CONNECTION_MAX};
 use base::{Monotonic, Refusal};
 use broker::{Broker, FetchStatus, Fetched, Waiter};
-use format::record;
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
 use wire::rocketmq::frame::{self, Command};
@@ -16,41 +14,22 @@ use super::answer::{Asked, response_header};
 use super::connection::{Connection, Done};
 use super::context::Context;
 use super::pull::{MASTER_ID, Pull, PullOutcome, Source};
+use super::waits::{WAITING_SIZE, Waits};
 
 /// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
 const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
 
-/// Bytes of a pull that waits, with its places in tables, beside its filter.
-const WAITING_PULL_SIZE: usize = 512;
-
-/// Bytes that the waiting pulls of a connection take at most: as many as it may have, with usual filters.
-const WAITING_PULLS_SIZE_MAX: usize = 2 * WAITING_PULL_SIZE * WAITING_FETCHES_PER_CONNECTION_MAX;
-
 /// A pull that waits for messages.
 struct WaitingPull {
     pull: Pull,
-    deadline: Monotonic,
     /// At its queue.
     _waiter: Waiter,
-}
-
-/// About what a pull that waits takes in memory.
-const fn size_of_waiting(pull: &Pull) -> usize {
-    WAITING_PULL_SIZE + pull.filter_size()
 }
 
 /// The pulls of one connection.
 #[derive(Default)]
 pub(super) struct Pulls {
-    /// Those that wait for messages, by number. Boxed: of thousands of connections each has room for more than it has.
-    waiting: HashMap<u64, Box<WaitingPull>>,
-    /// Bytes that these take.
-    waiting_size: usize,
-    /// When they have to be answered.
-    deadlines: BTreeSet<(Monotonic, u64)>,
-    /// Those whose queue has grown or whose time is over, by number: each goes on once there is room for its answer.
-    ready: VecDeque<u64>,
-    last_number: u64,
+    waits: Waits<WaitingPull>,
 }
 
 impl Pulls {
@@ -129,7 +108,7 @@ impl Pulls {
         match status {
             FetchStatus::Found => {
                 if pull.has_waited {
-                    note_delivery(&fetched, connection);
+                    connection.note_delivery(&fetched.pieces, fetched.count);
                 }
                 answer_found(&pull, fetched, connection);
             }
@@ -154,104 +133,70 @@ impl Pulls {
 
     /// Keeps a pull until its queue grows or goes. What came in between is seen by looking again after registering.
     fn hold(&mut self, mut pull: Pull, source: &Source, deadline: Monotonic, connection: &mut Connection) {
-        if self.waiting.len() >= WAITING_FETCHES_PER_CONNECTION_MAX {
+        if !self.waits.has_place() {
             let refusal = Refusal::Busy(format!(
                 "this connection has {WAITING_FETCHES_PER_CONNECTION_MAX} pulls waiting already"
             ));
             return connection.refuse(pull.asked, &refusal);
         }
         let Ok(queue) = source.topic.queue(pull.queue) else { return };
-        self.last_number += 1;
-        let number = self.last_number;
         pull.has_waited = true;
-        let size = size_of_waiting(&pull);
-        if self.waiting_size + size > WAITING_PULLS_SIZE_MAX {
+        let size = WAITING_SIZE + pull.filter_size();
+        if !self.waits.has_room(size) {
             let refusal =
                 Refusal::Busy("the filters of this connection's waiting pulls are too long together".to_owned());
             return connection.refuse(pull.asked, &refusal);
         }
-        self.waiting_size += size;
+        let number = self.waits.next_number();
         let waiter = queue.wait(connection.peer.mailbox.clone(), number);
         let broker = &connection.broker;
         // Of what a slave lacks, retention or a late begin may have taken the place.
         let is_there = !broker.follows() || pull.offset >= queue.first().0 as i64;
         let has_more = is_there && queue.end().0 as i64 > pull.offset;
         let is_due = has_more || source.is_outdated(broker) || pull.reset(broker).is_some();
-        self.waiting.insert(number, Box::new(WaitingPull { pull, deadline, _waiter: waiter }));
-        self.deadlines.insert((deadline, number));
-        broker.metrics().fetch_waiting.add(1);
+        self.waits.hold(number, WaitingPull { pull, _waiter: waiter }, (deadline, size), broker);
         if is_due {
             // Not at once: who publishes all the time would keep this thread here.
-            self.ready.push_back(number);
+            self.waits.note_ready(number);
         }
-    }
-
-    fn resume(&mut self, number: u64, connection: &mut Connection) {
-        let Some(waiting) = self.waiting.remove(&number) else { return };
-        self.deadlines.remove(&(waiting.deadline, number));
-        self.waiting_size -= size_of_waiting(&waiting.pull);
-        connection.broker.metrics().fetch_waiting.subtract(1);
-        self.look_again(waiting.pull, connection);
     }
 
     /// The queue of a pull has grown.
     pub(super) fn note_ready(&mut self, number: u64) {
-        self.ready.push_back(number);
+        self.waits.note_ready(number);
     }
 
-    /// Pulls whose time is over are ready for their answer.
+    /// Pulls whose time is over are ready for their answer: a last look, and whatever it finds.
     pub(super) fn expire(&mut self, now: Monotonic) {
-        while let Some(&(deadline, number)) = self.deadlines.first()
-            && deadline <= now
-        {
-            self.deadlines.pop_first();
-            if let Some(waiting) = self.waiting.get_mut(&number) {
-                // A last look: whatever it finds is the answer.
-                waiting.pull.wait_until = None;
-                self.ready.push_back(number);
-            }
-        }
+        self.waits.expire(now, |waiting| waiting.pull.wait_until = None);
     }
 
     /// Goes on with pulls that are ready, as long as there is room for their answers. One batch may make all of them ready.
     pub(super) fn resume_ready(&mut self, connection: &mut Connection) {
         while connection.has_room_for_answers()
-            && let Some(number) = self.ready.pop_front()
+            && let Some(waiting) = self.waits.take_ready(&connection.broker)
         {
-            // A number may be there twice, or of a pull that was answered: that one is no longer waiting.
-            self.resume(number, connection);
+            self.look_again(waiting.pull, connection);
         }
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        self.waits.has_ready()
     }
 
     /// When the next of them is due for an answer.
     pub(super) fn deadline(&self) -> Option<Monotonic> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        self.waits.deadline()
     }
 
     /// Bytes that waiting pulls take.
     pub(super) const fn size(&self) -> usize {
-        self.waiting_size
+        self.waits.size()
     }
 
     /// The connection is gone.
     pub(super) fn stop_waiting(&mut self, broker: &Broker) {
-        broker.metrics().fetch_waiting.subtract(self.waiting.len() as u64);
-        self.waiting.clear();
-        self.waiting_size = 0;
-        self.deadlines.clear();
-        self.ready.clear();
-    }
-}
-
-/// Notes how long ago what a waiting consumer gets was stored.
-fn note_delivery(fetched: &Fetched, connection: &Connection) {
-    if let Some(stored) = fetched.pieces.first().and_then(|piece| record::store_timestamp_of(piece)) {
-        let took = Duration::from_millis(connection.now.wall.ms_since(stored));
-        connection.broker.timings().delivery.record(took, fetched.count as u64);
+        self.waits.clear(broker);
     }
 }
 

@@ -5,11 +5,13 @@ use std::sync::{Arc, Weak};
 
 use base::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX};
 use base::{GroupName, Now, QueueId, Refusal};
-use broker::{Broker, FetchedOffsets, OffsetCursor, Subscription, Topic};
+use broker::{Broker, FetchedOffsets, Lane, OffsetCursor, Subscription, Topic};
 use format::document::GroupDocument;
 
-/// How many are kept at hand: a consumer has few, each with its retry topic.
-const READINGS_MAX: usize = 16;
+use super::pop_lanes::PopLanes;
+
+/// How many are kept at hand: a consumer has few, each with its retry topic; a proxy has those of many consumers.
+const READINGS_MAX: usize = 64;
 
 /// A topic and a group. What belongs to tables of the broker is kept weakly: what is gone from there does not stay for the sake of an
 /// idle connection.
@@ -27,6 +29,8 @@ pub(super) struct Reading {
     /// There was no room for `fetched`.
     has_no_fetched: bool,
     cursor: Option<Arc<OffsetCursor>>,
+    /// Where it pops from.
+    pub(super) pop_lanes: PopLanes,
 }
 
 /// Those of one connection.
@@ -89,6 +93,7 @@ impl Reading {
         self.topic = Weak::new();
         (self.group, self.subscription) = (None, (0, Weak::new()));
         (self.fetched, self.has_no_fetched) = (Weak::new(), false);
+        self.pop_lanes.forget();
     }
 
     /// The catalog's generation that it is of.
@@ -146,6 +151,18 @@ impl Reading {
         self.fetched = found.as_ref().map_or_else(Weak::new, Arc::downgrade);
         self.has_no_fetched = found.is_none();
         found
+    }
+
+    /// What the group has handed out of a queue of the topic, if it ever popped there.
+    pub(super) fn lane(&mut self, queue: QueueId, broker: &Broker) -> Option<Arc<Lane>> {
+        if let Some(known) = self.pop_lanes.get(queue) {
+            return Some(known);
+        }
+        let found = broker.lanes.lane(&self.topic_name, &self.group_name, queue.0)?;
+        if found.is_in_use() {
+            self.pop_lanes.put(queue, &found);
+        }
+        Some(found)
     }
 
     /// Commits an offset in a queue that the topic has.

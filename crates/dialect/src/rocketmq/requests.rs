@@ -8,8 +8,10 @@ use wire::rocketmq::frame::Command;
 
 use super::answer::{Answered, BODY_SIZE_MAX};
 use super::context::Context;
-use super::{broker_admin, consumer, group_admin, lookup, offset, slave, topic_admin};
-use Handling::{Apart, Call, Commit, GiveBack, Heartbeat, Here, List, Pull, Send};
+use super::{assignment, broker_admin, consumer, group_admin, lookup, offset, slave, topic_admin};
+use Handling::{
+    Ack, AckBatch, Apart, Call, ChangeTime, Commit, GiveBack, Heartbeat, Here, List, Notice, Pop, Pull, Send,
+};
 use Needs::{Administer, Inspect, Publish, Subscribe};
 
 /// Answers one request.
@@ -28,6 +30,16 @@ pub(super) enum Handling {
     GiveBack,
     /// The session, which knows the last one; long ones as a list.
     Heartbeat,
+    /// The session: a pop may wait for messages.
+    Pop,
+    /// The session: so may who asks whether there are any.
+    Notice,
+    /// The session: acknowledgements are gathered, as commits are,
+    Ack,
+    /// and so are batches of them.
+    AckBatch,
+    /// The session, which knows where its messages are.
+    ChangeTime,
     /// Another connection's client: its answer is passed back.
     Call,
     /// On the spot.
@@ -100,7 +112,9 @@ pub const REQUESTS: &[Row] = &[
     row(request::GET_ALL_DELAY_OFFSET, Inspect, Apart(offset::all_delayed)),
     row(request::CONSUMER_SEND_MESSAGE_BACK, Subscribe, GiveBack),
     row(request::NOTIFY_MIN_BROKER_ID_CHANGE, Inspect, Here(slave::note_members)),
-    row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Here(slave::request_modes)),
+    row(request::QUERY_ASSIGNMENT, Subscribe, Apart(assignment::query)).answering(LONG_ANSWER_SIZE),
+    row(request::SET_MESSAGE_REQUEST_MODE, Administer, Apart(assignment::set_mode)),
+    row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Apart(assignment::all_modes)).answering(LARGE_ANSWER_SIZE),
     row(request::GET_TIMER_CHECK_POINT, Inspect, Here(slave::timer_check_point)),
     row(request::GET_TIMER_METRICS, Inspect, Here(slave::timer_metrics)),
     // Its messages are there three times: as they were read, side by side, and in their frame.
@@ -138,26 +152,48 @@ pub const REQUESTS: &[Row] = &[
     row(request::VIEW_BROKER_STATS_DATA, Inspect, Apart(broker_admin::stats)),
     row(request::CLEAN_EXPIRED_CONSUME_QUEUE, Administer, Apart(topic_admin::remove_expired_queues)),
     row(request::CLEAN_UNUSED_TOPIC, Administer, Apart(topic_admin::remove_unknown)),
+    row(request::POP_MESSAGE, Subscribe, Pop),
+    row(request::ACK_MESSAGE, Subscribe, Ack),
+    row(request::BATCH_ACK_MESSAGE, Subscribe, AckBatch),
+    row(request::CHANGE_MESSAGE_INVISIBLE_TIME, Subscribe, ChangeTime),
+    row(request::NOTIFICATION, Subscribe, Notice),
 ];
 
-/// Codes are below this.
+/// Codes are below this,
 const CODES_END: usize = 1024;
 
-/// Where the row of each code is.
-const PLACES: [u8; CODES_END] = {
-    let mut places = [u8::MAX; CODES_END];
+/// but for those of pop consumption, from here on.
+const POP_CODES: i32 = 200_000;
+
+/// As many of these.
+const POP_CODES_END: usize = 256;
+
+/// Where the row of each code is, those of pop consumption behind the others.
+const PLACES: [u8; CODES_END + POP_CODES_END] = {
+    let mut places = [u8::MAX; CODES_END + POP_CODES_END];
     let mut place = 0;
     while place < REQUESTS.len() {
-        places[REQUESTS[place].code as usize] = place as u8;
+        places[slot_of(REQUESTS[place].code)] = place as u8;
         place += 1;
     }
     places
 };
 
+/// Where in `PLACES` a code stands; at its end if it has no place there.
+const fn slot_of(code: i32) -> usize {
+    if 0 <= code && (code as usize) < CODES_END {
+        code as usize
+    } else if POP_CODES <= code && ((code - POP_CODES) as usize) < POP_CODES_END {
+        CODES_END + (code - POP_CODES) as usize
+    } else {
+        CODES_END + POP_CODES_END
+    }
+}
+
 impl Row {
     /// The row of a code; `None` if such requests are not answered.
     pub(super) fn of(code: i32) -> Option<&'static Self> {
-        let place = PLACES.get(usize::try_from(code).ok()?)?;
+        let place = PLACES.get(slot_of(code))?;
         REQUESTS.get(usize::from(*place))
     }
 

@@ -18,6 +18,7 @@ use wire::rocketmq::code::request;
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{self, Command, FLAG_ONE_WAY, Form, Header, Language};
 
+use super::acks;
 use super::answer::{Answer, Asked, not_supported, note_refusal};
 use super::calls::Calls;
 use super::commit::Commits;
@@ -25,7 +26,9 @@ use super::connection::{Connection, Done};
 use super::context::{Context, Peer};
 use super::heartbeat::{self, Heartbeats};
 use super::held_sends::HeldSends;
+use super::offset;
 use super::options::SessionOptions;
+use super::pops::Pops;
 use super::pulls::Pulls;
 use super::requests::{Handler, Handling, Row};
 use super::send::{SendPass, Sends};
@@ -44,6 +47,7 @@ pub struct RocketSession {
     /// Up to where the log has to be written before the session is woken for them.
     watched: LogOffset,
     pulls: Pulls,
+    pops: Pops,
     heartbeats: Heartbeats,
     calls: Calls,
     /// A long list is being read. What it does and what comes behind it may be about the same: nothing is read before it is done.
@@ -62,6 +66,7 @@ impl RocketSession {
             held_sends: HeldSends::default(),
             watched: LogOffset(0),
             pulls: Pulls::default(),
+            pops: Pops::default(),
             heartbeats: Heartbeats::default(),
             send_backs: SendBacks::default(),
             calls: Calls::default(),
@@ -95,7 +100,24 @@ impl RocketSession {
             Handling::GiveBack => {
                 SendBacks::begin(&command, row.job_size(frame_bytes.len()), asked, connection);
             }
-            Handling::Commit => self.commits.commit(&command, asked, connection),
+            Handling::Pop => self.pops.pop(&command, asked, connection),
+            Handling::Notice => self.pops.notify(&command, asked, connection),
+            Handling::Commit => {
+                let done = offset::commit(connection, &command).map_err(Answer::from);
+                self.commits.take(done, asked, connection);
+            }
+            Handling::Ack => {
+                let done = acks::ack(connection, &command);
+                self.commits.take(done, asked, connection);
+            }
+            Handling::AckBatch => {
+                let done = acks::ack_batch(connection, &command);
+                self.commits.take(done, asked, connection);
+            }
+            Handling::ChangeTime => {
+                let answer = acks::change(connection, &command).unwrap_or_else(|answer| answer);
+                connection.reply_with(asked, Ok(answer));
+            }
             Handling::Heartbeat if command.body.len() <= LIST_BODY_HERE_SIZE_MAX => {
                 self.heartbeats.heartbeat(&command, asked, connection);
             }
@@ -196,6 +218,7 @@ impl RocketSession {
                 }
                 Signal::GroupChanged(_) => {}
                 Signal::FetchReady(number) => self.pulls.note_ready(number),
+                Signal::LeaseReady(number) => self.pops.note_ready(number),
                 Signal::Told(word) => self.calls.hear(&word, self.form, &mut self.connection),
             }
         }
@@ -210,6 +233,8 @@ impl RocketSession {
                     self.connection.output.push(bytes);
                 }
                 Done::Pull(outcome) => self.pulls.finish(*outcome, &mut self.connection),
+                Done::Pop(outcome) => self.pops.finish(*outcome, &mut self.connection),
+                Done::Nothing => {}
                 Done::Call(outcome) => self.calls.go_on(*outcome, &mut self.connection),
                 Done::SendBack(outcome) => self.send_backs.finish(*outcome, &mut self.connection),
             }
@@ -262,6 +287,8 @@ impl Session for RocketSession {
         self.calls.expire(&mut self.connection);
         self.pulls.expire(now.monotonic);
         self.pulls.resume_ready(&mut self.connection);
+        self.pops.expire(now.monotonic);
+        self.pops.resume_ready(&mut self.connection);
     }
 
     fn output(&mut self) -> &mut Output {
@@ -269,12 +296,13 @@ impl Session for RocketSession {
     }
 
     fn deadline(&self) -> Option<Monotonic> {
-        if self.pulls.has_ready() && self.connection.has_room_for_answers() {
+        if (self.pulls.has_ready() || self.pops.has_ready()) && self.connection.has_room_for_answers() {
             return Some(Monotonic(0));
         }
         let send_backs = self.send_backs.deadline(self.connection.now.monotonic);
-        let deadlines = [self.pulls.deadline(), self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
-        deadlines.into_iter().flatten().chain(send_backs).min()
+        let fetches = [self.pulls.deadline(), self.pops.deadline()];
+        let others = [self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
+        fetches.into_iter().chain(others).flatten().chain(send_backs).min()
     }
 
     fn wants_input(&self) -> bool {
@@ -292,11 +320,13 @@ impl Session for RocketSession {
             || !self.send_backs.is_empty()
             || self.calls.is_waiting()
             || self.pulls.has_ready()
+            || self.pops.has_ready()
             || self.connection.has_jobs()
     }
 
     fn held_size(&self) -> usize {
-        let waiting = self.held_sends.size() + self.pulls.size() + self.commits.size() + self.send_backs.size();
+        let fetches = self.pulls.size() + self.pops.size();
+        let waiting = self.held_sends.size() + fetches + self.commits.size() + self.send_backs.size();
         self.connection.output.size() + waiting + self.heartbeats.size()
     }
 
@@ -318,6 +348,7 @@ impl Session for RocketSession {
         self.release_held(true);
         self.calls.close(self.connection.peer.mailbox.close());
         self.pulls.stop_waiting(&self.connection.broker);
+        self.pops.stop_waiting(&self.connection.broker);
         self.connection.broker.groups.connection_closed(&self.connection.peer.mailbox);
     }
 }

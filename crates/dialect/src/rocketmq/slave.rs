@@ -42,11 +42,6 @@ pub(super) fn note_members(context: &Context<'_>, _command: &Command<'_>) -> Ans
     Ok(Answer::ok())
 }
 
-/// How groups are consumed, where somebody has said so (`MessageRequestModeSerializeWrapper`): nobody can.
-pub(super) fn request_modes(_context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    Ok(Answer::json(&json!({"messageRequestModeMap": {}})))
-}
-
 /// How far timers have come (`TimerCheckpoint`, seven numbers of eight bytes): all of before now, since there are none.
 pub(super) fn timer_check_point(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     let read_until_ms = context.now.wall.0;

@@ -176,6 +176,23 @@ pub fn pull(group: &str, topic: &str, offset: i64) -> Ask {
     ask(request::PULL_MESSAGE, &fields)
 }
 
+/// Asks as `billing` for what is ready in any queue of `orders`, without waiting.
+pub fn pop() -> Ask {
+    ask(
+        request::POP_MESSAGE,
+        &[
+            ("consumerGroup", "billing"),
+            ("topic", "orders"),
+            ("queueId", "-1"),
+            ("maxMsgNums", "32"),
+            ("invisibleTime", "10000"),
+            ("pollTime", "0"),
+            ("bornTime", "0"),
+            ("initMode", "0"),
+        ],
+    )
+}
+
 /// The same, which waits for up to 15 s.
 pub fn held_pull(group: &str, topic: &str, offset: i64) -> Ask {
     pull(group, topic, offset)

@@ -164,11 +164,6 @@ fn the_first_heartbeat_makes_the_group_and_its_retry_topic_if_that_is_allowed() 
 fn a_heartbeat_that_cannot_be_accepted_makes_no_member() {
     let bench = Bench::new();
     let mut client = bench.client();
-    let popping = ConsumerData {
-        group_name: "billing".to_owned(),
-        consume_type: "CONSUME_POP".to_owned(),
-        ..ConsumerData::default()
-    };
     let wordy = ConsumerData {
         group_name: "billing".to_owned(),
         message_model: "x".repeat(200),
@@ -177,7 +172,6 @@ fn a_heartbeat_that_cannot_be_accepted_makes_no_member() {
     };
     let long_id = "x".repeat(1025);
     for (asked, remark) in [
-        (heartbeat_of("one", popping), "left out: consumer: Sluice does not support pop consumers"),
         (
             heartbeat_of("one", wordy),
             "left out: consumer: consumeType, messageModel and consumeFromWhere of the group [billing] have 257 bytes",

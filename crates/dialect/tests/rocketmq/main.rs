@@ -4,6 +4,7 @@
 
 mod accepting;
 mod administering;
+mod assigning;
 mod back_pressure;
 mod bench;
 mod calling;
@@ -15,6 +16,8 @@ mod holding;
 mod lookup;
 mod malformed;
 mod offsets;
+mod popping;
+mod popping_troubles;
 mod pulling;
 mod remembering;
 mod requests;

@@ -116,7 +116,7 @@ fn what_is_refused_is_counted_by_request_and_answer_and_told() {
     let mut client = bench.client();
     client.ask_well(send("orders", "x"));
     // On the spot, by a job, and one that nobody answers.
-    let unsupported = ask(request::POP_MESSAGE, &[]);
+    let unsupported = ask(request::PEEK_MESSAGE, &[]);
     (0..3).for_each(|_| drop(client.ask(unsupported.clone())));
     assert_eq!(client.give(&[unsupported.one_way()]), []);
     client.ask(ask(request::QUERY_CONSUMER_OFFSET, &[]));
@@ -128,12 +128,12 @@ fn what_is_refused_is_counted_by_request_and_answer_and_told() {
     assert_eq!(
         counts,
         [
-            ("POP_MESSAGE", "REQUEST_CODE_NOT_SUPPORTED", 4),
+            ("PEEK_MESSAGE", "REQUEST_CODE_NOT_SUPPORTED", 4),
             ("QUERY_CONSUMER_OFFSET", "SYSTEM_ERROR", 1),
             ("UNKNOWN", "REQUEST_CODE_NOT_SUPPORTED", 1)
         ]
     );
     let told = refused.take_due();
-    assert_eq!(told.iter().map(|told| (told.code, told.count)).collect::<Vec<_>>(), [(200_050, 4), (14, 1), (1234, 1)]);
+    assert_eq!(told.iter().map(|told| (told.code, told.count)).collect::<Vec<_>>(), [(200_052, 4), (14, 1), (1234, 1)]);
     assert!(told[1].remark.contains("consumerGroup") && told[1].from == "10.0.0.1:5000", "{told:?}");
 }

@@ -26,7 +26,7 @@ fn follow(slave: &Bench, master: &Bench) {
     while slave.broker.following.end() < end {
         let start = slave.broker.following.end();
         let bytes = store.read_raw(start, usize::MAX).expect("reads");
-        slave.broker.following.append(start, &bytes).expect("appends");
+        slave.broker.following.append(start, &[bytes]).expect("appends");
     }
 }
 
@@ -163,7 +163,7 @@ fn a_new_group_reads_from_a_lone_slave_also_what_is_left_after_its_retention() {
     let (store, mut start) = (master.broker.store(), LogOffset(1 << 20));
     while start < store.watermarks().committed() {
         let bytes = store.read_raw(start, usize::MAX).expect("reads");
-        start = slave.broker.following.append(start, &bytes).expect("appends");
+        start = slave.broker.following.append(start, &[bytes]).expect("appends");
     }
     let queue = slave.broker.catalog.topic("orders").expect("a topic").queues[0].clone();
     assert!(queue.first().0 > 0 && queue.end().0 > queue.first().0, "{} to {}", queue.first(), queue.end());

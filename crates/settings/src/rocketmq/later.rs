@@ -19,25 +19,6 @@ pub(super) static KEYS: &[LaterKeys] = &[
         refuse: &[],
     },
     LaterKeys {
-        feature: "pop consumption",
-        tune: &[
-            "appendAckAsync", "appendCkAsync", "defaultPopShareQueueNum", "enableNotifyAfterPopOrderLockRelease",
-            "enableNotifyBeforePopCalculateLag", "enablePopBatchAck", "enablePopBufferMerge", "enablePopLog",
-            "enablePopMessageThreshold", "enableRetryTopicV2", "enableSkipLongAwaitingAck",
-            "initPopOffsetByCheckMsgInMem", "maxPopPollingSize", "popCkMaxBufferSize", "popCkOffsetMaxQueueSize",
-            "popCkStayBufferTime", "popCkStayBufferTimeOut", "popConsumerFSServiceInit", "popConsumerKVServiceEnable",
-            "popConsumerKVServiceInit", "popConsumerKVServiceLog", "popFromRetryProbability",
-            "popFromRetryProbabilityForPriority", "popInflightMessageThreshold", "popLongPollingForceNotifyInterval",
-            "popPollingMapExpireTimeSeconds", "popPollingMapSize", "popPollingSize",
-            "popResponseReturnActualRetryTopic", "popReviveConcurrency", "popReviveMaxAttemptTimes",
-            "popReviveMaxReturnSizePerRead", "retrieveMessageFromPopRetryTopicV1", "reviveAckWaitMs",
-            "reviveInterval", "reviveMaxSlow", "reviveQueueNum", "reviveScanTime", "serverLoadBalancerEnable",
-            "skipWhenCKRePutReachMaxTimes", "useSeparateRetryQueue",
-        ],
-        warn: &[("defaultMessageRequestMode", Is("POP"))],
-        refuse: &[],
-    },
-    LaterKeys {
         feature: "replication",
         tune: &[
             "allAckInSyncStateSet", "asyncLearner", "brokerIP2", "cleanOfflineBrokerInterval",

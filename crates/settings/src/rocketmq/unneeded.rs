@@ -27,6 +27,9 @@ const ALWAYS: &str = "Sluice always does this";
 const UNREAD: &str = "RocketMQ does not read it either; the paths follow storePathRootDir";
 const WRITTEN: &str = "RocketMQ writes it when it changes its file, and does not read it";
 const RETIRED: &str = "RocketMQ itself has given it up";
+const LEASES: &str =
+    "what pops have handed out is kept in memory and settled in the log; nothing is written and read again for it";
+const POPS: &str = "every pop that waits is woken by its message, within the bounds of its connection";
 const TESTING: &str = "it is for RocketMQ's own test environment";
 
 #[rustfmt::skip] // several keys a line
@@ -60,6 +63,28 @@ pub(super) static KEYS: &[UnneededKeys] = &[
             "waitTimeMillsInAckQueue", "waitTimeMillsInAdminBrokerQueue", "waitTimeMillsInHeartbeatQueue",
             "waitTimeMillsInLitePullQueue", "waitTimeMillsInPullQueue", "waitTimeMillsInSendQueue",
             "waitTimeMillsInTransactionQueue",
+        ],
+    },
+    UnneededKeys {
+        reason: LEASES,
+        keys: &[
+            "appendAckAsync", "appendCkAsync", "enablePopBatchAck", "enablePopBufferMerge", "enablePopLog",
+            "enablePopMessageThreshold", "enableRetryTopicV2", "enableSkipLongAwaitingAck",
+            "initPopOffsetByCheckMsgInMem", "popCkMaxBufferSize", "popCkOffsetMaxQueueSize", "popCkStayBufferTime",
+            "popCkStayBufferTimeOut", "popConsumerFSServiceInit", "popConsumerKVServiceEnable",
+            "popConsumerKVServiceInit", "popConsumerKVServiceLog", "popFromRetryProbability",
+            "popFromRetryProbabilityForPriority", "popInflightMessageThreshold", "popResponseReturnActualRetryTopic",
+            "popReviveConcurrency", "popReviveMaxAttemptTimes", "popReviveMaxReturnSizePerRead",
+            "retrieveMessageFromPopRetryTopicV1", "reviveAckWaitMs", "reviveInterval", "reviveMaxSlow",
+            "reviveQueueNum", "reviveScanTime", "skipWhenCKRePutReachMaxTimes", "useSeparateRetryQueue",
+        ],
+    },
+    UnneededKeys {
+        reason: POPS,
+        keys: &[
+            "enableNotifyAfterPopOrderLockRelease", "enableNotifyBeforePopCalculateLag", "maxPopPollingSize",
+            "popLongPollingForceNotifyInterval", "popPollingMapExpireTimeSeconds", "popPollingMapSize",
+            "popPollingSize",
         ],
     },
     UnneededKeys { reason: SUBSCRIPTIONS, keys: &["subscriptionExpiredTimeout"] },

@@ -5,12 +5,15 @@ use std::time::Duration;
 use base::limits;
 
 use super::row::{converted, milliseconds, same, section, times_ms};
-use crate::choice::BrokerRole;
+use crate::choice::{BrokerRole, RequestMode};
 use crate::conversion::Conversion;
 use crate::kind::Kind;
 
 /// RocketMQ's names of the roles.
 const ROLES: &[(&str, &str)] = &[("ASYNC_MASTER", "async_master"), ("SYNC_MASTER", "sync_master"), ("SLAVE", "slave")];
+
+/// RocketMQ's names of the ways to ask for messages.
+const REQUEST_MODES: &[(&str, &str)] = &[("PULL", "pull"), ("POP", "pop")];
 
 /// What one connection may have waiting to be sent; a larger fetch could never be held.
 const FETCH_SIZE_MAX: u64 = limits::OUTPUT_BACKLOG_SIZE_MAX as u64;
@@ -110,6 +113,18 @@ section!(Group, "group", "Consumer groups and their members" {
         "Time without a heartbeat after which a client is removed from its groups",
         "four heartbeat intervals, as in RocketMQ; lower it for faster failover",
         milliseconds("channelExpiredTimeout");
+    assigns_queues: bool = "true", Kind::Boolean,
+        "Whether the broker divides queues among consumers that leave it to the broker; otherwise each of them gets all",
+        "as in RocketMQ; only consumers of 5.x leave it to the broker, and only if they are told to",
+        same("serverLoadBalancerEnable");
+    request_mode: RequestMode = "pull", Kind::Choice { known: &["pull", "pop"], later: &[] },
+        "How such consumers ask for messages, unless their group was given a mode: pull, each from queues of its own, or pop, from shared ones",
+        "as in RocketMQ",
+        converted("defaultMessageRequestMode", Conversion::Words(REQUEST_MODES));
+    shared_queues: u32 = "0", Kind::Integer { min: 0, max: i32::MAX as u64 },
+        "With pop, and unless their group was given a number: how many other members' queues each one asks too; 0: all",
+        "as in RocketMQ: no queue waits for a slow member",
+        converted("defaultPopShareQueueNum", Conversion::NothingBelowOne);
 });
 
 section!(Message, "message", "Limits of a message" {

@@ -106,4 +106,7 @@ section!(Retention, "retention", "When old messages are deleted" {
         "Disk use above which new messages are refused",
         "leaves space for offsets and for recovery after a restart",
         same("diskSpaceWarningLevelRatio");
+    keeps_unsettled: bool = "false", Kind::Boolean,
+        "Whether messages stay, whatever their age and the disk's use, until groups that pop have acknowledged them",
+        "as in RocketMQ, where a group that is away holds nothing up; turn on if such messages must not be lost, and watch sluice_unsettled_bytes";
 });

@@ -6,7 +6,7 @@ use super::queues::{Identity, Queues};
 use super::{Checked, Moment, Oracle, Rule, Scene, Stopped, Taken, Violation, check};
 use crate::connection::Reply;
 use crate::request::{Asked, Queue, Sending};
-use crate::roster::{DEAD_TOPIC, RETRY_TOPIC, TOPICS};
+use crate::roster::{DEAD_TOPIC, POP_DEAD_TOPICS, RETRY_TOPIC, TOPICS};
 
 /// Answers that say that nothing was stored.
 const NOT_STORED: [i32; 8] = [1, 2, 3, 13, 16, 17, 26, 29];
@@ -17,7 +17,7 @@ const STORED_NOT_SYNCED: i32 = 10;
 
 /// The topic's name as stories have it.
 pub(super) fn known_topic(name: &str) -> Option<&'static str> {
-    TOPICS.iter().chain(&[RETRY_TOPIC, DEAD_TOPIC]).find(|known| **known == name).copied()
+    TOPICS.iter().chain(&[RETRY_TOPIC, DEAD_TOPIC]).chain(&POP_DEAD_TOPICS).find(|known| **known == name).copied()
 }
 
 /// A message in a topic, as far as requests have told.

@@ -4,8 +4,10 @@
 //! a crash may take stands in `promise.rs`. Rules have names (`Rule`), by which failures are told apart.
 
 mod documents;
+mod lanes;
 mod messages;
 mod offsets;
+mod pops;
 pub mod promise;
 mod pulls;
 mod queues;
@@ -26,7 +28,8 @@ use promise::{COMMITS, GATHERED_COMMITS, admin_changes};
 use documents::Documents;
 use messages::Messages;
 pub(crate) use messages::log_offset_in;
-use offsets::Offsets;
+use offsets::{Offsets, reset_offsets};
+use pops::{Pops, pop_group};
 use queues::Queues;
 
 /// What must never happen.
@@ -58,6 +61,24 @@ pub enum Rule {
     RequestsAreAnswered,
     /// A pull waits though there are messages for it.
     WaitingPullsAreWoken,
+    /// A message is given to somebody while another has it.
+    OneHasIt,
+    /// What was acknowledged is given again.
+    AcknowledgedIsOver,
+    /// A receipt does what it must not do any more, or not what it is for.
+    ReceiptsHold,
+    /// A pop is told that there is nothing, and there is.
+    ReadyIsGiven,
+    /// A pop waits though there are messages for it.
+    WaitingPopsAreWoken,
+    /// A message was given more often than it may be, or than is said.
+    GivesAreCounted,
+    /// A pop in order is given something while somebody has messages of the queue, or not what comes first.
+    OrderedPopsKeepOrder,
+    /// A message was not given to a group that has popped everything.
+    PopsGiveEverything,
+    /// Something is among the dead letters that was not given often enough.
+    DeadLettersAreEarned,
     /// A message is not found by its key.
     KeysAreFound,
     /// A topic is not known to the name server.
@@ -134,6 +155,8 @@ pub(crate) struct Scene {
     pub(crate) unreadable: Vec<Range<u64>>,
     /// And those it could not read at some time.
     pub(crate) once_unreadable: Vec<Range<u64>>,
+    /// Whether something on the disk could not be read at some time.
+    pub(crate) was_ill: bool,
 }
 
 /// A request that the node has taken.
@@ -146,6 +169,8 @@ pub(crate) struct Taken {
     pub(crate) sender: (usize, u64),
     /// What its topic was then.
     epoch: Option<u64>,
+    /// When, by the clock that is never set.
+    lived: u64,
     /// How far its queue went by what was known then.
     known_end: u64,
     /// What was sure of the value it asks for.
@@ -184,10 +209,11 @@ pub(crate) struct Oracle {
     queues: Queues,
     offsets: Offsets,
     documents: Documents,
+    pops: Pops,
 }
 
 impl Oracle {
-    pub(crate) fn new(sync_flush: bool, delays_ms: &[u64]) -> Self {
+    pub(crate) fn new(sync_flush: bool, delays_ms: &[u64], tries: Option<[i32; 2]>) -> Self {
         Self {
             sync_flush,
             requests: 0,
@@ -196,6 +222,7 @@ impl Oracle {
             queues: Queues::default(),
             offsets: Offsets::default(),
             documents: Documents::default(),
+            pops: Pops::new(tries),
         }
     }
 
@@ -214,10 +241,18 @@ impl Oracle {
                     self.offsets.committed(pulling.group, pulling.queue, number, offset);
                 }
             }
+            Asked::Pops(asked) => self.pops.taken(asked, number, scene.now.lived, self.ends_of(asked.topic())),
+            Asked::Commit { group, queue, offset, .. } if pop_group(group).is_some() => {
+                self.pops.committed(group, *queue, *offset, scene.now.lived);
+            }
+            Asked::Reset { group, topic, offset } if pop_group(group).is_some() => {
+                self.pops.resetting((group, topic), *offset, (number, scene.now.lived));
+            }
             Asked::Commit { group, queue, offset, .. } => self.offsets.committed(group, *queue, number, *offset),
             Asked::Committed { group, queue } => sure = self.offsets.sure(group, *queue),
             Asked::Reset { group, topic, .. } => self.offsets.reset(group, topic, number),
             Asked::RemoveTopic(topic) => {
+                self.pops.topic_removed(topic, true);
                 self.queues.removal_taken(topic);
                 self.documents.changes(&asked, number);
             }
@@ -228,7 +263,8 @@ impl Oracle {
             Asked::FindKey { .. } | Asked::Heartbeat { .. } | Asked::Members(_) | Asked::Leave { .. } => {}
         }
         let (unreadable, unreadable_before) = (scene.unreadable.clone(), scene.once_unreadable.len());
-        Taken { asked, number, sender, epoch, known_end, sure, unreadable, unreadable_before }
+        let lived = scene.now.lived;
+        Taken { asked, number, sender, epoch, lived, known_end, sure, unreadable, unreadable_before }
     }
 
     /// The node has answered.
@@ -245,6 +281,15 @@ impl Oracle {
                 }
                 self.pulled(pulling, taken, reply, &taken.seen_until(scene))
             }
+            Asked::Pops(asked) => self.pops_answered(asked, taken, reply, &taken.seen_until(scene)),
+            Asked::Committed { group, queue } if pop_group(group).is_some() => {
+                self.progress_read(group, *queue, taken, reply, &taken.seen_until(scene))
+            }
+            Asked::Reset { group, topic, .. } if pop_group(group).is_some() && reply.code == 0 => {
+                self.pops.reset((group, topic), taken.number, &reset_offsets(reply)?, self.sync_flush);
+                Ok(())
+            }
+            Asked::Commit { group, .. } if pop_group(group).is_some() => Ok(()),
             Asked::Commit { group, queue, .. } if reply.code == 0 => {
                 self.offsets.confirm(group, *queue, taken.number, COMMITS);
                 Ok(())
@@ -255,6 +300,7 @@ impl Oracle {
             }
             Asked::RemoveTopic(topic) if reply.code == 0 => {
                 self.queues.removed(topic);
+                self.pops.topic_removed(topic, taken.number != self.requests);
                 self.messages.topic_removed(topic);
                 self.documents.confirm(&taken.asked, taken.number, admin_changes(self.sync_flush));
                 Ok(())
@@ -272,6 +318,12 @@ impl Oracle {
     /// The clock is about to be set.
     pub(crate) fn clock_set(&mut self, before: Moment) {
         self.clock_peaks.push(before);
+        self.pops.clock_set();
+    }
+
+    /// Nobody hears the answer to a request any more.
+    pub(crate) fn unanswered(&mut self, taken: &Taken, now: Moment) {
+        self.pops.unanswered(taken.number, now.lived);
     }
 
     /// The latest the wall clock has said from when it has `lived` so long up to `moment`.
@@ -286,11 +338,13 @@ impl Oracle {
         self.documents.synced();
         self.queues.synced();
         self.messages.synced();
+        self.pops.synced();
     }
 
     /// Offsets were put into the log, which is written.
     pub(crate) fn commits_written(&mut self) {
         self.offsets.written();
+        self.pops.written();
     }
 
     /// Topics, groups and offsets were written.
@@ -307,6 +361,7 @@ impl Oracle {
     /// The node has started again.
     pub(crate) fn restarted(&mut self, how: Stopped, bounds: &Bounds, scene: &Scene) -> Checked {
         self.offsets.restarted(how, bounds);
+        self.pops.restarted(how, bounds);
         self.documents.restarted(how);
         let lost = self.queues.restarted(how, bounds, scene)?;
         self.messages.restarted(how, &lost);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::promise::Kept;
 use super::tried::Tried;
-use super::{Checked, Rule, Stopped, check};
+use super::{Checked, Rule, Stopped, Violation, check};
 use crate::connection::Reply;
 use crate::node::Bounds;
 use crate::request::Queue;
@@ -67,16 +67,10 @@ impl Offsets {
         reply: &Reply,
         kept: Kept,
     ) -> Checked {
-        let body = loose_json::parse(&reply.body).unwrap_or_default();
-        let table = body.get("offsetTable").and_then(Value::as_object);
-        check(table.is_some(), Rule::AnswersAreWhole, || format!("a reset is answered with {reply}"))?;
-        for (queue, offset) in table.into_iter().flatten() {
-            let queue = loose_json::parse(queue.as_bytes()).ok().and_then(|queue| queue.get("queueId")?.as_u64());
-            if let Some((queue, offset)) = queue.zip(offset.as_i64()) {
-                let tried = self.of(group, (topic, queue as u32));
-                tried.settle(number, Committed::At(offset));
-                tried.confirm(number, kept);
-            }
+        for (queue, offset) in reset_offsets(reply)? {
+            let tried = self.of(group, (topic, queue));
+            tried.settle(number, Committed::At(offset));
+            tried.confirm(number, kept);
         }
         Ok(())
     }
@@ -129,4 +123,14 @@ impl Offsets {
             });
         }
     }
+}
+
+/// Where the queues of a topic were reset to.
+pub(super) fn reset_offsets(reply: &Reply) -> Result<BTreeMap<u32, i64>, Violation> {
+    let body = loose_json::parse(&reply.body).unwrap_or_default();
+    let table = body.get("offsetTable").and_then(Value::as_object);
+    let table =
+        table.ok_or_else(|| Violation::of(Rule::AnswersAreWhole, format!("a reset is answered with {reply}")))?;
+    let queue_in = |text: &str| loose_json::parse(text.as_bytes()).ok()?.get("queueId")?.as_u64();
+    Ok(table.iter().filter_map(|(queue, offset)| Some((queue_in(queue)? as u32, offset.as_i64()?))).collect())
 }

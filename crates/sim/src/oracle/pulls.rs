@@ -3,6 +3,7 @@
 use format::record::{self, Record};
 
 use super::messages::known_topic;
+use super::pops::group_of_dead;
 use super::{Checked, Oracle, Rule, Scene, Taken, Violation, check};
 use crate::connection::Reply;
 use crate::request::{Pulling, number_in};
@@ -96,6 +97,11 @@ impl Oracle {
         let number = number_in(record.body);
         let number = number.ok_or_else(|| Violation::of(Rule::NothingComesFromNowhere, here()))?;
         let identity = (number, record.reconsume_times);
+        if let Some(group) = group_of_dead(topic) {
+            self.dead_letter_given(group, number, record)?;
+            let place = (record.queue_offset.0, (identity, record.body.len() as u64), record.log_offset.0);
+            return self.queues.put(pulling.queue, place.0, place.1, place.2, false);
+        }
         let expected = self.messages().seen(topic, identity, epoch)?.clone();
         let offset = record.queue_offset.0;
         self.queues.put(pulling.queue, offset, (identity, expected.body_size()), record.log_offset.0, false)?;

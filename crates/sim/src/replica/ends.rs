@@ -8,7 +8,7 @@ use std::task::Waker;
 use base::offset::Watermark;
 use base::{LogOffset, Now};
 use broker::{Broker, Unknown};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use cluster::replication::{FollowerLog, FollowerState, InReach, LeaderLog, Newest, Owed, Settled};
 use format::state_documents::StateDocuments;
 
@@ -83,12 +83,20 @@ impl FollowerLog for Followed {
         self.broker.following.tail(size).map_err(|error| error.to_string())
     }
 
-    fn append(&self, start: LogOffset, bytes: &Bytes) -> Result<LogOffset, String> {
-        self.broker.following.append(start, bytes).map_err(|error| error.to_string())
+    fn lend_buffer(&self, size: usize) -> BytesMut {
+        self.broker.store().lend_buffer(size)
     }
 
-    fn try_append(&self, start: LogOffset, bytes: &Bytes) -> Option<Result<LogOffset, String>> {
-        Some(self.broker.following.append_little(start, bytes)?.map_err(|error| error.to_string()))
+    fn take_buffer_back(&self, rest: BytesMut, used: usize) {
+        self.broker.store().take_buffer_back(rest, used);
+    }
+
+    fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, String> {
+        self.broker.following.append(start, pieces).map_err(|error| error.to_string())
+    }
+
+    fn try_append(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, String>> {
+        Some(self.broker.following.append_little(start, pieces)?.map_err(|error| error.to_string()))
     }
 
     fn note_sent(&self, sent: LogOffset, now: Now) {

@@ -35,7 +35,7 @@ impl World {
         // What a start has made anew lies elsewhere.
         self.mend(|sector| sector.contents == Contents::Records);
         let node = started.map_err(|error| Violation::of(Rule::TheNodeStarts, error.to_string()))?;
-        let opened = (0..CONNECTIONS).map(|number| Connection::open(&node, number, self.now)).collect();
+        let opened = (0..self.connection_count()).map(|number| Connection::open(&node, number, self.now)).collect();
         self.connections = Result::map_err(opened, |problem| Violation::of(Rule::AnswersAreWhole, problem))?;
         (0..CONNECTIONS).for_each(|connection| self.forget_client(connection));
         self.node = Some(node);

@@ -9,14 +9,17 @@ use crate::fault::Contents;
 use crate::node::Work;
 use crate::oracle::{Checked, Rule, Scene, check};
 use crate::request::{Asked, Pulling, Queue};
-use crate::roster::{AUDITOR, BRIEF_TOPIC, DEAD_TOPIC, FIRST_MEMBER, MEMBERS, QUEUES, RETRY_TOPIC, TOPICS};
+use crate::roster::{
+    AUDITOR, BRIEF_TOPIC, DEAD_TOPIC, FIRST_MEMBER, MEMBERS, POP_DEAD_TOPICS, QUEUES, RETRY_TOPIC, TOPICS,
+};
 
 /// How often time passes in the end, and how much: all delays come to pass, and whatever waits a while.
 const LAST_ROUNDS: usize = 14;
 const LAST_ROUND_MS: u64 = 5000;
 
 /// Work that is done in each of these rounds; what makes room comes first.
-const LAST_WORK: [Work; 11] = [
+const LAST_WORK: [Work; 12] = [
+    Work::EndLeases,
     Work::Own(Own::PrepareSegment),
     Work::Write,
     Work::Own(Own::FinishRemovals),
@@ -61,12 +64,16 @@ impl World {
         }
         self.settle(true)?;
         self.look()?;
+        self.pop_everything()?;
         self.catch_up()?;
         self.settle(true)?;
         self.check_waiting()?;
         self.audit(&TOPICS.iter().copied().collect())?;
         let scene = self.scene();
         self.oracle.all_has_arrived(&scene)?;
+        if self.setup.pops.is_some() {
+            self.oracle.all_was_popped(&scene)?;
+        }
         for topic in TOPICS.into_iter().filter(|topic| *topic != BRIEF_TOPIC) {
             // What was passed over once is not read again.
             let scene = Scene { unreadable: scene.once_unreadable.clone(), ..scene.clone() };
@@ -74,8 +81,9 @@ impl World {
                 self.oracle.expected_in(topic, &scene).into_iter().find(|number| !self.consumed.contains(number));
             check(missed.is_none(), Rule::GroupsConsumeEverything, || format!("m{missed:?} of {topic}"))?;
         }
-        // The group that has looked at everything is news for the log too.
+        // The group that has looked at everything is news for the log too, and dead letters of the last pops have keys.
         self.work(Work::Write)?;
+        self.work(Work::IndexKeys)?;
         self.leave_nothing()
     }
 
@@ -98,7 +106,9 @@ impl World {
     /// Reads every queue from its first message to its last, and finds messages of `by_key` by their keys.
     pub(super) fn audit(&mut self, by_key: &BTreeSet<&'static str>) -> Checked {
         let queues = TOPICS.into_iter().flat_map(|topic| (0..QUEUES).map(move |queue| (topic, queue)));
-        let queues: Vec<Queue> = queues.chain([(RETRY_TOPIC, 0), (DEAD_TOPIC, 0)]).collect();
+        let queues: Vec<Queue> = queues
+            .chain([RETRY_TOPIC, DEAD_TOPIC].into_iter().chain(POP_DEAD_TOPICS).map(|topic| (topic, 0)))
+            .collect();
         for queue in queues {
             self.read_all(queue)?;
         }

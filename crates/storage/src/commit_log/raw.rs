@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::{CommitLog, PagesAhead, PagesKept, Staged};
 use crate::batch::AppendInfo;
+use crate::buffers::Buffers;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
 use crate::store::ReadMode;
@@ -33,6 +34,11 @@ pub(crate) struct Taken {
 }
 
 impl CommitLog {
+    /// Those that records are gathered in.
+    pub(crate) const fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
     /// Bytes from `start` on that are in memory, at most `size`.
     pub(crate) fn recent_raw(&self, start: LogOffset, size: usize) -> Vec<Bytes> {
         self.recent.reader().run(start.0, size)

@@ -35,6 +35,16 @@ impl Store {
     /// Only segments below the last checkpoint are removed: recovery could not rebuild entries that were not durable yet, and their
     /// queues would give out the same offsets again. On a disk that is nearly full a checkpoint is written first.
     pub fn apply_retention(&self, now: Timestamp, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
+        self.apply_retention_below(LogOffset(u64::MAX), now, hour_of_day)
+    }
+
+    /// The same, but that no segment is removed which ends above `keep_from`, whatever the policy says.
+    pub fn apply_retention_below(
+        &self,
+        keep_from: LogOffset,
+        now: Timestamp,
+        hour_of_day: u8,
+    ) -> Result<RetentionOutcome, StorageError> {
         let policy = &self.options.retention;
         // Disk use is read once and then computed: a removed segment that is still open frees its space later, and reading again
         // would remove more segments than necessary.
@@ -42,7 +52,7 @@ impl Store {
         let wanted = self.wanted_space();
         let percent = |used: u64| (used.saturating_mul(100) / total.max(1)).min(100) as u8;
         let (first_before, mut removed) = (self.log.first(), 0);
-        let (mut checkpointed, mut removal) = (Ok(()), Ok(()));
+        let (mut checkpointed, mut removal, mut is_held) = (Ok(()), Ok(()), false);
         loop {
             let state = policy.disk_state(percent(used.saturating_add(wanted)));
             if !policy.removes(state, self.log_state(now), hour_of_day) {
@@ -52,9 +62,12 @@ impl Store {
                 checkpointed = self.checkpoint();
             }
             let below = LogOffset(self.recovery_begins());
-            match self.log.remove_oldest(below) {
+            match self.log.remove_oldest(below.min(keep_from)) {
                 Ok(Some(freed)) => used = used.saturating_sub(freed),
-                Ok(None) => break,
+                Ok(None) => {
+                    is_held = keep_from < below;
+                    break;
+                }
                 Err(error) => {
                     removal = Err(error);
                     break;
@@ -72,7 +85,7 @@ impl Store {
         self.metrics.disk_used_percent.set(u64::from(disk_used_percent));
         self.metrics.disk_state.set(disk as u64);
         let dropped = if self.log.first() > first_before { self.drop_entries_and_keys() } else { Ok(()) };
-        checkpointed.and(removal).and(dropped).map(|()| RetentionOutcome { removed, disk, disk_used_percent })
+        checkpointed.and(removal).and(dropped).map(|()| RetentionOutcome { removed, is_held, disk, disk_used_percent })
     }
 
     /// Drops entries and keys of records before the log. Goes on with the other queues if one fails.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::{LogOffset, QueueOffset, Timestamp, TopicName};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use format::index_rules::is_in_place;
 use format::queue_entry::QUEUE_OFFSET_MAX;
 use format::record::{self, FILLER_SIZE, Kind, Parts, Record};
@@ -42,6 +42,17 @@ impl Store {
         let in_segment = self.options.segment_size - start.0 % self.options.segment_size;
         let visible = self.watermarks().committed().0.saturating_sub(start.0);
         usize::try_from(in_segment.min(visible)).unwrap_or(usize::MAX).min(size)
+    }
+
+    /// Lends an empty buffer with capacity for `size` bytes or more, to gather a leader's bytes in: what is appended out of it stays in
+    /// memory for readers, and then the buffer is lent again.
+    pub fn lend_buffer(&self, size: usize) -> BytesMut {
+        self.log.buffers().take(size)
+    }
+
+    /// Takes the rest of such a buffer back, of which `used` bytes were filled.
+    pub fn take_buffer_back(&self, rest: BytesMut, used: usize) {
+        self.log.buffers().give_back(rest, used);
     }
 
     /// Appends what a leader's log has from `start` on, where this log has to end: whole records with their offsets, and whole fillers.

@@ -210,6 +210,8 @@ pub mod response {
             CONSUMER_NOT_ONLINE = 206;
             CONSUME_MESSAGE_TIMEOUT = 207;
             NO_MESSAGE = 208;
+            POLLING_FULL = 209;
+            POLLING_TIMEOUT = 210;
         }
     }
 }

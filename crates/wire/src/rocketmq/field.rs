@@ -233,12 +233,12 @@ pub trait TypedHeader<'a>: Sized {
 }
 
 /// Defines typed headers. `!` marks a field that must be there, `?` one that may be absent. The first word is a
-/// dollar sign, for the macro that is defined here: no macro can write one of itself.
+/// dollar sign, for the macro that is defined here: no macro can write one of itself. The second is that macro's name.
 macro_rules! headers {
-    ($dollar:tt $($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident $mark:tt $type:tt $wire:literal),* $(,)? })*) => {
-        /// Calls the macro that is named, with the names of all headers: for who goes through all of them.
+    ($dollar:tt $every:ident $($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident $mark:tt $type:tt $wire:literal),* $(,)? })*) => {
+        /// Calls the macro that is named, with the names of all headers of one table: for who goes through all of them.
         #[macro_export]
-        macro_rules! every_rocketmq_header {
+        macro_rules! $every {
             ($dollar then:ident) => { $dollar then!($($name),*); };
         }
 

@@ -1,13 +1,13 @@
 //! Typed request and response headers, one per official header class, under the field names that class has.
 //!
-//! `!` marks a field the official peer insists on, `?` one that may be absent.
+//! `!` marks a field the official peer insists on, `?` one that may be absent. Those of pop consumption: `pop::header`.
 
 use super::field::headers;
 
 /// A field of ours in the answers to 21, 43, 45 and 201: what the log says below this position is in the table.
 pub const TABLE_POSITION: &str = "sluiceLogPosition";
 
-headers! { $
+headers! { $ every_rocketmq_header
     /// 10 SEND_MESSAGE: long field names.
     SendRequestV1 {
         producer_group ! text "producerGroup",

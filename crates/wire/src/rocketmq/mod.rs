@@ -10,6 +10,7 @@ pub mod frame;
 pub mod header;
 mod json_header;
 mod lenient_text;
+pub mod pop;
 mod registered_topic;
 pub mod registration;
 pub mod replication;

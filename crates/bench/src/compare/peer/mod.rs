@@ -142,6 +142,11 @@ impl Peer {
         }
     }
 
+    /// Whether its consumers can pop: RocketMQ has it since 5.0.
+    pub(crate) fn has_pop(&self) -> bool {
+        self.kind != PeerKind::RocketMq || !self.version.starts_with("4.")
+    }
+
     /// Fetches what it needs and starts a cluster with empty directories, ready for load.
     pub fn start(&self, needs: BrokerNeeds, setup: &PeerSetup) -> Result<Cluster, BenchError> {
         let work = setup.work_folder();
@@ -191,5 +196,17 @@ impl Cluster {
     /// The command lines it was started with.
     pub fn commands(&self) -> Vec<String> {
         self.processes.iter().map(|process| process.command().to_owned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumers_of_the_4_series_cannot_pop() {
+        let has_pop = |name: &str| name.parse::<Peer>().expect("a broker").has_pop();
+        assert!(["sluice", "rocketmq", "rocketmq:5.4.0", "rocketmq://127.0.0.1:9876"].into_iter().all(has_pop));
+        assert!(!has_pop("rocketmq:4.9.7"));
     }
 }

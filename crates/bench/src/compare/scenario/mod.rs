@@ -5,6 +5,7 @@
 //! To add one: a constant in one of the files here, of the shapes in `step.rs`, a line in `ALL`.
 
 mod many;
+mod popping;
 mod reading;
 mod sending;
 pub(crate) mod step;
@@ -13,7 +14,7 @@ use crate::error::BenchError;
 use step::Scenario;
 
 /// All of them, in the order of the field notes. Those without a note of their own come last.
-pub static ALL: [Scenario; 19] = [
+pub static ALL: [Scenario; 20] = [
     sending::SYNC_SEND,
     sending::ASYNC_SEND,
     reading::CONSUME_BY_QUEUES,
@@ -33,6 +34,7 @@ pub static ALL: [Scenario; 19] = [
     many::IDLE_CONNECTIONS,
     sending::PRODUCER_SHAPES,
     reading::PULL_SIZES,
+    popping::POP,
 ];
 
 /// What people measured in the field note of that name, and on what; nothing for a scenario that replays none.
@@ -80,6 +82,7 @@ mod tests {
                     let checked = match &step.load {
                         Load::Send(send) | Load::Connect(send) => send.check(),
                         Load::Consume { fill, read, .. } => fill.check().and_then(|()| read.check()),
+                        Load::Pop { fill, pop, .. } => fill.check().and_then(|()| pop.check()),
                         Load::Visible(visible) => visible.check(),
                     };
                     checked.unwrap_or_else(|error| panic!("{}, {}: {error}", scenario.name, step.label));

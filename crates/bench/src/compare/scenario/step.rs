@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::compare::start_up::StartUp;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions};
+use crate::load::pop_options::PopOptions;
 use crate::rocketmq::options::RocketMq;
 
 /// How thorough a run is.
@@ -160,6 +161,15 @@ pub enum Load {
         /// It is read again and again for so many seconds, at least once; the pass with the middle rate is the one that counts.
         seconds: f64,
     },
+    /// Pops such a backlog, and acknowledges each message, by a new group each time.
+    Pop {
+        /// How it is made.
+        fill: SendOptions,
+        /// How it is popped.
+        pop: PopOptions,
+        /// As for `Consume`.
+        seconds: f64,
+    },
     /// Sends and reads at once.
     Visible(VisibleOptions),
 }
@@ -177,6 +187,12 @@ impl Load {
             Self::Consume { fill, read, .. } => {
                 Self::Consume { fill: fill.clone(), read: read.clone(), seconds: length }
             }
+            // Its slices end with their time: acknowledging takes a broker far longer than reading.
+            Self::Pop { fill, pop, .. } => {
+                let run = RunOptions { seconds: Some(length), ..pop.run.clone() };
+                let pop = PopOptions { run, ..pop.clone() };
+                Self::Pop { fill: fill.clone(), pop, seconds: length }
+            }
             Self::Visible(VisibleOptions { send, consume }) => {
                 Self::Visible(VisibleOptions { send: shortened(send), consume: consume.clone() })
             }
@@ -187,14 +203,14 @@ impl Load {
     pub(crate) const fn pace(&self) -> u64 {
         match self {
             Self::Send(send) | Self::Visible(VisibleOptions { send, .. }) => send.pace,
-            Self::Connect(_) | Self::Consume { .. } => 0,
+            Self::Connect(_) | Self::Consume { .. } | Self::Pop { .. } => 0,
         }
     }
 
     /// How the backlog is made that it reads.
     pub(crate) const fn backlog(&self) -> Option<&SendOptions> {
         match self {
-            Self::Consume { fill, .. } => Some(fill),
+            Self::Consume { fill, .. } | Self::Pop { fill, .. } => Some(fill),
             Self::Send(_) | Self::Connect(_) | Self::Visible(_) => None,
         }
     }
@@ -305,6 +321,12 @@ pub(super) fn sends(scale: Scale, message_size: usize) -> SendOptions {
 pub(super) fn fill(message_size: usize, queues: u32, count: u64) -> SendOptions {
     let run = RunOptions { queues: Some(queues), seconds: None, count: Some(count), ..RunOptions::default() };
     SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() }
+}
+
+/// Pops what is there to its end, with `consumers` consumers on a connection each.
+pub(super) fn pops(consumers: usize) -> PopOptions {
+    let run = RunOptions { connections: consumers, seconds: None, ..RunOptions::default() };
+    PopOptions { run, until_empty: true, ..PopOptions::default() }
 }
 
 /// Reads what is there to its end, on `connections` connections with a thread each.

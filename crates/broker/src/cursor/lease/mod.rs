@@ -3,25 +3,25 @@
 //! Of a lane's messages each is *settled*, *leased* to an owner, *delayed* (given back, for later) or *ready*: given back, or never handed
 //! out. **Always holds**: nobody else is given what is leased; what is not settled is handed out again until it is.
 //!
-//! **On a crash** nothing is leased any more. What was settled, given back and handed out is told to the log as [`LeaseChanges`], gathered;
+//! **On a crash** nothing is leased any more. What was settled, given back and handed out is told to the log as a [`LeaseChange`], gathered;
 //! what was not told counts as it was before: a settled message may come again, and none that is not settled is lost. Messages that were
 //! handed out before count as redelivered.
 //!
 //! Pure: who calls says what time it is and where the lane ends, and knows the messages.
 
 mod leases;
-mod settled;
-mod state;
+mod untold;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use base::{Monotonic, QueueOffset};
+use format::lease::{LeaseChange, LeaseState, Settled, runs_of};
+use roaring::RoaringTreemap;
 
 pub use leases::Owner;
-use leases::{Lease, Leases};
-pub use settled::Settled;
-pub use state::{LeaseChanges, LeaseState};
+use leases::{Lease, Leases, Step};
+use untold::Untold;
 
 /// How messages are handed out.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,23 @@ pub struct Grant {
     pub owner: Owner,
     /// When they come back; `None`: not by themselves.
     pub deadline: Option<Monotonic>,
+}
+
+/// What becomes of a ready message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is handed out.
+    Lease,
+    /// It is settled: nobody wants it.
+    Settle,
+    /// It stays ready, and so do all behind it.
+    Stop,
+}
+
+impl From<bool> for Verdict {
+    fn from(is_taken: bool) -> Self {
+        if is_taken { Self::Lease } else { Self::Stop }
+    }
 }
 
 /// How a message is given back.
@@ -52,6 +69,18 @@ pub struct LeaseCounts {
     pub delayed: u64,
 }
 
+impl LeaseCounts {
+    /// Those of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            ready: self.ready + other.ready,
+            leased: self.leased + other.leased,
+            delayed: self.delayed + other.delayed,
+        }
+    }
+}
+
 /// A group's cursor in a lane.
 #[derive(Debug, Default)]
 pub struct LeaseCursor {
@@ -62,14 +91,14 @@ pub struct LeaseCursor {
     settled_ahead: u64,
     /// Below this, messages were handed out before the cursor was opened.
     redelivered_below: u64,
-    /// How often, where that is not once.
+    /// Given back and ready.
+    returned: RoaringTreemap,
+    /// How often those were handed out that are ready, where that is not once.
     known: BTreeMap<u64, u32>,
-    /// Given back and ready: how often they were handed out.
-    returned: BTreeMap<u64, u32>,
     delayed: BTreeMap<(Monotonic, u64), u32>,
     leases: Leases,
     /// What the log was not told yet.
-    untold: state::Untold,
+    untold: Untold,
 }
 
 impl LeaseCursor {
@@ -82,6 +111,7 @@ impl LeaseCursor {
             next: next.0,
             settled,
             redelivered_below: delivered_until.0,
+            untold: Untold::knowing(known.keys()),
             known,
             ..Self::default()
         }
@@ -95,24 +125,36 @@ impl LeaseCursor {
     /// How many messages of a lane that ends at `end` are what.
     pub fn counts(&self, end: QueueOffset) -> LeaseCounts {
         LeaseCounts {
-            ready: self.returned.len() as u64 + end.0.saturating_sub(self.next).saturating_sub(self.settled_ahead),
+            ready: self.returned.len() + end.0.saturating_sub(self.next).saturating_sub(self.settled_ahead),
             leased: self.leases.len() as u64,
             delayed: self.delayed.len() as u64,
         }
     }
 
-    /// Hands ready messages out, the lowest first, as long as `accept` takes them, which is told how often each was handed out before.
-    /// Gives how many.
-    pub fn take(&mut self, end: QueueOffset, grant: Grant, mut accept: impl FnMut(QueueOffset, u32) -> bool) -> usize {
-        let mut count = 0;
+    /// Hands ready messages out, the lowest first, until `judge` stops, which is told how often each was handed out before. Gives how
+    /// many.
+    pub fn take<V: Into<Verdict>>(
+        &mut self,
+        end: QueueOffset,
+        grant: Grant,
+        mut judge: impl FnMut(QueueOffset, u32) -> V,
+    ) -> usize {
+        let (mut count, until) = (0, Step::of(grant.deadline));
         while let Some((offset, deliveries)) = self.first_ready(end) {
-            if !accept(QueueOffset(offset), deliveries) {
+            let verdict = judge(QueueOffset(offset), deliveries).into();
+            if verdict == Verdict::Stop {
                 break;
             }
             self.pass(offset);
-            let deadline = grant.deadline.unwrap_or(Monotonic(u64::MAX));
-            self.leases.grant(offset, Lease { owner: grant.owner, deadline, deliveries: deliveries.saturating_add(1) });
+            if verdict == Verdict::Settle {
+                self.note_settled(offset..offset + 1);
+                continue;
+            }
+            self.leases.grant(offset, Lease { owner: grant.owner, until, deliveries: deliveries.saturating_add(1) });
             self.untold.deliver_until(offset + 1);
+            if deliveries == 0 {
+                self.untold.hand_out(offset);
+            }
             count += 1;
         }
         count
@@ -149,9 +191,11 @@ impl LeaseCursor {
         self.leases.of_channel(channel, range.start.0..range.end.0).into_iter().map(QueueOffset).collect()
     }
 
-    /// Has a lease last until `deadline`; whether the owner has one.
-    pub fn extend(&mut self, owner: Owner, offset: QueueOffset, deadline: Monotonic) -> bool {
-        self.leases.extend(offset.0, owner, deadline)
+    /// Hands a message that its owner has out anew, for as long as `grant` says; whether the owner had it. Not counted as a delivery.
+    pub fn renew(&mut self, owner: Owner, offset: QueueOffset, grant: Grant) -> bool {
+        let Some(lease) = self.leases.end(offset.0, owner) else { return false };
+        self.leases.grant(offset.0, Lease { owner: grant.owner, until: Step::of(grant.deadline), ..lease });
+        true
     }
 
     /// Takes a message back from its owner; whether that had it.
@@ -161,25 +205,34 @@ impl LeaseCursor {
         true
     }
 
+    /// Takes back all of a grant, which does not count as delivered: its answer was lost.
+    pub fn hand_back(&mut self, grant: Owner) {
+        let held: Vec<_> =
+            self.leases.iter().filter(|(_, lease)| lease.owner == grant).map(|(offset, _)| offset).collect();
+        for offset in held {
+            self.give_back(grant, QueueOffset(offset), GiveBack { ready: None, is_counted: false });
+        }
+    }
+
     /// Takes back all that a channel has: it is closed. Gives how many that are.
     pub fn release(&mut self, channel: Owner) -> usize {
-        let held = self.leases.of_channel(channel, 0..u64::MAX);
-        for offset in &held {
-            if let Some(lease) = self.leases.end(*offset, channel) {
-                self.take_back(*offset, lease.deliveries, None);
-            }
+        let count = self.leases.len();
+        while let Some((offsets, lease)) = self.leases.end_some_of(channel) {
+            offsets.for_each(|offset| self.take_back(offset, lease.deliveries, None));
         }
-        held.len()
+        count - self.leases.len()
     }
 
     /// Takes back what was leased for long enough, and has ready what was delayed for long enough; gives how many that are.
     pub fn expire(&mut self, now: Monotonic) -> usize {
-        let expired = self.leases.expire(now);
-        let mut count = expired.len();
-        expired.into_iter().for_each(|(offset, lease)| self.take_back(offset, lease.deliveries, None));
+        let mut count = self.leases.len();
+        while let Some((offsets, lease)) = self.leases.end_some_expired(now) {
+            offsets.for_each(|offset| self.take_back(offset, lease.deliveries, None));
+        }
+        count -= self.leases.len();
         while let Some(first) = self.delayed.first_entry().filter(|first| first.key().0 <= now) {
             let ((_, offset), deliveries) = first.remove_entry();
-            self.returned.insert(offset, deliveries);
+            self.note_ready(offset, deliveries);
             count += 1;
         }
         count
@@ -194,8 +247,10 @@ impl LeaseCursor {
     /// Settles all that is ready; gives how many that are.
     pub fn purge(&mut self, end: QueueOffset) -> u64 {
         let ready = self.counts(end).ready;
-        let returned = std::mem::take(&mut self.returned);
-        returned.into_keys().for_each(|offset| self.note_settled(offset..offset + 1));
+        for run in runs_of(&std::mem::take(&mut self.returned)) {
+            self.known.extract_if(run.start.0..run.end.0, |_, _| true).for_each(drop);
+            self.note_settled(run.start.0..run.end.0);
+        }
         if end.0 > self.next {
             self.note_settled(self.next..end.0);
             self.next = end.0;
@@ -210,18 +265,7 @@ impl LeaseCursor {
         if first <= self.settled.floor() {
             return;
         }
-        let leased: Vec<_> = self
-            .leases
-            .iter()
-            .filter(|(offset, _)| *offset < first.0)
-            .map(|(offset, lease)| (offset, lease.owner))
-            .collect();
-        for (offset, owner) in leased {
-            self.leases.end(offset, owner);
-        }
-        self.returned = self.returned.split_off(&first.0);
-        self.delayed.retain(|(_, offset), _| *offset >= first.0);
-        self.known = self.known.split_off(&first.0);
+        self.drop_all_in(0..first.0);
         self.note_settled(self.settled.floor().0..first.0);
         if first.0 > self.next {
             self.next = first.0;
@@ -229,18 +273,41 @@ impl LeaseCursor {
         }
     }
 
+    /// Takes in what the log tells of a cursor that somebody else works with: what is settled there is nobody's here.
+    pub fn learn(&mut self, change: &LeaseChange) {
+        for (start, end) in std::iter::once((self.settled.floor().0, change.floor())).chain(change.runs()) {
+            if start < end {
+                self.settled.add(QueueOffset(start)..QueueOffset(end));
+                self.drop_all_in(start..end);
+            }
+        }
+        for (offset, deliveries) in change.known().filter(|(offset, _)| !self.settled.has(QueueOffset(*offset))) {
+            self.untold.know(offset);
+            if offset >= self.next || self.returned.contains(offset) {
+                self.known.insert(offset, deliveries);
+            }
+        }
+        self.redelivered_below = self.redelivered_below.max(change.delivered_until());
+        self.next = self.next.max(self.settled.floor().0);
+        self.settled_ahead = self.settled.count_from(QueueOffset(self.next));
+    }
+
+    /// Whether something has happened that was not gathered.
+    pub fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
     /// What has happened since this was called last, for the log; `None` if nothing has.
-    pub fn gather(&mut self) -> Option<LeaseChanges> {
-        self.untold.take()
+    pub fn gather(&mut self) -> Option<LeaseChange> {
+        self.untold.take(self.settled.floor())
     }
 
     /// All that the log has been told, or will be, for a snapshot.
     pub fn state(&self) -> LeaseState {
-        let returned = self.returned.iter().map(|(offset, deliveries)| (*offset, *deliveries));
         let delayed = self.delayed.iter().map(|((_, offset), deliveries)| (*offset, *deliveries));
         let leased = self.leases.iter().map(|(offset, lease)| (offset, lease.deliveries));
         let known = self.known.iter().map(|(offset, deliveries)| (*offset, *deliveries));
-        let counts = known.chain(returned).chain(delayed).chain(leased);
+        let counts = known.chain(delayed).chain(leased);
         LeaseState {
             settled: self.settled.clone(),
             known: counts.filter(|(_, deliveries)| *deliveries != 1).collect(),
@@ -250,8 +317,8 @@ impl LeaseCursor {
 
     /// The lowest ready message, and how often it was handed out.
     fn first_ready(&mut self, end: QueueOffset) -> Option<(u64, u32)> {
-        if let Some((offset, deliveries)) = self.returned.first_key_value() {
-            return Some((*offset, *deliveries));
+        if let Some(offset) = self.returned.min() {
+            return Some((offset, self.known.get(&offset).copied().unwrap_or(1)));
         }
         while self.settled_ahead > 0 && self.next < end.0 && self.settled.has(QueueOffset(self.next)) {
             self.settled_ahead -= 1;
@@ -266,19 +333,35 @@ impl LeaseCursor {
     fn pass(&mut self, offset: u64) {
         if offset == self.next {
             self.next += 1;
-            if !self.known.is_empty() {
-                self.known.remove(&offset);
-            }
         } else {
-            self.returned.remove(&offset);
+            self.returned.remove(offset);
         }
+        if !self.known.is_empty() {
+            self.known.remove(&offset);
+        }
+    }
+
+    /// A message that was handed out before is ready.
+    fn note_ready(&mut self, offset: u64, deliveries: u32) {
+        self.returned.insert(offset);
+        if deliveries != 1 {
+            self.known.insert(offset, deliveries);
+        }
+    }
+
+    /// Nobody has a message of the range any more, and none comes back.
+    fn drop_all_in(&mut self, range: Range<u64>) {
+        self.leases.drop_in(&range);
+        self.returned.remove_range(range.clone());
+        self.known.extract_if(range.clone(), |_, _| true).for_each(drop);
+        self.delayed.retain(|(_, offset), _| !range.contains(offset));
     }
 
     fn take_back(&mut self, offset: u64, deliveries: u32, ready: Option<Monotonic>) {
         self.untold.give_back(offset, deliveries);
         match ready {
             Some(ready) => drop(self.delayed.insert((ready, offset), deliveries)),
-            None => drop(self.returned.insert(offset, deliveries)),
+            None => self.note_ready(offset, deliveries),
         }
     }
 

@@ -8,6 +8,8 @@ use super::*;
 const SEEDS: u64 = 10_000;
 const STEPS: usize = 120;
 const MESSAGES: u64 = 60;
+/// One history of so many has so many times the messages, in several blocks of leases.
+const LONG: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -77,10 +79,14 @@ impl Model {
 
 struct World {
     chance: StdRng,
+    /// How many times as many messages as in most histories.
+    size: u64,
     model: Model,
     cursor: LeaseCursor,
-    /// What the log has been told.
+    /// What the log has been told,
     durable: LeaseState,
+    /// and one who has only listened.
+    follower: LeaseCursor,
     now: Monotonic,
     last_grant: u64,
     owners: Vec<Owner>,
@@ -91,9 +97,11 @@ impl World {
         let model = Model { messages: Vec::new(), told_delivered_until: 0, delivered_until: 0 };
         Self {
             chance: StdRng::seed_from_u64(seed),
+            size: if seed.is_multiple_of(LONG) { LONG } else { 1 },
             model,
             cursor: LeaseCursor::default(),
             durable: LeaseState::default(),
+            follower: LeaseCursor::default(),
             now: Monotonic(1000),
             last_grant: 0,
             owners: (0..3).map(Owner::channel).collect(),
@@ -116,13 +124,13 @@ impl World {
     fn step(&mut self) {
         match self.below(100) {
             0..12 => {
-                let count = self.below(8).min(MESSAGES.saturating_sub(self.end().0));
+                let count = self.below(8 * self.size).min((MESSAGES * self.size).saturating_sub(self.end().0));
                 self.model.grow(count);
             }
             12..40 => self.take(),
             40..60 => self.settle(),
             60..72 => self.give_back(),
-            72..76 => self.extend(),
+            72..76 => self.renew(),
             76..78 => self.release(),
             78..86 => self.expire(),
             86..88 => self.drop_lowest(),
@@ -140,7 +148,7 @@ impl World {
         let owner = if is_channel { Owner::channel(self.below(3) as u32) } else { Owner::grant(self.last_grant) };
         let deadline = (!is_channel).then(|| self.now.plus_ms(self.chance.random_range(0..500)));
         self.owners.push(owner);
-        let wanted = self.below(6) as usize;
+        let wanted = self.below(6 * self.size) as usize;
         let expected: Vec<_> = self.model.ready().into_iter().take(wanted).collect();
         let expected: Vec<_> =
             expected.into_iter().map(|offset| (offset, self.model.messages[offset as usize].deliveries)).collect();
@@ -155,14 +163,18 @@ impl World {
         assert_eq!((count, &given), (expected.len(), &expected));
         for (offset, _) in given {
             self.model.place(offset, Place::Leased(owner, deadline));
-            self.model.messages[offset as usize].deliveries += 1;
+            let message = &mut self.model.messages[offset as usize];
+            message.deliveries += 1;
+            if message.untold.or(message.told) == Some(0) {
+                message.untold = Some(1);
+            }
             self.model.delivered_until = self.model.delivered_until.max(offset + 1);
         }
     }
 
     fn settle(&mut self) {
         let (owner, end) = (self.any_owner(), self.end().0 + 2);
-        let wanted: Vec<_> = (0..self.below(5)).map(|_| self.below(end)).collect();
+        let wanted: Vec<_> = (0..self.below(5 * self.size)).map(|_| self.below(end)).collect();
         let mut held = self.model.held(owner);
         held.retain(|offset| wanted.contains(offset));
         assert_eq!(self.cursor.settle(owner, wanted.into_iter().map(QueueOffset)), held.len() as u64);
@@ -181,13 +193,13 @@ impl World {
         }
     }
 
-    fn extend(&mut self) {
-        let (owner, end) = (self.any_owner(), self.end().0);
+    fn renew(&mut self) {
+        let (owner, next, end) = (self.any_owner(), self.any_owner(), self.end().0);
         let (offset, deadline) = (self.below(end), self.now.plus_ms(self.chance.random_range(0..500)));
         let has = self.model.held(owner).contains(&offset);
-        assert_eq!(self.cursor.extend(owner, QueueOffset(offset), deadline), has);
+        assert_eq!(self.cursor.renew(owner, QueueOffset(offset), Grant { owner: next, deadline: Some(deadline) }), has);
         if has {
-            self.model.place(offset, Place::Leased(owner, Some(deadline)));
+            self.model.place(offset, Place::Leased(next, Some(deadline)));
         }
     }
 
@@ -242,6 +254,12 @@ impl World {
             let once = self.durable.clone();
             self.durable.apply(&changes);
             assert_eq!(self.durable, once, "what is made twice is as if made once");
+            self.follower.learn(&changes);
+            let told = LeaseCursor::open(self.durable.clone());
+            assert_eq!(
+                (self.follower.state(), self.follower.counts(self.end())),
+                (told.state(), told.counts(self.end()))
+            );
         }
         assert_eq!(self.cursor.gather(), None);
         self.model.tell();
@@ -252,6 +270,7 @@ impl World {
         let by_snapshot = self.below(3) == 0;
         if by_snapshot {
             self.durable = self.cursor.state();
+            self.follower = LeaseCursor::open(self.durable.clone());
             self.model.tell();
             // It has how often all were handed out.
             let until = self.model.told_delivered_until;

@@ -1,8 +1,8 @@
 //! `sluice bench`: flags onto the load generator's options; see docs/bench.md.
 
 use bench::{
-    BenchError, ConsumeOptions, Driver, HeaderForm, LimitOptions, ProgressSink, Report, RocketMq, RunOptions,
-    SendOptions, Target, VisibleOptions, driver_of, progress_sink,
+    BenchError, ConsumeOptions, Driver, HeaderForm, LimitOptions, PopOptions, ProgressSink, Report, RocketMq,
+    RunOptions, SendOptions, Target, VisibleOptions, driver_of, progress_sink,
 };
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -25,6 +25,8 @@ enum Scenario {
     Send(Box<Send>),
     /// Pulls messages from every queue of a topic.
     Consume(Box<Consume>),
+    /// Pops messages and acknowledges each: a pop in flight for each consumer.
+    Pop(Box<Pop>),
     /// Sends and pulls at once: how long after the answer to its send a message arrives.
     Visible(Box<Visible>),
     /// Measures this machine without a broker: what no broker on it can exceed.
@@ -65,11 +67,20 @@ impl Common {
         rocketmq: RocketMq,
         run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
     ) -> Outcome {
-        let driver = driver_of(target, RocketMq { form: self.header, ..rocketmq });
-        let sink = progress_sink(self.report_to.is_json_printed());
-        let report = run(&*driver, &*sink).map_err(|error| error.to_string())?;
-        self.report_to.publish(report.table(), report.json())
+        run_and_tell(&self.report_to, target, RocketMq { form: self.header, ..rocketmq }, run)
     }
+}
+
+fn run_and_tell<R: Report>(
+    report_to: &ReportTo,
+    target: &Target,
+    rocketmq: RocketMq,
+    run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
+) -> Outcome {
+    let driver = driver_of(target, rocketmq);
+    let sink = progress_sink(report_to.is_json_printed());
+    let report = run(&*driver, &*sink).map_err(|error| error.to_string())?;
+    report_to.publish(report.table(), report.json())
 }
 
 #[derive(clap::Args, Debug)]
@@ -89,6 +100,15 @@ struct Consume {
     options: ConsumeOptions,
     #[command(flatten)]
     common: Common,
+}
+
+/// Without a form of headers: these requests go in JSON alone.
+#[derive(clap::Args, Debug)]
+struct Pop {
+    #[command(flatten)]
+    options: PopOptions,
+    #[command(flatten)]
+    report_to: ReportTo,
 }
 
 #[derive(clap::Args, Debug)]
@@ -129,6 +149,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     match &arguments.scenario {
         Scenario::Send(send) => run_send(send),
         Scenario::Consume(consume) => run_consume(consume),
+        Scenario::Pop(pop) => run_pop(pop),
         Scenario::Visible(visible) => run_visible(visible),
         Scenario::Limit(limit) => run_limit(limit),
         Scenario::Generator { seconds } => run_generator(*seconds),
@@ -151,6 +172,12 @@ fn run_consume(consume: &Consume) -> Outcome {
     let Consume { options, common } = consume;
     let options = ConsumeOptions { run: options.run.clone().bounded(options.until_empty), ..options.clone() };
     common.run(&options.run.target.clone(), RocketMq::default(), |driver, sink| driver.consume(options, sink))
+}
+
+fn run_pop(pop: &Pop) -> Outcome {
+    let Pop { options, report_to } = pop;
+    let options = PopOptions { run: options.run.clone().bounded(options.until_empty), ..options.clone() };
+    run_and_tell(report_to, &options.run.target.clone(), RocketMq::default(), |driver, sink| driver.pop(options, sink))
 }
 
 fn run_visible(visible: &Visible) -> Outcome {

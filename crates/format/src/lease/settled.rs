@@ -41,7 +41,9 @@ impl Settled {
             return 0;
         }
         if start > self.floor {
-            return self.above.insert_range(start..end);
+            // One alone, as most are, is found and set in one step; a range is counted first.
+            let is_one = end - start == 1;
+            return if is_one { u64::from(self.above.insert(start)) } else { self.above.insert_range(start..end) };
         }
         let added = end - start - self.above.remove_range(start..end);
         self.floor = end;
@@ -52,6 +54,12 @@ impl Settled {
         added
     }
 
+    /// Has nothing settled from `end` on.
+    pub fn cut(&mut self, end: QueueOffset) {
+        self.floor = self.floor.min(end.0);
+        self.above.remove_range(end.0..);
+    }
+
     /// Those above the floor, in runs, the lowest first.
     pub fn runs(&self) -> impl Iterator<Item = Range<QueueOffset>> {
         runs_of(&self.above)
@@ -59,7 +67,7 @@ impl Settled {
 }
 
 /// The runs of a set, the lowest first.
-pub(super) fn runs_of(set: &RoaringTreemap) -> impl Iterator<Item = Range<QueueOffset>> {
+pub fn runs_of(set: &RoaringTreemap) -> impl Iterator<Item = Range<QueueOffset>> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let run = first_run_from(set, from)?;

@@ -1,0 +1,358 @@
+//! A group's lease cursor in a queue, with what is around it: what the log is to be told, when the next lease ends, and who waits.
+//!
+//! **Always holds**: what a cursor has that the log was not told is among what gathers; a lane with leases is in the schedule by the
+//! first of their ends; who waits has been told if more is ready than those who were told before will take.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use base::{Monotonic, QueueId, QueueOffset};
+use format::lease::LeaseState;
+use format::state::StateChange;
+use parking_lot::Mutex;
+
+use crate::RawOffset;
+use crate::cursor::committed::OffsetCursor;
+use crate::cursor::lanes::{Expiry, Unkept};
+use crate::cursor::lease::{GiveBack, Grant, LeaseCounts, LeaseCursor, Owner, Verdict};
+use crate::cursor::takers::{Taker, Takers, Wish};
+use crate::queue::Queue;
+
+/// Changes of time that are known of an attempt: more than it has messages.
+const OWNERS_MAX: usize = 64;
+
+/// A group's cursor in a queue.
+#[derive(Debug)]
+pub struct Lane {
+    pub(super) of: Arc<str>,
+    pub(super) queue_id: u32,
+    /// In the schedule: no two lanes have the same.
+    pub(super) number: u64,
+    inner: Mutex<Inner>,
+    /// Since somebody has worked with it here.
+    place: OnceLock<Place>,
+    pub(super) takers: Takers,
+    unkept: Arc<Mutex<Unkept>>,
+    expiry: Arc<Mutex<Expiry>>,
+    /// The table has it no longer: nothing of it goes into the log any more.
+    is_forgotten: AtomicBool,
+}
+
+/// Where a lane is.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) queue: Queue,
+    /// The group's committed offset, which follows the floor, and the floor it.
+    pub(crate) committed: Arc<OffsetCursor>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    cursor: LeaseCursor,
+    /// Whether the log is to be told of all of it, and not only of what has changed.
+    is_whole: bool,
+    is_unkept: bool,
+    /// Under which time it is in the schedule.
+    scheduled: Option<Monotonic>,
+    /// The last that took in order.
+    attempt: Option<Attempt>,
+}
+
+/// Messages taken in order.
+#[derive(Debug)]
+struct Attempt {
+    /// By which its consumer asks for the same again.
+    name: Box<str>,
+    /// Its grants: the first, and those by which the time of single messages was changed.
+    owners: Vec<Owner>,
+}
+
+/// How messages are taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Take<'a> {
+    pub(crate) grant: Grant,
+    /// In order: nothing while anybody has messages of the lane, but for who asks again by the name of its last attempt.
+    pub(crate) attempt: Option<&'a str>,
+    /// Whether it goes on with what it has begun: what it has itself is in nobody's way.
+    pub(crate) goes_on: bool,
+    pub(crate) now: Monotonic,
+}
+
+impl Lane {
+    pub(super) fn new(
+        (of, queue_id, number): (Arc<str>, u32, u64),
+        (state, is_whole): (LeaseState, bool),
+        unkept: &Arc<Mutex<Unkept>>,
+        expiry: &Arc<Mutex<Expiry>>,
+    ) -> Self {
+        Self {
+            of,
+            queue_id,
+            number,
+            inner: Mutex::new(Inner { cursor: LeaseCursor::open(state), is_whole, ..Inner::default() }),
+            place: OnceLock::new(),
+            takers: Takers::default(),
+            unkept: unkept.clone(),
+            expiry: expiry.clone(),
+            is_forgotten: AtomicBool::new(false),
+        }
+    }
+
+    /// Topic and group.
+    pub fn names(&self) -> (&str, &str) {
+        self.of.split_once('@').unwrap_or((&self.of, ""))
+    }
+
+    /// Number of its queue.
+    pub const fn queue_id(&self) -> QueueId {
+        QueueId(self.queue_id)
+    }
+
+    /// Whether it is gone, with its topic or group.
+    pub fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Acquire)
+    }
+
+    /// Whether messages can be taken from it: it is known where it is, and it is not gone.
+    pub fn is_in_use(&self) -> bool {
+        self.place.get().is_some() && !self.is_forgotten()
+    }
+
+    pub(super) fn put_at(&self, place: Place) {
+        let _ = self.place.set(place);
+    }
+
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.place.get().map(|place| &place.queue)
+    }
+
+    /// First offset of its queue, and one past the last.
+    fn bounds(&self) -> Range<QueueOffset> {
+        self.queue().map_or(QueueOffset(0)..QueueOffset(0), |queue| queue.first()..queue.end())
+    }
+
+    /// Does something with the cursor: what it changes is told to the log soon.
+    pub fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut LeaseCursor) -> T) -> T {
+        self.act(|inner| act(&mut inner.cursor))
+    }
+
+    fn act<T>(self: &Arc<Self>, act: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let outcome = act(&mut inner);
+        if inner.cursor.has_untold() {
+            self.note_unkept(&mut inner);
+        }
+        self.schedule(&mut inner);
+        outcome
+    }
+
+    fn note_unkept(self: &Arc<Self>, inner: &mut Inner) {
+        if !inner.is_unkept && !self.is_forgotten() {
+            inner.is_unkept = true;
+            self.unkept.lock().lanes.push(self.clone());
+        }
+    }
+
+    /// Has it in the schedule by the next deadline, unless it is there by an earlier time.
+    fn schedule(self: &Arc<Self>, inner: &mut Inner) {
+        let Some(next) = inner.cursor.next_deadline() else { return };
+        if inner.scheduled.is_some_and(|at| at <= next) || self.is_forgotten() {
+            return;
+        }
+        let mut expiry = self.expiry.lock();
+        if let Some(later) = inner.scheduled.replace(next) {
+            expiry.remove(&(later, self.number));
+        }
+        expiry.insert((next, self.number), Arc::downgrade(self));
+    }
+
+    /// Ends what has lasted long enough, now that its time in the schedule has come, and tells who waits.
+    pub(super) fn expire(self: &Arc<Self>, now: Monotonic) {
+        self.act(|inner| {
+            inner.scheduled = None;
+            inner.cursor.expire(now);
+        });
+        self.tell();
+    }
+
+    /// Hands ready messages out by what `judge` says, which is told how often each was handed out before. What is gone from the queue, or
+    /// lies below the committed offset, is settled.
+    pub(crate) fn take(self: &Arc<Self>, take: Take<'_>, judge: impl FnMut(QueueOffset, u32) -> Verdict) {
+        let Some(Place { queue, committed }) = self.place.get() else { return };
+        let bounds = queue.first()..queue.end();
+        let is_given_back = self.act(|inner| {
+            // With the cursor locked: a reset puts the offset back first, and the cursor then.
+            let begin = bounds.start.max(committed.draw_back(self.queue_id, bounds.end));
+            inner.cursor.expire(take.now);
+            inner.cursor.forget_before(begin);
+            let is_given_back = !take.goes_on && inner.take_back(take.attempt);
+            if take.goes_on || inner.may_take(take.attempt, take.grant.owner) {
+                inner.cursor.take(bounds.end, take.grant, judge);
+            }
+            is_given_back
+        });
+        if is_given_back {
+            // This time it may have wanted less.
+            self.tell();
+        }
+    }
+
+    /// Settles what the owner has of some messages; gives how many.
+    pub fn settle(self: &Arc<Self>, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>) -> u64 {
+        let (count, is_free) = self.act(|inner| {
+            let count = inner.cursor.settle(owner, offsets);
+            (count, count > 0 && inner.cursor.counts(QueueOffset(0)).leased == 0)
+        });
+        if is_free {
+            // Who takes in order may go on.
+            self.tell();
+        }
+        count
+    }
+
+    /// Has a message stay with its owner by another grant; whether it had it.
+    pub fn renew(self: &Arc<Self>, owner: Owner, offset: QueueOffset, grant: Grant) -> bool {
+        self.act(|inner| {
+            let is_held = inner.cursor.renew(owner, offset, grant);
+            if let Some(attempt) = inner.attempt.as_mut().filter(|attempt| is_held && attempt.owners.contains(&owner))
+                && !attempt.owners.contains(&grant.owner)
+            {
+                // Each message has one owner: those of before are not many.
+                let keep_from = attempt.owners.len().saturating_sub(OWNERS_MAX);
+                attempt.owners.drain(1..1 + keep_from);
+                attempt.owners.push(grant.owner);
+            }
+            is_held
+        })
+    }
+
+    /// Takes a message back from its owner, if it has it.
+    pub(crate) fn give_back(self: &Arc<Self>, owner: Owner, offset: QueueOffset, how: GiveBack) {
+        if self.with(|cursor| cursor.give_back(owner, offset, how)) {
+            self.tell();
+        }
+    }
+
+    /// Has a connection told with `LeaseReady` when messages may be taken, not for those of before: look after it. `None` if nobody has worked
+    /// with the lane yet.
+    pub fn wait(self: &Arc<Self>, wish: Wish) -> Option<Taker> {
+        Some(self.queue()?.wait_at(self, wish))
+    }
+
+    /// Whether messages may be taken now, in order or not.
+    pub fn has_ready(self: &Arc<Self>, in_order: bool, now: Monotonic) -> bool {
+        self.with(|cursor| cursor.expire(now));
+        self.takeable(in_order) > 0
+    }
+
+    /// How many messages are what.
+    pub fn counts(&self) -> LeaseCounts {
+        self.inner.lock().cursor.counts(self.bounds().end)
+    }
+
+    /// The same of a queue that ends there, also where nobody has worked with the lane yet.
+    pub(crate) fn counts_until(&self, end: QueueOffset) -> LeaseCounts {
+        self.inner.lock().cursor.counts(end)
+    }
+
+    /// The first message that is not settled.
+    pub fn floor(&self) -> QueueOffset {
+        self.inner.lock().cursor.floor()
+    }
+
+    /// How many messages may be taken now, in order or not.
+    pub(crate) fn takeable(&self, in_order: bool) -> u64 {
+        let (ready, is_held) = self.ready();
+        if in_order && is_held { 0 } else { ready }
+    }
+
+    /// How many messages are ready, and whether anybody has others.
+    fn ready(&self) -> (u64, bool) {
+        let counts = self.counts();
+        (counts.ready, counts.leased > 0)
+    }
+
+    /// Tells as many of those who wait as it takes to take what is ready.
+    pub(crate) fn tell(&self) {
+        self.takers.tell(|| self.ready());
+    }
+
+    /// Begins again at `floor`, whatever was done before.
+    pub(super) fn reset(self: &Arc<Self>, floor: LeaseState) {
+        {
+            let mut inner = self.inner.lock();
+            (inner.cursor, inner.is_whole) = (LeaseCursor::open(floor), true);
+            self.note_unkept(&mut inner);
+        }
+        self.takers.tell_all();
+    }
+
+    /// The log is to be told all of it.
+    pub(super) fn note_whole(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        inner.is_whole = true;
+        self.note_unkept(&mut inner);
+    }
+
+    /// Whether it is of this queue, and not of one of before that went with its messages.
+    pub(super) fn fits(&self, queue: &Queue) -> bool {
+        self.queue().map_or_else(|| self.floor() <= queue.end(), |known| Arc::ptr_eq(&known.index, &queue.index))
+    }
+
+    pub(super) fn forget(&self) {
+        self.is_forgotten.store(true, Ordering::Release);
+        self.takers.tell_all();
+    }
+
+    /// What the log does not have. The committed offset is where the floor is by now.
+    pub(super) fn take_unkept(&self) -> Option<StateChange> {
+        let (change, floor) = {
+            let mut inner = self.inner.lock();
+            inner.is_unkept = false;
+            let replaces = std::mem::take(&mut inner.is_whole);
+            let changed = inner.cursor.gather();
+            let change = if replaces { Some(inner.cursor.state().change()) } else { changed };
+            let change = change.filter(|_| !self.is_forgotten())?;
+            let of = self.of.to_string();
+            (StateChange::Leases { of, queue: self.queue_id, replaces, change }, inner.cursor.floor())
+        };
+        if let Some(place) = self.place.get() {
+            place.committed.advance(self.queue_id, floor.0 as RawOffset);
+        }
+        Some(change)
+    }
+
+    /// All of it.
+    pub(super) fn state(&self) -> LeaseState {
+        self.inner.lock().cursor.state()
+    }
+
+    /// Takes in what a master tells of it.
+    pub(super) fn learn(&self, change: &format::lease::LeaseChange) {
+        self.inner.lock().cursor.learn(change);
+    }
+}
+
+impl Inner {
+    /// Takes back what was handed out by an attempt of that name, which is made again; whether there was one.
+    fn take_back(&mut self, attempt: Option<&str>) -> bool {
+        let again = attempt.filter(|name| !name.is_empty());
+        let Some(last) = self.attempt.as_ref().filter(|last| again == Some(&*last.name)) else { return false };
+        last.owners.iter().for_each(|owner| self.cursor.hand_back(*owner));
+        true
+    }
+
+    /// Whether who makes an attempt may take messages.
+    fn may_take(&mut self, attempt: Option<&str>, owner: Owner) -> bool {
+        let Some(name) = attempt else {
+            self.attempt = None;
+            return true;
+        };
+        let is_free = self.cursor.counts(QueueOffset(0)).leased == 0;
+        if is_free {
+            self.attempt = Some(Attempt { name: name.into(), owners: vec![owner] });
+        }
+        is_free
+    }
+}

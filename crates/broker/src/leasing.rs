@@ -1,0 +1,192 @@
+//! Messages handed out one by one: taken from lease cursors, read, and given up as dead letters.
+//!
+//! **Always holds**: a message is leased before it is read, so nobody else is given it meanwhile; one that is given up is among the dead
+//! letters before it is settled, so that a crash in between makes a second copy and loses none.
+
+mod hand_out;
+mod window;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::limits::STAGED_SIZE_MAX;
+use base::metric::Metrics;
+use base::{GroupName, Monotonic, Now, QueueOffset, Refusal};
+use format::queue_entry::Entry;
+use storage::{ReadMode, StorageError, Store};
+
+use crate::cursor::lane::Lane;
+use crate::cursor::lease::{GiveBack, Grant, Owner};
+use crate::error::internal;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::retry::Retries;
+
+pub use hand_out::{Given, HandOut, Wanted};
+
+/// Grants of one millisecond that can be told apart.
+const GRANTS_PER_MS: u64 = 1 << 20;
+
+/// What no grant of a consumer has in its owner.
+const DOOM: u64 = 1 << 62;
+
+/// How long what could not be put among the dead letters stays away.
+const DOOM_RETRY_MS: u64 = 1000;
+
+/// By what a grant is known outside: the time it was made, and a number among those of that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantName {
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// Below 2^20.
+    pub number: u32,
+}
+
+impl GrantName {
+    /// The owner of what was handed out by it.
+    pub const fn owner(self) -> Owner {
+        Owner::grant(self.bits())
+    }
+
+    /// The owner of what is to be given up of it: no consumer's.
+    const fn doom(self) -> Owner {
+        Owner::grant(self.bits() | DOOM)
+    }
+
+    /// Until the year 2109.
+    const fn bits(self) -> u64 {
+        (self.time_ms.wrapping_mul(GRANTS_PER_MS) | (self.number as u64 % GRANTS_PER_MS)) & (DOOM - 1)
+    }
+}
+
+/// A message that was handed out too often. Nobody else is given it until it is among the dead letters; dropped before, it is ready again.
+#[derive(Debug)]
+pub struct Doomed {
+    lane: Arc<Lane>,
+    owner: Owner,
+    offset: QueueOffset,
+    entry: Entry,
+    deliveries: u32,
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        // Nothing happens where it is settled.
+        self.give_back(None);
+    }
+}
+
+impl Doomed {
+    /// Takes it from its consumer's grant until it is given up, however long that takes. It is no part of the consumer's attempt any more: who
+    /// asks again by that name does not get it back.
+    fn take_from(&self, grant: Owner) {
+        let until_given_up = Grant { owner: self.owner, deadline: None };
+        self.lane.with(|cursor| cursor.renew(grant, self.offset, until_given_up));
+    }
+
+    fn give_back(&self, ready: Option<Monotonic>) {
+        self.lane.give_back(self.owner, self.offset, GiveBack { ready, is_counted: false });
+    }
+}
+
+/// Hands messages out.
+#[derive(Debug)]
+pub struct Leasing {
+    store: Arc<Store>,
+    options: Arc<Options>,
+    metrics: Arc<Metrics>,
+    retries: Arc<Retries>,
+    grants: AtomicU64,
+}
+
+impl Leasing {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        options: &Arc<Options>,
+        metrics: &Arc<Metrics>,
+        retries: &Arc<Retries>,
+    ) -> Self {
+        let (store, options, metrics, retries) = (store.clone(), options.clone(), metrics.clone(), retries.clone());
+        Self { store, options, metrics, retries, grants: AtomicU64::new(0) }
+    }
+
+    /// A name that no other grant of this process has, and hardly one of another.
+    pub fn name_grant(&self, now: Now) -> GrantName {
+        let number = self.grants.fetch_add(1, Ordering::Relaxed) % GRANTS_PER_MS;
+        GrantName { time_ms: now.wall.0, number: number as u32 }
+    }
+
+    /// Whether the broker lets messages out.
+    pub fn check_may_read(&self) -> Result<(), Refusal> {
+        if self.options.permission.read {
+            return Ok(());
+        }
+        Err(Refusal::NotPermitted(format!(
+            "the broker [{}] pulling message is forbidden (broker.permission)",
+            self.options.broker_name
+        )))
+    }
+
+    /// Hands out what is wanted, as far as it is in memory. `false`: the rest has to be read where waiting is allowed, by `hand_out`.
+    pub fn hand_out_cached(&self, hand_out: &mut HandOut, now: Now) -> Result<bool, Refusal> {
+        self.go_on(hand_out, ReadMode::IfCached, now)
+    }
+
+    /// Hands out what is wanted, or goes on with it. Waits for the disk.
+    pub fn hand_out(&self, hand_out: &mut HandOut, now: Now) -> Result<(), Refusal> {
+        self.go_on(hand_out, ReadMode::MayWait, now).map(drop)
+    }
+
+    fn go_on(&self, hand_out: &mut HandOut, mode: ReadMode, now: Now) -> Result<bool, Refusal> {
+        match hand_out.go_on(&self.store, mode, now.monotonic) {
+            Ok(()) => {
+                if hand_out.count() > 0 {
+                    self.metrics.fetch_hits.add(1);
+                    self.metrics.messages_out.add(hand_out.count() as u64);
+                    self.metrics.message_bytes_out.add(hand_out.size() as u64);
+                } else {
+                    self.metrics.fetch_misses.add(1);
+                }
+                Ok(true)
+            }
+            Err(StorageError::WouldBlock) => {
+                self.metrics.fetch_cold.add(1);
+                Ok(false)
+            }
+            Err(error) => Err(internal(error)),
+        }
+    }
+
+    /// Puts messages that were handed out too often among the dead letters of the group. What fails is told, and tried again after a while.
+    /// Waits for the disk.
+    pub fn give_up(&self, group: &GroupName, doomed: Vec<Doomed>, now: Now) {
+        let mut failed = 0;
+        for doomed in doomed {
+            let Err(error) = self.give_up_one(group, &doomed, now) else { continue };
+            doomed.give_back(Some(now.monotonic.plus_ms(DOOM_RETRY_MS)));
+            if failed == 0 {
+                let offset = doomed.offset.0;
+                tracing::warn!(%error, %group, offset, "a message cannot be put among the dead letters; it is tried again");
+            }
+            failed += 1;
+        }
+    }
+
+    fn give_up_one(&self, group: &GroupName, doomed: &Doomed, now: Now) -> Result<(), Refusal> {
+        if self.store.staged_size() >= STAGED_SIZE_MAX {
+            return Err(Refusal::Busy("the log is behind".to_owned()));
+        }
+        let Doomed { lane, owner, offset, entry, deliveries } = doomed;
+        let Some(queue) = lane.queue() else { return Ok(()) };
+        if let Some(bytes) = self.read_one(queue, *offset, *entry)? {
+            self.retries.bury(group, &bytes, *deliveries, now)?;
+        }
+        lane.settle(*owner, [*offset]);
+        Ok(())
+    }
+
+    fn read_one(&self, queue: &Queue, offset: QueueOffset, entry: Entry) -> Result<Option<Vec<u8>>, Refusal> {
+        let records = self.store.read(&queue.index, &[(offset, entry)], ReadMode::MayWait).map_err(internal)?;
+        Ok(records.iter().next().flatten().map(<[u8]>::to_vec))
+    }
+}

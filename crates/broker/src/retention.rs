@@ -1,0 +1,88 @@
+//! Old messages: what the store may remove, and what groups that settle messages one by one have not settled yet.
+//!
+//! **Always holds**: with `Options::keeps_unsettled` nothing is removed that such a group has not settled; without, retention asks nobody, as
+//! of groups that read by offset. Looked at anew each time retention is applied: a message that comes later lies behind all that is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::offset::Watermark;
+use base::{LogOffset, Now, QueueId};
+use parking_lot::Mutex;
+use storage::{RetentionOutcome, StorageError, Store};
+
+use crate::catalog::Catalog;
+use crate::cursor::lanes::Lanes;
+use crate::cursor::lease::LeaseCounts;
+use crate::options::Options;
+
+/// What a group has of a topic that it settles message by message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Topic.
+    pub topic: String,
+    /// Group.
+    pub group: String,
+    /// How many messages are what.
+    pub counts: LeaseCounts,
+    /// Bytes of the log from the oldest of them on; 0 if there is none.
+    pub log_size: u64,
+}
+
+/// Applies retention.
+#[derive(Debug)]
+pub struct Retention {
+    store: Arc<Store>,
+    catalog: Arc<Catalog>,
+    lanes: Arc<Lanes>,
+    options: Arc<Options>,
+    /// As it was when retention was last applied.
+    unsettled: Mutex<Vec<Unsettled>>,
+}
+
+impl Retention {
+    pub(crate) fn new(store: &Arc<Store>, catalog: &Arc<Catalog>, lanes: &Arc<Lanes>, options: &Arc<Options>) -> Self {
+        let (store, catalog, lanes, options) = (store.clone(), catalog.clone(), lanes.clone(), options.clone());
+        Self { store, catalog, lanes, options, unsettled: Mutex::default() }
+    }
+
+    /// What was not settled when retention was last applied.
+    pub fn unsettled(&self) -> Vec<Unsettled> {
+        self.unsettled.lock().clone()
+    }
+
+    /// Removes what is to go. Waits for the disk.
+    pub fn apply(&self, now: Now) -> Result<RetentionOutcome, StorageError> {
+        let (unsettled, oldest) = self.look();
+        *self.unsettled.lock() = unsettled;
+        let keep_from = oldest.filter(|_| self.options.keeps_unsettled).unwrap_or(LogOffset(u64::MAX));
+        self.store.apply_retention_below(keep_from, now.wall, now.wall.hour_of_day())
+    }
+
+    /// What is not settled, by topic and group, and where the oldest of it lies: anywhere in the log, where that cannot be read. A group that
+    /// was removed keeps nothing.
+    fn look(&self) -> (Vec<Unsettled>, Option<LogOffset>) {
+        let mut by_names: BTreeMap<(String, String), (LeaseCounts, Option<LogOffset>)> = BTreeMap::new();
+        for lane in self.lanes.all() {
+            let (topic, group) = lane.names();
+            let Some(known) = self.catalog.topic(topic) else { continue };
+            let Ok(queue) = known.queue(QueueId(lane.queue_id().0)) else { continue };
+            let from = lane.floor().max(queue.first());
+            let is_kept = from < queue.end() && self.catalog.group(group).is_some();
+            let entry = if is_kept { queue.index.entry(from).transpose() } else { None };
+            let place = entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset));
+            let (counts, oldest) = by_names.entry((topic.to_owned(), group.to_owned())).or_default();
+            *counts = counts.plus(lane.counts_until(queue.end()));
+            *oldest = oldest.iter().copied().chain(place).min();
+        }
+        let end = self.store.watermarks().get(Watermark::Written);
+        let oldest = by_names.values().filter_map(|(_, oldest)| *oldest).min();
+        let unsettled = by_names.into_iter().map(|((topic, group), (counts, oldest))| Unsettled {
+            topic,
+            group,
+            counts,
+            log_size: oldest.map_or(0, |oldest| end.0.saturating_sub(oldest.0)),
+        });
+        (unsettled.collect(), oldest)
+    }
+}
