@@ -18,7 +18,7 @@ pub mod session;
 pub mod time;
 
 pub use name::{GroupName, TopicName};
-pub use offset::{LogOffset, QueueId, QueueOffset};
+pub use offset::{LogOffset, QueueId, QueueNumber, QueueOffset};
 pub use permission::Permission;
 pub use refusal::Refusal;
 pub use time::{Monotonic, Now, Timestamp};

@@ -47,6 +47,16 @@ impl fmt::Display for QueueId {
     }
 }
 
+/// Number of a message queue: one that has a name of its own, and gets what exchanges route to it. Never given out twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueNumber(pub u32);
+
+impl fmt::Display for QueueNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// Names one of the positions up to which something holds for all of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Watermark {
