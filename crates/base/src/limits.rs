@@ -66,6 +66,12 @@ pub const OFFSET_PAIRS_MAX: usize = 1_000_000;
 /// Queues in which groups have messages handed out one by one, each group's counted: about 500 bytes each, with nothing leased.
 pub const LANES_MAX: usize = 1_000_000;
 
+/// Lanes of one message queue: a priority each, which is one byte.
+pub const LANES_PER_QUEUE_MAX: usize = 256;
+
+/// Messages of a message queue that are looked at, or made dead letters, in one go when they have expired: others wait for their lane.
+pub const SWEPT_AT_ONCE_MAX: usize = 256;
+
 /// Groups a broker keeps, and producer groups that have members: as many as topics, since each has one for its retries.
 pub const GROUPS_MAX: usize = TOPICS_MAX;
 

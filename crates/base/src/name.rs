@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::limits::{
     GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, RETRIED_GROUP_NAME_SIZE_MAX, TOPIC_NAME_SIZE_MAX,
 };
+use crate::offset::QueueNumber;
 use crate::refusal::Refusal;
 
 /// Prefix of the topic that holds a group's retries.
@@ -15,6 +16,8 @@ pub const RETRY_PREFIX: &str = "%RETRY%";
 pub const DEAD_LETTER_PREFIX: &str = "%DLQ%";
 /// Before the name of a light topic.
 pub const LIGHT_PREFIX: &str = "%LMQ%";
+/// Before the number of a message queue: so the store names the queues that are its lanes.
+pub const MESSAGE_QUEUE_PREFIX: &str = "%MQ%";
 
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident) => {
@@ -69,11 +72,16 @@ impl TopicName {
         !name.contains(['\0', '/']) && !matches!(name, "" | "." | "..")
     }
 
-    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes.
+    /// Checks `name` as RocketMQ's validators do: not empty, `[%|a-zA-Z0-9_-]`, at most 127 bytes. Names of message queues are ours.
     pub fn checked(name: &str) -> Result<Self, Refusal> {
         let checked = Self::trusted(name);
         checked.check_size()?;
         check("topic", name, TOPIC_NAME_SIZE_MAX)?;
+        if name.starts_with(MESSAGE_QUEUE_PREFIX) {
+            let problem =
+                format!("begins with {MESSAGE_QUEUE_PREFIX}, which stands for message queues; choose another name");
+            return Err(Refusal::BadName { kind: "topic", name: shown(name), problem });
+        }
         Ok(checked)
     }
 
@@ -115,9 +123,63 @@ impl TopicName {
         self.0.starts_with(DEAD_LETTER_PREFIX)
     }
 
+    /// What the store knows the message queue of that number by; its lanes are queues of this topic.
+    pub fn of_message_queue(number: QueueNumber) -> Self {
+        Self::trusted(MessageQueueName::of(number).as_str())
+    }
+
+    /// The number of the message queue that this names, if it names one.
+    pub fn message_queue(&self) -> Option<QueueNumber> {
+        MessageQueueName::number_of(&self.0)
+    }
+
     /// Whether it has one queue that lists records of other topics, and no settings of its own (RocketMQ `LMQ`).
     pub fn is_light(&self) -> bool {
         self.0.starts_with(LIGHT_PREFIX)
+    }
+}
+
+/// The name by which the store knows a message queue, `%MQ%7`, without memory of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageQueueName {
+    bytes: [u8; MESSAGE_QUEUE_NAME_SIZE_MAX],
+    start: u8,
+}
+
+/// Prefix and ten digits.
+const MESSAGE_QUEUE_NAME_SIZE_MAX: usize = MESSAGE_QUEUE_PREFIX.len() + 10;
+
+impl MessageQueueName {
+    /// That of this number.
+    pub fn of(number: QueueNumber) -> Self {
+        let mut bytes = [0; MESSAGE_QUEUE_NAME_SIZE_MAX];
+        let (mut start, mut rest) = (bytes.len(), number.0);
+        // The lowest digit comes last; 0 has one too.
+        for digit in bytes.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            start -= 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        start = start.saturating_sub(MESSAGE_QUEUE_PREFIX.len());
+        let prefix = bytes.iter_mut().skip(start).zip(MESSAGE_QUEUE_PREFIX.bytes());
+        prefix.for_each(|(byte, of_prefix)| *byte = of_prefix);
+        Self { bytes, start: start as u8 }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        let text = self.bytes.get(usize::from(self.start)..).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// The number in such a name: `None` if it is none, or not as `of` writes it.
+    pub fn number_of(name: &str) -> Option<QueueNumber> {
+        let digits = name.strip_prefix(MESSAGE_QUEUE_PREFIX)?;
+        let number = QueueNumber(digits.parse().ok()?);
+        (Self::of(number).as_str() == name).then_some(number)
     }
 }
 
@@ -175,5 +237,20 @@ mod tests {
             );
         }
         assert!(GroupName::checked("a.b").is_err());
+    }
+
+    #[test]
+    fn a_message_queue_is_named_by_its_number_and_no_client_names_one() {
+        for number in [0, 7, 10, 99_999, 1_000_000_000, u32::MAX].map(QueueNumber) {
+            let name = TopicName::of_message_queue(number);
+            assert_eq!(name.as_str(), format!("%MQ%{number}"));
+            assert_eq!(name.message_queue(), Some(number));
+            let problem = TopicName::checked(name.as_str()).expect_err("refused").to_string();
+            assert!(problem.contains("%MQ%") && problem.contains("message queues"), "{problem}");
+        }
+        for name in ["%MQ%", "%MQ%07", "%MQ%+7", "%MQ%-1", "%MQ%4294967296", "%MQ%7x", "%mq%7", "MQ%7", "7", "x%MQ%7"] {
+            assert_eq!(TopicName::trusted(name).message_queue(), None, "{name}");
+        }
+        assert!(TopicName::checked("%MQ%x").is_err() && TopicName::checked("x%MQ%7").is_ok());
     }
 }

@@ -2,12 +2,14 @@
 //! found. One rule for the append, for recovery and for the check of a data directory.
 
 use base::limits::QUEUES_PER_TOPIC_MAX;
-use base::{Timestamp, TopicName};
+use base::name::MessageQueueName;
+use base::{QueueId, QueueOffset, Timestamp, TopicName};
 
 use crate::hash::{key_hash, tag_code};
 use crate::properties::{self, names};
 use crate::queue_entry::QUEUE_OFFSET_MAX;
-use crate::record::{Parts, Record, system_flag};
+use crate::record::{Parts, QueueRef, Record, system_flag};
+use crate::routed::{Reference, Routed, is_routed};
 use crate::state::STATE_TOPIC;
 
 /// Topic whose entries keep due times instead of tag codes.
@@ -55,6 +57,8 @@ pub enum EntryCode {
     Tag(i64),
     /// When it is due: this long after it was stored, ms.
     DueAfter(u64),
+    /// When it is of no use any more: this long after it was stored, ms; 0 for never.
+    Expiry(Option<u64>),
 }
 
 impl EntryCode {
@@ -63,7 +67,70 @@ impl EntryCode {
         match self {
             Self::Tag(code) => code,
             Self::DueAfter(delay_ms) => store_timestamp.plus_ms(delay_ms).0 as i64,
+            Self::Expiry(None) => 0,
+            Self::Expiry(Some(time_to_live_ms)) => match store_timestamp.plus_ms(time_to_live_ms).0 {
+                0 => 1,
+                expiry if expiry > i64::MAX as u64 => i64::MAX,
+                expiry => expiry as i64,
+            },
         }
+    }
+}
+
+/// An entry that a record has: where, and what it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Topic of the queue.
+    pub topic: ListedTopic<'a>,
+    /// Number of the queue.
+    pub queue: QueueId,
+    /// Offset in the queue.
+    pub offset: QueueOffset,
+    /// What the entry keeps.
+    pub code: EntryCode,
+}
+
+/// Topic of a queue that lists a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedTopic<'a> {
+    /// One that the record names.
+    Named(&'a str),
+    /// That of a message queue.
+    MessageQueue(MessageQueueName),
+}
+
+impl ListedTopic<'_> {
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::MessageQueue(name) => name.as_str(),
+        }
+    }
+}
+
+impl<'a> Listing<'a> {
+    const fn of_ref(QueueRef { topic, queue, offset }: QueueRef<'a>, code: EntryCode) -> Self {
+        Self { topic: ListedTopic::Named(topic), queue, offset, code }
+    }
+
+    fn of_reference(reference: Reference) -> Self {
+        let topic = ListedTopic::MessageQueue(reference.topic());
+        Self { topic, queue: reference.queue(), offset: reference.offset, code: reference.code() }
+    }
+
+    /// Whether it is that of this queue.
+    pub fn is_at(&self, topic: &str, queue: QueueId, offset: QueueOffset) -> bool {
+        (self.offset, self.queue) == (offset, queue) && self.topic.as_str() == topic
+    }
+
+    /// Whether there can be such an entry: one whose file can be, and not one in a message queue of a record that is no routed message.
+    fn can_be(&self) -> bool {
+        let is_foreign = match self.topic {
+            ListedTopic::Named(name) => MessageQueueName::number_of(name).is_some(),
+            ListedTopic::MessageQueue(_) => false,
+        };
+        self.offset.0 < QUEUE_OFFSET_MAX && !is_foreign
     }
 }
 
@@ -74,6 +141,8 @@ pub struct Indexed<'a> {
     pub is_listed: bool,
     /// Whether it is no message, but a change of the broker's state.
     pub is_state: bool,
+    /// Whether it is a routed message, listed in message queues alone.
+    pub is_routed: bool,
     /// What the entry keeps.
     pub code: EntryCode,
     topic: &'a str,
@@ -85,6 +154,16 @@ impl<'a> Indexed<'a> {
     /// Hashes of the keys it is found by.
     pub fn key_hashes(self) -> impl Iterator<Item = u32> + use<'a> {
         keys(self.unique_key, self.keys).map(move |key| key_hash(self.topic, key))
+    }
+
+    /// Every entry of the record that this is said of, its own queue's first. A routed message that cannot be read has none.
+    pub fn listings(&self, record: &Record<'a>) -> impl Iterator<Item = Listing<'a>> + use<'a> {
+        let code = self.code;
+        let queue_refs = self.is_listed.then(|| record.queue_refs()).into_iter().flatten();
+        let routed = self.is_routed.then(|| Routed::parse(record.body).ok()).flatten();
+        let references = routed.into_iter().flat_map(|routed| routed.references());
+        let of_refs = queue_refs.map(move |queue_ref| Listing::of_ref(queue_ref, code));
+        of_refs.chain(references.map(Listing::of_reference)).filter(Listing::can_be)
     }
 }
 
@@ -125,6 +204,7 @@ impl IndexRules {
         let found_by = |value: &'a [u8]| if is_rolled_back { &[][..] } else { value };
         Indexed {
             is_state: is_rolled_back && system_flag & system_flag::STATE != 0 && topic == STATE_TOPIC,
+            is_routed: is_routed(topic.as_bytes(), system_flag),
             is_listed: !is_rolled_back && state != system_flag::TRANSACTION_PREPARED,
             code,
             topic,

@@ -23,6 +23,7 @@
 //! All numbers are big-endian. Source: RocketMQ `CommitLog` / `MessageDecoder`. The layout stands here alone: `storage`
 //! writes it, `wire` and the load generator read it out of fetch replies.
 
+mod body;
 mod checksum;
 mod deliveries;
 mod parts;
@@ -38,6 +39,8 @@ use base::limits::{PROPERTIES_SIZE_MAX, RECORD_SIZE_MAX};
 use base::offset::{LogOffset, QueueId, QueueOffset};
 use base::time::Timestamp;
 
+pub use body::body_crc;
+pub(crate) use body::{BODY_CRC_MASK, body_range, store_body_crc, stored_body_crc};
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
 pub use deliveries::{add_deliveries, deliveries_of};
 pub use parts::Parts;
@@ -106,10 +109,15 @@ impl Draft<'_> {
 
     /// Bytes `encode` will append.
     pub fn encoded_len(&self) -> usize {
+        self.encoded_len_around(self.body.len())
+    }
+
+    /// The same with a body of that many bytes instead of its own.
+    pub(crate) fn encoded_len_around(&self, body_len: usize) -> usize {
         FIXED_SIZE
             + host_size(self.born_host.is_ipv6())
             + host_size(self.store_host.is_ipv6())
-            + self.body.len()
+            + body_len
             + self.topic.len()
             + usize::from(self.topic.len() > MAGIC_V1_TOPIC_SIZE_MAX)
             + self.properties_len()
@@ -127,7 +135,18 @@ impl Draft<'_> {
     ///
     /// The caller has checked topic, body and properties against their limits.
     pub fn encode(&self, out: &mut BytesMut) {
-        let length = self.encoded_len();
+        self.encode_around(out, (self.body.len(), body_crc(self.body)), |out| out.extend_from_slice(self.body));
+    }
+
+    /// The same around a body of that length and CRC which `put_body` appends.
+    #[inline]
+    pub(crate) fn encode_around(
+        &self,
+        out: &mut BytesMut,
+        (body_len, body_crc): (usize, u32),
+        put_body: impl FnOnce(&mut BytesMut),
+    ) {
+        let length = self.encoded_len_around(body_len);
         debug_assert!(length <= RECORD_SIZE_MAX && self.properties_len() <= PROPERTIES_SIZE_MAX);
         out.reserve(length);
         let start = out.len();
@@ -136,7 +155,7 @@ impl Draft<'_> {
         let mut head = Head::default();
         head.put((length as u32).to_be_bytes());
         head.put(if wide_topic { MAGIC_V2 } else { MAGIC_V1 }.to_be_bytes());
-        head.put(body_crc(self.body).to_be_bytes());
+        head.put(body_crc.to_be_bytes());
         head.put(self.queue.0.to_be_bytes());
         head.put(self.flag.to_be_bytes());
         head.put([0; 16]);
@@ -147,9 +166,9 @@ impl Draft<'_> {
         head.put_host(self.store_host);
         head.put(self.reconsume_times.to_be_bytes());
         head.put(self.prepared_transaction_offset.to_be_bytes());
-        head.put((self.body.len() as u32).to_be_bytes());
+        head.put((body_len as u32).to_be_bytes());
         out.extend_from_slice(head.as_slice());
-        out.extend_from_slice(self.body);
+        put_body(out);
         if wide_topic {
             out.put_u16(self.topic.len() as u16);
         } else {
@@ -200,11 +219,6 @@ impl Head {
     fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.size).unwrap_or_default()
     }
-}
-
-/// CRC-32 of a body as records keep it: the top bit cleared, since Java keeps it in a signed number.
-pub fn body_crc(body: &[u8]) -> u32 {
-    crc32fast::hash(body) & 0x7FFF_FFFF
 }
 
 /// Writes offsets and store time into an encoded record. `record` begins at the record and may be longer than it.

@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 
-use base::{QueueId, Timestamp};
+use base::{QueueId, QueueNumber, Timestamp, TopicName};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{DataVersion, GroupDocument, TopicDocument};
 use crate::lease::LeaseChange;
+use crate::model::ModelChange;
 use crate::record::{Draft, system_flag};
 use crate::request_mode::{RequestMode, RequestModeDocument};
 
@@ -117,12 +118,26 @@ pub enum StateChange {
         /// The group.
         group: String,
     },
+    /// Of virtual hosts and what is in them.
+    Model(Box<ModelChange>),
 }
 
 impl StateChange {
     /// Whether it says what groups have settled message by message. Documents say nothing of that.
     pub const fn is_about_leases(&self) -> bool {
         matches!(self, Self::Leases { .. } | Self::LeasesRemoved { .. })
+    }
+
+    /// The topic whose queues go with it: a topic's that is removed, or a message queue's.
+    pub fn removed_topic(&self) -> Option<TopicName> {
+        match self {
+            Self::TopicRemoved { name, .. } => Some(TopicName::trusted(name)),
+            Self::Model(change) => match **change {
+                ModelChange::QueueRemoved(number) => Some(TopicName::of_message_queue(QueueNumber(number))),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 
@@ -179,6 +194,7 @@ impl fmt::Display for StateChange {
             Self::RequestModeRemoved { topic, group } => {
                 write!(out, "nothing is said of how {topic}@{group} is consumed")
             }
+            Self::Model(change) => change.fmt(out),
         }
     }
 }

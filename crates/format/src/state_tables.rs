@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::lease::LeaseState;
+use crate::model::ModelTables;
 use crate::request_mode::RequestModes;
 use crate::state::StateChange;
 
@@ -31,6 +32,8 @@ pub struct StateTables {
     pub imported: BTreeMap<String, u32>,
     /// How groups ask for messages.
     pub request_modes: RequestModes,
+    /// Virtual hosts and what is in them.
+    pub model: ModelTables,
 }
 
 impl StateTables {
@@ -90,6 +93,7 @@ impl StateTables {
                     self.request_modes.remove(&topic);
                 }
             }
+            StateChange::Model(change) => self.model.apply(*change),
         }
     }
 
@@ -108,6 +112,7 @@ impl StateTables {
             lease_changes(&self.leases).collect(),
             imported,
             nothing.request_mode_changes_to(&self.request_modes),
+            self.model.all_changes().map(|change| StateChange::Model(Box::new(change))).collect(),
         ]
         .concat()
     }

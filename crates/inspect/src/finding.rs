@@ -89,16 +89,16 @@ kinds! {
         "Start Sluice: it moves the file to set-aside and makes all entries again from the log.";
     QueueFileMissing, Damage, "queue-file-missing",
         "The messages listed in it cannot be read from the queue.",
-        "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
+        "Stop, remove all of consumequeue, or of sluice/queues if the file is there, and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryMissing, Damage, "entry-missing",
         "The message is whole in the log, but its queue does not list it: consumers never get it.",
-        "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
+        "Stop, remove all of consumequeue, or of sluice/queues if the file is there, and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryElsewhere, Damage, "entry-elsewhere",
         "Consumers that reach this offset of the queue get no message, or not the right one.",
-        "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
+        "Stop, remove all of consumequeue, or of sluice/queues if the file is there, and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryWrong, Damage, "entry-wrong",
         "The entry points at the right record and says something else about it, so it is passed over or wrongly filtered.",
-        "Stop, remove all of consumequeue and start Sluice before anything is sent: it makes all entries again from the log.";
+        "Stop, remove all of consumequeue, or of sluice/queues if the file is there, and start Sluice before anything is sent: it makes all entries again from the log.";
     EntryBeyondEnd, Damage, "entry-beyond-end",
         "The queue lists messages that the log does not hold (any more).",
         "Restore the end of the log from a copy if there is one; otherwise a start of Sluice clears these entries.";
@@ -106,11 +106,11 @@ kinds! {
         "A delayed message is due at another time than its level says.",
         "If the broker runs with other delay levels, say so with --set delay.levels=... or -c FILE; otherwise as for a wrong entry.";
     QueuesMissing, Warning, "queues-missing",
-        "There is no consumequeue: nothing is listed in any queue.",
+        "The folder of all queues of topics, or of all message queues, is gone: nothing is listed in them.",
         "Start Sluice: it makes all entries again from the log. (A Java broker may keep them in rocksdbstore: then let it write files first.)";
     QueueUnlisted, Warning, "queue-unlisted",
         "The log holds messages of a queue that has no files: consumers do not get them.",
-        "Nothing if the topic was removed and made again; otherwise stop, remove all of consumequeue and start Sluice before anything is sent.";
+        "Nothing if the topic was removed and made again; otherwise stop, remove all of consumequeue, or of sluice/queues if the queue is there, and start Sluice before anything is sent.";
     EntriesBehind, Note, "entries-behind",
         "The newest messages are not yet listed in files, or are listed before they are whole in the log.",
         "Nothing: the broker does it within seconds, or the next start does.";
@@ -120,6 +120,12 @@ kinds! {
     TopicRemoved, Note, "topic-removed",
         "Messages of a topic that was removed; nobody gets them.",
         "Nothing: they go when their segments do.";
+    MessageQueuesRemoved, Note, "message-queues-removed",
+        "Messages that were routed to message queues which were removed since; nobody gets them there.",
+        "Nothing: they go when their segments do.";
+    RoutedUnreadable, Damage, "routed-unreadable",
+        "A routed message is what was stored, and says nothing that this Sluice can read: no queue lists it.",
+        "If it is of a newer version, start the newer Sluice again; otherwise report it.";
     // Keys.
     KeyFileSize, Damage, "key-file-size",
         "Messages cannot be found by the keys in it.",

@@ -22,13 +22,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use format::key_index::Shape;
+use format::record::Record;
+use format::routed::Routed;
 use serde::Serialize;
 use storage::begun::{self, Begun};
 use storage::disk::Disk;
 use storage::{Options, StorageError};
 
 use documents::Documents;
-pub use dump::{DumpOptions, Dumped, DumpedRecord, dump, time_text};
+pub use dump::{DumpOptions, Dumped, DumpedRecord, DumpedReference, DumpedRouted, dump, time_text};
 use finding::Findings;
 pub use finding::{FINDINGS_PER_KIND_MAX, Finding, Kind, Severity};
 use keys::Keys;
@@ -58,6 +60,8 @@ pub struct Counts {
     pub records: u64,
     /// Records of changes of the state, among them.
     pub state_records: u64,
+    /// Routed messages, among them.
+    pub routed_records: u64,
     /// Bytes of the log, from its first record to its end.
     pub log_bytes: u64,
     /// Log offset of the first byte kept.
@@ -68,8 +72,12 @@ pub struct Counts {
     pub durable: Option<u64>,
     /// Topics with queues or messages.
     pub topics: u64,
-    /// Queues with files.
+    /// Queues of topics with files.
     pub queues: u64,
+    /// Message queues with files or messages.
+    pub message_queues: u64,
+    /// Lanes of them with files.
+    pub lanes: u64,
     /// Entries that point at their records.
     pub entries: u64,
     /// Entries whose records retention has removed.
@@ -137,7 +145,8 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
     let lag_from = if lags { sure } else { u64::MAX };
     let shape = Shape { slot_count: store.key_index_slots.max(1), entry_count: store.key_index_entries.max(2) };
     let mut keys = Keys::open(disk, root, shape, store.key_index, &mut findings);
-    let files = QueueFiles::open(disk, root, store.queue_file_entries, &mut findings);
+    let usual_entries = [store.queue_file_entries, store.lane_file_entries];
+    let files = QueueFiles::open(disk, root, usual_entries, &mut findings);
     let mut queues = Queues::new(files);
     let rules = store.index_rules.clone();
     let mut scene = Scene { log, rules, findings, broken: Spans::default(), unsure_from, lag_from };
@@ -158,7 +167,8 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
     counts.log_bytes = end.offset.saturating_sub(counts.log_first);
     counts.state_records = state.records;
     counts.topics = queues.topics().count() as u64;
-    counts.queues = queues.queue_count();
+    (counts.queues, counts.lanes) = queues.queue_counts();
+    counts.message_queues = queues.message_queue_count();
     counts.entries = queues.entry_count();
     counts.entries_gone = queues.gone_count();
     counts.key_files = keys.files;
@@ -195,7 +205,14 @@ fn read_log(
                     );
                     broken(scene, Kind::BodyDamaged, log_offset, what);
                 }
-                record.queue_refs().for_each(|queue_ref| queues.record(&record.as_in(queue_ref), scene));
+                let indexed = scene.rules.apply_to(record);
+                if indexed.is_routed {
+                    counts.routed_records += 1;
+                    judge_routed(record, is_intact, scene);
+                }
+                if is_intact || !indexed.is_routed {
+                    indexed.listings(record).for_each(|listing| queues.record(record, &listing, scene));
+                }
                 keys.record(record, scene);
             }
             Event::Broken { from, to, is_zero, why } => {
@@ -216,6 +233,16 @@ fn read_log(
         }
         true
     })
+}
+
+/// Of a routed message the places in queues are in its body: what points at one that is damaged is not blamed.
+fn judge_routed(record: &Record<'_>, is_intact: bool, scene: &mut Scene) {
+    let log_offset = record.log_offset.0;
+    if !is_intact {
+        scene.broken.add(log_offset, log_offset + record.size as u64);
+    } else if let Err(problem) = Routed::parse(record.body) {
+        broken(scene, Kind::RoutedUnreadable, log_offset, format!("log offset {log_offset}: {problem}"));
+    }
 }
 
 /// Adds a finding about a log offset; where a start would take it for the log's end, that is what is said.

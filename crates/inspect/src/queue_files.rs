@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use base::name::MessageQueueName;
 use format::queue_entry::{ENTRY_SIZE, Entry};
 use storage::disk::{Disk, DiskFile};
 use storage::segment::file_name;
+use storage::{folder_of_all, folder_of_topic, topic_of_folder};
 
 use crate::finding::{Findings, Kind};
 
@@ -23,6 +25,8 @@ const PAGE_ENTRIES_MIN: usize = 16;
 pub(crate) struct QueueFolder {
     pub(crate) topic: u32,
     pub(crate) queue: u32,
+    /// Whether it is a lane of a message queue.
+    is_lane: bool,
     /// First byte of each file, in order.
     starts: Vec<u64>,
     page_at: u64,
@@ -33,9 +37,10 @@ pub(crate) struct QueueFolder {
 pub(crate) struct QueueFiles {
     disk: Disk,
     root: PathBuf,
-    /// Whether there is a folder of queues at all.
-    pub(crate) is_there: bool,
-    file_size: u64,
+    /// Whether there is a folder of queues of topics, and of message queues, or none was ever made.
+    is_there: [bool; 2],
+    /// Of queues of topics, and of lanes.
+    file_sizes: [u64; 2],
     page_entries: u64,
     topics: Vec<(String, bool)>,
     topic_numbers: HashMap<String, u32>,
@@ -46,13 +51,15 @@ pub(crate) struct QueueFiles {
 }
 
 impl QueueFiles {
-    /// Lists `consumequeue` of the data directory `root`.
-    pub(crate) fn open(disk: &Disk, root: &Path, usual_entries: u64, findings: &mut Findings) -> Self {
+    /// Lists the queues of the data directory `root`. Files of topics' queues, and of lanes, usually have so many entries.
+    pub(crate) fn open(disk: &Disk, root: &Path, usual_entries: [u64; 2], findings: &mut Findings) -> Self {
+        let has = |folder: &str| disk.exists(&root.join(folder));
+        let own_folder = Path::new(folder_of_all(true)).parent().unwrap_or(root);
         let mut files = Self {
             disk: disk.clone(),
-            root: root.join("consumequeue"),
-            is_there: disk.exists(&root.join("consumequeue")),
-            file_size: 0,
+            root: root.to_owned(),
+            is_there: [has(folder_of_all(false)), has(folder_of_all(true)) || !disk.exists(&root.join(own_folder))],
+            file_sizes: [0; 2],
             page_entries: 0,
             topics: Vec::new(),
             topic_numbers: HashMap::new(),
@@ -60,23 +67,43 @@ impl QueueFiles {
             folders: Vec::new(),
             bad: Vec::new(),
         };
-        let mut sizes = Vec::new();
-        for topic in list(disk, &files.root, "consumequeue", findings) {
-            let shown = format!("consumequeue/{topic}");
-            for name in list(disk, &files.root.join(&topic), &shown, findings) {
+        for (of_message_queues, usual_entries) in [false, true].into_iter().zip(usual_entries) {
+            let mut sizes = Vec::new();
+            files.list_all(of_message_queues, &mut sizes, findings);
+            let usual = usual_entries.saturating_mul(ENTRY_SIZE as u64);
+            let size = super::usual_size(sizes.iter().map(|(_, _, size)| *size), usual).unwrap_or(usual);
+            files.file_sizes[usize::from(of_message_queues)] = size - size % ENTRY_SIZE as u64;
+            files.judge(&sizes, findings);
+        }
+        files.bad.sort_unstable();
+        let pages = PAGES_SIZE / ENTRY_SIZE / files.folders.len().max(1);
+        files.page_entries = pages.clamp(PAGE_ENTRIES_MIN, PAGE_ENTRIES_MAX) as u64;
+        files
+    }
+
+    fn list_all(&mut self, of_message_queues: bool, sizes: &mut Vec<(usize, u64, u64)>, findings: &mut Findings) {
+        let (disk, all) = (self.disk.clone(), folder_of_all(of_message_queues));
+        let last = if of_message_queues { u32::from(u8::MAX) } else { u32::MAX };
+        for folder in list(&disk, &self.root.join(all), all, findings) {
+            let shown = format!("{all}/{folder}");
+            let Some(topic) = topic_of_folder(&folder, of_message_queues) else {
+                findings.add(
+                    Kind::UnknownFile,
+                    shown,
+                    None,
+                    "no name of a topic or message queue that has its folder there",
+                );
+                continue;
+            };
+            for name in list(&disk, &self.root.join(&shown), &shown, findings) {
                 match name.parse::<u32>() {
-                    Ok(queue) if queue.to_string() == name => files.list_queue(&topic, queue, &mut sizes, findings),
+                    Ok(queue) if queue.to_string() == name && queue <= last => {
+                        self.list_queue(topic.as_str(), queue, sizes, findings);
+                    }
                     _ => findings.add(Kind::UnknownFile, format!("{shown}/{name}"), None, "no queue's number"),
                 }
             }
         }
-        let usual = usual_entries.saturating_mul(ENTRY_SIZE as u64);
-        let size = super::usual_size(sizes.iter().map(|(_, _, size)| *size), usual).unwrap_or(usual);
-        files.file_size = size - size % ENTRY_SIZE as u64;
-        files.judge(&sizes, findings);
-        let pages = PAGES_SIZE / ENTRY_SIZE / files.folders.len().max(1);
-        files.page_entries = pages.clamp(PAGE_ENTRIES_MIN, PAGE_ENTRIES_MAX) as u64;
-        files
     }
 
     fn list_queue(&mut self, topic: &str, queue: u32, sizes: &mut Vec<(usize, u64, u64)>, findings: &mut Findings) {
@@ -86,8 +113,8 @@ impl QueueFiles {
         {
             topic.1 = true;
         }
-        let shown = format!("consumequeue/{topic}/{queue}");
-        let directory = self.root.join(topic).join(queue.to_string());
+        let shown = format!("{}/{queue}", folder_of_topic(topic));
+        let directory = self.root.join(&shown);
         for name in list(&self.disk, &directory, &shown, findings) {
             let start = name.parse::<u64>().ok().filter(|start| name.len() == 20 && *start <= i64::MAX as u64);
             let file = format!("{shown}/{name}");
@@ -109,9 +136,9 @@ impl QueueFiles {
     fn judge(&mut self, sizes: &[(usize, u64, u64)], findings: &mut Findings) {
         let mut last: Option<(usize, u64)> = None;
         for &(queue, start, size) in sizes {
-            let file = self.shown(queue, start);
-            if self.file_size == 0 || start % self.file_size != 0 {
-                let what = format!("its name is no multiple of the file size {}", self.file_size);
+            let (file, file_size) = (self.shown(queue, start), self.file_size(queue));
+            if file_size == 0 || start % file_size != 0 {
+                let what = format!("its name is no multiple of the file size {file_size}");
                 findings.add(Kind::QueueFileSize, file, None, what);
                 self.bad.push((queue, start));
                 if let Some(folder) = self.folders.get_mut(queue) {
@@ -119,19 +146,18 @@ impl QueueFiles {
                 }
                 continue;
             }
-            if size != self.file_size {
-                let what = format!("{size} bytes where a file of a queue has {}", self.file_size);
+            if size != file_size {
+                let what = format!("{size} bytes where a file of a queue has {file_size}");
                 findings.add(Kind::QueueFileSize, file, None, what);
                 self.bad.push((queue, start));
             }
-            let before = last.filter(|(of, _)| *of == queue).map(|(_, before)| before + self.file_size);
+            let before = last.filter(|(of, _)| *of == queue).map(|(_, before)| before + file_size);
             if let Some(missing) = before.filter(|missing| *missing < start) {
                 let what = format!("entries {} to {} have no file", missing / 20, start / 20);
                 findings.add(Kind::QueueFileMissing, self.shown(queue, missing), None, what);
             }
             last = Some((queue, start));
         }
-        self.bad.sort_unstable();
     }
 
     /// Number of a queue, known or new.
@@ -148,7 +174,8 @@ impl QueueFiles {
         let next = self.folders.len();
         let number = *self.numbers.entry((topic, queue)).or_insert(next);
         if number == next {
-            self.folders.push(QueueFolder { topic, queue, starts: Vec::new(), page_at: 0, page: Vec::new() });
+            let is_lane = MessageQueueName::number_of(self.topic_name(topic)).is_some();
+            self.folders.push(QueueFolder { topic, queue, is_lane, starts: Vec::new(), page_at: 0, page: Vec::new() });
         }
         number
     }
@@ -172,6 +199,16 @@ impl QueueFiles {
         self.topics.get(topic as usize).map_or("", |(name, _)| name)
     }
 
+    /// Whether the folder of all message queues is gone that was there.
+    pub(crate) const fn lost_message_queues(&self) -> bool {
+        !self.is_there[1]
+    }
+
+    /// Whether there is no folder of topics' queues.
+    pub(crate) const fn lacks_topics(&self) -> bool {
+        !self.is_there[0]
+    }
+
     /// Topics, and whether each has a folder.
     pub(crate) fn topics(&self) -> &[(String, bool)] {
         &self.topics
@@ -181,6 +218,20 @@ impl QueueFiles {
         self.folders.get(queue).map_or(usize::MAX, |folder| folder.topic as usize)
     }
 
+    /// Whether a queue is a lane of a message queue.
+    pub(crate) fn is_lane(&self, queue: usize) -> bool {
+        self.folders.get(queue).is_some_and(|folder| folder.is_lane)
+    }
+
+    /// Whether the folder is there that has all queues of its kind.
+    pub(crate) fn is_there(&self, queue: usize) -> bool {
+        self.is_there[usize::from(self.is_lane(queue))]
+    }
+
+    fn file_size(&self, queue: usize) -> u64 {
+        self.file_sizes[usize::from(self.is_lane(queue))]
+    }
+
     pub(crate) fn has_files(&self, queue: usize) -> bool {
         self.folders.get(queue).is_some_and(|folder| !folder.starts.is_empty())
     }
@@ -188,20 +239,20 @@ impl QueueFiles {
     /// File and byte of an entry.
     pub(crate) fn locate(&self, queue: usize, position: u64) -> (String, Option<u64>) {
         let byte = position.saturating_mul(ENTRY_SIZE as u64);
-        let within = byte.checked_rem(self.file_size).unwrap_or(0);
+        let within = byte.checked_rem(self.file_size(queue)).unwrap_or(0);
         (self.shown(queue, byte - within), Some(within))
     }
 
     /// A file as findings name it.
     fn shown(&self, queue: usize, start: u64) -> String {
         let (topic, number) = self.name(queue);
-        format!("consumequeue/{topic}/{number}/{}", file_name(start))
+        format!("{}/{number}/{}", folder_of_topic(topic), file_name(start))
     }
 
     /// Whether entries may be missing there for a reason told already.
     pub(crate) fn is_excused(&self, queue: usize, position: u64) -> bool {
         let byte = position.saturating_mul(ENTRY_SIZE as u64);
-        let start = byte - byte.checked_rem(self.file_size).unwrap_or(0);
+        let start = byte - byte.checked_rem(self.file_size(queue)).unwrap_or(0);
         let Some(folder) = self.folders.get(queue) else { return false };
         let is_between = folder.starts.first().is_some_and(|first| *first < start)
             && folder.starts.last().is_some_and(|last| start < *last)
@@ -240,13 +291,12 @@ impl QueueFiles {
     /// First byte of the file an entry is in, if there is such a file.
     fn file_of(&self, queue: usize, position: u64) -> Option<u64> {
         let byte = position.checked_mul(ENTRY_SIZE as u64)?;
-        let start = byte - byte.checked_rem(self.file_size)?;
+        let start = byte - byte.checked_rem(self.file_size(queue))?;
         self.folders.get(queue)?.starts.binary_search(&start).ok().map(|_| start)
     }
 
     fn open_file(&self, queue: usize, start: u64) -> Option<DiskFile> {
-        let (topic, number) = self.name(queue);
-        self.disk.open_read_only(&self.root.join(topic).join(number.to_string()).join(file_name(start))).ok()
+        self.disk.open_read_only(&self.root.join(self.shown(queue, start))).ok()
     }
 
     /// Bytes of up to `count` entries of one file; fewer at its end. What cannot be read is told as missing entries.
@@ -254,7 +304,7 @@ impl QueueFiles {
         let Some(start) = self.file_of(queue, position) else { return Vec::new() };
         let within = position * ENTRY_SIZE as u64 - start;
         let Some(file) = self.open_file(queue, start) else { return Vec::new() };
-        let end = file.size().unwrap_or(0).min(self.file_size);
+        let end = file.size().unwrap_or(0).min(self.file_size(queue));
         let size = end.saturating_sub(within).min(count * ENTRY_SIZE as u64);
         let mut bytes = vec![0; (size - size % ENTRY_SIZE as u64) as usize];
         if file.read_at(&mut bytes, within).is_err() { Vec::new() } else { bytes }
@@ -284,7 +334,7 @@ impl QueueFiles {
     /// A later position that may have an entry: all positions between have none.
     fn after_hole(&self, queue: usize, start: u64, position: u64) -> Option<u64> {
         let folder = self.folders.get(queue)?;
-        let next_file = (start + self.file_size) / ENTRY_SIZE as u64;
+        let next_file = (start + self.file_size(queue)) / ENTRY_SIZE as u64;
         let from = (position - folder.page_at) as usize * ENTRY_SIZE;
         let rest = folder.page.get(from..).unwrap_or_default();
         if let Some(used) = rest.iter().position(|&byte| byte != 0) {

@@ -5,10 +5,12 @@
 
 use std::collections::HashSet;
 
+use base::name::MessageQueueName;
 use base::{QueueId, QueueOffset, TopicName};
-use format::index_rules::EntryCode;
+use format::index_rules::{EntryCode, Listing};
 use format::queue_entry::{Entry, GAP};
-use format::record::{QueueRef, Record};
+use format::record::Record;
+use storage::{folder_of_all, folder_of_topic};
 
 use crate::finding::Kind;
 use crate::queue_files::QueueFiles;
@@ -63,16 +65,14 @@ impl Queues {
         Self { files, progress, last: 0, gone: 0 }
     }
 
-    /// Judges what the queue of `record` has of it.
-    pub(crate) fn record(&mut self, record: &Record<'_>, scene: &mut Scene) {
-        if !scene.rules.apply_to(record).is_listed {
-            return;
-        }
-        if self.files.name(self.last) != (record.topic, record.queue.0) {
-            self.last = self.files.queue(record.topic, record.queue.0);
+    /// Judges what a queue has of `record` that is to list it.
+    pub(crate) fn record(&mut self, record: &Record<'_>, listing: &Listing<'_>, scene: &mut Scene) {
+        let topic = listing.topic.as_str();
+        if self.files.name(self.last) != (topic, listing.queue.0) {
+            self.last = self.files.queue(topic, listing.queue.0);
             self.progress.resize_with(self.files.count(), Progress::default);
         }
-        let (queue, log_offset, position) = (self.last, record.log_offset.0, record.queue_offset.0);
+        let (queue, log_offset, position) = (self.last, record.log_offset.0, listing.offset.0);
         let Some(progress) = self.progress.get_mut(queue) else { return };
         progress.records += 1;
         progress.end = progress.end.max(position + 1);
@@ -85,7 +85,7 @@ impl Queues {
             }
             if entry.log_offset.0 == log_offset && !(at != position && is_lost(entry)) {
                 self.advance(queue, at + 1);
-                return self.compare(queue, at, entry, record, scene);
+                return self.compare(queue, at, entry, (record, listing), scene);
             }
             self.advance(queue, at + 1);
             if at == position && !is_blank(entry) {
@@ -93,7 +93,7 @@ impl Queues {
             }
             self.judge_passed(queue, at, entry, scene);
         }
-        self.unlisted(queue, record, scene);
+        self.unlisted(queue, (record, listing), scene);
     }
 
     fn next(&mut self, queue: usize) -> Option<(u64, Entry)> {
@@ -108,8 +108,8 @@ impl Queues {
     }
 
     /// The next entry of the queue, if it has one, points further on than `record`.
-    fn unlisted(&mut self, queue: usize, record: &Record<'_>, scene: &mut Scene) {
-        let (log_offset, position) = (record.log_offset.0, record.queue_offset.0);
+    fn unlisted(&mut self, queue: usize, (record, listing): (&Record<'_>, &Listing<'_>), scene: &mut Scene) {
+        let (log_offset, position) = (record.log_offset.0, listing.offset.0);
         let Some(next) = self.progress.get(queue).map(|progress| progress.next) else { return };
         let own = if position > next { self.files.entry_far(queue, position) } else { None };
         if let Some(own) = own.filter(|own| own.log_offset.0 == log_offset) {
@@ -122,7 +122,7 @@ impl Queues {
                 self.judge_passed(queue, at, entry, scene);
             }
             self.advance(queue, position + 1);
-            return self.compare(queue, position, own, record, scene);
+            return self.compare(queue, position, own, (record, listing), scene);
         }
         let found = self.files.entry(queue, next);
         if let Some(entry) = found
@@ -158,8 +158,8 @@ impl Queues {
         }
         let (topic, number) = self.files.name(queue);
         let is_right = scene.log.look(entry.log_offset.0, |record| {
-            let own = QueueRef { topic, queue: QueueId(number), offset: QueueOffset(position) };
-            record.queue_refs().any(|queue_ref| queue_ref == own)
+            let mut listings = scene.rules.apply_to(record).listings(record);
+            listings.any(|listing| listing.is_at(topic, QueueId(number), QueueOffset(position)))
         });
         if is_right == Some(true) {
             self.count(queue, |progress| progress.life_from = entry.log_offset.0);
@@ -168,14 +168,21 @@ impl Queues {
     }
 
     /// An entry that points at the record: what else it says.
-    fn compare(&mut self, queue: usize, at: u64, entry: Entry, record: &Record<'_>, scene: &mut Scene) {
+    fn compare(
+        &mut self,
+        queue: usize,
+        at: u64,
+        entry: Entry,
+        (record, listing): (&Record<'_>, &Listing<'_>),
+        scene: &mut Scene,
+    ) {
         self.count(queue, |progress| {
             progress.entries += 1;
             progress.end = progress.end.max(at + 1);
         });
         let log_offset = record.log_offset;
-        if at != record.queue_offset.0 {
-            let says = record.queue_offset;
+        if at != listing.offset.0 {
+            let says = listing.offset;
             let what =
                 format!("entry {at} points at log offset {log_offset}, whose record says it is at offset {says}");
             return self.found(queue, Kind::EntryWrong, at, what, scene);
@@ -184,15 +191,18 @@ impl Queues {
             let what = format!("entry {at} says {} bytes, its record has {}", entry.size, record.size);
             return self.found(queue, Kind::EntryWrong, at, what, scene);
         }
-        let code = scene.rules.apply_to(record).code;
-        let (right, says) = (code.at(record.store_timestamp), entry.tag_code);
-        match code {
+        let (right, says) = (listing.code.at(record.store_timestamp), entry.tag_code);
+        match listing.code {
             EntryCode::DueAfter(_) if says.abs_diff(right) > DUE_TIME_SLACK_MS => {
                 let what = format!("entry {at} is due at {says}, by its level at {right} (ms since 1970)");
                 self.found(queue, Kind::DueTime, at, what, scene);
             }
             EntryCode::Tag(_) if says != right && says > EXTENDED_CODE_MAX => {
                 let what = format!("entry {at} has the tag code {says}, the record's tag {right}");
+                self.found(queue, Kind::EntryWrong, at, what, scene);
+            }
+            EntryCode::Expiry(_) if says != right => {
+                let what = format!("entry {at} expires at {says}, its message at {right} (ms since 1970, 0 for never)");
                 self.found(queue, Kind::EntryWrong, at, what, scene);
             }
             _ => {}
@@ -228,7 +238,7 @@ impl Queues {
 
     /// A record that has no entry.
     fn missing(&mut self, queue: usize, position: u64, log_offset: u64, scene: &mut Scene) {
-        if !self.files.is_there || self.files.is_excused(queue, position) {
+        if !self.files.is_there(queue) || self.files.is_excused(queue, position) {
             return;
         }
         if !self.files.has_files(queue) && !scene.may_lag(log_offset) {
@@ -284,7 +294,7 @@ impl Queues {
             let earlier = self.progress.get(queue).map_or(0, |progress| progress.earlier);
             if earlier > 0 {
                 let (topic, number) = self.files.name(queue);
-                let file = format!("consumequeue/{topic}/{number}");
+                let file = format!("{}/{number}", folder_of_topic(topic));
                 scene.findings.add(Kind::EarlierLife, file, None, format!("{earlier} messages"));
             }
         }
@@ -298,22 +308,31 @@ impl Queues {
 
     /// Tells of queues that have messages and no files; `listed` are the topics of topics.json, if there is one.
     pub(crate) fn judge_topics(&self, listed: Option<&HashSet<String>>, scene: &mut Scene) {
-        if !self.files.is_there && self.files.count() > 0 {
-            let what = format!("the log has messages of {} queues", self.files.count());
-            scene.findings.add(Kind::QueuesMissing, "consumequeue", None, what);
-        }
+        self.judge_folders(scene);
         let mut removed = vec![0_u64; self.files.topics().len()];
         for (queue, progress) in self.progress.iter().enumerate().filter(|(_, progress)| progress.unlisted > 0) {
             let (topic, number) = self.files.name(queue);
             let count = progress.unlisted;
-            if listed.is_some_and(|listed| !listed.contains(topic)) {
-                removed.get_mut(self.files.topic_of(queue)).into_iter().for_each(|sum| *sum += count);
+            let of_topic = self.files.topic_of(queue);
+            let is_removed = if self.files.is_lane(queue) {
+                !self.files.topics().get(of_topic).is_some_and(|(_, has_folder)| *has_folder)
+            } else {
+                listed.is_some_and(|listed| !listed.contains(topic))
+            };
+            if is_removed {
+                removed.get_mut(of_topic).into_iter().for_each(|sum| *sum += count);
             } else {
                 let what = format!("{count} messages; the folder has no file");
-                scene.findings.add(Kind::QueueUnlisted, format!("consumequeue/{topic}/{number}"), None, what);
+                scene.findings.add(Kind::QueueUnlisted, format!("{}/{number}", folder_of_topic(topic)), None, what);
             }
         }
+        let mut of_message_queues = (0_u64, 0_u64);
         for ((topic, has_folder), removed) in self.files.topics().iter().zip(removed) {
+            if is_message_queue(topic) {
+                of_message_queues.0 += u64::from(removed > 0);
+                of_message_queues.1 += removed;
+                continue;
+            }
             if removed > 0 && !has_folder {
                 scene.findings.add(Kind::TopicRemoved, scene.log.shown.clone(), None, format!("{removed} of {topic}"));
             }
@@ -321,6 +340,24 @@ impl Queues {
             if *has_folder && has_settings && listed.is_some_and(|listed| !listed.contains(topic)) {
                 scene.findings.add(Kind::TopicUnknown, "config/topics.json", None, format!("{topic} is not in it"));
             }
+        }
+        if let (queues @ 1.., messages) = of_message_queues {
+            let what = format!("{messages} messages of {queues} message queues");
+            scene.findings.add(Kind::MessageQueuesRemoved, scene.log.shown.clone(), None, what);
+        }
+    }
+
+    /// Tells of folders of all queues that are missing.
+    fn judge_folders(&self, scene: &mut Scene) {
+        let lanes = (0..self.files.count()).filter(|&queue| self.files.is_lane(queue)).count();
+        let queues = self.files.count() - lanes;
+        if self.files.lacks_topics() && queues > 0 {
+            let what = format!("the log has messages of {queues} queues");
+            scene.findings.add(Kind::QueuesMissing, folder_of_all(false), None, what);
+        }
+        if self.files.lost_message_queues() && lanes > 0 {
+            let what = format!("the log has messages of {lanes} lanes of message queues");
+            scene.findings.add(Kind::QueuesMissing, folder_of_all(true), None, what);
         }
     }
 
@@ -331,11 +368,21 @@ impl Queues {
 
     /// Topics that have a queue with files or messages.
     pub(crate) fn topics(&self) -> impl Iterator<Item = &str> {
-        self.files.topics().iter().map(|(name, _)| name.as_str())
+        self.files.topics().iter().map(|(name, _)| name.as_str()).filter(|name| !is_message_queue(name))
     }
 
-    pub(crate) fn queue_count(&self) -> u64 {
-        (0..self.files.count()).filter(|&queue| self.files.has_files(queue)).count() as u64
+    /// Message queues that have a lane with files or messages.
+    pub(crate) fn message_queue_count(&self) -> u64 {
+        self.files.topics().iter().filter(|(name, _)| is_message_queue(name)).count() as u64
+    }
+
+    /// Queues of topics, and lanes of message queues, that have files.
+    pub(crate) fn queue_counts(&self) -> (u64, u64) {
+        let with_files = (0..self.files.count()).filter(|&queue| self.files.has_files(queue));
+        with_files.fold((0, 0), |(queues, lanes), queue| match self.files.is_lane(queue) {
+            false => (queues + 1, lanes),
+            true => (queues, lanes + 1),
+        })
     }
 
     pub(crate) fn entry_count(&self) -> u64 {
@@ -345,6 +392,10 @@ impl Queues {
     pub(crate) const fn gone_count(&self) -> u64 {
         self.gone
     }
+}
+
+fn is_message_queue(topic: &str) -> bool {
+    MessageQueueName::number_of(topic).is_some()
 }
 
 /// Stands where there is no record (any more).

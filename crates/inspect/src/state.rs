@@ -201,6 +201,9 @@ const fn document_of(change: &StateChange) -> Option<&'static str> {
         StateChange::Delay { .. } => Some(DELAY_FILE),
         StateChange::RequestMode { .. } | StateChange::RequestModeRemoved { .. } => Some(REQUEST_MODES_FILE),
         // RocketMQ has no document of leases.
-        StateChange::Imported { .. } | StateChange::Leases { .. } | StateChange::LeasesRemoved { .. } => None,
+        StateChange::Imported { .. }
+        | StateChange::Leases { .. }
+        | StateChange::LeasesRemoved { .. }
+        | StateChange::Model(_) => None,
     }
 }

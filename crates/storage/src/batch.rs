@@ -1,18 +1,25 @@
 //! A batch of records to append: encoded outside the append lock, completed with offsets under it, then shared unchanged.
 
+mod slots;
+
 use std::sync::Arc;
 
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::BytesMut;
-use format::index_rules::{EntryCode, Indexed};
+use format::index_rules::{EntryCode, Indexed, Listing};
 use format::queue_entry::Entry;
-use format::record::{Draft, Record};
+use format::record::{CHECKSUM_BLANK, Draft, Record};
+use format::routed::{Destination, RoutedDraft};
 
 use crate::key_index::Key;
 use crate::queue_index::QueueIndex;
+use slots::Slots;
 
 /// Stands for the queue of a record that no queue lists.
 const NO_QUEUE: u32 = u32::MAX;
+
+/// Stands for the queue of a routed message: it has none of its own, and its further ones are among `AppendBatch::routed`.
+const ROUTED: u32 = u32::MAX - 1;
 
 /// One record of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +43,20 @@ impl BatchRecord {
     pub(crate) const fn entry(&self) -> Entry {
         Entry { log_offset: self.log_offset, size: self.size, tag_code: self.tag_code }
     }
+
+    /// Whether it is a routed message.
+    pub(crate) const fn is_routed(&self) -> bool {
+        self.queue_slot == ROUTED
+    }
+}
+
+/// A lane that lists a routed message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoutedTo {
+    /// Index of the lane in the batch.
+    pub(crate) slot: u32,
+    /// What its entry keeps.
+    pub(crate) code: EntryCode,
 }
 
 /// A key of one of the batch's records.
@@ -49,11 +70,14 @@ pub(crate) struct BatchKey {
 #[derive(Debug, Default)]
 pub struct AppendBatch {
     has_key_index: bool,
+    has_checksums: bool,
     pub(crate) bytes: BytesMut,
     pub(crate) records: Vec<BatchRecord>,
-    pub(crate) queues: Vec<Arc<QueueIndex>>,
-    /// Indexes of the further queues of each record, record by record.
+    pub(crate) queues: Slots,
+    /// Indexes of the further queues of each record that is no routed message, record by record.
     pub(crate) fan_out: Vec<u32>,
+    /// Where routed messages go, record by record.
+    pub(crate) routed: Vec<RoutedTo>,
     pub(crate) keys: Vec<BatchKey>,
     /// Queues to which nothing is appended any more.
     pub(crate) closed: Vec<Arc<QueueIndex>>,
@@ -72,6 +96,7 @@ pub struct AppendInfo {
     pub(crate) messages: (usize, usize),
     pub(crate) queues: Vec<Arc<QueueIndex>>,
     pub(crate) fan_out: Vec<u32>,
+    pub(crate) routed: Vec<RoutedTo>,
     pub(crate) keys: Vec<BatchKey>,
     /// Log offsets of state records that came from a leader: told once they are committed.
     pub(crate) foreign_states: Vec<LogOffset>,
@@ -94,15 +119,15 @@ impl AppendInfo {
 
 impl AppendBatch {
     /// An empty batch that encodes into `buffer`.
-    pub(crate) fn with_buffer(buffer: BytesMut, has_key_index: bool) -> Self {
-        Self { bytes: buffer, has_key_index, ..Self::default() }
+    pub(crate) fn with_buffer(buffer: BytesMut, has_key_index: bool, has_checksums: bool) -> Self {
+        Self { bytes: buffer, has_key_index, has_checksums, ..Self::default() }
     }
 
     /// Encodes one record for `queue`. `indexed` must come from the rules that the store was opened with.
     pub fn push(&mut self, queue: &Arc<QueueIndex>, draft: &Draft<'_>, indexed: &Indexed<'_>) {
         let start = self.bytes.len();
         draft.encode(&mut self.bytes);
-        let queue_slot = self.slot_of(queue);
+        let queue_slot = self.queues.slot_of(queue);
         let record = self.records.len() as u32;
         let tag_code = match indexed.code {
             EntryCode::Tag(code) => code,
@@ -110,6 +135,8 @@ impl AppendBatch {
                 self.parked.push(record);
                 delay_ms as i64
             }
+            // That of a routed message, which has no queue of its own.
+            EntryCode::Expiry(_) => 0,
         };
         if self.has_key_index {
             self.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record, hash }));
@@ -142,6 +169,37 @@ impl AppendBatch {
         });
     }
 
+    /// Encodes one routed message for lanes of message queues, each with the time to live that it has there, ms. There must be one at least:
+    /// without any nothing is added.
+    pub fn push_routed(&mut self, draft: &RoutedDraft<'_>, destinations: &[(Arc<QueueIndex>, Option<u64>)]) {
+        debug_assert!(!destinations.is_empty(), "a routed message goes somewhere");
+        debug_assert!(destinations.iter().all(|(queue, _)| queue.lane().is_some()), "to lanes of message queues alone");
+        if destinations.is_empty() {
+            return;
+        }
+        let start = self.bytes.len();
+        let checksum_room: &[u8] = if self.has_checksums { CHECKSUM_BLANK } else { &[] };
+        let encoded = destinations.iter().map(|(queue, time_to_live_ms)| {
+            let (queue, lane) = queue.lane().unwrap_or_default();
+            Destination { queue, lane, time_to_live_ms: *time_to_live_ms }
+        });
+        draft.encode(encoded, checksum_room, &mut self.bytes);
+        self.routed.reserve(destinations.len());
+        for (queue, time_to_live_ms) in destinations {
+            let slot = self.queues.slot_of(queue);
+            self.routed.push(RoutedTo { slot, code: EntryCode::Expiry(*time_to_live_ms) });
+        }
+        self.records.push(BatchRecord {
+            start: start as u32,
+            size: (self.bytes.len() - start) as u32,
+            queue_slot: ROUTED,
+            fan_out_count: destinations.len() as u32,
+            tag_code: 0,
+            queue_offset: QueueOffset::default(),
+            log_offset: LogOffset::default(),
+        });
+    }
+
     /// Has nothing appended to `queue` after this batch: its topic is removed by it.
     pub fn close(&mut self, queue: Arc<QueueIndex>) {
         self.closed.push(queue);
@@ -151,7 +209,7 @@ impl AppendBatch {
     /// order, and each must have the number that `record::fan_out_queue_id` returns.
     pub fn list_in(&mut self, queues: &[Arc<QueueIndex>]) {
         for queue in queues {
-            let slot = self.slot_of(queue);
+            let slot = self.queues.slot_of(queue);
             self.fan_out.push(slot);
         }
         if let Some(last) = self.records.last_mut() {
@@ -159,22 +217,16 @@ impl AppendBatch {
         }
     }
 
-    /// The index of `queue` in the batch, added if new. Searched linearly, since a batch has few queues.
-    fn slot_of(&mut self, queue: &Arc<QueueIndex>) -> u32 {
-        let known = self.queues.iter().rposition(|known| Arc::ptr_eq(known, queue));
-        let slot = known.unwrap_or_else(|| {
-            self.queues.push(queue.clone());
-            self.queues.len() - 1
-        });
-        slot as u32
-    }
-
     /// Drops all but the first `count` records.
     pub fn truncate(&mut self, count: usize) {
         if let Some(first_dropped) = self.records.get(count) {
             self.bytes.truncate(first_dropped.start as usize);
-            let dropped: u32 = self.records.iter().skip(count).map(|record| record.fan_out_count).sum();
-            self.fan_out.truncate(self.fan_out.len() - dropped as usize);
+            let (mut fan_out, mut routed) = (0, 0);
+            for record in self.records.iter().skip(count) {
+                *(if record.is_routed() { &mut routed } else { &mut fan_out }) += record.fan_out_count as usize;
+            }
+            self.fan_out.truncate(self.fan_out.len() - fan_out);
+            self.routed.truncate(self.routed.len() - routed);
             for record in self.records.iter().skip(count).filter(|record| record.queue_slot == NO_QUEUE) {
                 self.unlisted = (self.unlisted.0 - 1, self.unlisted.1 - record.size as usize);
             }
@@ -223,27 +275,39 @@ impl ForeignBatch {
         self.store_timestamp
     }
 
-    /// Adds a record that `queues` list, its own first.
-    pub(crate) fn push(&mut self, record: &Record<'_>, indexed: &Indexed<'_>, queues: &[Arc<QueueIndex>]) {
+    /// Adds a record that `queues` list, each as its listing says.
+    pub(crate) fn push(
+        &mut self,
+        record: &Record<'_>,
+        indexed: &Indexed<'_>,
+        queues: &[(Arc<QueueIndex>, Listing<'_>)],
+    ) {
         let batch = &mut self.batch;
         let number = batch.records.len() as u32;
-        let own = queues.first().map_or(NO_QUEUE, |queue| batch.slot_of(queue));
         if batch.has_key_index {
             batch.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record: number, hash }));
         }
-        if own == NO_QUEUE {
+        let mut slots = queues.iter().map(|(queue, listing)| (batch.queues.slot_of(queue), listing.code));
+        let (own, fan_out_count) = if queues.is_empty() {
             batch.unlisted = (batch.unlisted.0 + 1, batch.unlisted.1 + record.size);
-        }
+            (NO_QUEUE, 0)
+        } else if indexed.is_routed {
+            batch.routed.extend(slots.map(|(slot, code)| RoutedTo { slot, code }));
+            (ROUTED, queues.len())
+        } else {
+            let own = slots.next().map_or(NO_QUEUE, |(slot, _)| slot);
+            batch.fan_out.extend(slots.map(|(slot, _)| slot));
+            (own, queues.len() - 1)
+        };
         batch.records.push(BatchRecord {
             start: 0,
             size: record.size as u32,
             queue_slot: own,
-            fan_out_count: 0,
+            fan_out_count: fan_out_count as u32,
             tag_code: indexed.code.at(record.store_timestamp),
             queue_offset: record.queue_offset,
             log_offset: record.log_offset,
         });
-        batch.list_in(queues.get(1..).unwrap_or_default());
         if indexed.is_state {
             self.states.push(record.log_offset);
         }
@@ -251,12 +315,13 @@ impl ForeignBatch {
 
     /// The batch, whose records and what lies behind them take `size` bytes up to `end`.
     pub(crate) fn finish(self, size: usize, end: LogOffset) -> AppendInfo {
-        let AppendBatch { records, queues, fan_out, keys, unlisted, .. } = self.batch;
+        let AppendBatch { records, queues, fan_out, routed, keys, unlisted, .. } = self.batch;
         AppendInfo {
             size,
             messages: (records.len() - unlisted.0, size - unlisted.1),
-            queues,
+            queues: queues.into_queues(),
             fan_out,
+            routed,
             keys,
             foreign_states: self.states,
             records,

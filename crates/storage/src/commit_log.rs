@@ -9,6 +9,7 @@ mod pages;
 mod publish;
 mod raw;
 mod read;
+mod sealing;
 mod segments;
 
 use std::io::IoSlice;
@@ -20,10 +21,10 @@ use std::task::Waker;
 use base::limits::RECORD_SIZE_MAX;
 use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
-use base::{LogOffset, QueueOffset, Timestamp};
+use base::{LogOffset, Timestamp};
 use bytes::Bytes;
 use format::index_rules::EntryCode;
-use format::record::{self, FILLER_SIZE};
+use format::record::FILLER_SIZE;
 use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, AppendInfo};
@@ -43,6 +44,7 @@ use commit::Uncommitted;
 use pages::{PagesAhead, PagesKept};
 use publish::publish_entries;
 pub(crate) use raw::{RawRecords, Taken};
+use sealing::Sealing;
 
 #[derive(Debug)]
 pub(crate) struct CommitLog {
@@ -164,7 +166,7 @@ impl CommitLog {
 
     /// An empty batch with memory for about `size` bytes of records.
     pub(crate) fn begin_batch(&self, size: usize) -> AppendBatch {
-        AppendBatch::with_buffer(self.buffers.take(size), self.has_key_index)
+        AppendBatch::with_buffer(self.buffers.take(size), self.has_key_index, self.record_checksums)
     }
 
     /// Bytes appended and not yet written.
@@ -176,10 +178,13 @@ impl CommitLog {
     ///
     /// Fails without storing anything if the next segment cannot be created, or a topic was removed meanwhile.
     pub(crate) fn append(&self, batch: AppendBatch, now: Timestamp) -> Result<Arc<AppendInfo>, StorageError> {
-        let AppendBatch { mut bytes, mut records, queues, fan_out, keys, parked, unlisted, closed, .. } = batch;
+        let AppendBatch { mut bytes, mut records, queues, fan_out, routed, keys, parked, unlisted, closed, .. } = batch;
+        let queues = queues.into_queues();
         self.check_poison()?;
         let mut tail = self.tail.lock();
-        if let Some(gone) = queues.iter().find(|queue| queue.is_removed()) {
+        // Nobody reads what comes into a message queue that is gone, and no other will have its number: the others get theirs.
+        let is_closed = |queue: &&Arc<QueueIndex>| queue.is_removed() && queue.message_queue().is_none();
+        if let Some(gone) = queues.iter().find(is_closed) {
             return Err(StorageError::TopicRemoved(gone.topic().clone()));
         }
         let plan = self.plan(&mut tail, &records)?;
@@ -190,31 +195,8 @@ impl CommitLog {
                 record.tag_code = EntryCode::DueAfter(record.tag_code as u64).at(store_timestamp);
             }
         }
-        let mut segment_starts = plan.iter().copied().peekable();
-        let mut fan_out_slots = &fan_out[..];
-        let mut offset = tail.next;
-        for (number, record) in records.iter_mut().enumerate() {
-            if let Some((_, segment)) = segment_starts.next_if(|(first, _)| *first == number) {
-                offset = segment;
-            }
-            record.log_offset = LogOffset(offset);
-            if let Some(queue) = queues.get(record.queue_slot as usize) {
-                record.queue_offset = QueueOffset(queue.take_next());
-            }
-            let sealed = &mut bytes[record.start as usize..][..record.size as usize];
-            record::seal(sealed, record.queue_offset, record.log_offset, store_timestamp);
-            if record.fan_out_count > 0
-                && let Some((slots, rest)) = fan_out_slots.split_at_checked(record.fan_out_count as usize)
-            {
-                let queues = slots.iter().map(|&slot| &queues[slot as usize]);
-                record::seal_fan_out(sealed, queues.map(|queue| QueueOffset(queue.take_next())));
-                fan_out_slots = rest;
-            }
-            if self.record_checksums {
-                record::seal_checksum(sealed);
-            }
-            offset += u64::from(record.size);
-        }
+        let seal = Sealing { queues: &queues, store_timestamp, has_checksums: self.record_checksums };
+        let offset = seal.all(&mut bytes, &mut records, (&fan_out, &routed), tail.next, &plan);
         closed.iter().for_each(|queue| queue.note_removed());
         let start = tail.next;
         tail.next = offset;
@@ -224,6 +206,7 @@ impl CommitLog {
             messages: (records.len() - unlisted.0, whole.len() - unlisted.1),
             queues,
             fan_out,
+            routed,
             keys,
             foreign_states: Vec::new(),
             records,

@@ -8,17 +8,21 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use base::metric::Metrics;
-use base::{LogOffset, QueueOffset};
+use base::{LogOffset, QueueNumber, QueueOffset};
 use format::hash::tag_code;
 use format::properties::{Search, names};
 use format::queue_entry::Entry;
 use format::record::{self, Parts, QueueRef, Record};
+use format::routed::{Reference, Routed, is_routed};
 use parking_lot::Mutex;
 
 use crate::queue_index::QueueIndex;
 
 /// Most damaged records that are reported one by one.
 const TOLD_MAX: usize = 10_000;
+
+/// References of a routed message that are looked through for the one that an entry stands for.
+const REFERENCES_SEARCHED_MAX: usize = 16;
 
 static TAGS: LazyLock<Search> = LazyLock::new(|| Search::new(names::TAGS));
 
@@ -77,7 +81,10 @@ pub(crate) fn problem_of_record(
     if parts.size != entry.size as usize {
         return Some("it has another size than its queue says");
     }
-    let is_listed = || is_of_queue(bytes, &parts, queue, *offset) && has_tag_of(&parts, entry);
+    let is_listed = || match queue.lane() {
+        Some(lane) => is_routed_to(&parts, lane, *offset, entry),
+        None => is_of_queue(bytes, &parts, queue, *offset) && has_tag_of(&parts, entry),
+    };
     problem_of(bytes, &parts, entry.log_offset, has_checksum)
         .or_else(|| (!is_listed()).then_some("its topic, queue, queue offset or tag is not what its queue says"))
 }
@@ -90,6 +97,20 @@ fn is_of_queue(bytes: &[u8], parts: &Parts<'_>, queue: &QueueIndex, offset: Queu
         let wanted = QueueRef { topic, queue: number, offset };
         Record::decode(bytes).is_ok_and(|record| record.queue_refs().any(|queue_ref| queue_ref == wanted))
     }
+}
+
+/// Whether a record is a routed message that may have this entry at `offset` of a lane. Where many lanes list it this is not looked for.
+fn is_routed_to(parts: &Parts<'_>, (queue, lane): (QueueNumber, u8), offset: QueueOffset, entry: &Entry) -> bool {
+    if !is_routed(parts.topic, parts.system_flag()) {
+        return false;
+    }
+    let is_own = |reference: Reference| {
+        let at = reference.destination;
+        (at.queue, at.lane, reference.offset) == (queue, lane, offset)
+            && reference.code().at(parts.store_timestamp()) == entry.tag_code
+    };
+    Routed::parse(parts.body)
+        .is_ok_and(|routed| routed.reference_count() > REFERENCES_SEARCHED_MAX || routed.references().any(is_own))
 }
 
 /// Whether the entry's tag code is that of the record. Not checked for values above 32 bits, which are due times.

@@ -51,6 +51,7 @@ pub use batch::{AppendBatch, AppendInfo, BatchRecord};
 pub use document::{read as read_document, read_as as read_document_as, write as write_document};
 pub use error::StorageError;
 pub use key_index::read_header;
+pub use open_files::{folder_of_all, folder_of_topic, topic_of_folder};
 pub use queue_index::{QueueIndex, QueueListener};
 pub use records::Records;
 pub use recover::{Recovery, RecoveryProgress, log_begins, replay_start, replay_state};

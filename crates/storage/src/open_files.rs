@@ -1,12 +1,17 @@
 //! The files of queues: where each one is, and a cache of those that are open, a bounded number however many queues there are.
 //!
+//! Those of topics are where a Java broker has them, `consumequeue/TOPIC/QUEUE`. Those of message queues, which are many and mostly short,
+//! are smaller, and in a folder of our own that no Java broker opens: `sluice/queues/NUMBER/LANE`. A queue has no file before its first entry
+//! is flushed.
+//!
 //! **Owns** their handles; what was written to a file that is closed stays in the page cache. Files are also removed here: a removed
 //! file that stayed open would keep its disk space, and take writes meant for a new one of the same name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{QueueId, TopicName};
+use base::name::MessageQueueName;
+use base::{QueueId, QueueNumber, TopicName};
 use format::queue_entry::ENTRY_SIZE;
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
@@ -16,12 +21,42 @@ use crate::error::StorageError;
 use crate::segment::file_name;
 use crate::store::{Options, ReadMode};
 
+/// Folder of the queues of topics, in the data directory.
+pub(crate) const QUEUES: &str = "consumequeue";
+
+/// Folder of the queues that are lanes of message queues, and the folder it is in.
+pub(crate) const MESSAGE_QUEUES: &str = "sluice/queues";
+pub(crate) const OWN_FOLDER: &str = "sluice";
+
+/// Folder of all queues of topics, or of all message queues.
+pub const fn folder_of_all(of_message_queues: bool) -> &'static str {
+    if of_message_queues { MESSAGE_QUEUES } else { QUEUES }
+}
+
+/// Folder of a topic's queues, or of a message queue's lanes, below the data directory.
+pub fn folder_of_topic(topic: &str) -> String {
+    match MessageQueueName::number_of(topic) {
+        None => format!("{QUEUES}/{topic}"),
+        Some(number) => format!("{MESSAGE_QUEUES}/{number}"),
+    }
+}
+
+/// The topic whose queues have a folder of that name among those of topics, or of message queues; `None` if none has.
+pub fn topic_of_folder(name: &str, of_message_queues: bool) -> Option<TopicName> {
+    if !of_message_queues {
+        return Some(TopicName::trusted(name)).filter(|topic| topic.message_queue().is_none());
+    }
+    let number = QueueNumber(name.parse().ok()?);
+    (number.to_string() == name).then(|| TopicName::of_message_queue(number))
+}
+
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     disk: Disk,
-    /// That of all queues, with a folder for each topic.
-    directory: PathBuf,
-    entries_per_file: u64,
+    /// The data directory.
+    root: PathBuf,
+    /// Of topics, and of message queues.
+    entries_per_file: [u64; 2],
     open: Cache<PathBuf, Arc<DiskFile>>,
     /// Read-locked while a file is opened, write-locked while one is removed, so that no removed file is in the cache.
     names: RwLock<()>,
@@ -32,22 +67,17 @@ impl OpenFiles {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             disk: options.disk.clone(),
-            directory: options.directory.join("consumequeue"),
-            entries_per_file: options.queue_file_entries,
+            root: options.directory.clone(),
+            entries_per_file: [options.queue_file_entries, options.lane_file_entries],
             open: Cache::new(options.open_queue_files),
             names: RwLock::default(),
             limit: options.open_queue_files,
         }
     }
 
-    /// Directory of all queues.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// Directory of a topic's queues.
     pub(crate) fn directory_of_topic(&self, topic: &TopicName) -> PathBuf {
-        self.directory.join(topic.as_str())
+        self.root.join(folder_of_topic(topic.as_str()))
     }
 
     /// Directory of a queue.
@@ -60,9 +90,14 @@ impl OpenFiles {
         self.directory_of(topic, queue).join(file_name(first_entry * ENTRY_SIZE as u64))
     }
 
-    /// Entries of a file.
-    pub(crate) const fn entries_per_file(&self) -> u64 {
-        self.entries_per_file
+    /// Entries of a file of a topic's queue, or of a message queue's lane.
+    pub(crate) const fn entries_per_file(&self, of_message_queue: bool) -> u64 {
+        self.entries_per_file[of_message_queue as usize]
+    }
+
+    /// Directories from a file's up to that in which the folder of all such queues is known to be on the disk.
+    pub(crate) const fn levels(of_message_queue: bool) -> usize {
+        if of_message_queue { 5 } else { 3 }
     }
 
     pub(crate) const fn disk(&self) -> &Disk {
@@ -89,12 +124,16 @@ impl OpenFiles {
     }
 
     /// A file to write to, created if missing, and whether it was not open before. One thread at a time.
-    pub(crate) fn made_if_missing(&self, path: &Path) -> Result<(Arc<DiskFile>, bool), StorageError> {
+    pub(crate) fn made_if_missing(
+        &self,
+        path: &Path,
+        entries_per_file: u64,
+    ) -> Result<(Arc<DiskFile>, bool), StorageError> {
         if let Some(file) = self.open.get(path) {
             return Ok((file, false));
         }
         let _not_removed = self.names.read();
-        let file = Arc::new(self.disk.open_sized(path, self.entries_per_file * ENTRY_SIZE as u64, false)?);
+        let file = Arc::new(self.disk.open_sized(path, entries_per_file * ENTRY_SIZE as u64, false)?);
         self.open.insert(path.to_owned(), file.clone());
         Ok((file, true))
     }

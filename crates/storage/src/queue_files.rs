@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
-use format::record::{QueueRef, Record};
+use format::record::Record;
 
 use crate::disk::Job;
 use crate::entry_file::EntryFile;
 use crate::error::StorageError;
-use crate::open_files::OpenFiles;
+use crate::open_files::{OpenFiles, folder_of_all, topic_of_folder};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild};
@@ -42,34 +42,58 @@ pub(crate) struct Found {
     pub(crate) emptied: Vec<((TopicName, QueueId), QueueOffset)>,
 }
 
-/// Opens every queue found in the data directory, with the entries that can be trusted: those of records below `sure`. An entry that
-/// a crash may have left half written is looked up in `segments`. Files that cannot be used are set aside by `rebuild`.
+/// What of a kind of queues can be trusted.
+#[derive(Clone, Copy)]
+pub(crate) struct Trust<'a> {
+    /// Entries of records below this.
+    pub(crate) below: LogOffset,
+    /// Where one is looked up that a crash may have left half written.
+    pub(crate) segments: &'a [Arc<Segment>],
+}
+
+/// Opens every queue found in the data directory, with the entries that can be trusted: of queues of topics, and of lanes of message queues.
+/// Files that cannot be used are set aside by `rebuild`.
 pub(crate) fn open_queues(
     options: &Options,
     files: &Arc<OpenFiles>,
-    sure: LogOffset,
     log_first: LogOffset,
-    segments: &[Arc<Segment>],
+    trust: [Trust<'_>; 2],
     rebuild: &mut Rebuild<'_>,
 ) -> Result<Found, StorageError> {
-    let look = Look { options, sure, log_first, segments };
     let mut found = Found::default();
-    for (folder, seen) in look.at_all()? {
-        let seen = match seen {
-            Some(seen) => seen,
-            None => look.after_tidying(&folder, rebuild)?,
-        };
-        let key = || (folder.topic.clone(), folder.queue);
-        if let Some(written_end) = seen.written_end {
-            found.written_ends.insert(key(), QueueOffset(written_end));
-        }
-        if seen.goes_on > 0 {
-            found.emptied.push((key(), QueueOffset(seen.goes_on)));
-        }
-        let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
-        found.queues.insert(Arc::new(QueueIndex::new(files.clone(), folder.topic, folder.queue, bounds)));
+    for (trust, of_message_queues) in trust.into_iter().zip([false, true]) {
+        let file_entries = files.entries_per_file(of_message_queues);
+        let look = Look { options, trust, log_first, of_message_queues, file_entries };
+        look.open_all(files, rebuild, &mut found)?;
     }
     Ok(found)
+}
+
+impl Look<'_> {
+    /// Opens every queue of its kind.
+    fn open_all(
+        &self,
+        files: &Arc<OpenFiles>,
+        rebuild: &mut Rebuild<'_>,
+        found: &mut Found,
+    ) -> Result<(), StorageError> {
+        for (folder, seen) in self.at_all()? {
+            let seen = match seen {
+                Some(seen) => seen,
+                None => self.after_tidying(&folder, rebuild)?,
+            };
+            let key = || (folder.topic.clone(), folder.queue);
+            if let Some(written_end) = seen.written_end {
+                found.written_ends.insert(key(), QueueOffset(written_end));
+            }
+            if seen.goes_on > 0 {
+                found.emptied.push((key(), QueueOffset(seen.goes_on)));
+            }
+            let bounds = (QueueOffset(seen.bounds.0), QueueOffset(seen.bounds.1));
+            found.queues.insert(Arc::new(QueueIndex::new(files.clone(), folder.topic, folder.queue, bounds)));
+        }
+        Ok(())
+    }
 }
 
 /// The folder with a queue's files.
@@ -82,9 +106,11 @@ struct QueueFolder {
 /// What is needed to look at queues.
 struct Look<'a> {
     options: &'a Options,
-    sure: LogOffset,
+    trust: Trust<'a>,
     log_first: LogOffset,
-    segments: &'a [Arc<Segment>],
+    of_message_queues: bool,
+    /// Entries of a file.
+    file_entries: u64,
 }
 
 /// What a look at the files of one queue says.
@@ -102,7 +128,7 @@ impl Look<'_> {
     /// Looks at every queue that has a folder, in the order of their names. Since each look waits for the disk several times, they
     /// run as parallel jobs.
     fn at_all(&self) -> Result<Vec<(QueueFolder, Option<Seen>)>, StorageError> {
-        let topics = self.options.disk.list(&self.options.directory.join("consumequeue"))?;
+        let topics = self.options.disk.list(&self.directory())?;
         let look = |topics: &[String]| topics.iter().map(|topic| self.at_topic(topic)).collect::<Result<Vec<_>, _>>();
         let shares: Vec<_> = topics.chunks(TOPICS_AT_ONCE).collect();
         let mut seen: Vec<_> = shares.iter().map(|_| Ok(Vec::new())).collect();
@@ -115,11 +141,22 @@ impl Look<'_> {
         Ok(seen.into_iter().flatten().flatten().collect())
     }
 
-    fn at_topic(&self, topic: &str) -> Result<Vec<(QueueFolder, Option<Seen>)>, StorageError> {
-        let (directory, topic) = (self.options.directory.join("consumequeue").join(topic), TopicName::trusted(topic));
+    /// That of all queues of this kind.
+    fn directory(&self) -> PathBuf {
+        self.options.directory.join(folder_of_all(self.of_message_queues))
+    }
+
+    /// Whether a topic has queues, or a message queue lanes, of that number.
+    fn can_be(&self, number: u32) -> bool {
+        !self.of_message_queues || u8::try_from(number).is_ok()
+    }
+
+    fn at_topic(&self, folder: &str) -> Result<Vec<(QueueFolder, Option<Seen>)>, StorageError> {
+        let Some(topic) = topic_of_folder(folder, self.of_message_queues) else { return Ok(Vec::new()) };
+        let directory = self.directory().join(folder);
         let mut seen = Vec::new();
         for name in self.options.disk.list(&directory)? {
-            let Ok(number) = name.parse::<u32>() else { continue };
+            let Some(number) = name.parse().ok().filter(|number| self.can_be(*number)) else { continue };
             let folder = QueueFolder { topic: topic.clone(), queue: QueueId(number), directory: directory.join(&name) };
             let bounds = self.at(&folder)?;
             seen.push((folder, bounds));
@@ -181,12 +218,12 @@ impl Look<'_> {
 
     /// Whether a file that begins with byte `start` of its queue has the right name and size.
     const fn is_whole(&self, start: u64, size: u64) -> bool {
-        let file_size = self.options.queue_file_entries * ENTRY_SIZE as u64;
+        let file_size = self.file_entries * ENTRY_SIZE as u64;
         size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
     }
 
     fn open(&self, path: &Path, start: u64) -> Result<EntryFile, StorageError> {
-        EntryFile::new(self.options.disk.open(path)?, start / ENTRY_SIZE as u64, self.options.queue_file_entries)
+        EntryFile::new(self.options.disk.open(path)?, start / ENTRY_SIZE as u64, self.file_entries)
     }
 
     /// Whether all reads that a look at a file needs succeed.
@@ -228,7 +265,7 @@ impl Look<'_> {
     /// more, no offset that was given out may be given out again: the queue goes on behind all that the file may have had. A gap in the
     /// file after it says so, as a Java broker too writes gaps before a queue's first entry.
     fn mark_lost(&self, directory: &Path, start: u64) -> Result<(), StorageError> {
-        let file_size = self.options.queue_file_entries * ENTRY_SIZE as u64;
+        let file_size = self.file_entries * ENTRY_SIZE as u64;
         if !start.is_multiple_of(file_size) || start > i64::MAX as u64 - file_size {
             return Ok(());
         }
@@ -240,34 +277,36 @@ impl Look<'_> {
 
     /// How many entries of one file can be trusted.
     fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<u64, StorageError> {
-        let mut count = file.end_before(self.sure, self.options.queue_file_entries)?;
+        let mut count = file.end_before(self.trust.below, self.file_entries)?;
         while let Some(last) = count.checked_sub(1) {
             let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
             let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
-            let queue_ref = QueueRef {
-                topic: folder.topic.as_str(),
-                queue: folder.queue,
-                offset: QueueOffset(file.first() + last),
-            };
-            if is_whole || self.has_record(file.entry(last)?, queue_ref)? {
+            let offset = QueueOffset(file.first() + last);
+            if is_whole || self.has_record(file.entry(last)?, folder, offset)? {
                 break;
             }
-            count = file.end_before(self.sure, last)?;
+            count = file.end_before(self.trust.below, last)?;
         }
         Ok(count)
     }
 
-    /// Whether the log has the record of `entry`; `true` also where the segments cannot tell.
-    fn has_record(&self, entry: Option<Entry>, queue_ref: QueueRef<'_>) -> Result<bool, StorageError> {
+    /// Whether the log has the record of `entry`, listed at `offset`; `true` also where the segments cannot tell.
+    fn has_record(
+        &self,
+        entry: Option<Entry>,
+        folder: &QueueFolder,
+        offset: QueueOffset,
+    ) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
-        if entry.is_gap() || !self.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
+        if entry.is_gap() || !self.trust.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
             return Ok(true);
         }
-        let bytes = recover::bytes_at(self.segments, entry.log_offset)?;
+        let bytes = recover::bytes_at(self.trust.segments, entry.log_offset)?;
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
+            let indexed = self.options.index_rules.apply_to(&record);
             (record.size, record.log_offset) == (entry.size as usize, entry.log_offset)
-                && record.queue_refs().any(|at| at == queue_ref)
+                && indexed.listings(&record).any(|listing| listing.is_at(folder.topic.as_str(), folder.queue, offset))
         }))
     }
 }

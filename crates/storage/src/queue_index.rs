@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{LogOffset, QueueId, QueueOffset, TopicName};
+use base::{LogOffset, QueueId, QueueNumber, QueueOffset, TopicName};
 use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
 use parking_lot::Mutex;
 
 use crate::error::StorageError;
-use crate::open_files::OpenFiles;
+use crate::open_files::{OpenFiles, folder_of_all};
 use crate::store::ReadMode;
 
 use listener::Listener;
@@ -36,6 +36,9 @@ pub struct QueueIndex {
     files: Arc<OpenFiles>,
     topic: TopicName,
     queue: QueueId,
+    /// The message queue whose lane it is.
+    message_queue: Option<QueueNumber>,
+    entries_per_file: u64,
     /// Next offset to assign; changed under the append lock only.
     next: AtomicU64,
     /// Entries below this can be read.
@@ -72,10 +75,13 @@ impl QueueIndex {
         queue: QueueId,
         (first, next): (QueueOffset, QueueOffset),
     ) -> Self {
+        let message_queue = topic.message_queue();
         Self {
+            entries_per_file: files.entries_per_file(message_queue.is_some()),
             files,
             topic,
             queue,
+            message_queue,
             next: AtomicU64::new(next.0),
             visible: AtomicU64::new(next.0),
             first: AtomicU64::new(first.0),
@@ -95,6 +101,16 @@ impl QueueIndex {
     /// Its number within the topic.
     pub const fn queue(&self) -> QueueId {
         self.queue
+    }
+
+    /// The message queue that it belongs to, if it does.
+    pub const fn message_queue(&self) -> Option<QueueNumber> {
+        self.message_queue
+    }
+
+    /// The message queue and the lane that it is, if it is one.
+    pub fn lane(&self) -> Option<(QueueNumber, u8)> {
+        Some((self.message_queue?, u8::try_from(self.queue.0).ok()?))
     }
 
     /// First entry that can be read.
@@ -236,7 +252,7 @@ impl QueueIndex {
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
         self.flush(0)?;
         let keeps_front = offset >= self.first() && offset <= self.end();
-        let entries_per_file = self.files.entries_per_file();
+        let entries_per_file = self.entries_per_file;
         let file_start = offset.0 - offset.0 % entries_per_file;
         let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
         if !keeps_front && gap_start < offset.0 {
@@ -292,7 +308,7 @@ impl QueueIndex {
             return Ok(());
         }
         drop(state);
-        let entries_per_file = self.files.entries_per_file();
+        let entries_per_file = self.entries_per_file;
         let file = self.files.existing(&self.path(from.0 / entries_per_file), mode)?;
         let slot = from.0 % entries_per_file;
         let in_file = (entries_per_file - slot).min(recent_start - from.0).min(count as u64);
@@ -319,9 +335,10 @@ impl QueueIndex {
     /// An error, unlike for damaged records: the messages are intact, and an operator can rebuild the entries.
     fn unreadable(&self, offset: QueueOffset, error: &StorageError) -> StorageError {
         StorageError::Damaged {
-            path: self.path(offset.0 / self.files.entries_per_file()),
+            path: self.path(offset.0 / self.entries_per_file),
             problem: format!(
-                "the entry at offset {offset} cannot be read ({error}); stop, remove all of consumequeue and start again: entries are made again from the log"
+                "the entry at offset {offset} cannot be read ({error}); stop, remove all of {} and start again: entries are made again from the log",
+                folder_of_all(self.message_queue.is_some())
             ),
         }
     }
@@ -340,7 +357,7 @@ impl QueueIndex {
     }
 
     fn path(&self, file_number: u64) -> PathBuf {
-        self.files.path_of(&self.topic, self.queue, file_number * self.files.entries_per_file())
+        self.files.path_of(&self.topic, self.queue, file_number * self.entries_per_file)
     }
 
     /// Whether it may have an entry of a record from `log_offset` on.
@@ -371,14 +388,14 @@ impl QueueIndex {
         });
         failure.map_or(Ok(()), Err)?;
         self.first.fetch_max(first, Ordering::AcqRel);
-        self.remove_files_before(first.saturating_sub(1) / self.files.entries_per_file())
+        self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {
         let directory = self.directory();
         for name in self.files.disk().list(&directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
-            let file_number = start / ENTRY_SIZE as u64 / self.files.entries_per_file();
+            let file_number = start / ENTRY_SIZE as u64 / self.entries_per_file;
             if file_number < first_file {
                 self.remove_file(&directory.join(name), file_number)?;
             }
@@ -409,7 +426,7 @@ impl QueueIndex {
 
     /// Removes the queue's files, oldest first, so that a power cut leaves no hole. The queue must not be used afterwards.
     pub(crate) fn remove(&self) -> Result<(), StorageError> {
-        let newest = (self.end().0.saturating_sub(1)) / self.files.entries_per_file();
+        let newest = (self.end().0.saturating_sub(1)) / self.entries_per_file;
         self.remove_files_before(newest)?;
         self.files.remove_directory(&self.directory())
     }

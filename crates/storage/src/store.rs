@@ -8,12 +8,13 @@ mod disk_use;
 mod flush;
 mod keys;
 mod open;
+mod queues;
 mod raw;
 mod read;
 mod remove;
 mod reopen;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -63,6 +64,8 @@ pub struct Options {
     pub segment_size: u64,
     /// Entries of a queue's file.
     pub queue_file_entries: u64,
+    /// Entries of a file of a message queue's lane.
+    pub lane_file_entries: u64,
     /// Bytes reserved on the directory's disk for a checkpoint; `None`: as many as one may write.
     pub checkpoint_reserve: Option<u64>,
     /// Unflushed entries of all queues that may stay in memory.
@@ -98,6 +101,7 @@ impl Options {
             log_directory: None,
             segment_size: 1 << 30,
             queue_file_entries: 300_000,
+            lane_file_entries: 8192,
             checkpoint_reserve: None,
             gathered_entries: 1 << 20,
             open_queue_files: 256,
@@ -201,14 +205,18 @@ impl Store {
 
     /// The queue of that name, created if it is new.
     pub fn queue(&self, topic: &TopicName, queue: QueueId) -> Arc<QueueIndex> {
-        if let Some(known) = self.queues.read().get(topic.as_str(), queue) {
+        self.queue_named(topic.as_str(), queue, || topic.clone())
+    }
+
+    fn queue_named(&self, topic: &str, queue: QueueId, name: impl FnOnce() -> TopicName) -> Arc<QueueIndex> {
+        if let Some(known) = self.queues.read().get(topic, queue) {
             return known.clone();
         }
         let mut queues = self.queues.write();
-        if let Some(known) = queues.get(topic.as_str(), queue) {
+        if let Some(known) = queues.get(topic, queue) {
             return known.clone();
         }
-        let made = Arc::new(new_queue(&self.files, topic, queue));
+        let made = Arc::new(new_queue(&self.files, &name(), queue));
         queues.insert(made.clone());
         made
     }
@@ -220,17 +228,6 @@ impl Store {
 
     fn all_queues(&self) -> Vec<Arc<QueueIndex>> {
         self.queues.read().iter().cloned().collect()
-    }
-
-    /// Topics that have queues on the disk or in memory, each with its highest queue number plus one.
-    pub fn topics(&self) -> BTreeMap<TopicName, u32> {
-        let queues = self.queues.read();
-        let is_seen = |topic: &TopicName| {
-            let mut of_topic = queues.of_topic(topic.as_str()).iter();
-            !self.watermarks().is_governed() || of_topic.any(|queue| !queue.is_uncommitted())
-        };
-        let seen = queues.topics().filter(|(topic, _)| is_seen(topic));
-        seen.map(|(topic, last)| (topic.clone(), last.0.saturating_add(1))).collect()
     }
 
     /// The log's watermarks.

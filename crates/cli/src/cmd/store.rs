@@ -11,7 +11,7 @@ use std::time::Instant;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::HumanCount;
-use inspect::{DumpOptions, Dumped, DumpedRecord, Report, Severity};
+use inspect::{DumpOptions, Dumped, DumpedRecord, DumpedReference, DumpedRouted, Report, Severity};
 use serde_json::json;
 use settings::{Role, Settings};
 
@@ -193,10 +193,12 @@ fn table(report: &Report, seconds: f64) -> String {
     row("segments", grouped(counts.segments));
     row("records", grouped(counts.records));
     row("state records", grouped(counts.state_records));
+    row("routed messages", grouped(counts.routed_records));
     row("bytes of the log", grouped(counts.log_bytes));
     row("log offsets", format!("{} to {}", grouped(counts.log_first), grouped(counts.log_end)));
     row("on the disk by the checkpoint", counts.durable.map_or("not told".to_owned(), grouped));
     row("topics / queues", format!("{} / {}", grouped(counts.topics), grouped(counts.queues)));
+    row("message queues / lanes", format!("{} / {}", grouped(counts.message_queues), grouped(counts.lanes)));
     row("queue entries", grouped(counts.entries));
     if counts.entries_gone > 0 {
         row("entries of removed segments", grouped(counts.entries_gone));
@@ -300,11 +302,35 @@ fn text_line(dumped: &Dumped<'_>, with_body: bool) -> String {
     if !record.state.is_empty() {
         let _ = write!(line, "  state: {}", clean(&record.state.join("; ")));
     }
+    if let Some(routed) = record.routed {
+        let _ = write!(line, "  {}", clean(&routed_text(routed)));
+    }
     if with_body {
         let body = std::str::from_utf8(record.body).map_or_else(|_| hex(record.body), clean);
         let _ = write!(line, "  {body}");
     }
     line
+}
+
+/// Lanes of a routed message that are told in a line.
+const LANES_TOLD_MAX: usize = 16;
+
+/// What a routed message says beside its body.
+fn routed_text(routed: &DumpedRouted) -> String {
+    let DumpedRouted { exchange, key, header_size, queues } = routed;
+    let mut text = format!("exchange {exchange}  routing key {key}  header {header_size} B  to");
+    for DumpedReference { queue, lane, offset, time_to_live_ms } in queues.iter().take(LANES_TOLD_MAX) {
+        let _ = write!(text, " {queue}/{lane}/{offset}");
+        if let Some(time_to_live_ms) = time_to_live_ms {
+            let _ = write!(text, " for {time_to_live_ms} ms");
+        }
+        text.push(',');
+    }
+    match queues.len().saturating_sub(LANES_TOLD_MAX) {
+        0 => text.truncate(text.len() - 1),
+        more => _ = write!(text, " and {more} more"),
+    }
+    text
 }
 
 /// Text that cannot move the cursor of a terminal.
@@ -350,6 +376,7 @@ mod tests {
             body_size: 2,
             crc_ok: true,
             state: &[],
+            routed: None,
             body: b"a\n",
         };
         let line = text_line(&Dumped::Record(record), true);
@@ -358,5 +385,16 @@ mod tests {
             "77  1970-01-01 00:00:00.000  orders  1/5  120 B  tags TagA  keys -  id -  body 2 B  crc ok  a\\n"
         );
         assert!(json_line(&Dumped::Record(record), true).contains(r#""body":"a\n""#));
+        let to = |queue, time_to_live_ms| DumpedReference { queue, lane: 0, offset: 3, time_to_live_ms };
+        let mut routed = DumpedRouted {
+            exchange: "trades".to_owned(),
+            key: "eu".to_owned(),
+            header_size: 14,
+            queues: vec![to(7, None), to(8, Some(60))],
+        };
+        let line = text_line(&Dumped::Record(DumpedRecord { routed: Some(&routed), ..record }), false);
+        assert!(line.ends_with("  exchange trades  routing key eu  header 14 B  to 7/0/3, 8/0/3 for 60 ms"), "{line}");
+        routed.queues = vec![to(1, None); LANES_TOLD_MAX + 5];
+        assert!(routed_text(&routed).ends_with(", 1/0/3, and 5 more"), "{}", routed_text(&routed));
     }
 }

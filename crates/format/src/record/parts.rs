@@ -2,6 +2,7 @@
 
 use base::cursor::{DecodeError, Reader};
 use base::offset::{LogOffset, QueueId, QueueOffset};
+use base::time::Timestamp;
 
 use super::{
     BODY_CRC_AT, BORN_HOST_AT, Kind, LOG_OFFSET_AT, MAGIC_AT, MAGIC_V2, QUEUE_ID_AT, QUEUE_OFFSET_AT, SYSTEM_FLAG_AT,
@@ -68,6 +69,18 @@ impl<'a> Parts<'a> {
     #[inline]
     pub fn log_offset(&self) -> LogOffset {
         LogOffset(u64::from_be_bytes(self.bytes_at(LOG_OFFSET_AT)))
+    }
+
+    /// When it was stored.
+    pub fn store_timestamp(&self) -> Timestamp {
+        let is_v6 = self.system_flag() & system_flag::BORN_HOST_V6 != 0;
+        Timestamp(u64::from_be_bytes(self.bytes_at(BORN_HOST_AT + host_size(is_v6))))
+    }
+
+    /// System flag.
+    #[inline]
+    pub fn system_flag(&self) -> i32 {
+        i32::from_be_bytes(self.bytes_at(SYSTEM_FLAG_AT))
     }
 
     /// Whether the body is what was stored.

@@ -68,7 +68,7 @@ impl<'a> Record<'a> {
     }
 
     /// Every queue that has an entry of the record, its own first. Names that can be no topic's are passed over.
-    pub fn queue_refs(&self) -> impl Iterator<Item = QueueRef<'a>> {
+    pub fn queue_refs(&self) -> impl Iterator<Item = QueueRef<'a>> + use<'a> {
         let own = self.own_queue_ref();
         let topics = self.property(names::FAN_OUT_TOPICS);
         let offsets = topics.and_then(|_| self.property(names::FAN_OUT_OFFSETS));

@@ -18,6 +18,8 @@ pub const SEVERAL_TAGS: i32 = 0x2;
 pub const COMPRESSION_MASK: i32 = 0x700;
 /// A record of the broker's own state, not a message. From bit 11 to 31 no version of RocketMQ gives any bit a meaning.
 pub const STATE: i32 = 1 << 16;
+/// A routed message: the queues that list it are named in its body (see `crate::routed`).
+pub const ROUTED: i32 = 1 << 17;
 /// What a sender has a say in. The rest tells how a record is laid out (hosts, a batch stored as one) or is not given out yet: from
 /// bit 11 on the marks are the broker's own.
 pub const OF_SENDER: i32 = COMPRESSED | SEVERAL_TAGS | TRANSACTION_MASK | COMPRESSION_MASK;

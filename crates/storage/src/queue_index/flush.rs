@@ -7,6 +7,7 @@ use format::queue_entry::ENTRY_SIZE;
 
 use super::{QueueIndex, recent};
 use crate::error::StorageError;
+use crate::open_files::OpenFiles;
 use crate::store::ReadMode;
 
 /// Most entries of one write: 160 KB.
@@ -47,15 +48,15 @@ impl QueueIndex {
     fn next_to_flush(&self) -> (u64, usize) {
         let from = self.state.lock().flushed;
         let rest = self.visible.load(Ordering::Acquire) - from;
-        let entries_per_file = self.files.entries_per_file();
+        let entries_per_file = self.entries_per_file;
         (from, rest.min(entries_per_file - from % entries_per_file).min(FLUSHED_AT_ONCE) as usize)
     }
 
     /// Writes encoded entries that lie in one file.
     pub(super) fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
-        let entries_per_file = self.files.entries_per_file();
+        let entries_per_file = self.entries_per_file;
         let file_number = from / entries_per_file;
-        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number))?;
+        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number), entries_per_file)?;
         {
             // Before the write: what a failed one leaves behind is synced too, the name of a new file included.
             let mut state = self.state.lock();
@@ -85,7 +86,7 @@ impl QueueIndex {
         for file_number in file_numbers {
             let file = self.files.existing(&self.path(file_number), ReadMode::MayWait)?;
             if std::mem::take(&mut doubts_names) {
-                file.doubt_names(self.files.disk(), 3);
+                file.doubt_names(self.files.disk(), OpenFiles::levels(self.message_queue.is_some()));
             }
             file.sync_data()?;
         }

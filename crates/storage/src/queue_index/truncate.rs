@@ -13,7 +13,7 @@ const BLOCK_SIZE: u64 = 4096;
 impl QueueIndex {
     /// Clears the files from the queue's end on, and removes those after it.
     pub(crate) fn truncate(&self) -> Result<(), StorageError> {
-        let (directory, file_size) = (self.directory(), self.files.entries_per_file() * ENTRY_SIZE as u64);
+        let (directory, file_size) = (self.directory(), self.entries_per_file * ENTRY_SIZE as u64);
         let end_at = self.end().0 * ENTRY_SIZE as u64;
         for name in self.files.disk().list(&directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };

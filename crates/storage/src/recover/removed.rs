@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use base::name::MessageQueueName;
 use base::{LogOffset, QueueOffset, TopicName};
 
 use crate::error::StorageError;
@@ -23,7 +24,8 @@ impl Removed {
     /// Looks at queues as a broker left them that stopped in good order.
     pub(crate) fn find(queues: &QueueTable) -> Result<Self, StorageError> {
         let mut removed = Self::default();
-        for queue in queues.iter().filter(|queue| queue.first() < queue.end()) {
+        // A Java broker knows nothing of message queues.
+        for queue in queues.iter().filter(|queue| queue.message_queue().is_none() && queue.first() < queue.end()) {
             removed.listed.insert(queue.topic().clone());
             let last = queue.entry(QueueOffset(queue.end().0 - 1))?;
             if let Some(last) = last.filter(|last| !last.is_gap()) {
@@ -35,6 +37,6 @@ impl Removed {
 
     /// Whether the topic of a record at `offset` is one.
     pub(crate) fn has(&self, topic: &str, offset: LogOffset) -> bool {
-        offset < self.listed_until && !self.listed.contains(topic)
+        offset < self.listed_until && !self.listed.contains(topic) && MessageQueueName::number_of(topic).is_none()
     }
 }

@@ -1,11 +1,14 @@
 //! What one record of the log means when it is read again: entries, keys, state, and queue offsets that are taken.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
-use format::queue_entry::{Entry, QUEUE_OFFSET_MAX};
-use format::record::{QueueRef, Record};
+use format::index_rules::{Indexed, Listing};
+use format::queue_entry::Entry;
+use format::record::Record;
+use format::routed::{Routed, RoutedError};
 use format::state::StateError;
 
 use super::Replay;
@@ -41,16 +44,20 @@ impl Replay<'_> {
         if indexed.is_state {
             return self.apply_state(record);
         }
-        if indexed.is_listed && record.log_offset >= self.entries_from {
-            let tag_code = indexed.code.at(record.store_timestamp);
-            let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
-            for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
-                if self.removed.has(queue_ref.topic, record.log_offset) {
+        let has_sure_places = self.has_sure_places(record, &indexed)?;
+        if record.log_offset >= self.entries_from {
+            for listing in indexed.listings(record) {
+                let tag_code = listing.code.at(record.store_timestamp);
+                let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
+                if self.removed.has(listing.topic.as_str(), record.log_offset) {
                     continue;
                 }
                 let is_opening = self.is_opening;
-                let Some(queue) = self.queue(queue_ref) else { continue };
-                queue.restore(queue_ref.offset, entry)?;
+                let Some(queue) = self.queue(&listing) else { continue };
+                if !has_sure_places && !continues(queue, listing.offset, entry)? {
+                    continue;
+                }
+                queue.restore(listing.offset, entry)?;
                 if is_opening {
                     queue.go_on_at_end();
                 }
@@ -64,25 +71,57 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The queue of that name, made if it is new.
-    fn queue(&mut self, at: QueueRef<'_>) -> Option<&Arc<QueueIndex>> {
-        if self.queues.get(at.topic, at.queue).is_none() {
-            self.queues.insert((self.new_queue)(&TopicName::trusted(at.topic), at.queue));
+    /// Whether what a record says of its places in queues is what was stored. Of a routed message that is in the body, which may be damaged
+    /// where everything else is whole: then a lane takes what continues it, as that offset was given out.
+    fn has_sure_places(&mut self, record: &Record<'_>, indexed: &Indexed<'_>) -> Result<bool, StorageError> {
+        if !indexed.is_routed {
+            return Ok(true);
         }
-        self.queues.get(at.topic, at.queue)
+        if !record.body_is_intact() {
+            // Noted by whoever passed the damage.
+            return Ok(false);
+        }
+        match Routed::parse(record.body) {
+            Ok(_) => Ok(true),
+            Err(problem @ RoutedError::Newer(_)) => {
+                Err(StorageError::Damaged { path: self.path_at(record.log_offset), problem: problem.to_string() })
+            }
+            Err(RoutedError::Damaged(_)) => {
+                self.recovery.damaged.push(record.log_offset);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The file of the segment with a log offset.
+    fn path_at(&self, offset: LogOffset) -> PathBuf {
+        let segment = self.segments.iter().find(|segment| segment.contains(offset.0));
+        segment.map(|segment| segment.file().path().to_owned()).unwrap_or_default()
+    }
+
+    /// The queue of a listing, made if it is new.
+    fn queue(&mut self, listing: &Listing<'_>) -> Option<&Arc<QueueIndex>> {
+        let (topic, queue) = (listing.topic.as_str(), listing.queue);
+        if self.queues.get(topic, queue).is_none() {
+            self.queues.insert((self.new_queue)(&TopicName::trusted(topic), queue));
+        }
+        self.queues.get(topic, queue)
     }
 
     /// Notes which queue offsets a record takes that is not committed yet.
     fn note_uncommitted(&mut self, record: &Record<'_>) {
         let offset = record.log_offset;
         self.unpublished.from.get_or_insert(offset);
-        if !self.rules.apply_to(record).is_listed {
-            return;
-        }
-        for queue_ref in record.queue_refs().filter(|queue_ref| queue_ref.offset.0 < QUEUE_OFFSET_MAX) {
-            let begins = self.queue(queue_ref).is_some_and(|queue| queue.note_uncommitted(queue_ref.offset));
-            if begins {
-                self.unpublished.begun.insert((TopicName::trusted(queue_ref.topic), queue_ref.queue), offset);
+        let indexed = self.rules.apply_to(record);
+        let is_sure = !indexed.is_routed || record.body_is_intact();
+        for listing in indexed.listings(record) {
+            let Some(queue) = self.queue(&listing) else { continue };
+            if !is_sure && queue.appended_end() != listing.offset {
+                continue;
+            }
+            if queue.note_uncommitted(listing.offset) {
+                let topic = TopicName::trusted(listing.topic.as_str());
+                self.unpublished.begun.insert((topic, listing.queue), offset);
             }
         }
     }
@@ -106,9 +145,7 @@ impl Replay<'_> {
                 return Ok(());
             }
             Err(problem @ StateError::Newer(_)) => {
-                let segment = self.segments.iter().find(|segment| segment.contains(record.log_offset.0));
-                let path = segment.map(|segment| segment.file().path().to_owned()).unwrap_or_default();
-                return Err(StorageError::State { path, problem });
+                return Err(StorageError::State { path: self.path_at(record.log_offset), problem });
             }
         };
         removed.iter().try_for_each(|topic| self.remove_topic(topic, record.log_offset))
@@ -141,6 +178,11 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a queue has this entry at `offset`, or goes on there.
+fn continues(queue: &QueueIndex, offset: QueueOffset, entry: Entry) -> Result<bool, StorageError> {
+    Ok(offset == queue.end() || offset < queue.end() && queue.entry(offset)? == Some(entry))
 }
 
 /// Where the newest record is that a queue lists.

@@ -18,8 +18,8 @@ use crate::commit_log::CommitLog;
 use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
-use crate::open_files::OpenFiles;
-use crate::queue_files::{self, Ends, Found};
+use crate::open_files::{MESSAGE_QUEUES, OWN_FOLDER, OpenFiles, QUEUES};
+use crate::queue_files::{self, Ends, Found, Trust};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
@@ -133,7 +133,10 @@ impl Store {
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.
-        disk.create_directory(&root.join("consumequeue"))?;
+        disk.create_directory(&root.join(QUEUES))?;
+        if disk.exists(&root.join(OWN_FOLDER)) {
+            disk.create_directory(&root.join(MESSAGE_QUEUES))?;
+        }
         if self.key_index.is_some() {
             disk.create_directory(&root.join("index"))?;
         }
@@ -225,21 +228,24 @@ fn recover_indexes(
     let files = Arc::new(OpenFiles::new(options));
     let log_first = start_of(segments);
     let indexes_sure = if rebuild.is_needed() { log_first } else { sure };
-    let (entries_sure, to_check) = match (recovery.was_clean, rebuild.is_needed()) {
-        (true, false) => (log_end.min(committed), &[][..]),
-        _ => (indexes_sure, segments),
-    };
-    let has_queues = options.disk.exists(&options.directory.join("consumequeue"));
-    if !has_queues && !segments.is_empty() {
+    if has_lost_queues(options, !segments.is_empty()) {
         rebuild.begin()?;
     }
-    let Found { mut queues, mut written_ends, emptied } =
-        queue_files::open_queues(options, &files, entries_sure, log_first, to_check, &mut rebuild)?;
-    let entries_from = if rebuild.is_needed() { log_first } else { sure };
-    recovery.entries_made_again = rebuild.is_needed();
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
-    let removed = if is_java_stop { Removed::find(&queues)? } else { Removed::default() };
+    let checked = Trust { below: indexes_sure, segments };
+    let all = Trust { below: log_end.min(committed), segments: &[] };
+    // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
+    let [of_topics, of_lanes] = match recovery.was_clean && !rebuild.is_needed() {
+        true if is_java_stop => [all, checked],
+        true => [all, all],
+        false => [checked, checked],
+    };
+    let Found { mut queues, mut written_ends, emptied } =
+        queue_files::open_queues(options, &files, log_first, [of_topics, of_lanes], &mut rebuild)?;
+    let entries_from = if rebuild.is_needed() { log_first } else { sure };
+    recovery.entries_made_again = rebuild.is_needed();
+    let removed = if is_java_stop && !rebuild.is_needed() { Removed::find(&queues)? } else { Removed::default() };
     let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
     recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
@@ -281,6 +287,12 @@ fn recover_indexes(
         }
     }
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
+}
+
+/// Whether folders of queues are gone that an earlier start, or the first flush of a lane, has made.
+fn has_lost_queues(options: &Options, has_log: bool) -> bool {
+    let has = |folder: &str| options.disk.exists(&options.directory.join(folder));
+    has_log && (!has(QUEUES) || has(OWN_FOLDER) && !has(MESSAGE_QUEUES))
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use base::{LogOffset, QueueOffset, Timestamp, TopicName};
 use bytes::{Bytes, BytesMut};
 use format::index_rules::is_in_place;
-use format::queue_entry::QUEUE_OFFSET_MAX;
 use format::record::{self, FILLER_SIZE, Kind, Parts, Record};
 
 use super::Store;
@@ -82,10 +81,10 @@ impl Store {
         self.log.begin_at(offset)
     }
 
-    /// Where the newest record that is listed in a queue begins, and its size. Waits for the disk.
+    /// Where the newest record that is listed in a queue of a topic begins, and its size. Waits for the disk.
     pub fn newest_listed(&self) -> Result<Option<(LogOffset, u32)>, StorageError> {
         let mut newest = None;
-        for queue in self.all_queues() {
+        for queue in self.all_queues().iter().filter(|queue| queue.message_queue().is_none()) {
             let last = queue.end().0.checked_sub(1).map(QueueOffset).filter(|last| *last >= queue.first());
             let Some(last) = last else { continue };
             newest = newest.max(queue.entry(last)?.map(|entry| (entry.log_offset, entry.size)));
@@ -209,11 +208,13 @@ impl<'a> Reading<'a> {
         let batch = self.batch.get_or_insert_with(|| ForeignBatch::new(has_keys, store_timestamp));
         let indexed = self.store.options.index_rules.apply_to(&record);
         let mut queues = Vec::new();
-        let refs = record.queue_refs().filter(|at| indexed.is_listed && at.offset.0 < QUEUE_OFFSET_MAX);
-        for at in refs {
-            let queue = self.store.queue(&TopicName::trusted(at.topic), at.queue);
-            self.raw.taken.push(Taken { queue: queue.clone(), offset: at.offset, log_offset: offset });
-            queues.push(queue);
+        for listing in indexed.listings(&record) {
+            let queue = {
+                let name = listing.topic.as_str();
+                self.store.queue_named(name, listing.queue, || TopicName::trusted(name))
+            };
+            self.raw.taken.push(Taken { queue: queue.clone(), offset: listing.offset, log_offset: offset });
+            queues.push((queue, listing));
         }
         batch.push(&record, &indexed, &queues);
         self.at += size;

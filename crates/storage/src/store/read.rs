@@ -23,12 +23,14 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// The message at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without a
-    /// queue is returned unchecked: its topic was removed, or its header is damaged, and these cannot be told apart.
+    /// The message of a topic at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without
+    /// a queue is returned unchecked: its topic was removed, or its header is damaged, and these cannot be told apart. Routed messages are
+    /// of no topic, and found through their queues alone.
     pub fn record_at(&self, offset: LogOffset) -> Result<Option<Bytes>, StorageError> {
         let Some(bytes) = self.log.record_at(offset)? else { return Ok(None) };
         let Ok(record) = Record::decode(&bytes) else { return Ok(None) };
-        if self.options.index_rules.apply_to(&record).is_state {
+        let indexed = self.options.index_rules.apply_to(&record);
+        if indexed.is_state || indexed.is_routed {
             return Ok(None);
         }
         let queue = self.queues.read().get(record.topic, record.queue).cloned();

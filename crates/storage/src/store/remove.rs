@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{LogOffset, QueueId, TopicName};
+use base::{LogOffset, QueueId, QueueNumber, TopicName};
 
 use super::Store;
 use crate::error::StorageError;
@@ -20,6 +20,12 @@ impl Store {
         let gone = self.queues.write().remove_topic(topic.as_str());
         gone.iter().for_each(|queue| queue.note_gone(true));
         self.remove_queues(topic, &gone).inspect_err(|_| self.take_back(gone))
+    }
+
+    /// Removes the lanes of a message queue with their files. The log must have been told that it is gone, and that be on the disk, unless no
+    /// start knows the queue: a start that reads its records again removes what it cannot name.
+    pub fn remove_message_queue(&self, number: QueueNumber) -> Result<(), StorageError> {
+        self.remove_logged_topic(&TopicName::of_message_queue(number))
     }
 
     /// Knows queues again that could not be removed.
@@ -40,14 +46,16 @@ impl Store {
     }
 
     /// Removes queues without messages that are not in use. Returns how many. One that is in use keeps its last file, which records
-    /// its next offset.
+    /// its next offset. Lanes of message queues stay with these.
     pub fn remove_expired_queues(&self, is_used: impl Fn(&TopicName, QueueId) -> bool) -> Result<usize, StorageError> {
         let _no_flush = self.flushing.lock();
         if self.has_uncommitted() {
             return Ok(0);
         }
         let has_none = |queue: &QueueIndex| queue.first() == queue.end();
-        let is_expired = |queue: &QueueIndex| has_none(queue) && !is_used(queue.topic(), queue.queue());
+        let is_of_topic = |queue: &QueueIndex| queue.message_queue().is_none();
+        let is_expired =
+            |queue: &QueueIndex| is_of_topic(queue) && has_none(queue) && !is_used(queue.topic(), queue.queue());
         let mut gone = self.queues.write().extract_if(is_expired);
         if gone.is_empty() {
             return Ok(0);
@@ -101,6 +109,6 @@ impl Store {
         gone.iter().try_for_each(|queue| queue.remove())?;
         disk.remove_directory(&directory)?;
         // A power cut must not bring them back either.
-        disk.sync_directory(self.files.directory())
+        directory.parent().map_or(Ok(()), |above| disk.sync_directory(above))
     }
 }
