@@ -25,6 +25,7 @@ use crate::group::lock::Locks;
 use crate::host::Host;
 use crate::leasing::Leasing;
 use crate::lookup::Lookup;
+use crate::model::{Model, ModelParts};
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::parked::delivery::Delivery;
@@ -75,6 +76,8 @@ pub struct Broker {
     pub removals: Removals,
     /// and old messages.
     pub retention: Retention,
+    /// Virtual hosts, their exchanges and message queues.
+    pub model: Arc<Model>,
     /// Where queues are in the cluster.
     pub routes: Routes,
     /// What administrators are shown.
@@ -131,6 +134,10 @@ impl Broker {
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
         if !broker.follows() {
             broker.catalog.make_system_topics(now);
+            let salt = (broker.random() as u32).to_be_bytes();
+            if let Err(refusal) = broker.model.begin(salt, now) {
+                tracing::error!(%refusal, "the first virtual host and user cannot be made; the next start tries again");
+            }
         }
         // Before the first message comes: one that gets an offset which a group had passed would be skipped after the next crash.
         tell_no_room("topics, groups and offsets", broker.save(now))?;
@@ -152,14 +159,18 @@ impl Broker {
         let store = state.store().clone();
         let timings = Arc::<Timings>::default();
         let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
-        let StateTables { offsets, delay, leases, request_modes, .. } = tables.clone();
+        let StateTables { offsets, delay, leases, request_modes, model, .. } = tables.clone();
         let catalog =
             Arc::new(Catalog::open(tables, state.clone(), host.clone(), options.clone(), metrics.clone(), now)?);
         let locks = Arc::<Locks>::default();
         let groups = Arc::new(Groups::new(catalog.clone(), locks.clone(), options.client_expiry_ms));
         let fetched = Arc::<FetchedTable>::default();
         // A slave's log may not be as far yet as its master's tables.
-        let end_of = |topic: &str, queue| if store.follows() { None } else { catalog.end_of(topic, QueueId(queue)) };
+        let end_of = |topic: &str, queue| match TopicName::trusted(topic).message_queue() {
+            _ if store.follows() => None,
+            Some(_) => Some(store.queue(&TopicName::trusted(topic), QueueId(queue)).end()),
+            None => catalog.end_of(topic, QueueId(queue)),
+        };
         let lanes = Arc::new(Lanes::open(leases, end_of));
         let offsets = Arc::new(Offsets::open(
             (offsets, offsets_version),
@@ -183,6 +194,12 @@ impl Broker {
             seed,
         ));
         let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
+        let parts = ModelParts { state: &state, publisher: &publisher, lanes: &lanes, metrics: &metrics };
+        let model = Model::open(&model, options.model.clone(), &parts, now);
+        let model = Arc::new(model.map_err(|refusal| StorageError::Damaged {
+            path: store.directory().join("state"),
+            problem: refusal.to_string(),
+        })?);
         Ok(Self {
             fetcher: Fetcher::new(&store, &options, &metrics),
             lookup: Lookup::new(&store),
@@ -202,6 +219,7 @@ impl Broker {
             lanes,
             fetched,
             request_modes,
+            model,
             routes,
             publisher,
             delay,
@@ -306,9 +324,17 @@ impl Broker {
         kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         self.state.save_snapshot(|| {
             let parts = [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()];
-            [&parts[..], &[self.request_modes.state_changes()]].concat().concat()
+            [&parts[..], &[self.request_modes.state_changes(), self.model.state_changes()]].concat().concat()
         })?;
         self.store.checkpoint()
+    }
+
+    /// Ends leases, messages and queues that have lasted long enough. To be called often; waits for the disk where there is something to end.
+    pub fn end_what_is_over(&self, now: Now) {
+        self.lanes.expire(now.monotonic);
+        if !self.follows() {
+            self.model.sweep(now);
+        }
     }
 
     /// Does a piece of its own work. `Schedule` says when which is due.
@@ -321,7 +347,12 @@ impl Broker {
             Work::KeepChanges if self.durability.is_behind() => {}
             Work::KeepChanges => drop(self.offsets.keep_changes(now)?),
             Work::SaveDocuments => self.save(now)?,
-            Work::FinishRemovals => self.removals.finish(now)?,
+            Work::FinishRemovals => {
+                self.removals.finish(now)?;
+                if !self.follows() {
+                    self.model.finish_removals(now)?;
+                }
+            }
             Work::Expire => self.expire(now),
             Work::Retention => {
                 return Ok(Worked::Retained(self.retention.apply(now)?));

@@ -281,6 +281,8 @@ impl Following {
                 StateChange::RequestMode { .. } | StateChange::RequestModeRemoved { .. } => modes.push(change),
                 // Which documents its master has taken over is nothing to a slave, whose documents are others.
                 StateChange::Imported { .. } => {}
+                // In the snapshot only: a slave serves nobody of these.
+                StateChange::Model(_) => {}
                 _ => catalog.push(change),
             }
         }
@@ -322,11 +324,7 @@ impl StateReplay for FollowedChanges<'_> {
 
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {
         let changes = state::decode(changes)?;
-        let removed = changes.iter().filter_map(|change| match change {
-            StateChange::TopicRemoved { name, .. } => Some(TopicName::trusted(name)),
-            _ => None,
-        });
-        let removed: BTreeSet<_> = removed.collect();
+        let removed: BTreeSet<_> = changes.iter().filter_map(StateChange::removed_topic).collect();
         self.removed.extend(removed.iter().cloned());
         // Tables say nothing of leases.
         let is_told = |change: &StateChange| offset >= self.told_until || change.is_about_leases();

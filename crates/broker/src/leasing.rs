@@ -12,23 +12,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::limits::STAGED_SIZE_MAX;
 use base::metric::Metrics;
 use base::{GroupName, Monotonic, Now, QueueOffset, Refusal};
-use format::queue_entry::Entry;
 use storage::{ReadMode, StorageError, Store};
 
 use crate::cursor::lane::Lane;
 use crate::cursor::lease::{GiveBack, Grant, Owner};
 use crate::error::internal;
 use crate::options::Options;
-use crate::queue::Queue;
 use crate::retry::Retries;
 
-pub use hand_out::{Given, HandOut, Wanted};
+pub use hand_out::{Expiry, Given, HandOut, Holder, Wanted};
 
 /// Grants of one millisecond that can be told apart.
 const GRANTS_PER_MS: u64 = 1 << 20;
-
-/// What no grant of a consumer has in its owner.
-const DOOM: u64 = 1 << 62;
 
 /// How long what could not be put among the dead letters stays away.
 const DOOM_RETRY_MS: u64 = 1000;
@@ -50,23 +45,36 @@ impl GrantName {
 
     /// The owner of what is to be given up of it: no consumer's.
     const fn doom(self) -> Owner {
-        Owner::grant(self.bits() | DOOM)
+        self.owner().doom()
     }
 
     /// Until the year 2109.
     const fn bits(self) -> u64 {
-        (self.time_ms.wrapping_mul(GRANTS_PER_MS) | (self.number as u64 % GRANTS_PER_MS)) & (DOOM - 1)
+        (self.time_ms.wrapping_mul(GRANTS_PER_MS) | (self.number as u64 % GRANTS_PER_MS)) & (u64::MAX >> 2)
     }
 }
 
-/// A message that was handed out too often. Nobody else is given it until it is among the dead letters; dropped before, it is ready again.
+/// Why a message is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DoomReason {
+    /// It was handed out too often.
+    DeliveredTooOften,
+    /// Its time is over.
+    Expired,
+    /// A consumer does not want it to come again.
+    Rejected,
+    /// There were too many.
+    TooMany,
+}
+
+/// A message that is to be given up. Nobody else is given it until it is among the dead letters; dropped before, it is ready again.
 #[derive(Debug)]
 pub struct Doomed {
-    lane: Arc<Lane>,
-    owner: Owner,
-    offset: QueueOffset,
-    entry: Entry,
-    deliveries: u32,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) owner: Owner,
+    pub(crate) offset: QueueOffset,
+    pub(crate) deliveries: u32,
+    pub(crate) reason: DoomReason,
 }
 
 impl Drop for Doomed {
@@ -77,11 +85,32 @@ impl Drop for Doomed {
 }
 
 impl Doomed {
+    /// What a channel has and rejects; `None` if it does not have it.
+    pub fn rejected(lane: &Arc<Lane>, channel: Owner, offset: QueueOffset) -> Option<Self> {
+        let until_given_up = Grant { owner: channel.doom(), deadline: None };
+        let is_held = lane.with(|cursor| cursor.renew(channel, offset, until_given_up));
+        let owner = channel.doom();
+        is_held.then(|| Self { lane: lane.clone(), owner, offset, deliveries: 1, reason: DoomReason::Rejected })
+    }
+
     /// Takes it from its consumer's grant until it is given up, however long that takes. It is no part of the consumer's attempt any more: who
     /// asks again by that name does not get it back.
     fn take_from(&self, grant: Owner) {
         let until_given_up = Grant { owner: self.owner, deadline: None };
         self.lane.with(|cursor| cursor.renew(grant, self.offset, until_given_up));
+    }
+
+    /// Stays away for a while: it could not be given up.
+    pub(crate) fn postpone(&self, now: Monotonic) {
+        self.give_back(Some(now.plus_ms(DOOM_RETRY_MS)));
+    }
+
+    /// The whole record; `None` if it is gone. Waits for the disk.
+    pub(crate) fn read(&self, store: &Store) -> Result<Option<Vec<u8>>, Refusal> {
+        let Some(queue) = self.lane.queue() else { return Ok(None) };
+        let Some(entry) = queue.index.entry(self.offset).map_err(internal)? else { return Ok(None) };
+        let records = store.read(&queue.index, &[(self.offset, entry)], ReadMode::MayWait).map_err(internal)?;
+        Ok(records.iter().next().flatten().map(<[u8]>::to_vec))
     }
 
     fn give_back(&self, ready: Option<Monotonic>) {
@@ -163,7 +192,7 @@ impl Leasing {
         let mut failed = 0;
         for doomed in doomed {
             let Err(error) = self.give_up_one(group, &doomed, now) else { continue };
-            doomed.give_back(Some(now.monotonic.plus_ms(DOOM_RETRY_MS)));
+            doomed.postpone(now.monotonic);
             if failed == 0 {
                 let offset = doomed.offset.0;
                 tracing::warn!(%error, %group, offset, "a message cannot be put among the dead letters; it is tried again");
@@ -176,17 +205,10 @@ impl Leasing {
         if self.store.staged_size() >= STAGED_SIZE_MAX {
             return Err(Refusal::Busy("the log is behind".to_owned()));
         }
-        let Doomed { lane, owner, offset, entry, deliveries } = doomed;
-        let Some(queue) = lane.queue() else { return Ok(()) };
-        if let Some(bytes) = self.read_one(queue, *offset, *entry)? {
-            self.retries.bury(group, &bytes, *deliveries, now)?;
+        if let Some(bytes) = doomed.read(&self.store)? {
+            self.retries.bury(group, &bytes, doomed.deliveries, now)?;
         }
-        lane.settle(*owner, [*offset]);
+        doomed.lane.settle(doomed.owner, [doomed.offset]);
         Ok(())
-    }
-
-    fn read_one(&self, queue: &Queue, offset: QueueOffset, entry: Entry) -> Result<Option<Vec<u8>>, Refusal> {
-        let records = self.store.read(&queue.index, &[(offset, entry)], ReadMode::MayWait).map_err(internal)?;
-        Ok(records.iter().next().flatten().map(<[u8]>::to_vec))
     }
 }

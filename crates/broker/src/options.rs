@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use base::Permission;
 use base::offset::AckPolicy;
 
+use crate::model::ModelOptions;
+
 /// What a broker is called and allows.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -38,6 +40,8 @@ pub struct Options {
     pub young_queue_size: u64,
     /// Whether what groups that settle message by message have not settled outlives retention.
     pub keeps_unsettled: bool,
+    /// Virtual hosts.
+    pub model: ModelOptions,
 }
 
 /// Topics that belong to the broker rather than to users. Which they are is for the dialect whose clients know them.

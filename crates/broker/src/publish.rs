@@ -14,8 +14,9 @@ use format::index_rules::DELAY_TOPIC;
 use format::noted_properties::NotedProperties;
 use format::properties::{self, VALUE_END, names};
 use format::record::{Draft, system_flag};
+use format::routed::RoutedDraft;
 use format::state::StateChange;
-use storage::{AppendBatch, StorageError, Store};
+use storage::{AppendBatch, QueueIndex, StorageError, Store};
 
 use crate::catalog::{Catalog, Topic};
 use crate::error::refusal_of;
@@ -90,6 +91,21 @@ impl PublishBatch {
         self.parked.retain(|(number, _)| *number < count);
     }
 
+    /// When its messages are stored.
+    pub(crate) const fn now(&self) -> Now {
+        self.now
+    }
+
+    /// Has none of its messages answered before that has happened.
+    pub(crate) fn require(&mut self, ack_policy: AckPolicy) {
+        self.ack_policy = self.ack_policy.and(ack_policy);
+    }
+
+    /// Adds one record for lanes of message queues, each with the time to live that it has there, ms.
+    pub(crate) fn push_routed(&mut self, draft: &RoutedDraft<'_>, destinations: &[(Arc<QueueIndex>, Option<u64>)]) {
+        self.records.push_routed(draft, destinations);
+    }
+
     /// What has to happen before any of its messages is answered.
     pub const fn ack_policy(&self) -> AckPolicy {
         self.ack_policy
@@ -130,6 +146,16 @@ impl Publisher {
     /// A queue for a message that names none. The starting point is random, then they take turns.
     pub(crate) fn random_below(&self, count: u32) -> u32 {
         (self.next_queue.fetch_add(1, Ordering::Relaxed) % u64::from(count.max(1))) as u32
+    }
+
+    /// What messages say of where this broker is.
+    pub(crate) fn store_host(&self) -> SocketAddr {
+        self.options.store_host
+    }
+
+    /// What has to happen before a message is answered, unless its producer does not wait.
+    pub(crate) fn ack_policy(&self) -> AckPolicy {
+        self.options.ack_policy
     }
 
     /// Begins a batch of messages of about `size` bytes in all.

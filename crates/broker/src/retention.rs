@@ -1,7 +1,7 @@
 //! Old messages: what the store may remove, and what groups that settle messages one by one have not settled yet.
 //!
-//! **Always holds**: with `Options::keeps_unsettled` nothing is removed that such a group has not settled; without, retention asks nobody, as
-//! of groups that read by offset. Looked at anew each time retention is applied: a message that comes later lies behind all that is kept.
+//! **Always holds**: nothing is removed that is in a message queue and not settled. With `Options::keeps_unsettled` nothing is removed either
+//! that such a group has not settled; without, retention asks no group, as of those that read by offset. Looked at anew each time retention is applied: a message that comes later lies behind all that is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,8 +55,22 @@ impl Retention {
     pub fn apply(&self, now: Now) -> Result<RetentionOutcome, StorageError> {
         let (unsettled, oldest) = self.look();
         *self.unsettled.lock() = unsettled;
-        let keep_from = oldest.filter(|_| self.options.keeps_unsettled).unwrap_or(LogOffset(u64::MAX));
+        let of_groups = oldest.filter(|_| self.options.keeps_unsettled);
+        let kept = of_groups.into_iter().chain(self.oldest_in_message_queues()).min();
+        let keep_from = kept.unwrap_or(LogOffset(u64::MAX));
         self.store.apply_retention_below(keep_from, now.wall, now.wall.hour_of_day())
+    }
+
+    /// Where the oldest message lies that is in a message queue: anywhere in the log, where that cannot be read.
+    fn oldest_in_message_queues(&self) -> Option<LogOffset> {
+        let lanes = self.lanes.all();
+        let places = lanes.iter().filter_map(|lane| {
+            let queue = lane.queue().filter(|queue| queue.index.message_queue().is_some())?;
+            let from = lane.floor().max(queue.first());
+            let entry = if from < queue.end() { queue.index.entry(from).transpose() } else { None };
+            entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
+        });
+        places.min()
     }
 
     /// What is not settled, by topic and group, and where the oldest of it lies: anywhere in the log, where that cannot be read. A group that

@@ -92,7 +92,7 @@ fn lose_a_queue_and_make_it_again(restarts: bool) {
     }
     let of_second = |bench: &Bench| Wanted { lanes: vec![(lane(bench, 1), Filter::All)], ..wanted(bench) };
     let given = hand_out(&bench, of_second(&bench));
-    lane(&bench, 1).settle(given.wanted().name.owner(), (0..3).map(QueueOffset));
+    lane(&bench, 1).settle(given.wanted().owner(), (0..3).map(QueueOffset));
     bench.broker.keep(bench.now).expect("kept");
     make_topic(&bench, 1);
     for _ in 0..300 {
@@ -124,7 +124,8 @@ fn on_a_full_disk_an_acknowledgement_costs_as_much_as_the_one_before() {
     }
     bench.publish("others", &message(b"makes the topic", b"")).expect("published");
     let owner = bench.broker.leasing.name_grant(bench.now);
-    while hand_out(&bench, Wanted { name: owner, ..wanted(&bench) }).count() > 0 {}
+    let holder = broker::Holder::Grant(owner, bench.now.monotonic.plus_ms(INVISIBLE_MS));
+    while hand_out(&bench, Wanted { holder, ..wanted(&bench) }).count() > 0 {}
     bench.broker.checkpoint(bench.now).expect("written");
     disk.set_capacity(1);
     while bench.publish("others", &message(b"", b"")).is_ok() {}
@@ -189,7 +190,7 @@ fn a_group_that_pops_while_it_is_removed_begins_anew_and_its_offset_follows() {
     });
     if wrong.is_some() {
         let given = hand_out(&bench, wanted(&bench));
-        lane(&bench, 0).settle(given.wanted().name.owner(), (5..10).map(QueueOffset));
+        lane(&bench, 0).settle(given.wanted().owner(), (5..10).map(QueueOffset));
         bench.broker.keep(bench.now).expect("kept");
     }
     assert_eq!(wrong, None, "it goes on where the removed group was; committed {:?}", committed(&bench, "billing"));
@@ -338,7 +339,7 @@ fn who_waits_in_order_is_told_when_what_was_given_without_order_is_settled() {
     let wish = broker::Wish { mailbox: mailbox.clone(), number: 1, credit: 1, priority: 0, in_order: true };
     let _taker = lane(&bench, 0).wait(wish).expect("in use");
     assert_eq!(mailbox.take(), []);
-    assert_eq!(lane(&bench, 0).settle(given.wanted().name.owner(), [QueueOffset(0)]), 1);
+    assert_eq!(lane(&bench, 0).settle(given.wanted().owner(), [QueueOffset(0)]), 1);
     assert_eq!(mailbox.take(), [broker::Signal::LeaseReady(1)]);
 }
 
@@ -354,6 +355,6 @@ fn in_order_who_asks_again_gets_the_same_messages_also_after_a_change_of_time() 
     bench.now = bench.now.plus_ms(100);
     let name = bench.broker.leasing.name_grant(bench.now);
     let grant = broker::lease::Grant { owner: name.owner(), deadline: Some(bench.now.monotonic.plus_ms(INVISIBLE_MS)) };
-    assert!(lane(&bench, 0).renew(given.wanted().name.owner(), QueueOffset(0), grant));
+    assert!(lane(&bench, 0).renew(given.wanted().owner(), QueueOffset(0), grant));
     assert_eq!(hand_out(&bench, in_order(&bench)).count(), 2);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{GroupName, Monotonic, QueueOffset};
 use broker::lease::{GiveBack, Grant, Owner};
-use broker::{GrantName, Lane, Wanted};
+use broker::{GrantName, Holder, Lane, Wanted};
 use format::document::GroupDocument;
 use storage::disk::MemoryDisk;
 use support::handing_out::{hand_out, lane as lane_from_start, make_topic, wanted};
@@ -231,8 +231,7 @@ fn what_the_log_had_no_room_for_is_told_once_it_has() {
 fn taken_in_order(bench: &Bench, name: &str) -> usize {
     let wanted = Wanted {
         count_max: 4,
-        name: GrantName { time_ms: 1, number: 999 },
-        deadline: Monotonic(u64::MAX - 1),
+        holder: Holder::Grant(GrantName { time_ms: 1, number: 999 }, Monotonic(u64::MAX - 1)),
         attempt: Some(name.into()),
         ..wanted(bench)
     };

@@ -43,7 +43,7 @@ fn a_message_is_given_to_one_at_a_time_and_says_how_often_it_was_given() {
     assert_eq!(read(&first), [("0".into(), 0), ("1".into(), 0), ("2".into(), 0)]);
     assert_eq!((take(&bench), first.rest()), (numbers(3..5), 0));
     assert_eq!(take(&bench), [""; 0], "others have them");
-    let held = first.wanted().name.owner();
+    let held = first.wanted().owner();
     assert_eq!(lane(&bench, 0).settle(held, [QueueOffset(1)]), 1);
     assert_eq!(lane(&bench, 0).settle(held, [QueueOffset(1), QueueOffset(3)]), 0, "it is done, and that is another's");
     bench.now = bench.now.plus_ms(INVISIBLE_MS + 50);
@@ -155,7 +155,7 @@ fn the_committed_offset_is_that_of_the_first_message_that_is_not_settled() {
     let bench = open(&disk, false, 1000);
     with_messages(&bench, 10);
     let given = hand_out(&bench, wanted(&bench));
-    let owner = given.wanted().name.owner();
+    let owner = given.wanted().owner();
     for (settled, offset) in [(vec![], 0), (vec![1, 2, 5], 0), (vec![0], 3), (vec![3, 4], 6)] {
         lane(&bench, 0).settle(owner, settled.into_iter().map(QueueOffset));
         bench.broker.keep(bench.now).expect("kept");
@@ -172,7 +172,7 @@ fn a_commit_of_a_pull_settles_all_below_it_and_no_late_acknowledgement_takes_it_
     let given = hand_out(&bench, Wanted { count_max: 4, ..wanted(&bench) });
     bench.broker.keep(bench.now).expect("kept");
     bench.broker.offsets.commit("orders", "billing", QueueId(0), 7).expect("committed");
-    lane(&bench, 0).settle(given.wanted().name.owner(), [QueueOffset(0), QueueOffset(1)]);
+    lane(&bench, 0).settle(given.wanted().owner(), [QueueOffset(0), QueueOffset(1)]);
     bench.broker.keep(bench.now).expect("kept");
     assert_eq!(committed(&bench, "billing"), Some(7));
     assert_eq!(take(&bench), numbers(7..10));
@@ -184,7 +184,7 @@ fn after_a_reset_messages_are_given_from_there_whatever_was_settled() {
         let bench = open(&MemoryDisk::new(), false, 1000);
         with_messages(&bench, 10);
         let given = hand_out(&bench, Wanted { count_max: 6, ..wanted(&bench) });
-        lane(&bench, 0).settle(given.wanted().name.owner(), (0..6).map(QueueOffset));
+        lane(&bench, 0).settle(given.wanted().owner(), (0..6).map(QueueOffset));
         bench.broker.keep(bench.now).expect("kept");
         bench.broker.offsets.reset("orders", "billing", QueueId(0), to).expect("reset");
         assert_eq!(take(&bench), numbers(to as usize..10));
@@ -208,7 +208,7 @@ fn in_order_nothing_is_given_while_something_is_held_and_the_same_attempt_gets_t
         [("0".into(), 0), ("1".into(), 0), ("2".into(), 0)],
         "an answer that was lost is no delivery"
     );
-    lane(&bench, 0).settle(lost.wanted().name.owner(), [QueueOffset(0), QueueOffset(2)]);
+    lane(&bench, 0).settle(lost.wanted().owner(), [QueueOffset(0), QueueOffset(2)]);
     assert_eq!(hand_out(&bench, in_order(&bench, "b")).count(), 0);
     bench.now = bench.now.plus_ms(INVISIBLE_MS + 50);
     let next = hand_out(&bench, in_order(&bench, "b"));
@@ -300,7 +300,7 @@ fn with_that_setting_no_segment_goes_that_has_messages_which_a_group_has_not_set
         let [unsettled] = &bench.broker.retention.unsettled()[..] else { panic!("one group") };
         assert_eq!((&*unsettled.topic, &*unsettled.group, unsettled.counts.leased), ("orders", "billing", 3));
         assert!(unsettled.log_size > 300_000, "{unsettled:?}");
-        lane(&bench, 0).settle(given.wanted().name.owner(), (0..3).map(QueueOffset));
+        lane(&bench, 0).settle(given.wanted().owner(), (0..3).map(QueueOffset));
         let outcome = bench.broker.retention.apply(bench.now).expect("applied");
         assert!(outcome.removed > 0 && !outcome.is_held, "{outcome:?}");
     }
@@ -325,7 +325,7 @@ fn who_waits_in_order_is_told_once_nobody_has_messages_and_others_at_once() {
     assert_eq!((mailbox.take(), other.take()), (vec![], vec![Signal::LeaseReady(2)]));
     drop(taker);
     assert_eq!(mailbox.take(), [], "who goes has nobody told who cannot take");
-    lane.settle(held.wanted().name.owner(), [QueueOffset(0)]);
+    lane.settle(held.wanted().owner(), [QueueOffset(0)]);
     assert_eq!(mailbox.take(), [Signal::LeaseReady(1)]);
 }
 

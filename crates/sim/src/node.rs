@@ -137,7 +137,7 @@ impl Node {
             }
             Work::IndexKeys => store.index_staged()?,
             Work::DeliverDelayed => drop(self.host.give_way(|| broker.delivery.deliver_due(now))),
-            Work::EndLeases => drop(broker.lanes.expire(now.monotonic)),
+            Work::EndLeases => broker.end_what_is_over(now),
             Work::Own(own) => {
                 broker.work(own, now)?;
                 if own == broker::Work::Checkpoint {

@@ -56,6 +56,7 @@ pub fn broker_options() -> broker::Options {
         client_expiry_ms: 120_000,
         trace_on: true,
         young_queue_size: 1 << 30,
+        model: broker::ModelOptions::default(),
         keeps_unsettled: false,
     }
 }

@@ -43,8 +43,8 @@ pub struct Lane {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) queue: Queue,
-    /// The group's committed offset, which follows the floor, and the floor it.
-    pub(crate) committed: Arc<OffsetCursor>,
+    /// The group's committed offset, which follows the floor, and the floor it. A message queue has none.
+    pub(crate) committed: Option<Arc<OffsetCursor>>,
 }
 
 #[derive(Debug, Default)]
@@ -183,7 +183,8 @@ impl Lane {
         let bounds = queue.first()..queue.end();
         let is_given_back = self.act(|inner| {
             // With the cursor locked: a reset puts the offset back first, and the cursor then.
-            let begin = bounds.start.max(committed.draw_back(self.queue_id, bounds.end));
+            let offset = committed.as_ref().map(|committed| committed.draw_back(self.queue_id, bounds.end));
+            let begin = bounds.start.max(offset.unwrap_or_default());
             inner.cursor.expire(take.now);
             inner.cursor.forget_before(begin);
             let is_given_back = !take.goes_on && inner.take_back(take.attempt);
@@ -234,6 +235,13 @@ impl Lane {
         }
     }
 
+    /// Takes what the owner has of some messages back: they are ready again, at their places, and count as handed out.
+    pub fn requeue(self: &Arc<Self>, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>) {
+        let how = GiveBack { ready: None, is_counted: true };
+        self.with(|cursor| offsets.into_iter().for_each(|offset| _ = cursor.give_back(owner, offset, how)));
+        self.tell();
+    }
+
     /// Has a connection told with `LeaseReady` when messages may be taken, not for those of before: look after it. `None` if nobody has worked
     /// with the lane yet.
     pub fn wait(self: &Arc<Self>, wish: Wish) -> Option<Taker> {
@@ -278,6 +286,11 @@ impl Lane {
         self.takers.tell(|| self.ready());
     }
 
+    /// Has all look again who wait.
+    pub(crate) fn tell_all(&self) {
+        self.takers.tell_all();
+    }
+
     /// Begins again at `floor`, whatever was done before.
     pub(super) fn reset(self: &Arc<Self>, floor: LeaseState) {
         {
@@ -317,8 +330,8 @@ impl Lane {
             let of = self.of.to_string();
             (StateChange::Leases { of, queue: self.queue_id, replaces, change }, inner.cursor.floor())
         };
-        if let Some(place) = self.place.get() {
-            place.committed.advance(self.queue_id, floor.0 as RawOffset);
+        if let Some(committed) = self.place.get().and_then(|place| place.committed.as_ref()) {
+            committed.advance(self.queue_id, floor.0 as RawOffset);
         }
         Some(change)
     }

@@ -48,6 +48,8 @@ pub enum Signal {
     FetchReady(u64),
     /// Who waits for leases by this number may be given some now.
     LeaseReady(u64),
+    /// The message queue from which it consumes by this number is gone.
+    QueueGone(u64),
     /// Another connection of its dialect says this.
     Told(Word),
 }
@@ -112,7 +114,8 @@ impl Mailbox {
         std::mem::take(&mut *signals)
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether its connection is gone.
+    pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 

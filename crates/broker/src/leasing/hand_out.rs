@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use base::{Monotonic, QueueOffset};
+use base::{Monotonic, QueueOffset, Timestamp};
 use bytes::{Bytes, BytesMut};
 use format::queue_entry::Entry;
 use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
 use super::window::Window;
-use super::{Doomed, GrantName};
+use super::{DoomReason, Doomed, GrantName};
 use crate::cursor::lane::{Lane, Take};
-use crate::cursor::lease::{Grant, Verdict};
+use crate::cursor::lease::{Grant, Owner, Verdict};
 use crate::filter::Filter;
 use crate::queue::Queue;
 
@@ -41,14 +41,77 @@ pub struct Wanted {
     pub count_max: usize,
     /// Bytes wanted at most; one message is always given.
     pub size_max: usize,
-    /// By what they are handed out, and until when.
-    pub name: GrantName,
-    /// The end of their leases.
-    pub deadline: Monotonic,
+    /// Who has them then.
+    pub holder: Holder,
     /// In order, by this name for the attempt.
     pub attempt: Option<Box<str>>,
     /// How often a message is handed out again before it is given up.
     pub redeliveries_max: u32,
+    /// Whether messages expire, by the time that their entries say, and now is what time.
+    pub expiry: Option<Expiry>,
+}
+
+impl Wanted {
+    /// The owner of what is handed out.
+    pub const fn owner(&self) -> Owner {
+        self.holder.grant().owner
+    }
+}
+
+/// Who has what was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Whoever names the grant, until a time. What it gets says how often it was handed out.
+    Grant(GrantName, Monotonic),
+    /// A channel, until that ends.
+    Channel(Owner),
+    /// Nobody: what is handed out is settled.
+    Nobody,
+}
+
+/// How messages expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// What time it is.
+    pub now: Timestamp,
+    /// Whether what has expired becomes a dead letter; else it is settled.
+    pub is_given_up: bool,
+}
+
+impl Expiry {
+    /// Whether the message of an entry has expired.
+    pub(crate) const fn is_over(self, entry: &Entry) -> bool {
+        entry.tag_code > 0 && entry.tag_code as u64 <= self.now.0
+    }
+}
+
+impl Holder {
+    /// By what the leases are known.
+    const fn grant(self) -> Grant {
+        match self {
+            Self::Grant(name, deadline) => Grant { owner: name.owner(), deadline: Some(deadline) },
+            Self::Channel(owner) => Grant { owner, deadline: None },
+            Self::Nobody => Grant { owner: Owner::grant(0), deadline: None },
+        }
+    }
+
+    /// By what those are known that are to be given up.
+    const fn doom(self) -> Owner {
+        match self {
+            Self::Grant(name, _) => name.doom(),
+            Self::Channel(owner) => owner.doom(),
+            Self::Nobody => Owner::grant(0).doom(),
+        }
+    }
+
+    /// What becomes of a message that is handed out.
+    const fn verdict(self) -> Verdict {
+        if matches!(self, Self::Nobody) { Verdict::Settle } else { Verdict::Lease }
+    }
+
+    const fn is_told_deliveries(self) -> bool {
+        matches!(self, Self::Grant(..))
+    }
 }
 
 /// Messages that a lane has given.
@@ -205,7 +268,7 @@ impl HandOut {
         let (mut count, mut size, mut look, mut failures) = (*count, *size, Look::Done, Vec::new());
         let window_size = if *filter == Filter::All { wanted.count_max.min(SCAN_COUNT) } else { SCAN_COUNT };
         let scan_end = *scanned + SCAN_COUNT;
-        let grant = Grant { owner: wanted.name.owner(), deadline: Some(wanted.deadline) };
+        let (grant, doom) = (wanted.holder.grant(), wanted.holder.doom());
         let doomed_before = doomed.len();
         let take = Take { grant, attempt: wanted.attempt.as_deref(), goes_on: *has_begun, now };
         lane.take(take, |offset, deliveries| {
@@ -233,13 +296,17 @@ impl HandOut {
             if entry.size == 0 || !filter.matches(entry.tag_code) {
                 return Verdict::Settle;
             }
-            if deliveries > wanted.redeliveries_max {
+            let expired = wanted.expiry.filter(|expiry| expiry.is_over(&entry));
+            if expired.is_some_and(|expiry| !expiry.is_given_up) {
+                return Verdict::Settle;
+            }
+            if expired.is_some() || deliveries > wanted.redeliveries_max {
                 if doomed.len() >= DOOMED_MAX {
                     return Verdict::Stop;
                 }
                 *has_begun = true;
-                let (lane, owner) = (lane.clone(), wanted.name.doom());
-                doomed.push(Doomed { lane, owner, offset, entry, deliveries });
+                let reason = if expired.is_some() { DoomReason::Expired } else { DoomReason::DeliveredTooOften };
+                doomed.push(Doomed { lane: lane.clone(), owner: doom, offset, deliveries, reason });
                 return Verdict::Lease;
             }
             if count > 0 && size + entry.size as usize > wanted.size_max {
@@ -249,7 +316,7 @@ impl HandOut {
             count += 1;
             size += entry.size as usize;
             leased.push(Leased { offset, entry, deliveries });
-            Verdict::Lease
+            wanted.holder.verdict()
         });
         doomed.iter().skip(doomed_before).for_each(|doomed| doomed.take_from(grant.owner));
         match failures.pop() {
@@ -275,29 +342,31 @@ impl HandOut {
             outcome => outcome?,
         };
         let (mut messages, mut kept, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
-        for (Leased { offset, entry, deliveries }, bytes) in self.leased.drain(..).zip(records.iter()) {
+        let holder = self.wanted.holder;
+        let is_told = holder.is_told_deliveries();
+        for (Leased { offset, deliveries, .. }, bytes) in self.leased.drain(..).zip(records.iter()) {
             let Some(bytes) = bytes else {
                 damaged.push(offset);
                 continue;
             };
             // Where it was stored again and again, its record counts too.
-            let before = record::deliveries_of(bytes);
+            let before = if is_told { record::deliveries_of(bytes) } else { 0 };
             if before > 0 && before.saturating_add(deliveries) > self.wanted.redeliveries_max {
-                let (lane, owner) = (lane.clone(), self.wanted.name.doom());
-                let doomed = Doomed { lane, owner, offset, entry, deliveries };
-                doomed.take_from(self.wanted.name.owner());
+                let (lane, reason) = (lane.clone(), DoomReason::DeliveredTooOften);
+                let doomed = Doomed { lane, owner: holder.doom(), offset, deliveries, reason };
+                doomed.take_from(holder.grant().owner);
                 self.doomed.push(doomed);
                 continue;
             }
             messages.push((offset, deliveries));
             kept.push((bytes, deliveries));
         }
-        lane.settle(self.wanted.name.owner(), damaged);
+        lane.settle(holder.grant().owner, damaged);
         let before = self.pieces.len();
-        if kept.len() == records.count() && kept.iter().all(|(_, deliveries)| *deliveries == 0) {
+        if kept.len() == records.count() && (!is_told || kept.iter().all(|(_, deliveries)| *deliveries == 0)) {
             records.into_pieces(&mut self.pieces);
         } else if !kept.is_empty() {
-            self.pieces.push(counted(&kept));
+            self.pieces.push(copied(&kept, is_told));
         }
         self.count += messages.len();
         self.size += self.pieces.iter().skip(before).map(Bytes::len).sum::<usize>();
@@ -315,13 +384,13 @@ fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Resu
     store.read(&queue.index, &entries, mode)
 }
 
-/// Copies of records that say how often they were handed out.
-fn counted(records: &[(&[u8], u32)]) -> Bytes {
+/// Copies of records; with `is_told` they say how often they were handed out.
+fn copied(records: &[(&[u8], u32)], is_told: bool) -> Bytes {
     let mut copies = BytesMut::new();
     for (bytes, deliveries) in records {
         let start = copies.len();
         copies.extend_from_slice(bytes);
-        if let Some(copy) = copies.get_mut(start..) {
+        if let Some(copy) = copies.get_mut(start..).filter(|_| is_told) {
             record::add_deliveries(copy, *deliveries);
         }
     }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{LogOffset, Now, TopicName};
+use base::{LogOffset, Now};
 use format::state::{self, STATE_BODY_SIZE_MAX, StateChange};
 use parking_lot::Mutex;
 use storage::{AppendBatch, Snapshot, StorageError, Store};
@@ -152,8 +152,8 @@ impl StateLog {
             batch.push_unlisted(&state::draft(body, &properties, self.store_host, now.wall));
         }
         for change in &changes {
-            if let StateChange::TopicRemoved { name, .. } = change {
-                self.store.queues_of(&TopicName::trusted(name)).into_iter().for_each(|queue| batch.close(queue));
+            if let Some(topic) = change.removed_topic() {
+                self.store.queues_of(&topic).into_iter().for_each(|queue| batch.close(queue));
             }
         }
         let size = batch.size() as u64;

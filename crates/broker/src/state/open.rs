@@ -41,7 +41,7 @@ pub(crate) struct OpenedState {
     /// The same of leases, of which documents say nothing.
     leases_known_until: LogOffset,
     /// Topics that the snapshot says are gone, and its position then.
-    removed: BTreeMap<String, LogOffset>,
+    removed: BTreeMap<TopicName, LogOffset>,
     /// What the state records behind the snapshot said, for the next one.
     pub(crate) replayed: Vec<StateChange>,
     /// What foreign documents say.
@@ -197,10 +197,10 @@ impl OpenedState {
         let of_file = |problem| StorageError::State { path: directory.join("state"), problem };
         for frame in &content.frames {
             for change in state::decode(&frame.changes).map_err(of_file)? {
-                match &change {
-                    StateChange::TopicRemoved { name, .. } => drop(self.removed.insert(name.clone(), frame.position)),
-                    StateChange::Topic { settings, .. } => drop(self.removed.remove(&settings.topic_name)),
-                    _ => {}
+                if let Some(topic) = change.removed_topic() {
+                    self.removed.insert(topic, frame.position);
+                } else if let StateChange::Topic { settings, .. } = &change {
+                    self.removed.remove(&*settings.topic_name);
                 }
                 self.tables.apply(change);
             }
@@ -249,7 +249,7 @@ impl StateReplay for OpenedState {
     }
 
     fn removed(&self) -> Vec<(TopicName, LogOffset)> {
-        self.removed.iter().map(|(topic, at)| (TopicName::trusted(topic), *at)).collect()
+        self.removed.iter().map(|(topic, at)| (topic.clone(), *at)).collect()
     }
 
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {
@@ -257,9 +257,7 @@ impl StateReplay for OpenedState {
         let mut removed = BTreeSet::new();
         for change in changes {
             // Made again by the same record: its messages of before are gone all the same.
-            if let StateChange::TopicRemoved { name, .. } = &change {
-                removed.insert(TopicName::trusted(name));
-            }
+            removed.extend(change.removed_topic());
             let known_until = if change.is_about_leases() { self.leases_known_until } else { self.known_until };
             if offset >= known_until {
                 self.tables.apply(change.clone());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base::LogOffset;
 use format::lease::LeaseState;
+use format::model::ModelSubject;
 use format::state::StateChange;
 
 /// What a change is about: a later one about the same takes the place of an earlier one.
@@ -18,6 +19,7 @@ enum Subject {
     LeasesRemoved(String),
     /// Behind their removal.
     Leases(String, u32),
+    Model(ModelSubject),
 }
 
 fn subject_of(change: &StateChange) -> Subject {
@@ -35,6 +37,7 @@ fn subject_of(change: &StateChange) -> Subject {
             Subject::RequestMode(settings.topic.clone(), settings.consumer_group.clone())
         }
         StateChange::RequestModeRemoved { topic, group } => Subject::RequestMode(topic.clone(), group.clone()),
+        StateChange::Model(change) => Subject::Model(change.subject()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Permission, QueueId, TopicName};
-use broker::{Beginning, Filter, HandOut, Lane, Wanted};
+use broker::{Beginning, Filter, HandOut, Holder, Lane, Wanted};
 use format::document::TopicDocument;
 use format::record::Record;
 
@@ -29,10 +29,10 @@ pub fn wanted(bench: &Bench) -> Wanted {
         lanes: vec![(lane(bench, 0), Filter::All)],
         count_max: 32,
         size_max: 1 << 20,
-        name: bench.broker.leasing.name_grant(bench.now),
-        deadline: bench.now.monotonic.plus_ms(INVISIBLE_MS),
+        holder: Holder::Grant(bench.broker.leasing.name_grant(bench.now), bench.now.monotonic.plus_ms(INVISIBLE_MS)),
         attempt: None,
         redeliveries_max: 16,
+        expiry: None,
     }
 }
 

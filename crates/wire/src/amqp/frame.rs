@@ -121,6 +121,13 @@ pub fn decode(bytes: &[u8], size_max: usize) -> Result<Option<Frame<'_>>, FrameE
     }
 }
 
+/// The size of the frame that `bytes` begin with, once that is known and may be; else 0.
+pub fn announced_size(bytes: &[u8], size_max: usize) -> usize {
+    let length = bytes.get(3..HEAD_SIZE).and_then(<[u8]>::first_chunk).map_or(0, |length| u32::from_be_bytes(*length));
+    let size = (length as usize).saturating_add(OVERHEAD_SIZE);
+    if length == 0 || size > size_max.saturating_add(SIZE_SLACK) { 0 } else { size }
+}
+
 /// Writes a frame whose payload `write` writes.
 pub fn encode(out: &mut BytesMut, kind: Kind, channel: u16, write: impl FnOnce(&mut BytesMut)) {
     let start = out.len();

@@ -90,6 +90,18 @@ impl<'a> Table<'a> {
         std::iter::from_fn(move || read_pair(&mut reader).ok())
     }
 
+    /// Names, and values as bytes: the type's letter and what follows it.
+    pub fn raw(&self) -> impl Iterator<Item = (ShortString<'a>, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.0);
+        let bytes = self.0;
+        std::iter::from_fn(move || {
+            let name = argument::read_short_string(&mut reader, "a field's name").ok()?;
+            let start = bytes.len() - reader.remaining();
+            read_value(&mut reader).ok()?;
+            bytes.get(start..bytes.len() - reader.remaining()).map(|value| (name, value))
+        })
+    }
+
     /// The first value of that name.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
         self.iter().find(|(known, _)| known.bytes() == name.as_bytes()).map(|(_, value)| value)
@@ -197,7 +209,12 @@ pub struct ArrayWriter<'o> {
 impl TableWriter<'_> {
     /// Adds a name and a value. Of a name longer than 255 bytes only these are written.
     pub fn put(&mut self, name: &str, value: Value<'_>) -> &mut Self {
-        argument::write_short_string(self.out, ShortString::cut(name.as_bytes()));
+        self.put_bytes(name.as_bytes(), value)
+    }
+
+    /// The same with a name that need not be UTF-8.
+    pub fn put_bytes(&mut self, name: &[u8], value: Value<'_>) -> &mut Self {
+        argument::write_short_string(self.out, ShortString::cut(name));
         write_value(self.out, value);
         self
     }

@@ -25,6 +25,8 @@ pub struct Owner(u64);
 
 impl Owner {
     const CHANNEL: u64 = 1 << 63;
+    /// What no grant of a consumer has.
+    const DOOM: u64 = 1 << 62;
 
     /// A channel of a connection, by its number in this process.
     pub const fn channel(number: u32) -> Self {
@@ -34,6 +36,11 @@ impl Owner {
     /// One of 2^63 grants.
     pub const fn grant(number: u64) -> Self {
         Self(number & !Self::CHANNEL)
+    }
+
+    /// Another one, of what is to be given up of what this one had: no consumer's.
+    pub(crate) const fn doom(self) -> Self {
+        Self::grant(self.0 & (Self::DOOM - 1) | Self::DOOM)
     }
 
     const fn is_channel(self) -> bool {

@@ -68,6 +68,6 @@ impl Offsets {
         );
         let committed = self.put(topic, group, at.id(), |_| true)?;
         committed.draw_back(at.id().0, at.end());
-        self.lanes.lane_at(topic, group, Place { queue: at, committed }, start)
+        self.lanes.lane_at(topic, group, Place { queue: at, committed: Some(committed) }, start)
     }
 }

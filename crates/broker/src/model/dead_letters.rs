@@ -1,0 +1,177 @@
+//! Dead letters: messages that a queue gives up go on to an exchange, with a note of how they died.
+//!
+//! **Always holds**: the copy is in the log before the message is settled, so that a crash in between makes a second copy and loses none.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use base::limits::STAGED_SIZE_MAX;
+use base::{Now, Refusal, Timestamp};
+use format::record::Record;
+use format::routed::Routed;
+
+use super::Model;
+use super::message_queue::MessageQueue;
+use super::publish::RoutedMessage;
+use crate::leasing::{DoomReason, Doomed};
+use crate::publish::PublishBatch;
+use crate::routing::Headers;
+
+/// How a message died.
+#[derive(Clone, Copy, Debug)]
+pub struct Death<'a> {
+    /// Why.
+    pub reason: DoomReason,
+    /// In which queue.
+    pub queue: &'a [u8],
+    /// By which exchange it came there.
+    pub exchange: &'a [u8],
+    /// By which key.
+    pub key: &'a [u8],
+    /// When.
+    pub time: Timestamp,
+    /// By which key it goes on; none: by those it came by.
+    pub next_key: Option<&'a [u8]>,
+}
+
+/// A message that says how it died.
+#[derive(Debug, Default)]
+pub struct Noted {
+    /// What it says of itself now.
+    pub header: Vec<u8>,
+    /// By which keys it goes on.
+    pub keys: Vec<Box<[u8]>>,
+    /// Queues to which it must not go: it would go round for ever.
+    pub closed: Vec<Box<[u8]>>,
+    /// Its priority.
+    pub priority: u8,
+    /// Whether it is to survive a power cut.
+    pub is_persistent: bool,
+}
+
+/// How a message says that it died: for the dialect that reads what a message says of itself.
+pub trait DeadLetterForm: Debug + Send + Sync {
+    /// A message with this said of itself, once it has died; `None` if that cannot be read.
+    fn note(&self, header: &[u8], death: &Death<'_>) -> Option<Noted>;
+
+    /// Its headers, for exchanges that route by them.
+    fn headers<'a>(&self, header: &'a [u8]) -> Box<dyn Headers + 'a>;
+}
+
+/// Says nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Headers for Plain {
+    fn get(&self, _name: &[u8]) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl DeadLetterForm for Plain {
+    fn note(&self, header: &[u8], death: &Death<'_>) -> Option<Noted> {
+        let keys = vec![death.next_key.unwrap_or(death.key).into()];
+        Some(Noted { header: header.to_vec(), keys, ..Noted::default() })
+    }
+
+    fn headers<'a>(&self, _header: &'a [u8]) -> Box<dyn Headers + 'a> {
+        Box::new(Plain)
+    }
+}
+
+impl Model {
+    /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while. Waits
+    /// for the disk.
+    pub fn give_up(&self, queue: &MessageQueue, doomed: Vec<Doomed>, now: Now) {
+        let mut failed = false;
+        for doomed in doomed {
+            let Err(error) = self.give_up_one(queue, &doomed, now) else { continue };
+            doomed.postpone(now.monotonic);
+            if !failed {
+                let queue = super::error::Shown(queue.name());
+                tracing::warn!(%error, %queue, "a message cannot be made a dead letter; it is tried again");
+            }
+            failed = true;
+        }
+    }
+
+    fn give_up_one(&self, queue: &MessageQueue, doomed: &Doomed, now: Now) -> Result<(), Refusal> {
+        if self.store.staged_size() >= STAGED_SIZE_MAX {
+            return Err(Refusal::Busy("the log is behind".to_owned()));
+        }
+        if queue.rules().dead_letter_exchange.is_some()
+            && let Some(bytes) = doomed.read(&self.store)?
+            && let (Ok(record), Ok(routed)) = (Record::decode(&bytes), Routed::decode(&bytes))
+        {
+            let mut batch = self.begin_batch(bytes.len(), now);
+            let message = RoutedMessage {
+                exchange: routed.exchange,
+                key: routed.key,
+                header: routed.header,
+                body: &[routed.body],
+                priority: 0,
+                time_to_live_ms: None,
+                is_persistent: false,
+                born_host: record.born_host,
+            };
+            self.bury(&mut batch, queue, &message, doomed.reason)?;
+            if !batch.is_empty() {
+                self.append(batch, now)?;
+            }
+        }
+        doomed.lane.settle(doomed.owner, [doomed.offset]);
+        Ok(())
+    }
+
+    /// The same for a message that the queue has never taken.
+    pub(super) fn bury_refused(
+        &self,
+        batch: &mut PublishBatch,
+        queue: &MessageQueue,
+        message: &RoutedMessage<'_>,
+    ) -> Result<(), Refusal> {
+        self.bury(batch, queue, message, DoomReason::TooMany)
+    }
+
+    /// Adds what becomes of a message that died in a queue: nothing where no exchange or no queue wants it.
+    fn bury(
+        &self,
+        batch: &mut PublishBatch,
+        queue: &MessageQueue,
+        message: &RoutedMessage<'_>,
+        reason: DoomReason,
+    ) -> Result<(), Refusal> {
+        let rules = queue.rules();
+        let Some(exchange) = rules.dead_letter_exchange.as_deref() else { return Ok(()) };
+        let Ok(host) = self.host(queue.host()) else { return Ok(()) };
+        let death = Death {
+            reason,
+            queue: queue.name(),
+            exchange: message.exchange,
+            key: message.key,
+            time: batch.now().wall,
+            next_key: rules.dead_letter_key.as_deref(),
+        };
+        let form = &self.options.death_form;
+        let Some(noted) = form.note(message.header, &death) else { return Ok(()) };
+        let keys: Vec<&[u8]> = noted.keys.iter().map(|key| &**key).collect();
+        let headers = form.headers(&noted.header);
+        let mut queues: Vec<Arc<MessageQueue>> = Vec::new();
+        host.route(exchange, &keys, Some(&*headers), &mut queues);
+        queues.retain(|target| !noted.closed.iter().any(|closed| **closed == *target.name()));
+        self.metrics.dead_letters.add(1);
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let buried = RoutedMessage {
+            exchange,
+            key: keys.first().copied().unwrap_or_default(),
+            header: &noted.header,
+            priority: noted.priority,
+            is_persistent: noted.is_persistent,
+            time_to_live_ms: None,
+            ..*message
+        };
+        self.add(batch, &queues, &buried).map(drop)
+    }
+}

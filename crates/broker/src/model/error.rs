@@ -1,0 +1,98 @@
+//! Why something of the model was not done.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::Refusal;
+use format::model::ExchangeState;
+
+use super::message_queue::MessageQueue;
+
+/// Why something was not done. The texts name the thing, in words that users of message queues know.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ModelError {
+    /// There is no such virtual host.
+    #[error("vhost {0} not found")]
+    NoSuchHost(String),
+    /// There is no such queue.
+    #[error("no queue '{}' in vhost '{host}'", Shown(.name))]
+    NoSuchQueue {
+        /// Its virtual host.
+        host: Arc<str>,
+        /// Its name.
+        name: Box<[u8]>,
+    },
+    /// There is no such exchange.
+    #[error("no exchange '{}' in vhost '{host}'", Shown(.name))]
+    NoSuchExchange {
+        /// Its virtual host.
+        host: Arc<str>,
+        /// Its name.
+        name: Box<[u8]>,
+    },
+    /// A queue is another connection's.
+    #[error(
+        "cannot obtain exclusive access to locked queue '{}' in vhost '{host}'. It could be originally declared on another connection or the exclusive property value does not match that of the original declaration.",
+        Shown(.name)
+    )]
+    Locked {
+        /// Its virtual host.
+        host: Arc<str>,
+        /// Its name.
+        name: Box<[u8]>,
+    },
+    /// The queue has a consumer that wants it alone, or has others.
+    #[error("queue '{}' in vhost '{host}' in exclusive use", Shown(.name))]
+    ExclusiveUse {
+        /// Its virtual host.
+        host: Arc<str>,
+        /// Its name.
+        name: Box<[u8]>,
+    },
+    /// It is there, and is not what was asked for.
+    #[error("queue '{}' is declared otherwise", Shown(.0.name()))]
+    OtherQueue(Arc<MessageQueue>),
+    /// The same of an exchange.
+    #[error("the exchange is declared otherwise")]
+    OtherExchange(Box<OtherExchange>),
+    /// It is used.
+    #[error("{what} '{}' in vhost '{host}' {why}", Shown(.name))]
+    InUse {
+        /// What it is.
+        what: &'static str,
+        /// Its virtual host.
+        host: Arc<str>,
+        /// Its name.
+        name: Box<[u8]>,
+        /// How.
+        why: &'static str,
+    },
+    /// The broker cannot do it now.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// An exchange that is there.
+#[derive(Clone, Debug)]
+pub struct OtherExchange {
+    /// Whether it outlives a restart.
+    pub is_durable: bool,
+    /// What it is.
+    pub state: ExchangeState,
+}
+
+/// A name as people read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            out.write_str(chunk.valid())?;
+            if !chunk.invalid().is_empty() {
+                out.write_str("\u{fffd}")?;
+            }
+        }
+        Ok(())
+    }
+}

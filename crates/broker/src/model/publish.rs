@@ -1,0 +1,103 @@
+//! The way of a message into message queues: one record for all of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::offset::AckPolicy;
+use base::{Now, Refusal, Timestamp};
+use format::model::Overflow;
+use format::routed::RoutedDraft;
+use storage::StorageError;
+
+use super::Model;
+use super::message_queue::MessageQueue;
+use crate::error::refusal_of;
+use crate::publish::PublishBatch;
+use crate::publish::published::Published;
+
+/// A message as an exchange got it.
+#[derive(Clone, Copy, Debug)]
+pub struct RoutedMessage<'a> {
+    /// The exchange; at most 255 bytes.
+    pub exchange: &'a [u8],
+    /// Its key; at most 255 bytes.
+    pub key: &'a [u8],
+    /// What the dialect says of it.
+    pub header: &'a [u8],
+    /// Its body, in pieces.
+    pub body: &'a [&'a [u8]],
+    /// Higher ones come first.
+    pub priority: u8,
+    /// How long it may wait, ms.
+    pub time_to_live_ms: Option<u64>,
+    /// Whether it is to survive a power cut where its queue does.
+    pub is_persistent: bool,
+    /// Where its producer is.
+    pub born_host: SocketAddr,
+}
+
+impl Model {
+    /// Adds a message to a batch, for each of `queues`, of which there is one at least. Gives whether none of them refuses it for being full.
+    pub fn add(
+        &self,
+        batch: &mut PublishBatch,
+        queues: &[Arc<MessageQueue>],
+        message: &RoutedMessage<'_>,
+    ) -> Result<bool, Refusal> {
+        let mut destinations = Vec::with_capacity(queues.len());
+        let (mut is_taken, mut is_durable) = (true, false);
+        for queue in queues {
+            if queue.is_full() {
+                is_taken = false;
+                if queue.rules().overflow == Overflow::RejectAndDeadLetter {
+                    self.bury_refused(batch, queue, message)?;
+                }
+                continue;
+            }
+            let lane = queue.lane_for(message.priority)?;
+            let times = [queue.rules().time_to_live_ms, message.time_to_live_ms];
+            let time_to_live_ms = times.into_iter().flatten().min();
+            if let Some(time_to_live_ms) = time_to_live_ms {
+                queue.note_timed();
+                self.timers.watch_messages(queue, batch.now().wall.plus_ms(time_to_live_ms));
+            } else if queue.rules().length_max.is_some() {
+                self.timers.watch_messages(queue, batch.now().wall);
+            }
+            is_durable |= queue.wish().is_durable;
+            destinations.push((lane.index, time_to_live_ms));
+        }
+        if destinations.is_empty() {
+            return Ok(is_taken);
+        }
+        let draft = RoutedDraft {
+            exchange: message.exchange,
+            key: message.key,
+            header: message.header,
+            body: message.body,
+            born_timestamp: Timestamp(batch.now().wall.0),
+            born_host: message.born_host,
+            store_host: self.publisher.store_host(),
+        };
+        let (size, limit) =
+            (draft.encoded_len(destinations.len(), self.store.checksum_room()), self.store.record_size_max());
+        if size > limit {
+            return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
+        }
+        if message.is_persistent && is_durable {
+            let replicated = self.publisher.ack_policy().replicated;
+            batch.require(AckPolicy { durable: true, replicated });
+        }
+        batch.push_routed(&draft, &destinations);
+        Ok(is_taken)
+    }
+
+    /// Appends a batch; see `Publisher::append`.
+    pub fn append(&self, batch: PublishBatch, now: Now) -> Result<Published, Refusal> {
+        self.publisher.append(batch, now)
+    }
+
+    /// Begins a batch of messages of about `size` bytes in all.
+    pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
+        self.publisher.begin_batch(size, now)
+    }
+}

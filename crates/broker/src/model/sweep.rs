@@ -1,0 +1,196 @@
+//! What ends by itself: messages whose time is over, those that are too many, queues that nobody uses.
+//!
+//! A queue looks at its head alone: what is behind a message that lives on is dealt with when its turn comes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use base::limits::SWEPT_AT_ONCE_MAX;
+use base::{Monotonic, Now, QueueNumber, QueueOffset, Refusal, Timestamp};
+use format::queue_entry::Entry;
+use parking_lot::Mutex;
+
+use super::Model;
+use super::change::OnlyIf;
+use super::message_queue::{MessageQueue, QueueLane};
+use crate::cursor::lane::Take;
+use crate::cursor::lease::{Grant, Owner, Verdict};
+use crate::error::internal;
+use crate::leasing::{DoomReason, Doomed, Expiry};
+
+/// How soon a queue is looked at again whose head lives on.
+const LOOK_AGAIN_MS: u64 = 1000;
+
+/// When which queue is to be looked at. Each is there once, by the earlier time.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    messages: Mutex<Due<Timestamp>>,
+    uses: Mutex<Due<Monotonic>>,
+}
+
+#[derive(Debug)]
+struct Due<T> {
+    at: BTreeMap<(T, QueueNumber), Weak<MessageQueue>>,
+    of: BTreeMap<QueueNumber, T>,
+}
+
+impl<T> Default for Due<T> {
+    fn default() -> Self {
+        Self { at: BTreeMap::new(), of: BTreeMap::new() }
+    }
+}
+
+impl<T: Ord + Copy> Due<T> {
+    fn put(&mut self, at: T, queue: &Arc<MessageQueue>) {
+        let number = queue.number();
+        if self.of.get(&number).is_some_and(|known| *known <= at) {
+            return;
+        }
+        if let Some(later) = self.of.insert(number, at) {
+            self.at.remove(&(later, number));
+        }
+        self.at.insert((at, number), Arc::downgrade(queue));
+    }
+
+    /// Takes out those whose time has come.
+    fn take(&mut self, now: T) -> Vec<Arc<MessageQueue>> {
+        let mut due = Vec::new();
+        while let Some(first) = self.at.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, number), queue) = first.remove_entry();
+            self.of.remove(&number);
+            due.extend(queue.upgrade());
+        }
+        due
+    }
+}
+
+impl Timers {
+    /// Has a queue looked at when it may have been unused for too long.
+    pub(super) fn watch_use(&self, queue: &Arc<MessageQueue>) {
+        if let Some(expires) = queue.expires() {
+            self.uses.lock().put(expires, queue);
+        }
+    }
+
+    /// Has a queue looked at: a message of it may be over then.
+    pub(super) fn watch_messages(&self, queue: &Arc<MessageQueue>, at: Timestamp) {
+        self.messages.lock().put(at, queue);
+    }
+}
+
+impl Model {
+    /// Ends what has lasted long enough. To be called often; waits for the disk where there is something to end.
+    pub fn sweep(&self, now: Now) {
+        let due = self.timers.messages.lock().take(now.wall);
+        for queue in due {
+            if let Err(refusal) = self.sweep_queue(&queue, now) {
+                tracing::warn!(%refusal, queue = %super::error::Shown(queue.name()), "old messages cannot be removed; it is tried again");
+                self.timers.watch_messages(&queue, now.wall.plus_ms(LOOK_AGAIN_MS));
+            }
+        }
+        let unused = self.timers.uses.lock().take(now.monotonic);
+        for queue in unused {
+            let is_over = queue.expires().is_some_and(|expires| expires <= now.monotonic);
+            let Ok(host) = self.host(queue.host()) else { continue };
+            if queue.is_gone() {
+                continue;
+            }
+            let only_unused = OnlyIf { unused: true, ..OnlyIf::default() };
+            if !is_over || self.remove_queue(&host, &queue, only_unused, now).is_err() {
+                queue.note_used_if(queue.consumer_count() > 0, now.monotonic);
+                self.timers.watch_use(&queue);
+            }
+        }
+    }
+
+    /// Deals with what is over or too much at the head of a queue. Waits for the disk.
+    pub fn sweep_queue(&self, queue: &Arc<MessageQueue>, now: Now) -> Result<(), Refusal> {
+        if queue.is_gone() {
+            return Ok(());
+        }
+        let is_given_up = queue.rules().dead_letter_exchange.is_some();
+        let expiry = Expiry { now: now.wall, is_given_up };
+        let mut doomed = Vec::new();
+        for lane in queue.queue_lanes() {
+            doomed.extend(take_head(&lane, |entry| expiry.is_over(entry), is_given_up, DoomReason::Expired, now)?);
+        }
+        let mut excess = queue.excess();
+        for lane in queue.queue_lanes() {
+            if excess == 0 {
+                break;
+            }
+            let mut left = excess;
+            let mut is_wanted = |_: &Entry| {
+                let is_wanted = left > 0;
+                left = left.saturating_sub(1);
+                is_wanted
+            };
+            doomed.extend(take_head(&lane, &mut is_wanted, is_given_up, DoomReason::TooMany, now)?);
+            excess = left;
+        }
+        let has_more = doomed.len() >= SWEPT_AT_ONCE_MAX;
+        self.give_up(queue, doomed, now);
+        let next = if has_more || queue.excess() > 0 { Some(now.wall) } else { self.next_look(queue, now)? };
+        if let Some(next) = next {
+            self.timers.watch_messages(queue, next);
+        }
+        Ok(())
+    }
+
+    /// When the head of some lane is over.
+    fn next_look(&self, queue: &MessageQueue, now: Now) -> Result<Option<Timestamp>, Refusal> {
+        let mut next: Option<Timestamp> = None;
+        for QueueLane { index, lane, .. } in queue.queue_lanes() {
+            let end = index.end();
+            let Some((first, _)) = lane.with(|cursor| cursor.lowest_ready(end)) else { continue };
+            let entry = index.entry(first).map_err(internal)?;
+            let at = match entry {
+                Some(entry) if entry.tag_code > 0 => Timestamp(entry.tag_code as u64),
+                // Behind it there may be others.
+                _ if queue.has_timed() => now.wall.plus_ms(LOOK_AGAIN_MS),
+                _ => continue,
+            };
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+        Ok(next)
+    }
+}
+
+/// Takes messages from the head of a lane for as long as `is_wanted`: for their dead letters, or for good.
+fn take_head(
+    QueueLane { index, lane, .. }: &QueueLane,
+    mut is_wanted: impl FnMut(&Entry) -> bool,
+    is_given_up: bool,
+    reason: DoomReason,
+    now: Now,
+) -> Result<Vec<Doomed>, Refusal> {
+    let owner = Owner::grant(0).doom();
+    let take = Take { grant: Grant { owner, deadline: None }, attempt: None, goes_on: false, now: now.monotonic };
+    let (mut doomed, mut failure) = (Vec::<(QueueOffset, u32)>::new(), None);
+    lane.take(take, |offset, deliveries| match index.entry(offset) {
+        Ok(Some(entry)) if is_wanted(&entry) => {
+            if !is_given_up {
+                return Verdict::Settle;
+            }
+            if doomed.len() >= SWEPT_AT_ONCE_MAX {
+                return Verdict::Stop;
+            }
+            doomed.push((offset, deliveries));
+            Verdict::Lease
+        }
+        Ok(Some(_)) => Verdict::Stop,
+        // Its place is gone: the message was lost.
+        Ok(None) => Verdict::Settle,
+        Err(error) => {
+            failure = Some(error);
+            Verdict::Stop
+        }
+    });
+    let doomed =
+        doomed.into_iter().map(|(offset, deliveries)| Doomed { lane: lane.clone(), owner, offset, deliveries, reason });
+    let doomed = doomed.collect::<Vec<_>>();
+    match failure {
+        Some(error) if doomed.is_empty() => Err(internal(error)),
+        _ => Ok(doomed),
+    }
+}
