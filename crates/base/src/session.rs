@@ -67,6 +67,11 @@ pub trait Session: Send {
         None
     }
 
+    /// Whether the conversation has ended in good order: the connection is closed once all output is written.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Copies what of its output is shared with the log, since the peer takes it slowly.
     fn detach_output(&mut self) {
         self.output().detach();

@@ -289,7 +289,7 @@ fn deliver_delayed(broker: &Broker, host: &BrokerHost) {
 /// Ends leases whose time is over, so that whoever waits hears of it: no later than the steps in which they end.
 fn end_leases(broker: &Broker, host: &BrokerHost) {
     while !host.is_stopping() {
-        broker.lanes.expire(clock::monotonic());
+        broker.end_what_is_over(clock::now());
         thread::park_timeout(LEASES_INTERVAL);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base::offset::AckPolicy;
 use cluster::registration::{Identity, Times};
 use cluster::replication;
+use dialect::amqp::{self, AmqpOptions};
 use dialect::rocketmq::{SessionOptions, SystemTopicNames, system_topics};
 use format::document::permission_of;
 use format::index_rules::IndexRules;
@@ -63,6 +64,7 @@ pub fn store_options(settings: &Settings) -> storage::Options {
 }
 
 pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> broker::Options {
+    let model = amqp::model_options();
     broker::Options {
         cluster_name: settings.broker.cluster.clone(),
         broker_name: settings.broker.name.clone(),
@@ -89,6 +91,8 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         trace_on: settings.broker.trace_on,
         young_queue_size: YOUNG_QUEUE_SIZE,
         keeps_unsettled: settings.retention.keeps_unsettled,
+        // Exchanges are there and messages die as they do, whether or not clients may connect now.
+        model: broker::ModelOptions { first_host: model.first_host.filter(|_| settings.amqp.port.is_some()), ..model },
     }
 }
 
@@ -99,6 +103,21 @@ const YOUNG_QUEUE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
 /// Who reads what is this far behind the log's end reads what may not be in memory any more. A Java broker takes 40 % of the machine's
 /// memory; this is what one with 10 GiB has.
 const SLOW_READER_GAP: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The options that all sessions of AMQP share.
+pub(crate) fn amqp_options(settings: &Settings) -> Arc<AmqpOptions> {
+    let of = &settings.amqp;
+    Arc::new(AmqpOptions {
+        product: of.product.clone(),
+        version: of.version.clone(),
+        cluster_name: settings.broker.cluster.clone(),
+        heartbeat_s: u16::try_from(of.heartbeat.as_secs()).unwrap_or(u16::MAX),
+        message_size_max: settings.message.size_max,
+        replica_timeout_ms: milliseconds(settings.replication.timeout),
+        loopback_users: of.loopback_users.split(',').map(|user| user.trim().to_owned()).collect(),
+        ..AmqpOptions::default()
+    })
+}
 
 /// The options that all sessions share.
 pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use base::Now;
 use base::metric::Metrics;
 use broker::{Broker, Mailbox, Surroundings};
+use dialect::amqp::AmqpSession;
 use dialect::rocketmq::{RocketSession, SessionOptions};
 use settings::{OneBroker, Settings};
 use storage::{Recovery, StorageError};
@@ -19,6 +20,7 @@ use tracing::{Instrument, Span};
 
 use crate::background::{Background, BrokerHost};
 use crate::broker_options;
+use crate::brokers::Ports;
 use crate::clock;
 use crate::directories;
 use crate::drive::{Drive, Stop};
@@ -43,6 +45,8 @@ pub(crate) struct BrokerProcess {
     /// Taken by `serve`.
     listener: Option<TcpListener>,
     /// The same.
+    amqp: Option<TcpListener>,
+    /// The same.
     replication: Option<ReplicationPort>,
     /// Where replicas connect.
     replication_port: u16,
@@ -65,7 +69,7 @@ impl BrokerProcess {
     pub(crate) fn open(
         one: OneBroker,
         session_options: Arc<SessionOptions>,
-        (listener, replication): (TcpListener, Option<ReplicationPort>),
+        Ports { clients: listener, replicas: replication, amqp }: Ports,
         supervisor: &Supervisor,
         queue_files_max: usize,
     ) -> Result<Self, StartError> {
@@ -92,6 +96,7 @@ impl BrokerProcess {
         Ok(Self {
             broker,
             listener: Some(listener),
+            amqp,
             replication_port: replication.as_ref().map_or_else(|| settings.replication_port(), ReplicationPort::port),
             replication,
             address,
@@ -130,6 +135,10 @@ impl BrokerProcess {
             Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
             None => {}
         }
+        if let Some(listener) = self.amqp.take() {
+            ports.push_str(&format!("  AMQP {}", net::local(&listener)));
+            self.accept_amqp(listener, drive);
+        }
         if let Some(replication) = self.replication.take() {
             let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
             let serving = replication.serve(self.broker.clone(), drive).instrument(self.span.clone());
@@ -151,6 +160,15 @@ impl BrokerProcess {
             RocketSession::new(broker.clone(), Mailbox::new(waker), options.clone(), net::canonical(peer))
         };
         self.supervisor.spawn("clients", drive.serve(listener, begin));
+    }
+
+    fn accept_amqp(&self, listener: TcpListener, drive: &Drive) {
+        let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
+        let (broker, options) = (self.broker.clone(), broker_options::amqp_options(&self.settings));
+        let begin = move |waker, peer| {
+            AmqpSession::new(broker.clone(), Mailbox::new(waker), options.clone(), net::canonical(peer))
+        };
+        self.supervisor.spawn("AMQP clients", drive.serve(listener, begin));
     }
 
     fn follower(&self, drive: &Drive) -> Follower {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::Broker;
-use settings::{Effective, OneBroker, Settings};
+use settings::{BrokerRole, Effective, OneBroker, Settings};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Span;
@@ -23,7 +23,28 @@ use crate::supervision::Supervisor;
 
 /// Brokers that listen, and whose directories are not opened yet.
 #[derive(Default)]
-pub(crate) struct Listening(Vec<(OneBroker, TcpListener, Option<ReplicationPort>)>);
+pub(crate) struct Listening(Vec<(OneBroker, Ports)>);
+
+/// The ports of a broker.
+pub(crate) struct Ports {
+    /// For RocketMQ's clients.
+    pub(crate) clients: TcpListener,
+    /// For replicas.
+    pub(crate) replicas: Option<ReplicationPort>,
+    /// For AMQP's clients.
+    pub(crate) amqp: Option<TcpListener>,
+}
+
+/// The port for AMQP: of several brokers the first has it, and a slave serves nobody there.
+fn listen_amqp(one: &OneBroker) -> Result<Option<TcpListener>, StartError> {
+    let of = &one.settings;
+    match of.amqp.port {
+        Some(port) if one.position.is_none_or(|position| position == 1) && of.broker.role != BrokerRole::Slave => {
+            net::listen(&of.listen.host, port, of.server.backlog, "amqp.port").map(Some)
+        }
+        _ => Ok(None),
+    }
+}
 
 pub(crate) struct Brokers(Vec<BrokerProcess>);
 
@@ -36,9 +57,11 @@ impl Listening {
         let listen = |one: OneBroker| {
             let of = &one.settings;
             let listener = net::listen(&of.listen.host, of.rocketmq.port, of.server.backlog, "rocketmq.port");
-            let both = listener.and_then(|listener| Ok((listener, ReplicationPort::listen(of)?)));
-            match both {
-                Ok((listener, replication)) => Ok((one, listener, replication)),
+            let ports = listener.and_then(|clients| {
+                Ok(Ports { clients, replicas: ReplicationPort::listen(of)?, amqp: listen_amqp(&one)? })
+            });
+            match ports {
+                Ok(ports) => Ok((one, ports)),
                 Err(problem) => Err(problem.of(&of.broker.name, several)),
             }
         };
@@ -53,13 +76,12 @@ impl Listening {
         supervisor: &Supervisor,
     ) -> Result<Brokers, StartError> {
         let several = self.0.len() > 1;
-        let open_one = |(one, listener, replication): (OneBroker, TcpListener, Option<ReplicationPort>)| {
+        let open_one = |(one, ports): (OneBroker, Ports)| {
             let session_options = broker_options::session_options(&one.settings, effective);
             let name = one.settings.broker.name.clone();
             let span = if several { tracing::error_span!("broker", name) } else { Span::none() };
             let supervisor = supervisor.clone();
             spawn_blocking(move || {
-                let ports = (listener, replication);
                 let opened =
                     span.in_scope(|| BrokerProcess::open(one, session_options, ports, &supervisor, queue_files_max));
                 opened.map_err(|problem| problem.of(&name, several))

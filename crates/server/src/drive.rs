@@ -223,6 +223,9 @@ impl Drive {
             if let Some(reason) = session.close_reason() {
                 return End::Protocol(reason.0);
             }
+            if session.is_over() && session.output().is_empty() {
+                return End::Quiet;
+            }
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
                     let _ = self.write(socket, session);

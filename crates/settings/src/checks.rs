@@ -101,6 +101,9 @@ fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
             ports.push(("`replication.port`".to_owned(), port));
         }
     }
+    if let Some(port) = settings.amqp.port.filter(|_| role != Role::NameServer) {
+        ports.push(("`amqp.port`".to_owned(), port));
+    }
     ports.push(("`console.port`".to_owned(), settings.console.port));
     for (index, (first, port)) in ports.iter().enumerate() {
         for (second, other) in ports.iter().skip(index + 1) {

@@ -252,6 +252,10 @@ impl<S: Session> Session for TlsSession<S> {
         self.refused.clone().map(CloseReason).or_else(|| self.inner.close_reason())
     }
 
+    fn is_over(&self) -> bool {
+        self.inner.is_over()
+    }
+
     /// What is encrypted is shared with nobody.
     fn detach_output(&mut self) {
         self.inner.detach_output();

@@ -1,6 +1,5 @@
 //! What the requests of one connection share: the broker, who asks, the answers, and the work that is done for them elsewhere.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use base::{Now, Refusal};
 use broker::Broker;
 use bytes::{Bytes, BytesMut};
 use format::record;
-use parking_lot::Mutex;
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame;
 
@@ -23,6 +21,7 @@ use super::pops::PopOutcome;
 use super::pull::PullOutcome;
 use super::readings::Readings;
 use super::send_backs::SendBackOutcome;
+use crate::jobs::Jobs;
 
 /// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
@@ -61,12 +60,8 @@ pub(super) struct Connection {
     last_opaque: i32,
     /// What all connections hold.
     pub(super) budget: Arc<Budget>,
-    jobs: VecDeque<Job>,
-    jobs_running: usize,
-    /// About what the requests being answered apart, and their answers, may take.
-    jobs_size: usize,
-    /// What jobs have ready, each with the bytes it was counted as, here and for all connections.
-    done: Arc<Mutex<Vec<(usize, Held, Done)>>>,
+    /// Requests that are answered apart.
+    jobs: Jobs<Done>,
 }
 
 impl Connection {
@@ -81,10 +76,7 @@ impl Connection {
             scratch: BytesMut::new(),
             last_opaque: 0,
             budget: Arc::default(),
-            jobs: VecDeque::new(),
-            jobs_running: 0,
-            jobs_size: 0,
-            done: Arc::default(),
+            jobs: Jobs::default(),
         }
     }
 
@@ -103,7 +95,7 @@ impl Connection {
             Room::Plenty => (OUTPUT_BACKLOG_SIZE_MAX, JOBS_SIZE_MAX),
             Room::Little | Room::None => (LITTLE_SIZE_MAX, LITTLE_SIZE_MAX),
         };
-        self.output.size() < output_max && self.jobs_running < JOBS_MAX && self.jobs_size < jobs_size_max
+        self.output.size() < output_max && self.jobs.count() < JOBS_MAX && self.jobs.size() < jobs_size_max
     }
 
     /// Refuses what may have a large answer while all connections together hold as much as they may.
@@ -156,30 +148,19 @@ impl Connection {
 
     /// Queues work that may take `size` bytes; what it has ready comes with a ring of the mailbox.
     pub(super) fn run_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
-        let (done, mailbox) = (self.done.clone(), self.peer.mailbox.clone());
-        self.jobs_running += 1;
-        self.jobs_size += size;
-        let held = Held::taken(self.budget.clone(), size);
-        self.jobs.push_back(Box::new(move || {
-            let result = work();
-            done.lock().push((size, held, result));
-            mailbox.ring();
-        }));
+        self.jobs.run(size, &self.budget, &self.peer.mailbox, work);
     }
 
     pub(super) fn take_job(&mut self) -> Option<Job> {
-        self.jobs.pop_front()
+        self.jobs.take()
     }
 
     pub(super) const fn has_jobs(&self) -> bool {
-        self.jobs_running > 0
+        self.jobs.count() > 0
     }
 
     /// What jobs have got ready, each with what it holds until it is put to use.
     pub(super) fn take_done(&mut self) -> Vec<(Held, Done)> {
-        let done = std::mem::take(&mut *self.done.lock());
-        self.jobs_running -= done.len();
-        self.jobs_size -= done.iter().map(|(size, ..)| size).sum::<usize>();
-        done.into_iter().map(|(_, held, result)| (held, result)).collect()
+        self.jobs.take_done()
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::{GroupName, Monotonic, Now, Refusal, TopicName};
-use broker::{Beginning, Broker, Filter, GrantName, HandOut, Wanted};
+use broker::{Beginning, Broker, Filter, GrantName, HandOut, Holder, Wanted};
 use format::document::GroupDocument;
 use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
@@ -169,10 +169,10 @@ impl Pop {
             lanes: lanes.iter().map(|lane| (lane.lane.clone(), filter_of(lane))).collect(),
             count_max: *count_max,
             size_max,
-            name: name_of_grant(attempt.is_some(), broker, now),
-            deadline: now.monotonic.plus_ms(*invisible_ms),
+            holder: Holder::Grant(name_of_grant(attempt.is_some(), broker, now), now.monotonic.plus_ms(*invisible_ms)),
             attempt: attempt.clone(),
             redeliveries_max: u32::try_from(settings.retry_max_times).unwrap_or_default(),
+            expiry: None,
         }))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
 use base::{Monotonic, Refusal};
-use broker::{Broker, HandOut, Taker, Wish};
+use broker::{Broker, HandOut, Holder, Taker, Wish};
 use wire::rocketmq::code::response;
 use wire::rocketmq::field::TypedHeader;
 use wire::rocketmq::frame::{self, Command};
@@ -323,7 +323,7 @@ fn answer_found(pop: &Pop, lanes: &[PopLane], hand_out: HandOut, connection: &mu
             }
         }
     }
-    let name = hand_out.wanted().name;
+    let Holder::Grant(name, _) = hand_out.wanted().holder else { return };
     let header = PopResponse {
         pop_timestamp: name.time_ms as i64,
         invisible_ms: *invisible_ms as i64,

@@ -13,17 +13,18 @@ mod tls;
 use super::values::Values;
 
 pub use broker::{Broker, Delay, Fetch, Group, Message, Offset, Query, Topic};
-pub use network::{Console, Listen, Log, Nameserver, Rocketmq, Server};
+pub use network::{Amqp, Console, Listen, Log, Nameserver, Rocketmq, Server};
 pub use replication::Replication;
 pub use row::{Alias, Scope, Section, Setting};
 pub use storage::{Retention, Storage};
 pub use tls::Tls;
 
 /// Every section, in the order of the sample file.
-pub static SECTIONS: [Section; 18] = [
+pub static SECTIONS: [Section; 19] = [
     Listen::SECTION,
     Nameserver::SECTION,
     Rocketmq::SECTION,
+    Amqp::SECTION,
     Tls::SECTION,
     Console::SECTION,
     Broker::SECTION,
@@ -50,6 +51,8 @@ pub struct Settings {
     pub nameserver: Nameserver,
     /// The RocketMQ port of the broker.
     pub rocketmq: Rocketmq,
+    /// The AMQP port of the broker.
+    pub amqp: Amqp,
     /// TLS.
     pub tls: Tls,
     /// The console.
@@ -89,6 +92,7 @@ impl Settings {
             listen: Listen::take(values)?,
             nameserver: Nameserver::take(values)?,
             rocketmq: Rocketmq::take(values)?,
+            amqp: Amqp::take(values)?,
             tls: Tls::take(values)?,
             console: Console::take(values)?,
             broker: Broker::take(values)?,

@@ -75,6 +75,24 @@ section!(Rocketmq, "rocketmq", "The broker port for RocketMQ clients" {
         Alias { scope: Scope::Broker, ..seconds("serverChannelMaxIdleTimeSeconds") };
 });
 
+section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients speak" {
+    port: Option<u16> = "", PORT,
+        "TCP port of the broker for AMQP 0-9-1 clients, such as 5672; 0 lets the system choose; when not set, AMQP is not spoken",
+        "AMQP is new here and lacks things that docs/semantics.md names";
+    heartbeat: Duration = "60s", times_ms(0, 3_600_000),
+        "Time between signs of life that clients are offered, in whole seconds; 0 offers none",
+        "as in RabbitMQ";
+    product: String = "RabbitMQ", Kind::Text,
+        "Name of the server that clients are told",
+        "drivers switch features on by it";
+    version: String = "4.0.9", Kind::Text,
+        "Version of the server that clients are told",
+        "drivers switch features on by it";
+    loopback_users: String = "guest", Kind::Text,
+        "Users, with commas between them, that may connect from this machine alone",
+        "as in RabbitMQ: everybody knows the password of guest";
+});
+
 section!(Console, "console", "HTTP console: metrics and health" {
     port: u16 = "8080", PORT,
         "TCP port of the HTTP console; 0 lets the system choose",

@@ -1,0 +1,83 @@
+//! One channel: what it is receiving, whom it delivers to, what it owes.
+
+use broker::lease::Owner;
+use format::model::Text;
+
+use super::consume::Consumer;
+use super::content::Incoming;
+use super::publish::ConfirmTo;
+use super::transaction::Transaction;
+use super::unacked::Unacked;
+
+/// A channel.
+pub(super) struct Channel {
+    pub(super) number: u16,
+    /// No other channel of the connection is or was this one.
+    pub(super) serial: u64,
+    /// By which queues know it.
+    pub(super) owner: Owner,
+    pub(super) incoming: Incoming,
+    /// The queue declared last.
+    pub(super) last_queue: Option<Text>,
+    /// Messages that a consumer of it may have unsettled, for those to come; 0: any number.
+    pub(super) prefetch: u32,
+    /// The same of all consumers together.
+    pub(super) shared_prefetch: u32,
+    pub(super) consumers: Vec<Consumer>,
+    pub(super) unacked: Unacked,
+    /// The number of the last message that is to be confirmed, if any is.
+    pub(super) confirmed: Option<u64>,
+    pub(super) transaction: Option<Transaction>,
+    /// It was told to close, and has not answered: what it sends is not heeded.
+    pub(super) is_closing: bool,
+}
+
+impl Channel {
+    pub(super) fn new(number: u16, serial: u64, owner: Owner) -> Self {
+        Self {
+            number,
+            serial,
+            owner,
+            incoming: Incoming::default(),
+            last_queue: None,
+            prefetch: 0,
+            shared_prefetch: 0,
+            consumers: Vec::new(),
+            unacked: Unacked::default(),
+            confirmed: None,
+            transaction: None,
+            is_closing: false,
+        }
+    }
+
+    /// Where its confirms go.
+    pub(super) const fn confirm_to(&self) -> ConfirmTo {
+        ConfirmTo { channel: self.number, serial: self.serial }
+    }
+
+    /// The number of a message, if it is to be confirmed.
+    pub(super) fn next_confirm(&mut self) -> Option<(ConfirmTo, u64)> {
+        let to = self.confirm_to();
+        let last = self.confirmed.as_mut()?;
+        *last += 1;
+        Some((to, *last))
+    }
+
+    /// How many messages more it may have unsettled.
+    pub(super) fn credit(&self) -> u32 {
+        match self.shared_prefetch {
+            0 => u32::MAX,
+            most => most.saturating_sub(u32::try_from(self.unacked.count()).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// The consumer of that number.
+    pub(super) fn consumer(&mut self, number: u64) -> Option<&mut Consumer> {
+        self.consumers.iter_mut().find(|consumer| consumer.number == number)
+    }
+
+    /// Bytes it holds.
+    pub(super) fn size(&self) -> usize {
+        self.incoming.size() + self.transaction.as_ref().map_or(0, Transaction::size)
+    }
+}

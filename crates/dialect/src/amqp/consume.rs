@@ -1,0 +1,284 @@
+//! Messages on their way out: to consumers as fast as these settle them, or one by one to who asks.
+
+use std::sync::Arc;
+
+use base::Refusal;
+use broker::lease::Owner;
+use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Taker, Wanted, Wish};
+use format::model::Text;
+use format::record;
+use format::routed::Routed;
+use wire::amqp::argument::ShortString;
+use wire::amqp::method::Method;
+use wire::amqp::method::basic::{Deliver, GetEmpty, GetOk};
+
+use super::channel::Channel;
+use super::error::Fault;
+use super::link::{Done, Link};
+use super::unacked::Delivered;
+
+/// Messages that are handed out at once: another channel's turn comes soon.
+const COUNT_MAX: u32 = 256;
+
+/// Bytes of messages that are handed out at once.
+const SIZE_MAX: usize = 256 * 1024;
+
+/// Who gets messages of a queue.
+pub(super) struct Consumer {
+    /// No other of the connection is or was this one.
+    pub(super) number: u64,
+    pub(super) tag: Text,
+    pub(super) queue: Arc<MessageQueue>,
+    /// By which the queue knows it.
+    pub(super) id: u64,
+    pub(super) no_ack: bool,
+    /// Messages that it may have unsettled; 0: any number.
+    pub(super) prefetch: u32,
+    pub(super) priority: i32,
+    /// Messages that it has not settled.
+    pub(super) unsettled: u32,
+    /// It waits for its own settlements, and at no lane.
+    pub(super) is_stalled: bool,
+    /// A job reads messages for it.
+    pub(super) is_reading: bool,
+    /// Where it waits.
+    pub(super) takers: Vec<Taker>,
+}
+
+/// For whom messages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A consumer, by its number.
+    Consumer(u64),
+    /// Who has asked for one.
+    Get {
+        /// Whether it is settled at once.
+        no_ack: bool,
+    },
+}
+
+/// Messages that a job has read.
+pub(super) struct Read {
+    pub(super) channel: u16,
+    pub(super) serial: u64,
+    pub(super) owner: Owner,
+    pub(super) queue: Arc<MessageQueue>,
+    pub(super) reader: Reader,
+    /// `None`: it was taken.
+    pub(super) hand_out: Option<HandOut>,
+    pub(super) result: Result<(), Refusal>,
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        // The channel or the whole connection has gone meanwhile.
+        if let Some(hand_out) = &self.hand_out {
+            return_all(self.owner, hand_out);
+        }
+    }
+}
+
+/// What a look for messages led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// There may be more at once.
+    Again,
+    /// It is told when there is more, or has to settle first, or is gone.
+    Waits,
+}
+
+impl Consumer {
+    /// How many messages it may be given now.
+    fn credit(&self, of_channel: u32) -> u32 {
+        if self.no_ack {
+            return COUNT_MAX;
+        }
+        let own = if self.prefetch == 0 { u32::MAX } else { self.prefetch.saturating_sub(self.unsettled) };
+        own.min(of_channel).min(COUNT_MAX)
+    }
+
+    fn wish(&self, credit: u32, link: &Link) -> Wish {
+        let mailbox = link.mailbox.clone();
+        Wish { mailbox, number: self.number, credit, priority: self.priority, in_order: false }
+    }
+}
+
+fn hand_out_of(queue: &MessageQueue, holder: Holder, count_max: u32, link: &Link) -> HandOut {
+    let rules = queue.rules();
+    HandOut::of(Wanted {
+        lanes: queue.lanes().into_iter().map(|lane| (lane, Filter::All)).collect(),
+        count_max: count_max as usize,
+        size_max: SIZE_MAX,
+        holder,
+        attempt: None,
+        redeliveries_max: rules.redeliveries_max.unwrap_or(u32::MAX),
+        expiry: Some(Expiry { now: link.now.wall, is_given_up: rules.dead_letter_exchange.is_some() }),
+    })
+}
+
+/// Gives a consumer what there is for it, or has it told when there is something.
+pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
+    let (of_channel, owner) = (channel.credit(), channel.owner);
+    let Some(consumer) = channel.consumer(number).filter(|consumer| !consumer.is_reading) else { return Look::Waits };
+    let credit = consumer.credit(of_channel);
+    // Dropped when it has taken: then others are told of what it leaves.
+    let takers = std::mem::take(&mut consumer.takers);
+    consumer.is_stalled = credit == 0;
+    if credit == 0 || !consumer.queue.may_take(consumer.id) {
+        return Look::Waits;
+    }
+    let holder = if consumer.no_ack { Holder::Nobody } else { Holder::Channel(owner) };
+    let queue = consumer.queue.clone();
+    let mut hand_out = hand_out_of(&queue, holder, credit, link);
+    // Those that cannot be read are leased for nobody, for a while.
+    let is_all = link.broker.leasing.hand_out_cached(&mut hand_out, link.now).unwrap_or(true);
+    if !is_all {
+        consumer.is_reading = true;
+        read(channel, queue, Reader::Consumer(number), hand_out, link);
+        return Look::Waits;
+    }
+    let look = deliver_to(channel, number, &queue, hand_out, link);
+    drop(takers);
+    look
+}
+
+/// Has messages read by a job.
+fn read(channel: &Channel, queue: Arc<MessageQueue>, reader: Reader, mut hand_out: HandOut, link: &mut Link) {
+    let (broker, now, number, serial) = (link.broker.clone(), link.now, channel.number, channel.serial);
+    let owner = channel.owner;
+    link.run_job(SIZE_MAX, move || {
+        let result = broker.leasing.hand_out(&mut hand_out, now);
+        let hand_out = Some(hand_out);
+        Done::Read(Box::new(Read { channel: number, serial, owner, queue, reader, hand_out, result }))
+    });
+}
+
+/// Delivers what was handed out, and has the consumer told of more.
+pub(super) fn deliver_to(
+    channel: &mut Channel,
+    number: u64,
+    queue: &Arc<MessageQueue>,
+    mut hand_out: HandOut,
+    link: &mut Link,
+) -> Look {
+    link.give_up(queue, hand_out.take_doomed());
+    let count = hand_out.count();
+    let Some(consumer) = channel.consumer(number) else {
+        return_all(channel.owner, &hand_out);
+        return Look::Waits;
+    };
+    let (tag, no_ack) = (consumer.tag.clone(), consumer.no_ack);
+    if !no_ack {
+        consumer.unsettled += u32::try_from(count).unwrap_or(u32::MAX);
+    }
+    let consumer_number = (!no_ack).then_some(number);
+    let (channel_number, unacked) = (channel.number, &mut channel.unacked);
+    each_message(hand_out, |lane, offset, deliveries, piece, routed| {
+        let delivery_tag = match consumer_number {
+            Some(_) => {
+                let (queue, lane, consumer) = (queue.clone(), lane.clone(), consumer_number);
+                unacked.push(Delivered { queue, lane, offset, consumer })
+            }
+            None => unacked.skip(),
+        };
+        let method = Deliver {
+            consumer_tag: ShortString::cut(&tag),
+            delivery_tag,
+            redelivered: deliveries > 0,
+            exchange: ShortString::cut(routed.exchange),
+            routing_key: ShortString::cut(routed.key),
+        };
+        link.send(channel_number, method);
+        link.send_content(channel_number, routed.header, routed.body, Some(piece));
+    });
+    if count > 0 {
+        return Look::Again;
+    }
+    wait(channel, number, link)
+}
+
+/// Has a consumer told when there is something. What came in between is seen by looking again after that.
+fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
+    let of_channel = channel.credit();
+    let Some(consumer) = channel.consumer(number) else { return Look::Waits };
+    let wish = consumer.wish(consumer.credit(of_channel).max(1), link);
+    consumer.takers = consumer.queue.wait(&wish);
+    if consumer.queue.has_ready() { Look::Again } else { Look::Waits }
+}
+
+/// Each message with its lane, offset, count of deliveries and the piece that it is in.
+fn each_message(
+    hand_out: HandOut,
+    mut act: impl FnMut(&Arc<broker::Lane>, base::QueueOffset, u32, &bytes::Bytes, &Routed<'_>),
+) {
+    let places = hand_out.given().iter().flat_map(|given| {
+        let lane = hand_out.wanted().lanes.get(given.lane).map(|(lane, _)| lane);
+        given.messages.iter().filter_map(move |(offset, deliveries)| Some((lane?, *offset, *deliveries)))
+    });
+    let records = hand_out.pieces().iter().flat_map(|piece| record::split(piece).map(move |record| (piece, record)));
+    for ((lane, offset, deliveries), (piece, record)) in places.zip(records) {
+        // What is there and cannot be read is of a newer version: nobody gets it here, and it is not settled.
+        if let Ok(routed) = Routed::decode(record) {
+            act(lane, offset, deliveries, piece, &routed);
+        }
+    }
+}
+
+/// Nobody is there any more for what was handed out.
+fn return_all(owner: Owner, hand_out: &HandOut) {
+    for given in hand_out.given() {
+        if let Some((lane, _)) = hand_out.wanted().lanes.get(given.lane) {
+            lane.requeue(owner, given.messages.iter().map(|(offset, _)| *offset));
+        }
+    }
+}
+
+/// Looks for one message. `false`: a job does, and what the client sends next has to wait.
+pub(super) fn get(
+    channel: &mut Channel,
+    queue: &Arc<MessageQueue>,
+    no_ack: bool,
+    link: &mut Link,
+) -> Result<bool, Fault> {
+    let holder = if no_ack { Holder::Nobody } else { Holder::Channel(channel.owner) };
+    let mut hand_out = hand_out_of(queue, holder, 1, link);
+    if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? {
+        read(channel, queue.clone(), Reader::Get { no_ack }, hand_out, link);
+        return Ok(false);
+    }
+    answer_get(channel, queue, no_ack, hand_out, link);
+    Ok(true)
+}
+
+/// Answers who has asked for one message.
+pub(super) fn answer_get(
+    channel: &mut Channel,
+    queue: &Arc<MessageQueue>,
+    no_ack: bool,
+    mut hand_out: HandOut,
+    link: &mut Link,
+) {
+    link.give_up(queue, hand_out.take_doomed());
+    let (number, mut has_one, unacked) = (channel.number, false, &mut channel.unacked);
+    let message_count = u32::try_from(queue.counts().ready).unwrap_or(u32::MAX);
+    each_message(hand_out, |lane, offset, deliveries, piece, routed| {
+        let delivery_tag = if no_ack {
+            unacked.skip()
+        } else {
+            unacked.push(Delivered { queue: queue.clone(), lane: lane.clone(), offset, consumer: None })
+        };
+        let method = GetOk {
+            delivery_tag,
+            redelivered: deliveries > 0,
+            exchange: ShortString::cut(routed.exchange),
+            routing_key: ShortString::cut(routed.key),
+            message_count,
+        };
+        link.send(number, method);
+        link.send_content(number, routed.header, routed.body, Some(piece));
+        has_one = true;
+    });
+    if !has_one {
+        link.send(number, Method::from(GetEmpty::default()));
+    }
+}

@@ -1,0 +1,171 @@
+//! How a connection begins: what the server says of itself, and who the client proves to be.
+//!
+//! Source: AMQP 0-9-1 specification section 2.2.4, RFC 4616 (PLAIN), and RabbitMQ's AMQPLAIN: a table with `LOGIN` and `PASSWORD`.
+
+use std::net::SocketAddr;
+
+use broker::Broker;
+use bytes::BytesMut;
+use wire::amqp::argument::ShortString;
+use wire::amqp::method::connection::{Start, StartOk};
+use wire::amqp::table::{Table, TableWriter, Value, write_table};
+
+use super::error::{Fault, code};
+use super::options::AmqpOptions;
+
+/// Ways to prove who one is.
+pub(super) const MECHANISMS: &[u8] = b"AMQPLAIN PLAIN";
+
+/// What the server can; drivers switch features on by it.
+const CAPABILITIES: [&str; 7] = [
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+];
+
+/// The server's first method is sent to `send`.
+pub(super) fn start(options: &AmqpOptions, send: impl FnOnce(Start<'_>)) {
+    let mut properties = BytesMut::new();
+    write_table(&mut properties, |table| server_properties(table, options));
+    // Written here a moment ago, with its length in front.
+    let server_properties = properties.get(size_of::<u32>()..).map(Table::read);
+    let server_properties = server_properties.and_then(Result::ok).unwrap_or_default();
+    send(Start { version_major: 0, version_minor: 9, server_properties, mechanisms: MECHANISMS, locales: b"en_US" });
+}
+
+fn server_properties(table: &mut TableWriter<'_>, options: &AmqpOptions) {
+    table.table("capabilities", |table| {
+        for capability in CAPABILITIES {
+            table.put(capability, Value::Bool(true));
+        }
+    });
+    for (name, text) in [
+        ("cluster_name", options.cluster_name.as_str()),
+        ("copyright", "Apache-2.0"),
+        ("information", "Sluice"),
+        ("platform", "Rust"),
+        ("product", &options.product),
+        ("version", &options.version),
+    ] {
+        table.put(name, Value::LongString(text.as_bytes()));
+    }
+}
+
+/// What the client said of what it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClientCapabilities {
+    /// It is told of consumers that end.
+    pub(super) consumer_cancel_notify: bool,
+    /// It is told why it is not let in.
+    pub(super) authentication_failure_close: bool,
+}
+
+impl ClientCapabilities {
+    pub(super) fn of(properties: &Table<'_>) -> Self {
+        let Some(Value::Table(capabilities)) = properties.get("capabilities") else { return Self::default() };
+        let is_set = |name| capabilities.get(name) == Some(Value::Bool(true));
+        Self {
+            consumer_cancel_notify: is_set("consumer_cancel_notify"),
+            authentication_failure_close: is_set("authentication_failure_close"),
+        }
+    }
+}
+
+/// Finds out who the client is; gives the user's name.
+pub(super) fn authenticate(
+    start: &StartOk<'_>,
+    broker: &Broker,
+    options: &AmqpOptions,
+    address: SocketAddr,
+) -> Result<String, Fault> {
+    let mechanism = start.mechanism;
+    let (user, password) = match mechanism.bytes() {
+        b"PLAIN" => plain(start.response),
+        b"AMQPLAIN" => amqplain(start.response)?,
+        _ => {
+            let shown = String::from_utf8_lossy(mechanism.bytes()).into_owned();
+            return Err(Fault::new(code::COMMAND_INVALID, format!("'{shown}' is not a supported SASL mechanism")));
+        }
+    }
+    .ok_or_else(|| refused(mechanism))?;
+    let Ok(user) = std::str::from_utf8(user) else { return Err(refused(mechanism)) };
+    if !broker.model.access.is_password(user, password) {
+        return Err(refused(mechanism));
+    }
+    if !address.ip().is_loopback() && options.loopback_users.iter().any(|known| known == user) {
+        return Err(Fault::refused(format!("user '{user}' can only connect via localhost")));
+    }
+    Ok(user.to_owned())
+}
+
+fn refused(mechanism: ShortString<'_>) -> Fault {
+    let mechanism = String::from_utf8_lossy(mechanism.bytes());
+    Fault::refused(format!(
+        "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+    ))
+}
+
+/// User and password.
+type Credentials<'a> = (&'a [u8], &'a [u8]);
+
+/// The name acted for, the user and the password, with zero bytes between them.
+fn plain(response: &[u8]) -> Option<Credentials<'_>> {
+    let mut parts = response.splitn(3, |byte| *byte == 0);
+    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((user, password))
+}
+
+fn amqplain(response: &[u8]) -> Result<Option<Credentials<'_>>, Fault> {
+    let table = Table::read(response).map_err(|error| Fault::new(code::SYNTAX_ERROR, error.to_string()))?;
+    let text = |name| match table.get(name) {
+        Some(Value::LongString(text)) => Some(text),
+        _ => None,
+    };
+    Ok(text("LOGIN").zip(text("PASSWORD")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_passwords_are_found_in_both_mechanisms() {
+        assert_eq!(plain(b"\0guest\0pa\0ss"), Some((&b"guest"[..], &b"pa\0ss"[..])));
+        assert_eq!(plain(b"other\0guest\0"), Some((&b"guest"[..], &b""[..])));
+        assert_eq!(plain(b"\0guest"), None);
+        let mut out = BytesMut::new();
+        write_table(&mut out, |table| {
+            table.put("LOGIN", Value::LongString(b"guest")).put("PASSWORD", Value::LongString(b"secret"));
+        });
+        assert_eq!(amqplain(&out[4..]), Ok(Some((&b"guest"[..], &b"secret"[..]))));
+        assert_eq!(amqplain(b""), Ok(None));
+        assert_eq!(amqplain(b"\x05LO").expect_err("no table").code, code::SYNTAX_ERROR);
+    }
+
+    #[test]
+    fn what_the_client_can_is_in_its_properties() {
+        let mut out = BytesMut::new();
+        write_table(&mut out, |table| {
+            table.table("capabilities", |table| {
+                table.put("consumer_cancel_notify", Value::Bool(true)).put("authentication_failure_close", Value::Void);
+            });
+        });
+        let read = ClientCapabilities::of(&Table::read(&out[4..]).expect("a table"));
+        assert_eq!((read.consumer_cancel_notify, read.authentication_failure_close), (true, false));
+        assert_eq!(ClientCapabilities::of(&Table::default()), ClientCapabilities::default());
+    }
+
+    #[test]
+    fn the_server_names_no_capability_that_it_does_not_have() {
+        start(&AmqpOptions::default(), |start| {
+            let Some(Value::Table(capabilities)) = start.server_properties.get("capabilities") else { panic!("none") };
+            assert_eq!(capabilities.get("publisher_confirms"), Some(Value::Bool(true)));
+            assert_eq!(capabilities.get("direct_reply_to"), None);
+            assert_eq!(start.server_properties.get("product"), Some(Value::LongString(b"RabbitMQ")));
+        });
+    }
+}

@@ -1,0 +1,222 @@
+//! What the channels of one connection share: the broker, who the client is, the bytes on their way to it, and work done elsewhere.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::Now;
+use base::budget::{Budget, Room};
+use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
+use base::session::Output;
+use broker::{Broker, ConnectionNumber, Mailbox, Right, Shown, UserPermission, VirtualHost};
+use bytes::{Bytes, BytesMut};
+use wire::amqp::frame::{self, Kind};
+use wire::amqp::method::Method;
+
+use super::consume::Read;
+use super::error::{Fault, code};
+use super::options::AmqpOptions;
+use super::topology::Carried;
+use crate::jobs::Jobs;
+
+/// Bytes of answers and deliveries that may wait while connections together hold much.
+const LITTLE_SIZE_MAX: usize = 64 * 1024;
+
+/// Bytes of deliveries that may wait: enough to keep a socket busy.
+const DELIVERIES_SIZE_MAX: usize = 1024 * 1024;
+
+/// Smaller pieces are copied: a piece of its own costs more.
+const SHARED_SIZE_MIN: usize = 8 * 1024;
+
+/// What a job has ready.
+pub(super) enum Done {
+    /// A method was carried out.
+    Carried(Carried),
+    /// Messages were read.
+    Read(Box<Read>),
+    /// Nobody waits for it.
+    Nothing,
+}
+
+/// Who the client is, and where it works.
+pub(super) struct Login {
+    pub(super) user: Arc<str>,
+    pub(super) host: Arc<VirtualHost>,
+    /// Of users and permissions, when this was looked up.
+    generation: u64,
+    permission: Option<Arc<UserPermission>>,
+}
+
+/// What the channels of a connection share.
+pub(super) struct Link {
+    pub(super) broker: Arc<Broker>,
+    pub(super) options: Arc<AmqpOptions>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) address: SocketAddr,
+    pub(super) number: ConnectionNumber,
+    /// When it was last given something to do.
+    pub(super) now: Now,
+    pub(super) output: Output,
+    /// The end of the output, not yet in pieces.
+    scratch: BytesMut,
+    /// The largest frame agreed on, bytes.
+    pub(super) frame_max: usize,
+    /// Whether the client is told of consumers that end.
+    pub(super) hears_of_cancelled: bool,
+    pub(super) login: Option<Login>,
+    pub(super) budget: Arc<Budget>,
+    pub(super) jobs: Jobs<Done>,
+    /// Channels that failed after their method was taken.
+    failed: Vec<(u16, Fault)>,
+}
+
+impl Login {
+    pub(super) fn new(user: Arc<str>, host: Arc<VirtualHost>, broker: &Broker) -> Self {
+        let access = &broker.model.access;
+        let generation = access.generation();
+        let permission = access.permission(host.name(), &user);
+        Self { user, host, generation, permission }
+    }
+
+    /// Whether the user may connect to the virtual host.
+    pub(super) const fn is_allowed(&self) -> bool {
+        self.permission.is_some()
+    }
+
+    /// Whether the user may do that with what is called `name`.
+    pub(super) fn check(&mut self, broker: &Broker, right: Right, kind: &str, name: &[u8]) -> Result<(), Fault> {
+        let generation = broker.model.access.generation();
+        if generation != self.generation {
+            *self = Self::new(self.user.clone(), self.host.clone(), broker);
+        }
+        if self.permission.as_ref().is_some_and(|permission| permission.allows(right, name)) {
+            return Ok(());
+        }
+        let (host, user, name) = (self.host.name(), &self.user, Shown(name));
+        let right = match right {
+            Right::Configure => "configure",
+            Right::Write => "write",
+            Right::Read => "read",
+        };
+        Err(Fault::refused(format!("{right} access to {kind} '{name}' in vhost '{host}' refused for user '{user}'")))
+    }
+}
+
+impl Link {
+    pub(super) fn new(
+        broker: Arc<Broker>,
+        mailbox: Arc<Mailbox>,
+        options: Arc<AmqpOptions>,
+        address: SocketAddr,
+    ) -> Self {
+        Self {
+            number: broker.model.number_connection(),
+            broker,
+            options,
+            mailbox,
+            address,
+            now: Now::default(),
+            output: Output::default(),
+            scratch: BytesMut::new(),
+            frame_max: frame::SIZE_MIN,
+            hears_of_cancelled: false,
+            login: None,
+            budget: Arc::default(),
+            jobs: Jobs::default(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// The virtual host; a session without one has no channels.
+    pub(super) fn login(&mut self) -> Result<&mut Login, Fault> {
+        self.login.as_mut().ok_or_else(|| Fault::not_allowed("the connection is not open"))
+    }
+
+    /// Whether the user may do that with what is called `name`.
+    pub(super) fn check(&mut self, right: Right, kind: &str, name: &[u8]) -> Result<(), Fault> {
+        let broker = self.broker.clone();
+        self.login()?.check(&broker, right, kind, name)
+    }
+
+    /// Sends a method.
+    pub(super) fn send<'m>(&mut self, channel: u16, method: impl Into<Method<'m>>) {
+        let method = method.into();
+        frame::encode(&mut self.scratch, Kind::Method, channel, |out| method.encode(out));
+    }
+
+    /// Sends what is no frame.
+    pub(super) fn send_raw(&mut self, bytes: &[u8]) {
+        self.scratch.extend_from_slice(bytes);
+    }
+
+    /// Sends a sign of life.
+    pub(super) fn send_heartbeat(&mut self) {
+        frame::encode_heartbeat(&mut self.scratch);
+    }
+
+    /// Sends what follows a method that has content: its header, and the body in as many frames as it takes. `piece` has the body in it.
+    pub(super) fn send_content(&mut self, channel: u16, header: &[u8], body: &[u8], piece: Option<&Bytes>) {
+        frame::encode(&mut self.scratch, Kind::Header, channel, |out| out.extend_from_slice(header));
+        let part_max = self.frame_max.saturating_sub(frame::OVERHEAD_SIZE).max(1);
+        for part in body.chunks(part_max) {
+            frame::encode_body_head(&mut self.scratch, channel, part.len() as u32);
+            match piece.filter(|_| part.len() >= SHARED_SIZE_MIN) {
+                Some(piece) => {
+                    self.flush();
+                    self.output.push(piece.slice_ref(part));
+                }
+                None => self.scratch.extend_from_slice(part),
+            }
+            self.scratch.extend_from_slice(&[frame::END]);
+        }
+    }
+
+    /// A channel has failed, some time after its method was taken.
+    pub(super) fn fail_later(&mut self, channel: u16, why: &str) {
+        self.failed.push((channel, Fault::new(code::INTERNAL_ERROR, why)));
+    }
+
+    /// Channels that have.
+    pub(super) fn take_failed(&mut self) -> Vec<(u16, Fault)> {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// Puts all that was sent among the pieces of the output.
+    pub(super) fn flush(&mut self) {
+        if !self.scratch.is_empty() {
+            self.output.push(self.scratch.split().freeze());
+        }
+    }
+
+    fn waiting_size(&self) -> usize {
+        self.output.size() + self.scratch.len()
+    }
+
+    /// Whether methods may be answered: the client takes its answers.
+    pub(super) fn has_room_for_answers(&self) -> bool {
+        let most = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { LITTLE_SIZE_MAX };
+        self.waiting_size() < most
+    }
+
+    /// Whether messages may be delivered.
+    pub(super) fn has_room_for_deliveries(&self) -> bool {
+        let most = if self.budget.room() == Room::Plenty { DELIVERIES_SIZE_MAX } else { LITTLE_SIZE_MAX };
+        self.waiting_size() < most
+    }
+
+    /// Has work done elsewhere that takes about `size` bytes.
+    pub(super) fn run_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
+        self.jobs.run(size, &self.budget, &self.mailbox, work);
+    }
+
+    /// Has messages of a queue given up, by a job.
+    pub(super) fn give_up(&mut self, queue: &Arc<broker::MessageQueue>, doomed: Vec<broker::Doomed>) {
+        if doomed.is_empty() {
+            return;
+        }
+        let (broker, queue, now) = (self.broker.clone(), queue.clone(), self.now);
+        self.run_job(0, move || {
+            broker.model.give_up(&queue, doomed, now);
+            Done::Nothing
+        });
+    }
+}

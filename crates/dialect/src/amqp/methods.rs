@@ -1,0 +1,376 @@
+//! What a channel is asked for, but for exchanges, queues and bindings, which are `topology`'s.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use broker::{Consumer as QueueConsumer, MessageQueue, OnlyIf, Right};
+use bytes::Bytes;
+use wire::amqp::argument::ShortString;
+use wire::amqp::frame::Frame;
+use wire::amqp::method::Method;
+use wire::amqp::method::basic::{
+    Cancel, CancelOk, ConfirmSelectOk, Consume, ConsumeOk, Get, Publish, Qos, QosOk, RecoverOk, TxRollbackOk,
+    TxSelectOk,
+};
+use wire::amqp::method::connection::{AccessRequestOk, ChannelCloseOk, FlowOk};
+use wire::amqp::table::Table;
+
+use super::channel::Channel;
+use super::consume::{self, Consumer, Look, Read, Reader};
+use super::content::Progress;
+use super::error::{Fault, code};
+use super::link::{Done, Link, Login};
+use super::publish::{Message, Publishing};
+use super::settle;
+use super::topology::{self, Topology};
+use super::transaction::{KeptMessage, Settle, Settlement, Transaction};
+
+/// Consumers of a channel.
+const CONSUMERS_MAX: usize = 65_536;
+
+/// What all channels of a connection work with.
+pub(super) struct Core {
+    pub(super) link: Link,
+    pub(super) publishing: Publishing,
+    /// Consumers that may find messages now.
+    pub(super) ready: VecDeque<u64>,
+    /// A job is under way that what comes next has to wait for.
+    pub(super) is_paused: bool,
+    last_consumer: u64,
+}
+
+/// The channel of a consumer, by its number.
+pub(super) const fn channel_of(consumer: u64) -> u16 {
+    (consumer >> 48) as u16
+}
+
+impl Core {
+    pub(super) fn new(link: Link) -> Self {
+        let (publishing, ready) = (Publishing::default(), VecDeque::new());
+        Self { link, publishing, ready, is_paused: false, last_consumer: 0 }
+    }
+
+    /// Takes a method of an open channel. `payload` is what the method came in.
+    pub(super) fn act(&mut self, channel: &mut Channel, method: &Method<'_>, payload: &[u8]) -> Result<(), Fault> {
+        if let Method::Publish(publish) = method {
+            return begin_message(channel, publish);
+        }
+        if topology::is_about_topology(method) {
+            self.publishing.end_pass(&mut self.link)?;
+            return self.carry_out(channel, payload);
+        }
+        let number = channel.number;
+        match method {
+            Method::Ack(ack) => self.settle(channel, (ack.delivery_tag, ack.multiple), Settle::Done)?,
+            Method::Reject(reject) => self.settle(channel, (reject.delivery_tag, false), requeue(reject.requeue))?,
+            Method::Nack(nack) => {
+                self.settle(channel, (nack.delivery_tag, nack.multiple), requeue(nack.requeue))?;
+            }
+            Method::Qos(qos) => self.limit(channel, qos)?,
+            Method::Consume(consume) => self.consume(channel, consume)?,
+            Method::Cancel(cancel) => self.cancel(channel, cancel),
+            Method::Get(get) => self.get(channel, get)?,
+            Method::Recover(recover) => {
+                self.recover(channel, recover.requeue)?;
+                self.link.send(number, RecoverOk {});
+            }
+            Method::RecoverAsync(recover) => self.recover(channel, recover.requeue)?,
+            Method::ConfirmSelect(select) => {
+                if channel.transaction.is_some() {
+                    return Err(Fault::precondition("cannot switch from tx to confirm mode"));
+                }
+                channel.confirmed.get_or_insert(0);
+                if !select.no_wait {
+                    self.link.send(number, ConfirmSelectOk {});
+                }
+            }
+            Method::TxSelect(_) => {
+                if channel.confirmed.is_some() {
+                    return Err(Fault::precondition("cannot switch from confirm to tx mode"));
+                }
+                channel.transaction.get_or_insert_default();
+                self.link.send(number, TxSelectOk {});
+            }
+            Method::TxCommit(_) => self.commit(channel)?,
+            Method::TxRollback(_) => {
+                take_transaction(channel)?;
+                self.link.send(number, TxRollbackOk {});
+            }
+            Method::Flow(flow) if flow.active => self.link.send(number, FlowOk { active: true }),
+            Method::Flow(_) => return Err(Fault::not_implemented("active=false")),
+            Method::AccessRequest(_) => self.link.send(number, AccessRequestOk { ticket: 1 }),
+            _ => return Err(Fault::new(code::COMMAND_INVALID, format!("unexpected {}", method.name()))),
+        }
+        Ok(())
+    }
+
+    /// Takes a frame of a message's content.
+    pub(super) fn take_content(&mut self, channel: &mut Channel, frame: &Frame<'_>) -> Result<(), Fault> {
+        let gathered;
+        let body = match channel.incoming.take(frame, self.link.options.message_size_max)? {
+            Progress::Partial => return Ok(()),
+            Progress::Whole(body) => body,
+            Progress::Gathered => {
+                gathered = std::mem::take(&mut channel.incoming.body);
+                &gathered
+            }
+        };
+        let confirm = channel.next_confirm();
+        let incoming = &channel.incoming;
+        let message = Message {
+            exchange: &incoming.exchange,
+            key: &incoming.key,
+            mandatory: incoming.mandatory,
+            header: &incoming.header,
+            body,
+        };
+        if let Some(transaction) = &mut channel.transaction {
+            transaction.keep(KeptMessage::of(&message));
+            return Ok(());
+        }
+        self.publishing.publish(&message, channel.number, confirm, &mut self.link)
+    }
+
+    /// Has a method of exchanges or queues carried out by a job; what comes next waits for it.
+    fn carry_out(&mut self, channel: &Channel, payload: &[u8]) -> Result<(), Fault> {
+        let link = &mut self.link;
+        let (broker, mailbox, who, now) = (link.broker.clone(), link.mailbox.clone(), link.number, link.now);
+        let (user, host) = {
+            let login = link.login()?;
+            (login.user.clone(), login.host.clone())
+        };
+        let login = Login::new(user, host, &broker);
+        let (number, last_queue) = (channel.number, channel.last_queue.clone());
+        let topology = Topology { broker, login, mailbox, who, now, channel: number, last_queue };
+        let payload = Bytes::copy_from_slice(payload);
+        self.is_paused = true;
+        link.run_job(payload.len(), move || Done::Carried(topology.carry_out(&payload)));
+        Ok(())
+    }
+
+    fn settle(&mut self, channel: &mut Channel, (tag, multiple): (u64, bool), how: Settle) -> Result<(), Fault> {
+        let settlement = Settlement { tag, multiple, how };
+        if let Some(transaction) = &mut channel.transaction {
+            transaction.settlements.push(settlement);
+            return Ok(());
+        }
+        let relieved = settle::settle(channel, settlement, &mut self.link)?;
+        self.ready.extend(relieved);
+        Ok(())
+    }
+
+    fn recover(&mut self, channel: &mut Channel, requeue: bool) -> Result<(), Fault> {
+        if !requeue {
+            return Err(Fault::not_implemented("requeue=false"));
+        }
+        let relieved = settle::recover(channel, &mut self.link);
+        self.ready.extend(relieved);
+        Ok(())
+    }
+
+    fn limit(&mut self, channel: &mut Channel, qos: &Qos) -> Result<(), Fault> {
+        if qos.prefetch_size != 0 {
+            return Err(Fault::not_implemented(format!("prefetch_size!=0 ({})", qos.prefetch_size)));
+        }
+        let most = u32::from(qos.prefetch_count);
+        if qos.global {
+            channel.shared_prefetch = most
+        } else {
+            channel.prefetch = most
+        }
+        self.ready.extend(channel.consumers.iter().filter(|one| one.is_stalled).map(|one| one.number));
+        self.link.send(channel.number, QosOk {});
+        Ok(())
+    }
+
+    /// A queue that messages are wanted of.
+    fn queue_of(&mut self, channel: &mut Channel, name: ShortString<'_>) -> Result<Arc<MessageQueue>, Fault> {
+        let name = topology::named_or_last(name, channel.last_queue.as_ref())?;
+        self.link.check(Right::Read, "queue", &name)?;
+        let who = self.link.number;
+        Ok(self.link.login()?.host.queue(&name, who)?)
+    }
+
+    fn consume(&mut self, channel: &mut Channel, consume: &Consume<'_>) -> Result<(), Fault> {
+        let queue = self.queue_of(channel, consume.queue)?;
+        let tag = match consume.consumer_tag.bytes() {
+            b"" => topology::generated_name(&self.link.broker, "amq.ctag-"),
+            tag => tag.into(),
+        };
+        if channel.consumers.iter().any(|known| known.tag == tag) {
+            let tag = String::from_utf8_lossy(&tag).into_owned();
+            return Err(Fault::not_allowed(format!("attempt to reuse consumer tag '{tag}'")));
+        }
+        if channel.consumers.len() >= CONSUMERS_MAX {
+            return Err(Fault::not_allowed(format!("a channel has at most {CONSUMERS_MAX} consumers")));
+        }
+        self.last_consumer += 1;
+        let number = u64::from(channel.number) << 48 | self.last_consumer;
+        let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
+        let joining = QueueConsumer { mailbox, number, is_exclusive: consume.exclusive, priority };
+        let id = queue.add_consumer(joining, self.link.now.monotonic)?;
+        if !consume.no_wait {
+            self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
+        }
+        channel.consumers.push(Consumer {
+            number,
+            tag,
+            queue,
+            id,
+            no_ack: consume.no_ack,
+            prefetch: channel.prefetch,
+            priority,
+            unsettled: 0,
+            is_stalled: false,
+            is_reading: false,
+            takers: Vec::new(),
+        });
+        self.ready.push_back(number);
+        Ok(())
+    }
+
+    fn cancel(&mut self, channel: &mut Channel, cancel: &Cancel<'_>) {
+        let tag = cancel.consumer_tag.bytes();
+        if let Some(at) = channel.consumers.iter().position(|known| *known.tag == *tag) {
+            let consumer = channel.consumers.remove(at);
+            self.leave(consumer);
+        }
+        if !cancel.no_wait {
+            self.link.send(channel.number, CancelOk { consumer_tag: cancel.consumer_tag });
+        }
+    }
+
+    /// A consumer goes; its queue with it, if that is how the queue is.
+    fn leave(&mut self, consumer: Consumer) {
+        let Consumer { queue, id, takers, .. } = consumer;
+        let goes = queue.remove_consumer(id, self.link.now.monotonic);
+        // Others are told of what it was told of.
+        drop(takers);
+        if goes {
+            let Ok(host) = self.link.login().map(|login| login.host.clone()) else { return };
+            let only_if = OnlyIf { unused: true, ..OnlyIf::default() };
+            // Somebody may have come meanwhile: then it stays.
+            let _ = self.link.broker.model.remove_queue(&host, &queue, only_if, self.link.now);
+        }
+    }
+
+    fn get(&mut self, channel: &mut Channel, get: &Get<'_>) -> Result<(), Fault> {
+        let queue = self.queue_of(channel, get.queue)?;
+        if queue.rules().is_single_active {
+            let (name, host) = (broker::Shown(queue.name()), queue.host());
+            let text = format!(
+                "cannot obtain access to locked queue '{name}' in vhost '{host}'. basic.get operations are not supported on queues with single active consumer"
+            );
+            return Err(Fault::new(code::RESOURCE_LOCKED, text));
+        }
+        self.publishing.end_pass(&mut self.link)?;
+        queue.note_used(self.link.now.monotonic);
+        self.is_paused = !consume::get(channel, &queue, get.no_ack, &mut self.link)?;
+        Ok(())
+    }
+
+    /// Has what waits for the commit done: its messages go in together.
+    fn commit(&mut self, channel: &mut Channel) -> Result<(), Fault> {
+        let Transaction { messages, settlements, .. } = take_transaction(channel)?;
+        self.publishing.end_pass(&mut self.link)?;
+        for kept in &messages {
+            self.publishing.publish(&kept.message(), channel.number, None, &mut self.link)?;
+        }
+        self.publishing.commit(channel.confirm_to(), &mut self.link)?;
+        for settlement in settlements {
+            let relieved = settle::settle(channel, settlement, &mut self.link)?;
+            self.ready.extend(relieved);
+        }
+        Ok(())
+    }
+
+    /// Goes on with messages that a job has read.
+    pub(super) fn take_read(&mut self, channel: Option<&mut Channel>, mut read: Box<Read>) -> Result<(), Fault> {
+        if matches!(read.reader, Reader::Get { .. }) {
+            self.is_paused = false;
+        }
+        let Some(channel) = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing) else {
+            return Ok(());
+        };
+        let Some(hand_out) = read.hand_out.take() else { return Ok(()) };
+        match read.reader {
+            Reader::Consumer(number) => {
+                if let Some(consumer) = channel.consumer(number) {
+                    consumer.is_reading = false;
+                }
+                let look = consume::deliver_to(channel, number, &read.queue, hand_out, &mut self.link);
+                if look == Look::Again {
+                    self.ready.push_back(number);
+                }
+            }
+            Reader::Get { no_ack } => {
+                if let (Err(refusal), 0) = (&read.result, hand_out.count()) {
+                    return Err(refusal.clone().into());
+                }
+                consume::answer_get(channel, &read.queue, no_ack, hand_out, &mut self.link);
+            }
+        }
+        Ok(())
+    }
+
+    /// A channel is gone: others get what it had.
+    pub(super) fn close_channel(&mut self, channel: &mut Channel) {
+        for consumer in std::mem::take(&mut channel.consumers) {
+            self.leave(consumer);
+        }
+        settle::recover(channel, &mut self.link);
+        self.publishing.forget(channel.confirm_to());
+        channel.transaction = None;
+        channel.incoming = super::content::Incoming::default();
+    }
+
+    /// A channel was closed by its client.
+    pub(super) fn answer_close(&mut self, number: u16) {
+        self.link.send(number, ChannelCloseOk {});
+    }
+
+    /// A queue that a consumer has is gone.
+    pub(super) fn dismiss(&mut self, channel: &mut Channel, number: u64) {
+        let Some(at) = channel.consumers.iter().position(|known| known.number == number) else { return };
+        let consumer = channel.consumers.remove(at);
+        if self.link.hears_of_cancelled {
+            self.link.send(channel.number, Cancel { consumer_tag: ShortString::cut(&consumer.tag), no_wait: true });
+        }
+    }
+}
+
+const fn requeue(is_wanted: bool) -> Settle {
+    if is_wanted { Settle::Requeue } else { Settle::Reject }
+}
+
+fn begin_message(channel: &mut Channel, publish: &Publish<'_>) -> Result<(), Fault> {
+    if publish.immediate {
+        return Err(Fault::not_implemented("immediate=true"));
+    }
+    channel.incoming.begin(publish);
+    Ok(())
+}
+
+/// What waits on the channel; others wait for the next commit.
+fn take_transaction(channel: &mut Channel) -> Result<Transaction, Fault> {
+    let transaction = channel.transaction.as_mut();
+    transaction.map(std::mem::take).ok_or_else(|| Fault::precondition("channel is not transactional"))
+}
+
+fn priority_of(arguments: Table<'_>) -> Result<i32, Fault> {
+    let Some(priority) = arguments.get("x-priority") else { return Ok(0) };
+    let number = priority.integer().and_then(|number| i32::try_from(number).ok());
+    number.ok_or_else(|| Fault::precondition("invalid arg 'x-priority': it must be a whole number"))
+}
+
+impl KeptMessage {
+    fn of(message: &Message<'_>) -> Self {
+        let Message { exchange, key, mandatory, header, body } = *message;
+        Self { exchange: exchange.into(), key: key.into(), mandatory, header: header.into(), body: body.into() }
+    }
+
+    fn message(&self) -> Message<'_> {
+        let Self { exchange, key, mandatory, header, body } = self;
+        Message { exchange, key, mandatory: *mandatory, header, body }
+    }
+}

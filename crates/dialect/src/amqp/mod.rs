@@ -1,0 +1,25 @@
+//! RabbitMQ's side of AMQP 0-9-1: one session per connection.
+//!
+//! Methods of a channel are answered in their order. What may wait for a disk is a job; a channel that has asked for something waits for it.
+
+mod arguments;
+mod channel;
+mod consume;
+mod content;
+mod deaths;
+mod error;
+mod handshake;
+mod headers;
+mod link;
+mod methods;
+mod opening;
+mod options;
+mod publish;
+mod session;
+mod settle;
+mod topology;
+mod transaction;
+mod unacked;
+
+pub use options::{AmqpOptions, model_options};
+pub use session::AmqpSession;

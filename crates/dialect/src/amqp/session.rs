@@ -1,0 +1,469 @@
+//! One connection of an AMQP client: its handshake, its channels, its signs of life, and its end.
+//!
+//! A *pass* goes over the bytes that came once: its messages are appended together. What a job does about exchanges and queues holds up
+//! what comes behind it. Memory is bounded: input stops while answers pile up or the log is behind, and nothing is delivered to who does
+//! not take it.
+//!
+//! Source: AMQP 0-9-1 specification sections 2.2.4 and 4.2; RabbitMQ's behaviour where these leave it open.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::budget::Budget;
+use base::session::{CloseReason, Job, Output, Session};
+use base::{Monotonic, Now};
+use broker::{Broker, Mailbox, Signal};
+use bytes::{Buf as _, BytesMut};
+use wire::amqp::argument::ShortString;
+use wire::amqp::frame::{self, Frame, Kind, PROTOCOL_HEADER};
+use wire::amqp::method::connection::{ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionCloseOk};
+use wire::amqp::method::{Method, MethodError, MethodId};
+
+use super::channel::Channel;
+use super::consume::{self, Look};
+use super::error::{Fault, code};
+use super::link::{Done, Link};
+use super::methods::{Core, channel_of};
+use super::options::AmqpOptions;
+use super::topology::Carried;
+
+/// How long a client may take to answer that its connection ends, ms.
+const CLOSE_TIMEOUT_MS: u64 = 10_000;
+
+/// Jobs of a connection at one time.
+const JOBS_MAX: usize = 64;
+
+/// How far a connection has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has to say which protocol it speaks.
+    Header,
+    /// It has to prove who it is.
+    Start,
+    /// It has to agree on limits.
+    Tune { user: Arc<str> },
+    /// It has to name its virtual host.
+    Open { user: Arc<str> },
+    /// It has channels.
+    Running,
+    /// It was told that it ends.
+    Closing,
+    /// It has ended.
+    Over,
+}
+
+/// One connection.
+pub struct AmqpSession {
+    pub(super) core: Core,
+    pub(super) phase: Phase,
+    channels: BTreeMap<u16, Channel>,
+    pub(super) channel_max: u16,
+    last_serial: u64,
+    /// Between signs of life, ms; 0: none are agreed on.
+    pub(super) heartbeat_ms: u64,
+    /// When the client was last heard.
+    heard: Monotonic,
+    /// When the client is to hear something.
+    pub(super) beat: Monotonic,
+    /// When patience with a handshake or a close ends.
+    pub(super) patience: Option<Monotonic>,
+    /// Why the connection is closed without more words.
+    pub(super) reason: Option<CloseReason>,
+}
+
+impl AmqpSession {
+    /// A session for a connection from `remote`.
+    pub fn new(broker: Arc<Broker>, mailbox: Arc<Mailbox>, options: Arc<AmqpOptions>, remote: SocketAddr) -> Self {
+        Self {
+            channel_max: options.channel_max,
+            core: Core::new(Link::new(broker, mailbox, options, remote)),
+            phase: Phase::Header,
+            channels: BTreeMap::new(),
+            last_serial: 0,
+            heartbeat_ms: 0,
+            heard: Monotonic::default(),
+            beat: Monotonic::default(),
+            patience: None,
+            reason: None,
+        }
+    }
+
+    pub(super) fn link(&mut self) -> &mut Link {
+        &mut self.core.link
+    }
+
+    fn may_read(&self) -> bool {
+        let link = &self.core.link;
+        !self.core.is_paused
+            && link.has_room_for_answers()
+            && link.jobs.count() < JOBS_MAX
+            && !self.core.publishing.is_held(link)
+            && self.phase != Phase::Over
+    }
+
+    fn take_frame(&mut self, frame: &Frame<'_>) {
+        let number = frame.channel;
+        if self.phase == Phase::Closing {
+            return self.take_while_closing(frame);
+        }
+        let taken = match frame.kind {
+            Kind::Heartbeat if number == 0 => Ok(()),
+            Kind::Heartbeat => Err(Fault::new(code::UNEXPECTED_FRAME, "a heartbeat on a channel")),
+            Kind::Method => match Method::decode(frame.payload) {
+                Ok(method) if number == 0 => self.take_of_connection(&method).map_err(|fault| fault.by(method.id())),
+                Ok(method) => {
+                    self.take_of_channel(number, &method, frame.payload).map_err(|fault| fault.by(method.id()))
+                }
+                Err(error) => Err(fault_of(&error)),
+            },
+            Kind::Header | Kind::Body => self.take_content(frame),
+        };
+        if let Err(fault) = taken {
+            self.fail(number, &fault);
+        }
+    }
+
+    fn take_while_closing(&mut self, frame: &Frame<'_>) {
+        match Method::decode(frame.payload) {
+            Ok(Method::ConnectionCloseOk(_)) if frame.kind == Kind::Method => self.phase = Phase::Over,
+            Ok(Method::ConnectionClose(_)) if frame.kind == Kind::Method => {
+                self.link().send(0, ConnectionCloseOk {});
+                self.phase = Phase::Over;
+            }
+            _ => {}
+        }
+    }
+
+    fn take_of_channel(&mut self, number: u16, method: &Method<'_>, payload: &[u8]) -> Result<(), Fault> {
+        if self.phase != Phase::Running {
+            return Err(Fault::new(code::CHANNEL_ERROR, "the connection is not open yet"));
+        }
+        let Self { core, channels, .. } = self;
+        let Some(channel) = channels.get_mut(&number) else {
+            return match method {
+                Method::ChannelOpen(_) => self.open_channel(number),
+                // Both sides may have closed it at one time.
+                Method::ChannelClose(_) => {
+                    core.answer_close(number);
+                    Ok(())
+                }
+                Method::ChannelCloseOk(_) => Ok(()),
+                _ => Err(Fault::new(code::CHANNEL_ERROR, format!("expected 'channel.open', got '{}'", method.name()))),
+            };
+        };
+        match method {
+            Method::ChannelClose(_) => {
+                // What came before on it is in the log before anybody hears that it is closed.
+                core.publishing.end_pass(&mut core.link)?;
+                core.close_channel(channel);
+                channels.remove(&number);
+                core.answer_close(number);
+                Ok(())
+            }
+            Method::ChannelCloseOk(_) if channel.is_closing => {
+                channels.remove(&number);
+                Ok(())
+            }
+            Method::ChannelCloseOk(_) => Ok(()),
+            _ if channel.is_closing => Ok(()),
+            Method::ChannelOpen(_) => Err(Fault::new(code::CHANNEL_ERROR, "second 'channel.open' seen")),
+            _ if channel.incoming.has_begun() => {
+                let text = format!("expected content, got method {} instead", method.name());
+                Err(Fault::new(code::UNEXPECTED_FRAME, text))
+            }
+            _ => core.act(channel, method, payload),
+        }
+    }
+
+    fn open_channel(&mut self, number: u16) -> Result<(), Fault> {
+        if number > self.channel_max {
+            let text = format!("channel {number} is above the negotiated channel_max ({})", self.channel_max);
+            return Err(Fault::not_allowed(text));
+        }
+        self.last_serial += 1;
+        let owner = self.core.link.broker.model.number_channel();
+        self.channels.insert(number, Channel::new(number, self.last_serial, owner));
+        self.link().send(number, ChannelOpenOk::default());
+        Ok(())
+    }
+
+    fn take_content(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
+        let Self { core, channels, .. } = self;
+        match channels.get_mut(&frame.channel) {
+            Some(channel) if channel.is_closing => Ok(()),
+            Some(channel) => {
+                let publish = MethodId { class: 60, method: 40 };
+                core.take_content(channel, frame).map_err(|fault| fault.by(publish))
+            }
+            None if frame.channel == 0 || self.phase != Phase::Running => {
+                Err(Fault::new(code::UNEXPECTED_FRAME, "content outside of a channel"))
+            }
+            None => Err(Fault::new(code::CHANNEL_ERROR, "content on a channel that is not open")),
+        }
+    }
+
+    /// Ends the channel or the connection that is at fault.
+    fn fail(&mut self, number: u16, fault: &Fault) {
+        let MethodId { class, method } = fault.method.unwrap_or_default();
+        let (reply_code, text) = (fault.code, fault.reply_text());
+        let reply_text = ShortString::cut(text.as_bytes());
+        let Self { core, channels, .. } = self;
+        let channel = channels.get_mut(&number).filter(|_| !fault.is_hard());
+        if let Some(channel) = channel {
+            if channel.is_closing {
+                return;
+            }
+            core.close_channel(channel);
+            channel.is_closing = true;
+            core.link.send(number, ChannelClose { reply_code, reply_text, class_id: class, method_id: method });
+            return;
+        }
+        if matches!(self.phase, Phase::Closing | Phase::Over) {
+            return;
+        }
+        self.close_channels();
+        self.link().send(0, ConnectionClose { reply_code, reply_text, class_id: class, method_id: method });
+        self.phase = Phase::Closing;
+        self.patience = Some(self.core.link.now.monotonic.plus_ms(CLOSE_TIMEOUT_MS));
+    }
+
+    pub(super) fn close_channels(&mut self) {
+        let Self { core, channels, .. } = self;
+        let _ = core.publishing.end_pass(&mut core.link);
+        for (_, mut channel) in std::mem::take(channels) {
+            core.close_channel(&mut channel);
+        }
+        let link = &core.link;
+        link.broker.model.connection_closed(link.number, link.now);
+    }
+
+    /// Puts what the pass has gathered into the log.
+    fn end_pass(&mut self) {
+        let Core { publishing, link, .. } = &mut self.core;
+        if let Err(fault) = publishing.end_pass(link) {
+            self.fail(0, &fault);
+        }
+    }
+
+    fn take_signals(&mut self) {
+        for signal in self.core.link.mailbox.take() {
+            match signal {
+                Signal::LeaseReady(number) => self.core.ready.push_back(number),
+                Signal::QueueGone(number) => {
+                    if let Some(channel) = self.channels.get_mut(&channel_of(number)) {
+                        self.core.dismiss(channel, number);
+                    }
+                }
+                Signal::GroupChanged(_) | Signal::FetchReady(_) | Signal::Told(_) => {}
+            }
+        }
+    }
+
+    fn take_done(&mut self) {
+        for (_held, done) in self.core.link.jobs.take_done() {
+            match done {
+                Done::Nothing => {}
+                Done::Carried(carried) => self.take_carried(carried),
+                Done::Read(read) => {
+                    let number = read.channel;
+                    let channel = self.channels.get_mut(&number);
+                    if let Err(fault) = self.core.take_read(channel, read) {
+                        self.fail(number, &fault);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_carried(&mut self, Carried { channel, result, last_queue }: Carried) {
+        self.core.is_paused = false;
+        if let Some(known) = self.channels.get_mut(&channel) {
+            known.last_queue = last_queue;
+        }
+        match result {
+            Ok(answer) => self.link().send_raw(&answer),
+            Err(fault) => self.fail(channel, &fault),
+        }
+    }
+
+    /// Gives consumers what there is for them, each once; those that find more are ready again.
+    fn deliver(&mut self) {
+        for _ in 0..self.core.ready.len() {
+            if !self.core.link.has_room_for_deliveries() {
+                return;
+            }
+            let Some(number) = self.core.ready.pop_front() else { return };
+            let Some(channel) = self.channels.get_mut(&channel_of(number)) else { continue };
+            if consume::look(channel, number, &mut self.core.link) == Look::Again {
+                self.core.ready.push_back(number);
+            }
+        }
+    }
+
+    /// Signs of life: sends one when it is time, and gives up on who sends none.
+    fn watch_life(&mut self) {
+        let now = self.core.link.now.monotonic;
+        if self.patience.is_some_and(|end| end <= now) {
+            self.reason = Some(CloseReason("the client takes too long to begin or to end its connection".to_owned()));
+            self.phase = Phase::Over;
+        }
+        if self.heartbeat_ms == 0 || self.phase != Phase::Running {
+            return;
+        }
+        if self.heard.plus_ms(2 * self.heartbeat_ms) <= now {
+            self.reason =
+                Some(CloseReason(format!("missed heartbeats from client, timeout: {}s", self.heartbeat_ms / 1000)));
+            self.phase = Phase::Over;
+        }
+        if self.beat <= now {
+            self.beat = now.plus_ms(self.heartbeat_ms / 2);
+            self.link().send_heartbeat();
+        }
+    }
+
+    fn go_on(&mut self) {
+        for (channel, fault) in self.core.link.take_failed() {
+            self.fail(channel, &fault);
+        }
+        self.deliver();
+        let Core { publishing, link, .. } = &mut self.core;
+        publishing.watch_log(link);
+        link.flush();
+    }
+}
+
+fn fault_of(error: &MethodError) -> Fault {
+    let code = if matches!(error, MethodError::Unknown(_)) { code::COMMAND_INVALID } else { code::SYNTAX_ERROR };
+    Fault::new(code, error.to_string())
+}
+
+impl Session for AmqpSession {
+    fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
+        let link = self.link();
+        link.now = now;
+        self.heard = now.monotonic;
+        if self.phase == Phase::Header {
+            let handshake_timeout_ms = self.core.link.options.handshake_timeout_ms;
+            self.patience.get_or_insert(now.monotonic.plus_ms(handshake_timeout_ms));
+        }
+        self.core.publishing.begin_pass(input.len());
+        let mut consumed = 0;
+        let mut ended = Ok(());
+        while self.may_read() {
+            let rest = input.get(consumed..).unwrap_or_default();
+            if self.phase == Phase::Header {
+                match self.take_header(rest) {
+                    Ok(true) => consumed += PROTOCOL_HEADER.len(),
+                    Ok(false) => break,
+                    Err(reason) => {
+                        ended = Err(reason);
+                        break;
+                    }
+                }
+                continue;
+            }
+            match frame::decode(rest, self.core.link.frame_max) {
+                Ok(Some(frame)) => {
+                    self.take_frame(&frame);
+                    consumed += frame.size();
+                }
+                Ok(None) => break,
+                Err(error) if self.phase == Phase::Closing => {
+                    ended = Err(CloseReason(error.to_string()));
+                    break;
+                }
+                Err(error) => {
+                    // What follows cannot be told apart any more.
+                    self.fail(0, &Fault::new(code::FRAME_ERROR, error.to_string()));
+                    consumed = input.len();
+                    break;
+                }
+            }
+            if self.core.publishing.is_full() {
+                self.end_pass();
+                self.core.publishing.begin_pass(input.len() - consumed);
+            }
+        }
+        self.end_pass();
+        self.go_on();
+        input.advance(consumed);
+        ended
+    }
+
+    fn wake(&mut self, now: Now) {
+        self.link().now = now;
+        self.take_done();
+        self.take_signals();
+        let Core { publishing, link, .. } = &mut self.core;
+        publishing.release(link);
+        self.watch_life();
+        self.go_on();
+    }
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.core.link.output
+    }
+
+    fn deadline(&self) -> Option<Monotonic> {
+        if !self.core.ready.is_empty() && self.core.link.has_room_for_deliveries() {
+            return Some(Monotonic(0));
+        }
+        let is_alive = self.heartbeat_ms > 0 && self.phase == Phase::Running;
+        let life = is_alive.then(|| self.beat.min(self.heard.plus_ms(2 * self.heartbeat_ms)));
+        self.patience.into_iter().chain(life).chain(self.core.publishing.deadline()).min()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.may_read()
+    }
+
+    fn idle_timeout_ms(&self) -> Option<u64> {
+        // From then on each side tells the other that it is alive, if it wants that.
+        (self.phase != Phase::Running).then_some(self.core.link.options.handshake_timeout_ms)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.core.publishing.is_waiting() || self.core.link.jobs.count() > 0
+    }
+
+    fn is_over(&self) -> bool {
+        self.phase == Phase::Over && self.reason.is_none()
+    }
+
+    fn close_reason(&self) -> Option<CloseReason> {
+        self.reason.clone()
+    }
+
+    fn held_size(&self) -> usize {
+        let channels: usize = self.channels.values().map(Channel::size).sum();
+        self.core.link.output.size() + self.core.publishing.size() + channels
+    }
+
+    fn frame_size(&self, input: &[u8]) -> usize {
+        if self.phase == Phase::Header { 0 } else { frame::announced_size(input, self.core.link.frame_max) }
+    }
+
+    fn share(&mut self, budget: Arc<Budget>) {
+        self.link().budget = budget;
+    }
+
+    fn take_job(&mut self) -> Option<Job> {
+        self.core.link.jobs.take()
+    }
+
+    fn finish(&mut self) {
+        if self.phase == Phase::Running {
+            let text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'";
+            let (reply_code, reply_text) = (code::CONNECTION_FORCED, ShortString::cut(text.as_bytes()));
+            self.link().send(0, ConnectionClose { reply_code, reply_text, class_id: 0, method_id: 0 });
+            self.link().flush();
+        }
+    }
+
+    fn closed(&mut self, now: Now) {
+        self.link().now = now;
+        self.core.link.mailbox.close();
+        self.close_channels();
+    }
+}
