@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
-use base::{LogOffset, Now, QueueId, Refusal, TopicName};
+use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -165,13 +165,7 @@ impl Broker {
         let locks = Arc::<Locks>::default();
         let groups = Arc::new(Groups::new(catalog.clone(), locks.clone(), options.client_expiry_ms));
         let fetched = Arc::<FetchedTable>::default();
-        // A slave's log may not be as far yet as its master's tables.
-        let end_of = |topic: &str, queue| match TopicName::trusted(topic).message_queue() {
-            _ if store.follows() => None,
-            Some(_) => Some(store.queue(&TopicName::trusted(topic), QueueId(queue)).end()),
-            None => catalog.end_of(topic, QueueId(queue)),
-        };
-        let lanes = Arc::new(Lanes::open(leases, end_of));
+        let lanes = Arc::new(Lanes::open(leases, |topic, queue| end_of_lane(&store, &catalog, topic, QueueId(queue))));
         let offsets = Arc::new(Offsets::open(
             (offsets, offsets_version),
             catalog.clone(),
@@ -195,11 +189,7 @@ impl Broker {
         ));
         let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
         let parts = ModelParts { state: &state, publisher: &publisher, lanes: &lanes, metrics: &metrics };
-        let model = Model::open(&model, options.model.clone(), &parts, now);
-        let model = Arc::new(model.map_err(|refusal| StorageError::Damaged {
-            path: store.directory().join("state"),
-            problem: refusal.to_string(),
-        })?);
+        let model = Arc::new(Model::open(&model, options.model.clone(), &parts, now)?);
         Ok(Self {
             fetcher: Fetcher::new(&store, &options, &metrics),
             lookup: Lookup::new(&store),
@@ -409,4 +399,16 @@ fn take_up_settled(state: &StateLog, tables: &mut StateTables, now: Now) -> Resu
     }
     *state.settled().lock() = settled;
     Ok(())
+}
+
+/// Where the queue of a lane ends. `None`: it is gone, or a slave's, whose log may not be as far yet as its master's tables.
+fn end_of_lane(store: &Store, catalog: &Catalog, topic: &str, queue: QueueId) -> Option<QueueOffset> {
+    if store.follows() {
+        return None;
+    }
+    let name = TopicName::trusted(topic);
+    if name.message_queue().is_some() {
+        return Some(store.queue(&name, queue).end());
+    }
+    catalog.end_of(topic, queue)
 }

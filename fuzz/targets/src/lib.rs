@@ -4,6 +4,7 @@
 //! what the engine makes up; `tests/replay.rs` calls it on a stable compiler with the seeds and the kept corpus.
 
 pub mod amqp_frames;
+pub mod amqp_session;
 pub mod archive;
 pub mod batch_body;
 pub mod broker_documents;
@@ -63,4 +64,5 @@ targets!(
     session,
     name_server_session,
     amqp_frames,
+    amqp_session,
 );

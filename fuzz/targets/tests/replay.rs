@@ -74,4 +74,5 @@ replay!(
     session
     name_server_session
     amqp_frames
+    amqp_session
 );

@@ -9,6 +9,7 @@ use base::{Now, QueueNumber, Refusal};
 use format::model::{ModelChange, ModelTables, PermissionSettings, QueueState, UserSettings, VirtualHostSettings};
 use format::state::StateChange;
 use parking_lot::{Mutex, RwLock};
+use storage::StorageError;
 
 use super::access::{Access, hash_password};
 use super::change::{changes_of, kind_of, settings_of, spec_of};
@@ -36,7 +37,7 @@ impl Model {
         options: ModelOptions,
         parts: &Parts<'_>,
         now: Now,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, StorageError> {
         let store = parts.state.store();
         let unknown = store.message_queues().into_iter().filter(|number| !tables.queues.contains_key(&number.0));
         let below = tables.numbers_below;
@@ -57,7 +58,10 @@ impl Model {
             last_channel: AtomicU32::new(0),
         };
         for change in tables.all_changes() {
-            model.take_in(change, now)?;
+            model.take_in(change, now).map_err(|refusal| StorageError::Damaged {
+                path: store.directory().join("state"),
+                problem: refusal.to_string(),
+            })?;
         }
         Ok(model)
     }

@@ -46,7 +46,8 @@ impl Model {
     ) -> Result<bool, Refusal> {
         let mut destinations = Vec::with_capacity(queues.len());
         let (mut is_taken, mut is_durable) = (true, false);
-        for queue in queues {
+        // One that has gone meanwhile gets nothing: that is no refusal.
+        for queue in queues.iter().filter(|queue| !queue.is_gone()) {
             if queue.is_full() {
                 is_taken = false;
                 if queue.rules().overflow == Overflow::RejectAndDeadLetter {
@@ -60,7 +61,8 @@ impl Model {
             if let Some(time_to_live_ms) = time_to_live_ms {
                 queue.note_timed();
                 self.timers.watch_messages(queue, batch.now().wall.plus_ms(time_to_live_ms));
-            } else if queue.rules().length_max.is_some() {
+            }
+            if queue.rules().length_max.is_some() {
                 self.timers.watch_messages(queue, batch.now().wall);
             }
             is_durable |= queue.wish().is_durable;

@@ -311,6 +311,10 @@ impl AmqpSession {
         if self.heartbeat_ms == 0 || self.phase != Phase::Running {
             return;
         }
+        if self.core.is_paused || self.core.publishing.is_held(&self.core.link) {
+            // It may have sent any number of them that were not read.
+            self.heard = now;
+        }
         if self.heard.plus_ms(2 * self.heartbeat_ms) <= now {
             self.reason =
                 Some(CloseReason(format!("missed heartbeats from client, timeout: {}s", self.heartbeat_ms / 1000)));

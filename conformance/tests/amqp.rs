@@ -1,0 +1,147 @@
+//! RabbitMQ's official clients, unchanged, against `sluice serve` with an AMQP port. Each program checks its own promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use conformance::sluice::{Setup, Sluice};
+use conformance::{free_port, message_count, repository};
+
+const PIKA: &str = "1.4.4";
+
+fn serve(data: &Path) -> (Setup, Sluice, u16) {
+    let port = free_port();
+    let setup = Setup::serve(data).set("amqp.port", port);
+    let sluice = setup.start();
+    assert!(sluice.ready_line.contains(&format!("AMQP 127.0.0.1:{port}")), "{}", sluice.ready_line);
+    (setup, sluice, port)
+}
+
+fn programs() -> PathBuf {
+    repository().join("conformance/amqp")
+}
+
+/// Runs a program that is to end well; gives what it said.
+fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("the program can be started");
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}\n{said}\n{errors}");
+    said.into_owned()
+}
+
+/// A Python that finds pika, which is fetched once.
+fn python(program: &str, arguments: &[&str]) -> Command {
+    static PIKA_AT: OnceLock<PathBuf> = OnceLock::new();
+    let pika = PIKA_AT.get_or_init(|| {
+        let folder = programs().join(format!("target/pika-{PIKA}"));
+        if !folder.exists() {
+            let making = folder.with_extension(std::process::id().to_string());
+            let wanted = format!("pika=={PIKA}");
+            run(Command::new("python3").args(["-m", "pip", "install", "--quiet", "--target"]).arg(&making).arg(wanted));
+            // Another test program may have been faster.
+            if std::fs::rename(&making, &folder).is_err() {
+                std::fs::remove_dir_all(&making).expect("removed");
+            }
+        }
+        folder
+    });
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", pika).arg(programs().join("python").join(program)).args(arguments);
+    command
+}
+
+#[test]
+fn pika_finds_every_promise_kept() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (_, _sluice, port) = serve(&scratch.path().join("data"));
+    let said = run(&mut python("check.py", &[&port.to_string()]));
+    assert!(said.lines().count() >= 9 && said.lines().all(|line| line.ends_with("holds")), "{said}");
+}
+
+#[test]
+fn pika_says_all_there_is_to_say() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (_, _sluice, port) = serve(&scratch.path().join("data"));
+    run(&mut python("speak.py", &[&port.to_string()]));
+}
+
+#[test]
+fn go_says_all_there_is_to_say_and_moves_every_message_in_order() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (_, _sluice, port) = serve(&scratch.path().join("data"));
+    let folder = programs().join("go");
+    let (port, count) = (port.to_string(), message_count(5_000).to_string());
+    run(Command::new("go").current_dir(&folder).args(["run", ".", &port]));
+    let said = run(Command::new("go").current_dir(&folder).args(["run", "./move", &port, &count]));
+    assert!(said.starts_with("moved "), "{said}");
+}
+
+#[test]
+fn java_moves_every_message_in_order() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (_, _sluice, port) = serve(&scratch.path().join("data"));
+    let (folder, count) = (programs().join("java"), message_count(20_000));
+    let said = run(Command::new("mvn").current_dir(&folder).args([
+        "-q",
+        "compile",
+        "exec:java",
+        "-Dexec.mainClass=Move",
+        &format!("-Dexec.args={port} {count}"),
+        &format!("-DbuildDirectory={}", scratch.path().join("target").display()),
+    ]));
+    assert!(said.contains(&format!("moved {count}")), "{said}");
+}
+
+/// A program that runs until its broker is gone.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started"))
+    }
+
+    fn end(mut self) -> String {
+        let mut said = String::new();
+        self.0.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
+        self.0.wait().expect("ended");
+        said
+    }
+}
+
+#[test]
+fn after_kills_no_confirmed_message_is_lost_and_none_that_was_acknowledged_comes_again() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (setup, mut sluice, port) = serve(&scratch.path().join("data"));
+    let at = port.to_string();
+    let producing = Running::start(&mut python("ledger.py", &["produce", &at, "ledger"]));
+    std::thread::sleep(Duration::from_secs(3));
+    let settled = run(&mut python("ledger.py", &["settle", &at, "ledger", "200"]));
+    // What is settled is told to the log within 10 ms.
+    std::thread::sleep(Duration::from_millis(100));
+    sluice.kill();
+    let confirmed = producing.end();
+    drop(sluice);
+    let _sluice = setup.start();
+    let drained = run(&mut python("ledger.py", &["drain", &at, "ledger"]));
+    let numbers =
+        |text: &str| -> Vec<u64> { text.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect() };
+    let (confirmed, settled) = (numbers(&confirmed), numbers(&settled));
+    let came = numbers(&drained);
+    assert!(confirmed.len() > 300 && settled.len() == 200, "{} {}", confirmed.len(), settled.len());
+    let again: Vec<_> = came.iter().filter(|number| settled.contains(number)).collect();
+    assert!(again.is_empty(), "acknowledged ones came again: {again:?}");
+    let left: BTreeSet<u64> = came.iter().chain(&settled).copied().collect();
+    let lost: Vec<_> = confirmed.iter().filter(|number| !left.contains(number)).collect();
+    assert!(lost.is_empty(), "confirmed ones are lost: {lost:?}");
+    assert!(came.is_sorted(), "in order");
+    // Ten were on their way when the last consumer went.
+    let was_given: BTreeMap<u64, bool> = drained
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(number, again)| Some((number.parse().ok()?, again == "1")))
+        .collect();
+    assert!(was_given.values().filter(|again| **again).count() <= 10, "{was_given:?}");
+}

@@ -1,0 +1,158 @@
+//! Messages out: deliveries, acknowledgements, prefetch, and what comes again.
+
+use wire::amqp::method::basic::{Ack, Cancel, Consume, Nack, Qos, Recover, Reject};
+use wire::amqp::method::connection::ChannelClose;
+use wire::amqp::table::Value;
+
+use crate::client::{Arguments, Bench, Client, short};
+
+fn with_messages(bench: &Bench, count: usize) -> Client {
+    let mut client = bench.client();
+    client.simple_queue("q");
+    for number in 0..count {
+        client.publish("", "q", number.to_string().as_bytes());
+    }
+    client
+}
+
+fn ack(tag: u64, multiple: bool) -> Ack {
+    Ack { delivery_tag: tag, multiple }
+}
+
+#[test]
+fn a_consumer_gets_what_is_there_and_what_comes() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 2);
+    assert_eq!(client.consume("q", "c", true), ["basic.consume-ok", "deliver 1 to c: 0", "deliver 2 to c: 1"]);
+    let mut producer = bench.client();
+    producer.publish("", "q", b"2");
+    assert_eq!(client.take(), ["deliver 3 to c: 2"]);
+    client.send(1, Cancel { consumer_tag: short("c"), no_wait: false });
+    producer.publish("", "q", b"3");
+    assert_eq!(client.take(), ["basic.cancel-ok"]);
+    assert_eq!(client.get("q", true), "got 4, 0 more: 3");
+}
+
+#[test]
+fn a_consumer_has_no_more_unsettled_than_its_prefetch() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 6);
+    client.send(1, Qos { prefetch_count: 2, ..Qos::default() });
+    let given = client.consume("q", "c", false);
+    assert_eq!(given, ["basic.qos-ok", "basic.consume-ok", "deliver 1 to c: 0", "deliver 2 to c: 1"]);
+    client.send(1, ack(1, false));
+    assert_eq!(client.take(), ["deliver 3 to c: 2"]);
+    client.send(1, ack(3, true));
+    assert_eq!(client.take(), ["deliver 4 to c: 3", "deliver 5 to c: 4"]);
+    client.send(1, ack(0, true));
+    assert_eq!(client.take(), ["deliver 6 to c: 5"]);
+}
+
+#[test]
+fn consumers_of_a_channel_may_share_a_prefetch() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 3);
+    client.send(1, Qos { prefetch_count: 1, global: true, ..Qos::default() });
+    assert_eq!(client.consume("q", "a", false).last().map(String::as_str), Some("deliver 1 to a: 0"));
+    assert_eq!(client.consume("q", "b", false), ["basic.consume-ok"]);
+    client.send(1, ack(1, false));
+    assert_eq!(client.take().len(), 1, "either of them, one message");
+}
+
+#[test]
+fn what_is_not_settled_comes_again_at_its_place_and_says_so() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 3);
+    assert_eq!(client.get("q", false), "got 1, 2 more: 0");
+    assert_eq!(client.get("q", false), "got 2, 1 more: 1");
+    client.send(1, Nack { delivery_tag: 2, multiple: true, requeue: true });
+    assert_eq!(client.get("q", false), "got 3, 2 more again: 0");
+    client.send(1, Reject { delivery_tag: 3, requeue: true });
+    client.send(1, Recover { requeue: true });
+    assert_eq!(client.take(), ["basic.recover-ok"]);
+    assert_eq!(client.get("q", false), "got 4, 2 more again: 0");
+    client.send(1, ChannelClose::default());
+    assert_eq!(client.take(), ["channel.close-ok"]);
+    client.open(1);
+    assert_eq!(client.get("q", true), "got 1, 2 more again: 0");
+    client.lose();
+    let mut other = bench.client();
+    assert_eq!(other.get("q", true), "got 1, 1 more again: 1");
+    assert_eq!(other.get("q", true), "got 2, 0 more: 2");
+}
+
+#[test]
+fn a_lost_connection_gives_back_what_it_had_to_who_waits() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 2);
+    client.consume("q", "c", false);
+    let mut other = bench.client();
+    assert_eq!(other.consume("q", "d", false), ["basic.consume-ok"]);
+    client.lose();
+    assert_eq!(other.take(), ["deliver 1 to d again: 0", "deliver 2 to d again: 1"]);
+}
+
+#[test]
+fn after_a_kill_what_is_settled_is_gone_and_the_rest_is_there() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 4);
+    client.get("q", false);
+    client.get("q", false);
+    client.send(1, ack(1, false));
+    client.lose();
+    let bench = bench.killed();
+    let mut client = bench.client();
+    assert_eq!(client.get("q", true), "got 1, 2 more again: 1");
+    assert_eq!(client.get("q", true), "got 2, 1 more: 2");
+}
+
+#[test]
+fn of_a_single_active_consumer_the_next_follows_when_it_goes() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.queue("q", true, &Arguments::of(|table| _ = table.put("x-single-active-consumer", Value::Bool(true))));
+    let mut other = bench.client();
+    assert_eq!(client.consume("q", "a", true), ["basic.consume-ok"]);
+    assert_eq!(other.consume("q", "b", true), ["basic.consume-ok"]);
+    for number in ["0", "1"] {
+        client.publish("", "q", number.as_bytes());
+    }
+    assert_eq!((client.take(), other.take()), (vec!["deliver 1 to a: 0".into(), "deliver 2 to a: 1".into()], vec![]));
+    client.lose();
+    let mut producer = bench.client();
+    producer.publish("", "q", b"2");
+    assert_eq!(other.take(), ["deliver 1 to b: 2"]);
+}
+
+#[test]
+fn consumers_of_a_higher_priority_come_first() {
+    let bench = Bench::new();
+    let mut low = with_messages(&bench, 0);
+    low.consume("q", "low", true);
+    let mut high = bench.client();
+    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
+    let arguments = arguments.table();
+    high.send(
+        1,
+        Consume { queue: short("q"), consumer_tag: short("high"), no_ack: true, arguments, ..Consume::default() },
+    );
+    assert_eq!(high.take(), ["basic.consume-ok"]);
+    low.publish("", "q", b"m");
+    high.settle();
+    assert_eq!((high.take(), low.take()), (vec!["deliver 1 to high: m".to_owned()], vec![]));
+}
+
+#[test]
+fn messages_of_a_higher_priority_come_first() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(5))));
+    for priority in [1, 9, 0, 5] {
+        let properties = wire::amqp::content::Properties { priority: Some(priority), ..Default::default() };
+        let publish = wire::amqp::method::basic::Publish { routing_key: short("q"), ..Default::default() };
+        client.publish_with(publish, properties, priority.to_string().as_bytes());
+    }
+    let given: Vec<_> = (0..4).map(|_| client.get("q", true)).collect();
+    let bodies: Vec<_> = given.iter().filter_map(|line| line.rsplit(": ").next()).collect();
+    assert_eq!(bodies, ["9", "5", "1", "0"], "above the queue's highest is as the highest");
+}

@@ -1,0 +1,93 @@
+//! Messages that queues give up: too old, too many, rejected, delivered too often.
+
+use wire::amqp::content::Properties;
+use wire::amqp::method::basic::{Publish, Reject};
+use wire::amqp::method::queue::QueueBind;
+use wire::amqp::table::{TableWriter, Value};
+
+use crate::client::{Arguments, Bench, Client, short};
+
+/// A queue `q` with further arguments, and `dead` for its dead letters.
+fn with_dead_letters(bench: &Bench, write: impl FnOnce(&mut TableWriter<'_>)) -> Client {
+    let mut client = bench.client();
+    client.simple_queue("dead");
+    client.send(1, QueueBind { queue: short("dead"), exchange: short("amq.fanout"), ..QueueBind::default() });
+    assert_eq!(client.take(), ["queue.bind-ok"]);
+    let arguments = Arguments::of(|table| {
+        table.put("x-dead-letter-exchange", Value::LongString(b"amq.fanout"));
+        write(table);
+    });
+    assert_eq!(client.queue("q", true, &arguments), ["queue q 0/0"]);
+    client
+}
+
+#[test]
+fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
+    let mut bench = Bench::new();
+    let mut client = with_dead_letters(&bench, |table| {
+        table.put("x-message-ttl", Value::I32(1000)).put("x-max-length", Value::I32(2));
+    });
+    client.publish("", "q", b"rejected");
+    assert_eq!(client.get("q", false), "got 1, 0 more: rejected");
+    client.send(1, Reject { delivery_tag: 1, requeue: false });
+    assert_eq!(client.get("dead", true), "got 2, 0 more: rejected");
+    for body in ["one", "two", "three"] {
+        client.publish("", "q", body.as_bytes());
+    }
+    bench.pass(1);
+    assert_eq!(client.get("dead", true), "got 3, 0 more: one");
+    bench.pass(1100);
+    client.now = bench.now;
+    assert_eq!(client.get("dead", true), "got 4, 1 more: two");
+    assert_eq!(client.get("dead", true), "got 5, 0 more: three");
+    assert_eq!(client.get("q", true), "basic.get-empty");
+}
+
+#[test]
+fn a_message_has_a_time_of_its_own_and_an_old_one_is_never_delivered() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    for (expiration, body) in [("100", "short"), ("100000", "long")] {
+        let publish = Publish { routing_key: short("q"), ..Publish::default() };
+        client.publish_with(
+            publish,
+            Properties { expiration: Some(short(expiration)), ..Properties::default() },
+            body.as_bytes(),
+        );
+    }
+    bench.now = bench.now.plus_ms(200);
+    client.now = bench.now;
+    assert_eq!(client.get("q", true), "got 1, 0 more: long", "before anybody has swept");
+}
+
+#[test]
+fn what_comes_back_too_often_is_given_up() {
+    let bench = Bench::new();
+    let mut client = with_dead_letters(&bench, |table| {
+        table.put("x-delivery-limit", Value::I32(2));
+    });
+    client.publish("", "q", b"poison");
+    for (tag, again) in [(1, ""), (2, " again"), (3, " again")] {
+        assert_eq!(client.get("q", false), format!("got {tag}, 0 more{again}: poison"));
+        client.send(1, Reject { delivery_tag: tag, requeue: true });
+    }
+    assert_eq!(client.get("q", false), "basic.get-empty");
+    assert_eq!(client.get("dead", true), "got 4, 0 more: poison");
+}
+
+#[test]
+fn dead_letters_do_not_go_round_for_ever() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let arguments = Arguments::of(|table| {
+        table.put("x-dead-letter-exchange", Value::LongString(b"")).put("x-message-ttl", Value::I32(10));
+    });
+    client.queue("q", true, &arguments);
+    client.publish("", "q", b"m");
+    for _ in 0..10 {
+        bench.pass(20);
+    }
+    client.now = bench.now;
+    assert_eq!(client.queue("q", true, &arguments), ["queue q 0/0"]);
+}
