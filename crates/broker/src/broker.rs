@@ -157,7 +157,6 @@ impl Broker {
         now: Now,
     ) -> Result<Self, StorageError> {
         let store = state.store().clone();
-        let timings = Arc::<Timings>::default();
         let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
         let StateTables { offsets, delay, leases, request_modes, model, .. } = tables.clone();
         let catalog =
@@ -177,7 +176,7 @@ impl Broker {
         ));
         let delay = Arc::new(Delay::open(&delay, &state, now)?);
         let request_modes = Arc::new(RequestModes::open(request_modes, &state));
-        let routes = Routes::new(&host);
+        let (routes, timings) = (Routes::new(&host), Arc::<Timings>::default());
         let publisher = Arc::new(Publisher::new(
             state.clone(),
             catalog.clone(),
@@ -189,7 +188,7 @@ impl Broker {
         ));
         let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
         let parts = ModelParts { state: &state, publisher: &publisher, lanes: &lanes, metrics: &metrics };
-        let model = Arc::new(Model::open(&model, options.model.clone(), &parts, now)?);
+        let model = Model::open(&model, options.model.clone(), &parts, now)?;
         Ok(Self {
             fetcher: Fetcher::new(&store, &options, &metrics),
             lookup: Lookup::new(&store),
@@ -209,7 +208,7 @@ impl Broker {
             lanes,
             fetched,
             request_modes,
-            model,
+            model: Arc::new(model),
             routes,
             publisher,
             delay,

@@ -1,7 +1,7 @@
 //! Routing of one virtual host: which queues get a message that an exchange is given.
 //!
 //! **Owns** exchanges and bindings. **Always holds**: a binding leads from an exchange that is there, and if to an exchange, to one that is
-//! there; equal histories give equal answers, in the same order. Messages go where RabbitMQ would have them go:
+//! there; equal histories give equal answers, in the same order. Messages go:
 //!
 //! - by equal keys ([`ExchangeKind::Direct`]), everywhere, by patterns of keys ([`topic`]), or by what their headers say ([`headers`]);
 //! - on from exchange to exchange, to each once, and to a queue once whatever leads there;

@@ -26,6 +26,7 @@
 mod body;
 mod checksum;
 mod deliveries;
+mod message_id;
 mod parts;
 mod queue_ref;
 pub mod system_flag;
@@ -43,6 +44,7 @@ pub use body::body_crc;
 pub(crate) use body::{BODY_CRC_MASK, body_range, store_body_crc, stored_body_crc};
 pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
 pub use deliveries::{add_deliveries, deliveries_of};
+pub use message_id::{OffsetMessageId, log_offset_of_message_id, offset_message_id};
 pub use parts::Parts;
 pub use queue_ref::{QueueRef, fan_out_properties, fan_out_queue_id, seal_fan_out};
 
@@ -388,50 +390,6 @@ impl<'a> Record<'a> {
     /// The value of a property.
     pub fn property(&self, name: &str) -> Option<&'a str> {
         crate::properties::find(self.properties, name)
-    }
-}
-
-/// The id a broker gives a stored message: store host and log offset in hexadecimal (source: RocketMQ `offsetMsgId`).
-pub fn offset_message_id(store_host: SocketAddr, log_offset: LogOffset) -> OffsetMessageId {
-    let mut id = OffsetMessageId { text: [0; OffsetMessageId::SIZE_MAX], size: 0 };
-    match store_host.ip() {
-        IpAddr::V4(address) => id.push_hex(&address.octets()),
-        IpAddr::V6(address) => id.push_hex(&address.octets()),
-    }
-    id.push_hex(&u32::from(store_host.port()).to_be_bytes());
-    id.push_hex(&log_offset.0.to_be_bytes());
-    id
-}
-
-/// The log offset in such an id.
-pub fn log_offset_of_message_id(id: &str) -> Option<LogOffset> {
-    let is_id = matches!(id.len(), 32 | OffsetMessageId::SIZE_MAX) && id.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let digits = is_id.then(|| id.get(id.len() - 16..)).flatten()?;
-    u64::from_str_radix(digits, 16).ok().map(LogOffset)
-}
-
-/// 32 or 56 upper-case hexadecimal digits, without an allocation.
-#[derive(Clone, Copy, Debug)]
-pub struct OffsetMessageId {
-    text: [u8; Self::SIZE_MAX],
-    size: usize,
-}
-
-impl OffsetMessageId {
-    const SIZE_MAX: usize = 56;
-
-    fn push_hex(&mut self, bytes: &[u8]) {
-        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        for byte in bytes {
-            self.text[self.size] = DIGITS[usize::from(byte >> 4)];
-            self.text[self.size + 1] = DIGITS[usize::from(byte & 15)];
-            self.size += 2;
-        }
-    }
-
-    /// The digits.
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(self.text.get(..self.size).unwrap_or_default()).unwrap_or_default()
     }
 }
 

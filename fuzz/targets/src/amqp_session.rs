@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use base::session::Session;
 use base::Now;
+use base::session::Session;
 use broker::{Broker, Mailbox, Options};
 use bytes::BytesMut;
 use dialect::amqp::{AmqpOptions, AmqpSession, model_options};

@@ -1,6 +1,6 @@
 //! Rules of headers: whether a message has what a binding asks for.
 //!
-//! Values come as bytes, the letter of their type first. They are compared as RabbitMQ does it, which forgets types: integers of any width
+//! Values come as bytes, the letter of their type first. They are compared without their types: integers of any width
 //! and times (in seconds) are equal if the numbers are, `f` and `d` likewise, but no integer is equal to a float; strings (`S`) and byte
 //! arrays (`x`) are equal if their bytes are. Tables, arrays and decimals are equal if they were written alike.
 

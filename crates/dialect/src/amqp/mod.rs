@@ -10,6 +10,7 @@ mod deaths;
 mod error;
 mod handshake;
 mod headers;
+mod life;
 mod link;
 mod methods;
 mod opening;

@@ -63,7 +63,7 @@ pub struct AmqpSession {
     /// Between signs of life, ms; 0: none are agreed on.
     pub(super) heartbeat_ms: u64,
     /// When the client was last heard.
-    heard: Monotonic,
+    pub(super) heard: Monotonic,
     /// When the client is to hear something.
     pub(super) beat: Monotonic,
     /// When patience with a handshake or a close ends.
@@ -301,31 +301,6 @@ impl AmqpSession {
         }
     }
 
-    /// Signs of life: sends one when it is time, and gives up on who sends none.
-    fn watch_life(&mut self) {
-        let now = self.core.link.now.monotonic;
-        if self.patience.is_some_and(|end| end <= now) {
-            self.reason = Some(CloseReason("the client takes too long to begin or to end its connection".to_owned()));
-            self.phase = Phase::Over;
-        }
-        if self.heartbeat_ms == 0 || self.phase != Phase::Running {
-            return;
-        }
-        if self.core.is_paused || self.core.publishing.is_held(&self.core.link) {
-            // It may have sent any number of them that were not read.
-            self.heard = now;
-        }
-        if self.heard.plus_ms(2 * self.heartbeat_ms) <= now {
-            self.reason =
-                Some(CloseReason(format!("missed heartbeats from client, timeout: {}s", self.heartbeat_ms / 1000)));
-            self.phase = Phase::Over;
-        }
-        if self.beat <= now {
-            self.beat = now.plus_ms(self.heartbeat_ms / 2);
-            self.link().send_heartbeat();
-        }
-    }
-
     fn go_on(&mut self) {
         for (channel, fault) in self.core.link.take_failed() {
             self.fail(channel, &fault);
@@ -413,9 +388,7 @@ impl Session for AmqpSession {
         if !self.core.ready.is_empty() && self.core.link.has_room_for_deliveries() {
             return Some(Monotonic(0));
         }
-        let is_alive = self.heartbeat_ms > 0 && self.phase == Phase::Running;
-        let life = is_alive.then(|| self.beat.min(self.heard.plus_ms(2 * self.heartbeat_ms)));
-        self.patience.into_iter().chain(life).chain(self.core.publishing.deadline()).min()
+        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).min()
     }
 
     fn wants_input(&self) -> bool {

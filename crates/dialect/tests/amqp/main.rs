@@ -1,5 +1,7 @@
 //! What RabbitMQ's clients are promised, over the bytes of whole sessions.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
+
 mod breaking;
 mod client;
 mod consuming;
