@@ -220,11 +220,8 @@ impl Drive {
                 Ok(written) => has_moved |= written,
                 Err(error) => return End::Io(error),
             }
-            if let Some(reason) = session.close_reason() {
-                return End::Protocol(reason.0);
-            }
-            if session.is_over() && session.output().is_empty() {
-                return End::Quiet;
+            if let Some(end) = end_of(session) {
+                return end;
             }
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
@@ -361,6 +358,14 @@ impl Drive {
         }
         Ok(has_written)
     }
+}
+
+/// How a session that has ended by itself ends its connection.
+fn end_of(session: &mut impl Session) -> Option<End> {
+    if let Some(reason) = session.close_reason() {
+        return Some(End::Protocol(reason.0));
+    }
+    (session.is_over() && session.output().is_empty()).then_some(End::Quiet)
 }
 
 /// Since when there has been output that the peer does not take.
