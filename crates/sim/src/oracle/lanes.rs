@@ -2,10 +2,14 @@
 //!
 //! **Always holds**: where it is not sure how something went, either is allowed.
 
+mod count;
+
 use std::collections::BTreeMap;
 
 use super::{Checked, Rule, Stopped, check};
 use crate::popping::GrantName;
+
+use count::Count;
 
 /// Leases end so much later than they should, at most.
 pub(super) const LATE_MS_MAX: u64 = 100;
@@ -40,21 +44,6 @@ pub(super) enum Acknowledged {
     Maybe,
     /// It is, by a request that came then.
     Yes { number: u64, lived: u64, is_durable: bool },
-}
-
-/// How often a message was given.
-#[derive(Clone, Debug, Default)]
-struct Count {
-    min: u32,
-    max: u32,
-    /// The most it may have been at any time: a reset has it counted anew, and a dead letter of before stays.
-    ever: u32,
-    /// Number of the last request when that was known, and how many answers had been lost.
-    heard: u64,
-    lost: u64,
-    /// What of it the log has, and the disk.
-    logged: u32,
-    durable: u32,
 }
 
 /// A message.
@@ -230,28 +219,6 @@ impl Message {
             (self.acknowledged, self.count.min) = (Acknowledged::Maybe, 0);
         }
         self.count.restart(how);
-    }
-}
-
-impl Count {
-    /// What of it the log is told at the next occasion: how often it was given back, and that it was given.
-    const fn told(&self) -> u32 {
-        match self.min {
-            0 | 1 => self.min,
-            min => min - 1,
-        }
-    }
-
-    fn restart(&mut self, how: Stopped) {
-        let left = match how {
-            Stopped::InOrder => self.told(),
-            Stopped::Killed => self.logged,
-            Stopped::PowerCut => self.durable,
-        };
-        (self.min, self.logged) = (left.min(self.min), left.min(self.min));
-        if how != Stopped::Killed {
-            self.durable = self.min;
-        }
     }
 }
 
