@@ -26,6 +26,12 @@ impl Count {
         }
     }
 
+    /// That it was given more often is not sure any more.
+    pub(super) fn lower_to(&mut self, times: u32) {
+        let least = |known: u32| known.min(times);
+        (self.min, self.logged, self.durable) = (least(self.min), least(self.logged), least(self.durable));
+    }
+
     pub(super) fn restart(&mut self, how: Stopped) {
         let left = match how {
             Stopped::InOrder => self.told(),
