@@ -4,6 +4,7 @@
 //! letters before it is settled, so that a crash in between makes a second copy and loses none.
 
 mod hand_out;
+mod wanted;
 mod window;
 
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::error::internal;
 use crate::options::Options;
 use crate::retry::Retries;
 
-pub use hand_out::{Expiry, Given, HandOut, Holder, Wanted};
+pub use hand_out::{Given, HandOut};
+pub use wanted::{Expiry, Holder, Wanted};
 
 /// Grants of one millisecond that can be told apart.
 const GRANTS_PER_MS: u64 = 1 << 20;

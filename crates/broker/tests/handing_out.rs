@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::{GroupName, QueueId, QueueOffset};
-use broker::{Beginning, Filter, HandOut, Options, Wanted};
+use broker::lease::Owner;
+use broker::{Beginning, Filter, HandOut, Holder, Options, Wanted};
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
-use support::handing_out::{INVISIBLE_MS, bodies, hand_out, lane, make_topic, wanted};
+use support::handing_out::{INVISIBLE_MS, bodies, hand_out, lane, make_topic, open_cold, wanted};
 use support::pair::{committed, open};
 use support::{Bench, layout, message, open_on};
 use testkit::at;
@@ -357,4 +358,54 @@ fn in_order_who_asks_again_gets_the_same_messages_also_after_a_change_of_time() 
     let grant = broker::lease::Grant { owner: name.owner(), deadline: Some(bench.now.monotonic.plus_ms(INVISIBLE_MS)) };
     assert!(lane(&bench, 0).renew(given.wanted().owner(), QueueOffset(0), grant));
     assert_eq!(hand_out(&bench, in_order(&bench)).count(), 2);
+}
+
+/// What could not be read was given to nobody, and does not count.
+#[test]
+fn what_could_not_be_read_for_a_while_is_no_dead_letter() {
+    for (folder, errno) in [("commitlog", 110), ("consumequeue/orders", 5)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let mut bench = open_cold(&disk);
+        make_topic(&bench, 1);
+        let publish = |number: usize| bench.publish("orders", &message(format!("{number:100}").as_bytes(), b""));
+        let places: Vec<_> = (0..2001).map(|number| publish(number).expect("published").0).collect();
+        for _ in 0..40 {
+            bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
+        }
+        bench.broker.checkpoint(bench.now).expect("written");
+        let bytes = if folder == "commitlog" { places[0] + 60..places[0] + 62 } else { 0..20 };
+        disk.fail(Failure::unreadable(folder, bytes, errno));
+        let ask = |bench: &Bench| {
+            let mut asked = HandOut::of(Wanted { count_max: 1, redeliveries_max: 2, ..wanted(bench) });
+            drop(bench.broker.leasing.hand_out(&mut asked, bench.now));
+            asked
+        };
+        for _ in 0..4 {
+            let asked = ask(&bench);
+            assert!(asked.given().iter().all(|given| given.messages[0].0 > QueueOffset(0)), "{folder}");
+            bench.now = bench.now.plus_ms(INVISIBLE_MS + 50);
+        }
+        disk.heal();
+        let mut asked = ask(&bench);
+        assert_eq!(asked.take_doomed().len(), 0, "{folder}");
+        assert_eq!(asked.given()[0].messages, [(QueueOffset(0), 0)], "{folder}");
+    }
+}
+
+#[test]
+fn what_a_channel_could_not_be_given_for_a_while_comes_once_it_can_be_read() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open_cold(&disk);
+    make_topic(&bench, 1);
+    let place = bench.publish("orders", &message(&[b'x'; 8000], b"")).expect("published").0;
+    bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
+    disk.fail(Failure::unreadable("commitlog", place + 60..place + 62, 110));
+    let of_channel = || Wanted { holder: Holder::Channel(Owner::channel(1)), ..wanted(&bench) };
+    let mut asked = HandOut::of(of_channel());
+    assert!(bench.broker.leasing.hand_out(&mut asked, bench.now).is_err());
+    disk.heal();
+    assert_eq!(hand_out(&bench, of_channel()).count(), 0, "it is not tried again all the time");
+    let wanted = of_channel();
+    bench.now = bench.now.plus_ms(1000);
+    assert_eq!(hand_out(&bench, wanted).count(), 1);
 }

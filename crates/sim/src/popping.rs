@@ -120,8 +120,17 @@ impl PopAsked {
     /// The topic whose messages it asks for.
     pub(crate) const fn topic(&self) -> Option<&'static str> {
         match self {
-            Self::Pop(popping) => Some(popping.topic),
+            Self::Pop(popping) | Self::Notice(popping) => Some(popping.topic),
             _ => None,
+        }
+    }
+
+    /// What is acknowledged by it.
+    pub(crate) fn held(&self) -> &[Held] {
+        match self {
+            Self::Ack(_, held) => std::slice::from_ref(held),
+            Self::AckAll(_, all) => all,
+            _ => &[],
         }
     }
 

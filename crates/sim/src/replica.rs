@@ -204,7 +204,7 @@ impl Replica {
         let bytes = if self.is_parted { 0 } else { self.of.piece_size };
         let of_tables = bytes.saturating_mul(TABLE_PIECES);
         for ended in [step(&mut self.tables, of_tables, now), step(&mut self.log, bytes, now)].into_iter().flatten() {
-            self.note_end(&ended, now)?;
+            self.note_end(&ended, master, now)?;
         }
         self.note_reports();
         self.compare(master)?;
@@ -271,14 +271,15 @@ impl Replica {
     }
 
     /// A connection has ended. Where the slave has what its master lost, an operator has it copied anew.
-    fn note_end(&mut self, reason: &str, now: Now) -> Checked {
+    fn note_end(&mut self, reason: &str, master: &Node, now: Now) -> Checked {
         let is_another = ["mpty th", "mpty its", "not the same", "cannot be appended", "of the master's log: "];
         // Else the master cannot read it.
         let is_gone = reason.contains("does not give the message") && self.may_be_ahead.is_some();
         if is_gone || is_another.iter().any(|words| reason.contains(words)) {
-            let is_late = reason.contains("log begins at") || reason.contains("this one begins at");
-            check(self.may_be_ahead.is_some() || is_late, Rule::SlavesFollow, || {
-                format!("the slave is refused: {reason}")
+            // What is behind its end is there no more.
+            let (end, first) = (self.node.as_ref().map_or(0, Node::log_end), master.log_first());
+            check(self.may_be_ahead.is_some() || end < first, Rule::SlavesFollow, || {
+                format!("the slave ends at {end}, its master begins at {first}, and it is refused: {reason}")
             })?;
             self.stop(now);
             self.clear_disk(now);

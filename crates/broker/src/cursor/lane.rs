@@ -19,7 +19,7 @@ use crate::cursor::lease::{GiveBack, Grant, LeaseCounts, LeaseCursor, Owner, Ver
 use crate::cursor::takers::{Taker, Takers, Wish};
 use crate::queue::Queue;
 
-/// Changes of time that are known of an attempt: more than it has messages.
+/// Grants that are known of an attempt before those go that have nothing any more: more than it has messages.
 const OWNERS_MAX: usize = 64;
 
 /// A group's cursor in a queue.
@@ -74,8 +74,9 @@ pub(crate) struct Take<'a> {
     pub(crate) grant: Grant,
     /// In order: nothing while anybody has messages of the lane, but for who asks again by the name of its last attempt.
     pub(crate) attempt: Option<&'a str>,
-    /// Whether it goes on with what it has begun: what it has itself is in nobody's way.
-    pub(crate) goes_on: bool,
+    /// How many messages of the lane it has, if it goes on with what it has begun: those are in nobody's way. In order it goes on only
+    /// while it has all of them.
+    pub(crate) held: Option<usize>,
     pub(crate) now: Monotonic,
 }
 
@@ -176,25 +177,51 @@ impl Lane {
         self.tell();
     }
 
-    /// Hands ready messages out by what `judge` says, which is told how often each was handed out before. What is gone from the queue, or
-    /// lies below the committed offset, is settled.
-    pub(crate) fn take(self: &Arc<Self>, take: Take<'_>, judge: impl FnMut(QueueOffset, u32) -> Verdict) {
-        let Some(Place { queue, committed }) = self.place.get() else { return };
-        let bounds = queue.first()..queue.end();
-        let is_given_back = self.act(|inner| {
-            // With the cursor locked: a reset puts the offset back first, and the cursor then.
-            let offset = committed.as_ref().map(|committed| committed.draw_back(self.queue_id, bounds.end));
-            let begin = bounds.start.max(offset.unwrap_or_default());
+    /// Hands ready messages out by what `judge` says, which is told how often each was handed out before. `false` if nothing may be taken
+    /// now.
+    pub(crate) fn take(self: &Arc<Self>, take: Take<'_>, judge: impl FnMut(QueueOffset, u32) -> Verdict) -> bool {
+        let (may_take, given_back) = self.act(|inner| {
+            let Some(end) = self.forget_settled(inner) else { return (false, 0) };
             inner.cursor.expire(take.now);
-            inner.cursor.forget_before(begin);
-            let is_given_back = !take.goes_on && inner.take_back(take.attempt);
-            if take.goes_on || inner.may_take(take.attempt, take.grant.owner) {
-                inner.cursor.take(bounds.end, take.grant, judge);
+            let given_back = if take.held.is_none() { inner.take_back(take.attempt) } else { 0 };
+            let may_take = inner.may_take(&take);
+            if may_take && inner.cursor.take(end, take.grant, judge) > 0 && take.attempt.is_none() {
+                inner.attempt = None;
             }
-            is_given_back
+            (may_take, given_back)
         });
-        if is_given_back {
+        if given_back > 0 {
             // This time it may have wanted less.
+            self.tell();
+        }
+        may_take
+    }
+
+    /// Has settled what is gone from the queue, or lies below the committed offset. Gives where the queue ends.
+    fn forget_settled(&self, inner: &mut Inner) -> Option<QueueOffset> {
+        let Place { queue, committed } = self.place.get()?;
+        let bounds = queue.first()..queue.end();
+        // With the cursor locked: a reset puts the offset back first, and the cursor then.
+        let offset = committed.as_ref().map(|committed| committed.draw_back(self.queue_id, bounds.end));
+        inner.cursor.forget_before(bounds.start.max(offset.unwrap_or_default()));
+        Some(bounds.end)
+    }
+
+    /// The committed offset was put elsewhere: somebody who takes in order may have waited for those who had what is settled now.
+    pub(super) fn follow_commit(self: &Arc<Self>) {
+        self.act(|inner| self.forget_settled(inner));
+        self.tell();
+    }
+
+    /// How many messages the last attempt has, if it has that name.
+    pub(crate) fn held_by_attempt(&self, name: &str) -> usize {
+        let inner = self.inner.lock();
+        inner.again(Some(name)).map_or(0, |last| inner.cursor.count_of(&last.owners))
+    }
+
+    /// Takes back what an attempt of that name has, which is made again and takes nothing here.
+    pub(crate) fn take_back(self: &Arc<Self>, name: &str) {
+        if self.act(|inner| inner.take_back(Some(name))) > 0 {
             self.tell();
         }
     }
@@ -219,9 +246,9 @@ impl Lane {
             if let Some(attempt) = inner.attempt.as_mut().filter(|attempt| is_held && attempt.owners.contains(&owner))
                 && !attempt.owners.contains(&grant.owner)
             {
-                // Each message has one owner: those of before are not many.
-                let keep_from = attempt.owners.len().saturating_sub(OWNERS_MAX);
-                attempt.owners.drain(1..1 + keep_from);
+                if attempt.owners.len() >= OWNERS_MAX {
+                    attempt.owners.retain(|owner| inner.cursor.count_of(&[*owner]) > 0);
+                }
                 attempt.owners.push(grant.owner);
             }
             is_held
@@ -348,24 +375,30 @@ impl Lane {
 }
 
 impl Inner {
-    /// Takes back what was handed out by an attempt of that name, which is made again; whether there was one.
-    fn take_back(&mut self, attempt: Option<&str>) -> bool {
-        let again = attempt.filter(|name| !name.is_empty());
-        let Some(last) = self.attempt.as_ref().filter(|last| again == Some(&*last.name)) else { return false };
-        last.owners.iter().for_each(|owner| self.cursor.hand_back(*owner));
-        true
+    /// The last attempt, if it is made again by that name.
+    fn again(&self, attempt: Option<&str>) -> Option<&Attempt> {
+        let name = attempt.filter(|name| !name.is_empty())?;
+        self.attempt.as_ref().filter(|last| *last.name == *name)
     }
 
-    /// Whether who makes an attempt may take messages.
-    fn may_take(&mut self, attempt: Option<&str>, owner: Owner) -> bool {
-        let Some(name) = attempt else {
-            self.attempt = None;
-            return true;
-        };
-        let is_free = self.cursor.counts(QueueOffset(0)).leased == 0;
-        if is_free {
+    /// Takes back what was handed out by an attempt of that name, which is made again; gives how many messages that are.
+    fn take_back(&mut self, attempt: Option<&str>) -> usize {
+        let owners = self.again(attempt).map(|last| last.owners.clone()).unwrap_or_default();
+        owners.into_iter().map(|owner| self.cursor.hand_back(owner)).sum()
+    }
+
+    /// Whether messages may be taken now.
+    fn may_take(&mut self, take: &Take<'_>) -> bool {
+        let Some(name) = take.attempt else { return true };
+        let (owner, leased) = (take.grant.owner, self.cursor.counts(QueueOffset(0)).leased);
+        if let Some(held) = take.held {
+            // Else its time was over, and others may have what came before.
+            let is_its_own = |last: &Attempt| *last.name == *name && last.owners.contains(&owner);
+            return leased == held as u64 && self.attempt.as_ref().is_some_and(is_its_own);
+        }
+        if leased == 0 {
             self.attempt = Some(Attempt { name: name.into(), owners: vec![owner] });
         }
-        is_free
+        leased == 0
     }
 }

@@ -103,6 +103,22 @@ impl Lanes {
         }
     }
 
+    /// Has lanes settle what lies below committed offsets, among some changes, that were put elsewhere.
+    pub(crate) fn follow_commits(&self, changes: &[StateChange]) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for change in changes {
+            let StateChange::Offsets { of, offsets, .. } = change else { continue };
+            let lanes: Vec<_> = {
+                let table = self.table.lock();
+                let Some(queues) = table.get(&**of) else { continue };
+                offsets.keys().filter_map(|queue| queues.get(queue).cloned()).collect()
+            };
+            lanes.iter().for_each(Lane::follow_commit);
+        }
+    }
+
     /// Ends leases that have lasted long enough. Gives when it is to be done again, if anything is leased.
     pub fn expire(&self, now: Monotonic) -> Option<Monotonic> {
         loop {

@@ -4,16 +4,17 @@
 
 use std::sync::Arc;
 
-use base::{Monotonic, QueueOffset, Timestamp};
+use base::{Monotonic, QueueOffset};
 use bytes::{Bytes, BytesMut};
 use format::queue_entry::Entry;
 use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
+use super::wanted::Wanted;
 use super::window::Window;
-use super::{DoomReason, Doomed, GrantName};
-use crate::cursor::lane::{Lane, Take};
-use crate::cursor::lease::{Grant, Owner, Verdict};
+use super::{DoomReason, Doomed};
+use crate::cursor::lane::Take;
+use crate::cursor::lease::{GiveBack, Verdict};
 use crate::filter::Filter;
 use crate::queue::Queue;
 
@@ -32,87 +33,8 @@ const DOOMED_MAX: usize = 64;
 /// Messages that cannot be read and are passed over in one look at most.
 const UNREADABLE_MAX: usize = 32;
 
-/// What a consumer wants.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// From where, in this order, each with what is let through.
-    pub lanes: Vec<(Arc<Lane>, Filter)>,
-    /// Messages wanted at most.
-    pub count_max: usize,
-    /// Bytes wanted at most; one message is always given.
-    pub size_max: usize,
-    /// Who has them then.
-    pub holder: Holder,
-    /// In order, by this name for the attempt.
-    pub attempt: Option<Box<str>>,
-    /// How often a message is handed out again before it is given up.
-    pub redeliveries_max: u32,
-    /// Whether messages expire, by the time that their entries say, and now is what time.
-    pub expiry: Option<Expiry>,
-}
-
-impl Wanted {
-    /// The owner of what is handed out.
-    pub const fn owner(&self) -> Owner {
-        self.holder.grant().owner
-    }
-}
-
-/// Who has what was handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
-    /// Whoever names the grant, until a time. What it gets says how often it was handed out.
-    Grant(GrantName, Monotonic),
-    /// A channel, until that ends.
-    Channel(Owner),
-    /// Nobody: what is handed out is settled.
-    Nobody,
-}
-
-/// How messages expire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expiry {
-    /// What time it is.
-    pub now: Timestamp,
-    /// Whether what has expired becomes a dead letter; else it is settled.
-    pub is_given_up: bool,
-}
-
-impl Expiry {
-    /// Whether the message of an entry has expired.
-    pub(crate) const fn is_over(self, entry: &Entry) -> bool {
-        entry.tag_code > 0 && entry.tag_code as u64 <= self.now.0
-    }
-}
-
-impl Holder {
-    /// By what the leases are known.
-    const fn grant(self) -> Grant {
-        match self {
-            Self::Grant(name, deadline) => Grant { owner: name.owner(), deadline: Some(deadline) },
-            Self::Channel(owner) => Grant { owner, deadline: None },
-            Self::Nobody => Grant { owner: Owner::grant(0), deadline: None },
-        }
-    }
-
-    /// By what those are known that are to be given up.
-    const fn doom(self) -> Owner {
-        match self {
-            Self::Grant(name, _) => name.doom(),
-            Self::Channel(owner) => owner.doom(),
-            Self::Nobody => Owner::grant(0).doom(),
-        }
-    }
-
-    /// What becomes of a message that is handed out.
-    const fn verdict(self) -> Verdict {
-        if matches!(self, Self::Nobody) { Verdict::Settle } else { Verdict::Lease }
-    }
-
-    const fn is_told_deliveries(self) -> bool {
-        matches!(self, Self::Grant(..))
-    }
-}
+/// How long what cannot be read now stays away, where it holds nothing up.
+const UNREADABLE_RETRY_MS: u64 = 1000;
 
 /// Messages that a lane has given.
 #[derive(Debug)]
@@ -127,9 +49,10 @@ pub struct Given {
 #[derive(Debug)]
 pub struct HandOut {
     wanted: Wanted,
-    /// The lane that is next, and whether something was taken there.
+    /// How many messages of each lane an attempt has that is made again: it gets those, and no others. `None` before anything was taken.
+    again: Option<Vec<usize>>,
+    /// The lane that is next.
     next: usize,
-    has_begun: bool,
     /// What was leased there and is to be read.
     leased: Vec<Leased>,
     scanned: usize,
@@ -158,6 +81,8 @@ enum Look {
     More,
     /// From this entry on they have to be read from the disk.
     Cold(QueueOffset),
+    /// Nothing more can be had at all: in order, what was taken before is not its own any more.
+    Lost,
 }
 
 impl HandOut {
@@ -165,8 +90,8 @@ impl HandOut {
     pub const fn of(wanted: Wanted) -> Self {
         Self {
             wanted,
+            again: None,
             next: 0,
-            has_begun: false,
             leased: Vec::new(),
             scanned: 0,
             given: Vec::new(),
@@ -223,23 +148,60 @@ impl HandOut {
         self.count < self.wanted.count_max && (self.count == 0 || self.size < self.wanted.size_max)
     }
 
+    /// How many messages of the next lane it has.
+    fn held(&self) -> usize {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return 0 };
+        let given = self.given.last().filter(|given| given.lane == self.next).map_or(0, |given| given.messages.len());
+        given + self.doomed.iter().filter(|doomed| Arc::ptr_eq(&doomed.lane, lane)).count()
+    }
+
+    /// How many messages more of the next lane are wanted.
+    fn room(&self) -> usize {
+        let room = self.wanted.count_max.saturating_sub(self.count);
+        let again = self.again.as_ref().and_then(|again| again.get(self.next));
+        again.map_or(room, |again| room.min(again.saturating_sub(self.held())))
+    }
+
     /// Takes and reads until there is enough, or nothing more. A lane of which nothing can be read is in no other's way.
     pub(super) fn go_on(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<(), StorageError> {
-        self.read(store, mode)?;
-        while self.wants_more() && self.scanned < SCAN_COUNT_MAX && self.next < self.wanted.lanes.len() {
-            let look = self.lease(mode, now).and_then(|look| self.read(store, mode).map(|()| look));
-            match look {
-                Ok(Look::Done) => (self.next, self.has_begun) = (self.next + 1, false),
+        self.note_again();
+        let mut outcome = self.read(store, mode, now).map(|()| Look::More);
+        loop {
+            match outcome {
+                Ok(Look::Done) => self.next += 1,
+                Ok(Look::Lost) => self.next = self.wanted.lanes.len(),
                 Ok(Look::Cold(_)) if mode == ReadMode::IfCached => return Err(StorageError::WouldBlock),
                 Ok(Look::More | Look::Cold(_)) => {}
                 Err(StorageError::WouldBlock) => return Err(StorageError::WouldBlock),
                 Err(error) => {
                     self.failure.get_or_insert(error);
-                    (self.next, self.has_begun) = (self.next + 1, false);
+                    self.next += 1;
                 }
             }
+            if !self.wants_more() || self.scanned >= SCAN_COUNT_MAX || self.next >= self.wanted.lanes.len() {
+                break;
+            }
+            outcome = self.lease(mode, now).and_then(|look| self.read(store, mode, now).map(|()| look));
         }
+        self.take_back_rest();
         self.failure.take().filter(|_| self.count == 0).map_or(Ok(()), Err)
+    }
+
+    /// Before anything is taken: what an attempt has by whose name it asks.
+    fn note_again(&mut self) {
+        let Wanted { lanes, attempt, .. } = &self.wanted;
+        self.again.get_or_insert_with(|| {
+            let Some(name) = attempt else { return Vec::new() };
+            let held: Vec<_> = lanes.iter().map(|(lane, _)| lane.held_by_attempt(name)).collect();
+            if held.iter().any(|held| *held > 0) { held } else { Vec::new() }
+        });
+    }
+
+    /// What the attempt had in lanes that it has not come to this time is nobody's.
+    fn take_back_rest(&self) {
+        let (Some(name), Some(again)) = (&self.wanted.attempt, &self.again) else { return };
+        let rest = self.wanted.lanes.iter().zip(again).skip(self.next + usize::from(self.held() > 0));
+        rest.for_each(|((lane, _), _)| lane.take_back(name));
     }
 
     /// Leases what is wanted of the next lane.
@@ -259,20 +221,22 @@ impl HandOut {
         Ok(Look::Done)
     }
 
-    /// Looks at what is ready in the next lane, as far as entries are in the window or in memory. Entries that cannot be read are leased for
-    /// nobody, so that they hold nothing up: they are tried again when the lease ends.
+    /// Looks at what is ready in the next lane, as far as entries are in the window or in memory. What cannot be read now holds up what is
+    /// behind it in order; else it is passed over, and tried again after a while.
     fn look(&mut self, window: &mut Window, now: Monotonic) -> Result<Look, StorageError> {
-        let Self { wanted, leased, scanned, doomed, count, size, next, has_begun, .. } = self;
+        let (held, room) = (self.held(), self.room());
+        let Self { wanted, leased, scanned, doomed, count, size, next, .. } = self;
         let Some((lane, filter)) = wanted.lanes.get(*next) else { return Ok(Look::Done) };
         let Some(queue) = lane.queue() else { return Ok(Look::Done) };
-        let (mut count, mut size, mut look, mut failures) = (*count, *size, Look::Done, Vec::new());
+        let (mut size, mut look, mut failure, mut unreadable) = (*size, Look::Done, None, Vec::new());
+        let (mut count, count_max) = (*count, *count + room);
         let window_size = if *filter == Filter::All { wanted.count_max.min(SCAN_COUNT) } else { SCAN_COUNT };
         let scan_end = *scanned + SCAN_COUNT;
         let (grant, doom) = (wanted.holder.grant(), wanted.holder.doom());
         let doomed_before = doomed.len();
-        let take = Take { grant, attempt: wanted.attempt.as_deref(), goes_on: *has_begun, now };
-        lane.take(take, |offset, deliveries| {
-            if count >= wanted.count_max || failures.len() >= UNREADABLE_MAX {
+        let take = Take { grant, attempt: wanted.attempt.as_deref(), held: (held > 0).then_some(held), now };
+        let may_take = lane.take(take, |offset, deliveries| {
+            if count >= count_max || unreadable.len() >= UNREADABLE_MAX {
                 return Verdict::Stop;
             }
             if *scanned >= scan_end {
@@ -288,23 +252,24 @@ impl HandOut {
                     return Verdict::Stop;
                 }
                 Err(error) => {
-                    failures.push(error);
+                    failure = Some(error);
+                    if wanted.attempt.is_some() {
+                        return Verdict::Stop;
+                    }
+                    unreadable.push(offset);
                     return Verdict::Lease;
                 }
             };
             *scanned += 1;
-            if entry.size == 0 || !filter.matches(entry.tag_code) {
-                return Verdict::Settle;
-            }
             let expired = wanted.expiry.filter(|expiry| expiry.is_over(&entry));
-            if expired.is_some_and(|expiry| !expiry.is_given_up) {
+            let is_dropped = expired.is_some_and(|expiry| !expiry.is_given_up);
+            if is_dropped || entry.size == 0 || !filter.matches(entry.tag_code) {
                 return Verdict::Settle;
             }
             if expired.is_some() || deliveries > wanted.redeliveries_max {
                 if doomed.len() >= DOOMED_MAX {
                     return Verdict::Stop;
                 }
-                *has_begun = true;
                 let reason = if expired.is_some() { DoomReason::Expired } else { DoomReason::DeliveredTooOften };
                 doomed.push(Doomed { lane: lane.clone(), owner: doom, offset, deliveries, reason });
                 return Verdict::Lease;
@@ -312,39 +277,68 @@ impl HandOut {
             if count > 0 && size + entry.size as usize > wanted.size_max {
                 return Verdict::Stop;
             }
-            *has_begun = true;
             count += 1;
             size += entry.size as usize;
             leased.push(Leased { offset, entry, deliveries });
             wanted.holder.verdict()
         });
         doomed.iter().skip(doomed_before).for_each(|doomed| doomed.take_from(grant.owner));
-        match failures.pop() {
+        unreadable.into_iter().for_each(|offset| lane.give_back(grant.owner, offset, put_off(now)));
+        match failure {
             Some(error) if leased.is_empty() => Err(error),
+            _ if held > 0 && !may_take => Ok(Look::Lost),
             _ => Ok(look),
         }
     }
 
-    /// Reads what was leased. What is damaged is settled: the store has told of it. What cannot be read stays leased for nobody.
-    fn read(&mut self, store: &Store, mode: ReadMode) -> Result<(), StorageError> {
-        let Some((lane, _)) = self.wanted.lanes.get(self.next).filter(|_| !self.leased.is_empty()) else {
+    /// Reads what was leased; where that fails, one by one, if it may wait for the disk.
+    fn read(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<(), StorageError> {
+        if self.leased.is_empty() {
             return Ok(());
-        };
-        let Some(queue) = lane.queue() else { return Ok(()) };
-        let records = match read(store, queue, &self.leased, mode) {
-            Err(error) if !matches!(error, StorageError::WouldBlock) => {
-                self.leased.retain(|leased| read(store, queue, &[*leased], mode).is_ok());
-                if self.leased.is_empty() {
-                    return Err(error);
-                }
-                read(store, queue, &self.leased, mode)?
+        }
+        let Some(queue) = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue()) else { return Ok(()) };
+        match read(store, queue, &self.leased, mode) {
+            Ok(records) => {
+                let mut leased = std::mem::take(&mut self.leased);
+                self.take_in(&leased, records);
+                leased.clear();
+                self.leased = leased;
+                Ok(())
             }
-            outcome => outcome?,
-        };
+            Err(_) if mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
+            Err(_) => self.read_one_by_one(store, now),
+        }
+    }
+
+    /// What cannot be read now was given to nobody. In order what is behind it is not read either.
+    fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<(), StorageError> {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(()) };
+        let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
+        let (mut failure, before) = (None, self.count);
+        let at_once = GiveBack { ready: None, is_counted: false };
+        for leased in std::mem::take(&mut self.leased) {
+            let Some(queue) = lane.queue().filter(|_| !in_order || failure.is_none()) else {
+                lane.give_back(owner, leased.offset, at_once);
+                continue;
+            };
+            match read(store, queue, &[leased], ReadMode::MayWait) {
+                Ok(records) => self.take_in(&[leased], records),
+                Err(error) => {
+                    failure = Some(error);
+                    lane.give_back(owner, leased.offset, if in_order { at_once } else { put_off(now) });
+                }
+            }
+        }
+        failure.filter(|_| in_order || self.count == before).map_or(Ok(()), Err)
+    }
+
+    /// Takes in records of what was leased. What is damaged is settled: the store has told of it.
+    fn take_in(&mut self, leased: &[Leased], records: Records) {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return };
         let (mut messages, mut kept, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
         let holder = self.wanted.holder;
         let is_told = holder.is_told_deliveries();
-        for (Leased { offset, deliveries, .. }, bytes) in self.leased.drain(..).zip(records.iter()) {
+        for (&Leased { offset, deliveries, .. }, bytes) in leased.iter().zip(records.iter()) {
             let Some(bytes) = bytes else {
                 damaged.push(offset);
                 continue;
@@ -375,13 +369,17 @@ impl HandOut {
             Some(last) if last.lane == self.next => last.messages.extend(messages),
             _ => self.given.push(Given { lane: self.next, messages }),
         }
-        Ok(())
     }
 }
 
 fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Result<Records, StorageError> {
     let entries: Vec<_> = leased.iter().map(|leased| (leased.offset, leased.entry)).collect();
     store.read(&queue.index, &entries, mode)
+}
+
+/// A message that cannot be read now stays away for a while. It was given to nobody.
+const fn put_off(now: Monotonic) -> GiveBack {
+    GiveBack { ready: Some(now.plus_ms(UNREADABLE_RETRY_MS)), is_counted: false }
 }
 
 /// Copies of records; with `is_told` they say how often they were handed out.

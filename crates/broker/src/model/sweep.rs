@@ -165,7 +165,7 @@ fn take_head(
     now: Now,
 ) -> Result<Vec<Doomed>, Refusal> {
     let owner = Owner::grant(0).doom();
-    let take = Take { grant: Grant { owner, deadline: None }, attempt: None, goes_on: false, now: now.monotonic };
+    let take = Take { grant: Grant { owner, deadline: None }, attempt: None, held: None, now: now.monotonic };
     let (mut doomed, mut failure) = (Vec::<(QueueOffset, u32)>::new(), None);
     lane.take(take, |offset, deliveries| match index.entry(offset) {
         Ok(Some(entry)) if is_wanted(&entry) => {

@@ -1,16 +1,26 @@
 //! Handing messages of the topic `orders` out to the group `billing`, one by one.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use base::{Permission, QueueId, TopicName};
 use broker::{Beginning, Filter, HandOut, Holder, Lane, Wanted};
 use format::document::TopicDocument;
 use format::record::Record;
+use storage::disk::{Disk, FaultyDisk};
+use testkit::at;
 
-use super::Bench;
+use super::{Bench, layout, open_on};
 
 /// For how long it is invisible what was handed out.
 pub const INVISIBLE_MS: u64 = 10_000;
+
+/// A broker that reads from the disk what is a little old.
+pub fn open_cold(disk: &FaultyDisk) -> Bench {
+    let disk = Disk::new(disk.clone());
+    let layout = storage::Options { disk, recent_size: 1, ..layout(Path::new("/data"), vec![1000, 1000]) };
+    open_on(layout, at(1000), |_| ())
+}
 
 /// Makes the topic.
 pub fn make_topic(bench: &Bench, queues: u32) {

@@ -130,7 +130,7 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     let holder = if consumer.no_ack { Holder::Nobody } else { Holder::Channel(owner) };
     let queue = consumer.queue.clone();
     let mut hand_out = hand_out_of(&queue, holder, credit, link);
-    // Those that cannot be read are leased for nobody, for a while.
+    // Those that cannot be read now come again after a while.
     let is_all = link.broker.leasing.hand_out_cached(&mut hand_out, link.now).unwrap_or(true);
     if !is_all {
         consumer.is_reading = true;

@@ -2,10 +2,14 @@
 //!
 //! **Always holds**: where it is not sure how something went, either is allowed.
 
+mod count;
+
 use std::collections::BTreeMap;
 
 use super::{Checked, Rule, Stopped, check};
 use crate::popping::GrantName;
+
+use count::Count;
 
 /// Leases end so much later than they should, at most.
 pub(super) const LATE_MS_MAX: u64 = 100;
@@ -26,6 +30,8 @@ pub(super) struct Grant {
     pub(super) over_by: u64,
     /// The attempt of a pop in order: who asks again by its name takes back what it had.
     pub(super) attempt: Option<usize>,
+    /// How often the message was given before.
+    pub(super) before: u32,
     pub(super) is_over: bool,
     /// Somebody asked for another time: by this receipt it may not be held any more.
     pub(super) is_changing: bool,
@@ -40,21 +46,6 @@ pub(super) enum Acknowledged {
     Maybe,
     /// It is, by a request that came then.
     Yes { number: u64, lived: u64, is_durable: bool },
-}
-
-/// How often a message was given.
-#[derive(Clone, Debug, Default)]
-struct Count {
-    min: u32,
-    max: u32,
-    /// The most it may have been at any time: a reset has it counted anew, and a dead letter of before stays.
-    ever: u32,
-    /// Number of the last request when that was known, and how many answers had been lost.
-    heard: u64,
-    lost: u64,
-    /// What of it the log has, and the disk.
-    logged: u32,
-    durable: u32,
 }
 
 /// A message.
@@ -182,11 +173,20 @@ impl Message {
         // With all that nobody heard of until now.
         self.count.ever = self.count.ever.max(self.count.max).max(u32::try_from(may_be).unwrap_or(u32::MAX));
         if is_later {
-            let is_taken_back = grant.attempt.is_some_and(|attempt| attempt > 0);
-            self.count.min = if is_sure && !is_taken_back { before + 1 } else { min };
+            self.count.min = if is_sure { before + 1 } else { min };
             (self.count.heard, self.count.lost) = (grant.heard, unheard.before);
         }
         Ok(())
+    }
+
+    /// What an attempt has may be taken back, as it asks again: then it does not count.
+    fn may_be_taken_back(&mut self, attempt: usize, now: u64) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.attempt == Some(attempt)) {
+            grant.until = grant.until.min(now);
+            if !grant.is_over {
+                self.count.lower_to(grant.before);
+            }
+        }
     }
 
     /// Adds a grant, of a message that nobody else has.
@@ -233,28 +233,6 @@ impl Message {
     }
 }
 
-impl Count {
-    /// What of it the log is told at the next occasion: how often it was given back, and that it was given.
-    const fn told(&self) -> u32 {
-        match self.min {
-            0 | 1 => self.min,
-            min => min - 1,
-        }
-    }
-
-    fn restart(&mut self, how: Stopped) {
-        let left = match how {
-            Stopped::InOrder => self.told(),
-            Stopped::Killed => self.logged,
-            Stopped::PowerCut => self.durable,
-        };
-        (self.min, self.logged) = (left.min(self.min), left.min(self.min));
-        if how != Stopped::Killed {
-            self.durable = self.min;
-        }
-    }
-}
-
 impl Lane {
     /// A message was given, `before` times before as its record says.
     pub(super) fn give(
@@ -265,10 +243,11 @@ impl Lane {
         unheard: Unheard,
         shown: &str,
     ) -> Checked {
-        let is_sure = self.resets == 0 && grant.asked > self.void_before;
-        if !is_sure || self.was_asked_again(&grant) {
+        grant.before = before;
+        if self.resets > 0 || grant.asked <= self.void_before || self.was_asked_again(&grant) {
             grant.until = 0;
         }
+        let is_sure = grant.until > 0;
         let message = self.messages.entry(offset).or_default();
         message.check_acknowledged(&mut grant, shown)?;
         message.count(&grant, before, unheard, is_sure, shown)?;
@@ -289,8 +268,7 @@ impl Lane {
     /// Whoever asks again by the name of an attempt may take back what it had.
     pub(super) fn asked_again(&mut self, attempt: usize, (number, now): (u64, u64)) {
         self.attempts.insert(attempt, number);
-        let grants = self.messages.values_mut().flat_map(|message| &mut message.grants);
-        grants.filter(|grant| grant.attempt == Some(attempt)).for_each(|grant| grant.until = grant.until.min(now));
+        self.messages.values_mut().for_each(|message| message.may_be_taken_back(attempt, now));
     }
 
     /// Whether somebody asked by a grant's attempt later, and may have taken back what it is for.
@@ -372,7 +350,7 @@ impl Lane {
         if self.was_asked_again(&old) {
             grant.until = 0;
         }
-        grant.attempt = old.attempt;
+        (grant.attempt, grant.before) = (old.attempt, old.before);
         let Some(message) = self.messages.get_mut(&offset) else { return Ok(()) };
         message.share(grant, shown)
     }

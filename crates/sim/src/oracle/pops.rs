@@ -58,6 +58,8 @@ pub(super) struct Pops {
     tries: [u32; 2],
     lanes: BTreeMap<Key, Lane>,
     pending: BTreeMap<u64, Pending>,
+    /// Who asks whether there are messages.
+    notices: BTreeMap<u64, Pending>,
     said: BTreeMap<u64, Vec<Said>>,
     asking: BTreeMap<(&'static str, &'static str), Asking>,
     /// How many messages were found among the dead letters, by group and number, when these were last read.
@@ -110,7 +112,9 @@ impl Pops {
                 let effect = lane.changing(held.offset, held.name, now, now + invisible_ms);
                 self.said.insert(number, vec![Said { key, offset: held.offset, held: *held, effect, life: lane.life }]);
             }
-            PopAsked::Notice(_) => {}
+            PopAsked::Notice(popping) => {
+                self.notices.insert(number, Pending { popping: *popping, ends, unheard: 0 });
+            }
         }
     }
 
@@ -142,15 +146,24 @@ impl Pops {
     }
 
     /// The lane of what was said, if it is still the one.
-    fn lane_of(&mut self, said: &Said) -> Option<&mut Lane> {
+    fn lane_of(&self, said: &Said) -> Option<&Lane> {
+        self.lanes.get(&said.key).filter(|lane| lane.life == said.life)
+    }
+
+    fn lane_of_mut(&mut self, said: &Said) -> Option<&mut Lane> {
         self.lanes.get_mut(&said.key).filter(|lane| lane.life == said.life)
     }
 
-    fn acks_answered(&mut self, number: u64, reply: &Reply, lived: u64) -> Checked {
-        for said in self.said.remove(&number).unwrap_or_default() {
+    /// With `is_gone` retention has taken what is acknowledged, which is nobody's.
+    fn acks_answered(&mut self, number: u64, reply: &Reply, lived: u64, is_gone: bool) -> Checked {
+        let all = self.said.remove(&number).unwrap_or_default();
+        let is_sure = |said: &Said| said.effect == Effect::Sure && self.lane_of(said).is_some();
+        let is_refused = reply.code == NO_MESSAGE && !is_gone && !all.is_empty() && all.iter().all(is_sure);
+        check(!is_refused, Rule::ReceiptsHold, || format!("{all:?} are held, and were to be acknowledged: {reply}"))?;
+        for said in all {
             if reply.code == FOUND
                 && said.effect == Effect::Sure
-                && let Some(lane) = self.lane_of(&said)
+                && let Some(lane) = self.lane_of_mut(&said)
             {
                 lane.acknowledged(said.offset, said.held.name, (number, lived))?;
             }
@@ -162,7 +175,7 @@ impl Pops {
         let is_clock_sure = self.is_clock_sure;
         for said in self.said.remove(&number).unwrap_or_default() {
             let shown = format!("{} of {:?}", said.offset, said.key);
-            let Some(lane) = self.lane_of(&said) else { continue };
+            let Some(lane) = self.lane_of_mut(&said) else { continue };
             match reply.code {
                 FOUND => {
                     check(said.effect != Effect::None || !is_clock_sure, Rule::ReceiptsHold, || {
@@ -181,6 +194,7 @@ impl Pops {
                         until,
                         over_by: until + LATE_MS_MAX,
                         attempt: None,
+                        before: 0,
                         is_over: false,
                         is_changing: false,
                     };
@@ -198,6 +212,7 @@ impl Pops {
     /// Nobody hears the answer to a request any more.
     pub(super) fn unanswered(&mut self, number: u64, now: u64) {
         self.said.remove(&number);
+        self.notices.remove(&number);
         if let Some(Pending { popping, .. }) = self.pending.remove(&number) {
             self.note_unheard(&popping, now);
         }
@@ -259,6 +274,7 @@ impl Pops {
 
     pub(super) fn restarted(&mut self, how: Stopped, bounds: &Bounds) {
         self.said.clear();
+        self.notices.clear();
         for Pending { popping, .. } in std::mem::take(&mut self.pending).into_values() {
             self.note_unheard(&popping, 0);
         }

@@ -205,13 +205,19 @@ impl LeaseCursor {
         true
     }
 
-    /// Takes back all of a grant, which does not count as delivered: its answer was lost.
-    pub fn hand_back(&mut self, grant: Owner) {
+    /// How many messages these owners have. All leases are looked at.
+    pub fn count_of(&self, owners: &[Owner]) -> usize {
+        self.leases.iter().filter(|(_, lease)| owners.contains(&lease.owner)).count()
+    }
+
+    /// Takes back all of a grant, which does not count as delivered: its answer was lost. Gives how many that are.
+    pub fn hand_back(&mut self, grant: Owner) -> usize {
         let held: Vec<_> =
             self.leases.iter().filter(|(_, lease)| lease.owner == grant).map(|(offset, _)| offset).collect();
-        for offset in held {
-            self.give_back(grant, QueueOffset(offset), GiveBack { ready: None, is_counted: false });
+        for offset in &held {
+            self.give_back(grant, QueueOffset(*offset), GiveBack { ready: None, is_counted: false });
         }
+        held.len()
     }
 
     /// Takes back all that a channel has: it is closed. Gives how many that are.

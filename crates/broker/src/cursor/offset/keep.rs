@@ -24,6 +24,7 @@ impl Offsets {
         // Leases first: committed offsets follow their floors.
         let of_leases = self.lanes.take_unkept();
         let mut changes = self.committed.lock().take_unkept();
+        self.lanes.follow_commits(&changes);
         changes.extend(of_leases);
         let mut size = 0;
         if !changes.is_empty() {

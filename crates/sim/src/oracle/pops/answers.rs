@@ -31,7 +31,10 @@ impl Oracle {
     ) -> Checked {
         match asked {
             PopAsked::Pop(popping) => self.popped(popping, taken, reply, scene),
-            PopAsked::Ack(..) | PopAsked::AckAll(..) => self.pops.acks_answered(taken.number, reply, taken.lived),
+            PopAsked::Ack(..) | PopAsked::AckAll(..) => {
+                let is_gone = asked.held().iter().any(|held| self.is_gone(held, scene));
+                self.pops.acks_answered(taken.number, reply, taken.lived, is_gone)
+            }
             // What retention has taken is nobody's.
             PopAsked::Change(_, held, _) if reply.code == NO_MESSAGE && self.is_gone(held, scene) => {
                 self.pops.unanswered(taken.number, scene.now.lived);
@@ -40,8 +43,15 @@ impl Oracle {
             PopAsked::Change(_, _, invisible_ms) => {
                 self.pops.change_answered(taken.number, *invisible_ms, reply, (taken.lived, scene.now.lived))
             }
-            PopAsked::Notice(_) => Ok(()),
+            PopAsked::Notice(_) => self.noticed(taken, reply, scene),
         }
+    }
+
+    fn noticed(&mut self, taken: &Taken, reply: &Reply, scene: &Scene) -> Checked {
+        let Some(notice) = self.pops.notices.remove(&taken.number) else { return Ok(()) };
+        let is_sure = taken.epoch.is_some() && taken.epoch == self.queues.epoch_of(Some(notice.popping.topic));
+        let is_nothing = reply.code == FOUND && reply.fields.get("hasMsg").is_some_and(|has| has == "false");
+        if is_nothing && is_sure { self.check_nothing_is_ready(&notice, taken, scene) } else { Ok(()) }
     }
 
     fn is_gone(&self, held: &Held, scene: &Scene) -> bool {
@@ -83,6 +93,7 @@ impl Oracle {
             until: if may_be_taken_back { 0 } else { granted + popping.invisible_ms },
             over_by: granted_max + popping.invisible_ms + LATE_MS_MAX,
             attempt: popping.attempt,
+            before: 0,
             is_over: false,
             is_changing: false,
         };
@@ -163,12 +174,12 @@ impl Oracle {
         })
     }
 
-    /// A pop was told that there is nothing, which is so.
+    /// Somebody was told that there is nothing, which is so.
     fn check_nothing_is_ready(&self, pending: &Pending, taken: &Taken, scene: &Scene) -> Checked {
         let popping = pending.popping;
         let asking = self.pops.asking.get(&(popping.group, popping.topic)).copied().unwrap_or_default();
         let unheard = self.pops.unheard(popping.group, popping.topic, taken.number);
-        let is_alone = asking.last == taken.number && asking.over_by <= taken.lived && unheard == asking.unheard;
+        let is_alone = asking.last <= taken.number && asking.over_by <= taken.lived && unheard == asking.unheard;
         if !is_alone || scene.was_ill || popping.tag.is_some() {
             return Ok(());
         }

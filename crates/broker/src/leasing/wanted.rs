@@ -1,0 +1,93 @@
+//! What a consumer wants of lanes, and who has it then.
+
+use std::sync::Arc;
+
+use base::{Monotonic, Timestamp};
+use format::queue_entry::Entry;
+
+use super::GrantName;
+use crate::cursor::lane::Lane;
+use crate::cursor::lease::{Grant, Owner, Verdict};
+use crate::filter::Filter;
+
+/// What a consumer wants.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// From where, in this order, each with what is let through.
+    pub lanes: Vec<(Arc<Lane>, Filter)>,
+    /// Messages wanted at most.
+    pub count_max: usize,
+    /// Bytes wanted at most; one message is always given.
+    pub size_max: usize,
+    /// Who has them then.
+    pub holder: Holder,
+    /// In order, by this name for the attempt.
+    pub attempt: Option<Box<str>>,
+    /// How often a message is handed out again before it is given up.
+    pub redeliveries_max: u32,
+    /// Whether messages expire, by the time that their entries say, and now is what time.
+    pub expiry: Option<Expiry>,
+}
+
+impl Wanted {
+    /// The owner of what is handed out.
+    pub const fn owner(&self) -> Owner {
+        self.holder.grant().owner
+    }
+}
+
+/// Who has what was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Whoever names the grant, until a time. What it gets says how often it was handed out.
+    Grant(GrantName, Monotonic),
+    /// A channel, until that ends.
+    Channel(Owner),
+    /// Nobody: what is handed out is settled.
+    Nobody,
+}
+
+/// How messages expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// What time it is.
+    pub now: Timestamp,
+    /// Whether what has expired becomes a dead letter; else it is settled.
+    pub is_given_up: bool,
+}
+
+impl Expiry {
+    /// Whether the message of an entry has expired.
+    pub(crate) const fn is_over(self, entry: &Entry) -> bool {
+        entry.tag_code > 0 && entry.tag_code as u64 <= self.now.0
+    }
+}
+
+impl Holder {
+    /// By what the leases are known.
+    pub(super) const fn grant(self) -> Grant {
+        match self {
+            Self::Grant(name, deadline) => Grant { owner: name.owner(), deadline: Some(deadline) },
+            Self::Channel(owner) => Grant { owner, deadline: None },
+            Self::Nobody => Grant { owner: Owner::grant(0), deadline: None },
+        }
+    }
+
+    /// By what those are known that are to be given up.
+    pub(super) const fn doom(self) -> Owner {
+        match self {
+            Self::Grant(name, _) => name.doom(),
+            Self::Channel(owner) => owner.doom(),
+            Self::Nobody => Owner::grant(0).doom(),
+        }
+    }
+
+    /// What becomes of a message that is handed out.
+    pub(super) const fn verdict(self) -> Verdict {
+        if matches!(self, Self::Nobody) { Verdict::Settle } else { Verdict::Lease }
+    }
+
+    pub(super) const fn is_told_deliveries(self) -> bool {
+        matches!(self, Self::Grant(..))
+    }
+}
