@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::session::Session;
-use base::{LogOffset, Monotonic, Now};
+use base::{LogOffset, Monotonic, Now, QueueId};
 use broker::{Broker, Unknown};
 use bytes::{Bytes, BytesMut};
 use cluster::registration::RegisterAnswer;
-use cluster::replication::{FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Settled, Times};
+use cluster::replication::{
+    FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Place, Settled, Times,
+};
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use storage::schedule::WriteSchedule;
@@ -253,8 +255,13 @@ impl FollowerState for Followed {
 
     fn owed(&self, tables: &StateDocuments) -> Owed {
         let Unknown { groups, offsets } = self.broker.following.unknown_to(tables);
-        let settled = |(topic, group, queue, offset)| Settled { topic, group, queue, offset };
-        Owed { groups, offsets: offsets.into_iter().map(settled).collect() }
+        let settled = |(topic, group, queue, offset): (String, String, u32, i64)| {
+            // Of a queue that cannot be read now nothing is told in this round.
+            let newest = self.broker.following.newest_in(&topic, QueueId(queue)).ok()?;
+            let newest = newest.map(|(queue_offset, log_offset)| Place { queue_offset, log_offset });
+            Some(Settled { topic, group, queue, offset, newest })
+        };
+        Owed { groups, offsets: offsets.into_iter().filter_map(settled).collect() }
     }
 
     fn note_told(&self, told: &[Settled]) -> Result<(), String> {
