@@ -134,10 +134,18 @@ impl Follower {
                 continue;
             };
             let (wakeup, waker) = Wakeup::new();
-            let session = FollowerSession::new(followed.clone(), part, self.times, waker, clock::monotonic());
             let before = followed.broker.following.end();
+            let is_unseen = part.start == before && before > LogOffset(0);
+            let session = FollowerSession::new(followed.clone(), part, self.times, waker, clock::monotonic());
             if trouble.is_over() {
                 tracing::info!(master = log, end = before.0, "the master's log is followed");
+            }
+            if is_unseen {
+                tracing::warn!(
+                    master = log,
+                    end = before.0,
+                    "the master's log begins where this one ends: there is nothing to compare, and it is taken for what follows"
+                );
             }
             let problem = self.talk(&Connector::Plain, &log, session, &wakeup).await;
             let pause = trouble.tell(&log, &problem, followed.broker.following.end() > before);
