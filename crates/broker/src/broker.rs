@@ -37,7 +37,7 @@ use crate::retry::Retries;
 use crate::routes::Routes;
 use crate::schedule::{Work, WorkError, Worked};
 use crate::snapshots::Snapshots;
-use crate::state::{OpenedState, SETTLED_FILE, SettledOffsets, StateLog, StateTables};
+use crate::state::{OpenedState, SettledOffsets, StateLog, StateTables};
 
 /// A broker over one store.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Broker {
         let with_messages = store.topics();
         let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
         let mut known = (opened.tables.clone(), opened.offsets_version);
-        let has_snapshot = opened.has_snapshot;
+        let (has_snapshot, settled) = (opened.has_snapshot, std::mem::take(&mut opened.settled));
         let store = Arc::new(store);
         let state = StateLog::new(store.clone(), surroundings.host.clone(), options.store_host, opened);
         if !foreign.is_empty() {
@@ -130,7 +130,7 @@ impl Broker {
             );
             state.propose_at_start(foreign, now)?;
         }
-        take_up_settled(&state, &mut known.0, now)?;
+        take_up_settled(settled, &state, &mut known.0, now)?;
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
         if !broker.follows() {
             broker.catalog.make_system_topics(now);
@@ -311,6 +311,8 @@ impl Broker {
         // On a full disk it is needed more than ever, and what the log has no room for waits in memory.
         let kept = self.offsets.keep(now);
         kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
+        // First: a start meets what was settled at a slave with what the log tells behind the snapshot.
+        self.exports.save_told()?;
         self.state.save_snapshot(|| {
             let parts = [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()];
             [&parts[..], &[self.request_modes.state_changes(), self.model.state_changes()]].concat().concat()
@@ -376,23 +378,19 @@ fn tell_no_room(what: &str, written: Result<(), StorageError>) -> Result<(), Sto
     }
 }
 
-/// What was settled at a slave, as the process before has left it, counts whatever the log says. A master has nobody to tell it to.
-fn take_up_settled(state: &StateLog, tables: &mut StateTables, now: Now) -> Result<(), StorageError> {
-    let store = state.store();
-    let Some(document) = store.read_document(SETTLED_FILE)? else { return Ok(()) };
-    let unusable = |error: serde_json::Error| StorageError::Damaged {
-        path: store.directory().join("config").join(SETTLED_FILE),
-        problem: format!(
-            "{error}; mend it by hand, or remove it: consumers then get again what they settled here last"
-        ),
-    };
-    let mut settled = SettledOffsets::of(document).map_err(unusable)?;
+/// What was settled at a slave, and what its master's log tells does not reach or undo, counts. A master has nobody to tell it to.
+fn take_up_settled(
+    mut settled: SettledOffsets,
+    state: &StateLog,
+    tables: &mut StateTables,
+    now: Now,
+) -> Result<(), StorageError> {
     settled.retain(|of, _, _| {
         of.split_once('@').is_some_and(|(topic, _)| tables.topics.topic_config_table.contains_key(topic))
     });
     let changes = tables.offset_changes_to(&settled.laid_over(tables.offsets.clone()));
     changes.iter().for_each(|change| tables.apply(change.clone()));
-    if !store.follows() {
+    if !state.store().follows() {
         state.propose_at_start(changes, now)?;
         settled.retain(|_, _, _| false);
     }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use base::{LogOffset, Now, Refusal, TopicName};
+use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
 use bytes::{Buf as _, Bytes};
 use format::document::GroupDocument;
 use format::state::{self, StateChange, StateError};
@@ -184,6 +184,17 @@ impl Following {
         Ok(self.store.record_at(start)?.map(|record| (start, record)))
     }
 
+    /// The newest message of a queue: its queue offset, and where it begins in the log. It tells a queue from another of the same name. Waits
+    /// for the disk.
+    pub fn newest_in(&self, topic: &str, queue: QueueId) -> Result<Option<(QueueOffset, LogOffset)>, StorageError> {
+        let topic = TopicName::trusted(topic);
+        let found = self.store.queues_of(&topic).into_iter().find(|found| found.queue() == queue);
+        let Some(found) = found else { return Ok(None) };
+        let last = found.end().0.checked_sub(1).map(QueueOffset).filter(|last| *last >= found.first());
+        let Some(last) = last else { return Ok(None) };
+        Ok(found.entry(last)?.map(|entry| (last, entry.log_offset)))
+    }
+
     /// What consumers did here, and a master with these tables does not know. What it knows is forgotten.
     pub fn unknown_to(&self, tables: &StateDocuments) -> Unknown {
         let mut settled = self.state.settled().lock();
@@ -226,11 +237,7 @@ impl Following {
         // So that what was settled here is known to be.
         self.offsets.keep_changes(now)?;
         let mut told_until = self.told_until.lock();
-        let mut settled = self.state.settled().lock();
-        settled.retain(|of, queue, offset| is_unknown(&documents, of, queue, offset));
-        // What the master does not know yet stands.
-        let offsets = documents.offsets.clone().map(|offsets| settled.laid_over(offsets));
-        drop(settled);
+        self.state.settled().lock().retain(|of, queue, offset| is_unknown(&documents, of, queue, offset));
         if position.is_some_and(|position| position < self.end()) {
             // Since they were copied the log has told of more.
             return Ok(());
@@ -238,7 +245,6 @@ impl Following {
         let known = StateTables {
             topics: self.catalog.topic_table(),
             groups: self.catalog.group_table(),
-            offsets: self.offsets.copy_of_all(),
             delay: self.delay.delivered().into_iter().map(|(level, delivered)| (level as u32, delivered)).collect(),
             request_modes: self.request_modes.table().message_request_mode_map,
             ..StateTables::default()
@@ -252,7 +258,8 @@ impl Following {
         }
         let groups = documents.groups.iter().flat_map(|groups| known.group_changes_to(groups));
         self.follow(topics.into_iter().chain(groups).collect());
-        self.follow(offsets.iter().flat_map(|offsets| known.offset_changes_to(offsets)).collect());
+        // What the master does not know yet stands.
+        documents.offsets.into_iter().for_each(|offsets| self.offsets.follow_table(offsets));
         self.follow(documents.delay.iter().flat_map(|delay| known.delay_changes_to(delay)).collect());
         let modes = documents.request_modes.iter();
         self.follow(modes.flat_map(|modes| known.request_mode_changes_to(modes)).collect());
@@ -328,7 +335,16 @@ impl StateReplay for FollowedChanges<'_> {
         self.removed.extend(removed.iter().cloned());
         // Tables say nothing of leases.
         let is_told = |change: &StateChange| offset >= self.told_until || change.is_about_leases();
-        self.following.follow(changes.into_iter().filter(is_told).collect());
+        let settled = self.following.state.settled();
+        let mut told = Vec::new();
+        for topic in &removed {
+            let begun_anew = settled.lock().forget_topic(topic.as_str());
+            let is_in_tables = offset < self.told_until;
+            told.extend(if is_in_tables { begun_anew } else { self.following.offsets.removals_in(topic.as_str()) });
+        }
+        told.extend(changes.into_iter().filter(is_told));
+        self.following.follow(told);
+        settled.lock().note_met(offset);
         Ok(removed.into_iter().collect())
     }
 }

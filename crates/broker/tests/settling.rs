@@ -5,9 +5,12 @@
 mod support;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use base::QueueId;
 use base::offset::AckPolicy;
-use broker::Work;
+use broker::{Unknown, Work};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::pair::{commit, committed, follow, open, tables, take_tables};
 use support::{Bench, layout, message, open_on};
@@ -137,4 +140,137 @@ fn a_slave_that_is_killed_and_becomes_the_master_has_the_offsets_that_its_log_te
     drop(slave);
     let promoted = open(&disk, false, 2000);
     assert_eq!((promoted.broker.catalog.topic("later").is_some(), committed(&promoted, "billing")), (true, Some(9)));
+}
+
+/// How a slave ends, whose documents were written once, before it is the master.
+const ENDS: [&str; 3] = ["it is stopped", "it is killed", "it is killed behind a checkpoint"];
+
+fn promote(slave: Bench, disk: &MemoryDisk, end: &str) -> Bench {
+    match end {
+        "it is stopped" => slave.broker.close(slave.now).expect("stops"),
+        "it is killed" => {}
+        _ => slave.broker.checkpoint(slave.now).expect("a checkpoint"),
+    }
+    drop(slave);
+    open(disk, false, 2000)
+}
+
+#[test]
+fn what_was_settled_at_a_slave_stands_where_its_masters_log_tells_of_less() {
+    for end in ENDS {
+        let disk = MemoryDisk::new();
+        let (master, slave) = settled_at_the_slave(&disk);
+        slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+        commit(&master, "billing", 5);
+        follow(&slave, &master);
+        assert_eq!(committed(&slave, "billing"), Some(7));
+        assert_eq!(slave.broker.following.unknown_to(&tables(&master)).offsets.len(), 1, "the master is to hear of it");
+        assert_eq!(committed(&promote(slave, &disk, end), "billing"), Some(7), "{end}");
+    }
+}
+
+#[test]
+fn a_reset_is_not_undone_by_a_slave_whose_masters_log_has_told_that_the_group_was_further() {
+    for end in ENDS {
+        let disk = MemoryDisk::new();
+        let (master, slave) = settled_at_the_slave(&disk);
+        slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+        commit(&master, "billing", 9);
+        follow(&slave, &master);
+        assert_eq!(committed(&slave, "billing"), Some(9));
+        master.broker.offsets.reset("orders", "billing", QueueId(0), 1).expect("resets");
+        follow(&slave, &master);
+        assert_eq!(committed(&slave, "billing"), Some(1));
+        assert_eq!(slave.broker.following.unknown_to(&tables(&master)), Unknown::default());
+        assert_eq!(committed(&promote(slave, &disk, end), "billing"), Some(1), "{end}");
+    }
+}
+
+#[test]
+fn offsets_that_others_take_the_place_of_at_the_master_are_not_told_to_it() {
+    for end in ENDS {
+        let disk = MemoryDisk::new();
+        let (master, slave) = settled_at_the_slave(&disk);
+        slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+        commit(&master, "audit", 2);
+        master.broker.offsets.copy(&["orders".to_owned()], "audit", "billing", master.now).expect("copies");
+        follow(&slave, &master);
+        assert_eq!(committed(&slave, "billing"), Some(2));
+        assert_eq!(slave.broker.following.unknown_to(&tables(&master)), Unknown::default());
+        assert_eq!(committed(&promote(slave, &disk, end), "billing"), Some(2), "{end}");
+    }
+}
+
+#[test]
+fn a_group_that_was_removed_with_its_offsets_is_not_made_again_by_a_slave_that_heard_of_it() {
+    let (master, slave) = settled_at_the_slave(&MemoryDisk::new());
+    master.broker.removals.group("billing", true, master.now).expect("removes");
+    follow(&slave, &master);
+    assert_eq!(committed(&slave, "billing"), None);
+    assert_eq!(slave.broker.following.unknown_to(&tables(&master)), Unknown::default());
+}
+
+#[test]
+fn who_becomes_the_master_skips_nothing_of_a_topic_that_was_made_again() {
+    for end in ENDS {
+        let disk = MemoryDisk::new();
+        let (master, slave) = settled_at_the_slave(&disk);
+        // Its master has never heard of this one.
+        commit(&slave, "new", 3);
+        slave.broker.work(Work::SaveDocuments, slave.now).expect("saves");
+        master.broker.removals.topic("orders", master.now).expect("removes");
+        (0..3).for_each(|_| drop(master.publish("orders", &message(b"new", b""))));
+        follow(&slave, &master);
+        assert_eq!(slave.broker.following.unknown_to(&tables(&master)).offsets, []);
+        let promoted = promote(slave, &disk, end);
+        assert_eq!(promoted.bodies("orders", 0).len(), 3);
+        for group in ["billing", "new"] {
+            assert_eq!(committed(&promoted, group).unwrap_or(0), 0, "{end}: {group} has consumed nothing of it");
+        }
+    }
+}
+
+#[test]
+fn a_commit_at_a_slave_that_is_answered_is_kept_whatever_the_log_told_meanwhile() {
+    let (master, slave) = (open(&MemoryDisk::new(), false, 1000), open(&MemoryDisk::new(), true, 1000));
+    take_tables(&slave, &master);
+    (0..10).for_each(|_| drop(master.publish("orders", &message(b"body", b""))));
+    commit(&master, "billing", 3);
+    follow(&slave, &master);
+    commit(&master, "billing", 5);
+    // As a session has it: put, then gathered, then answered.
+    slave.broker.offsets.commit("orders", "billing", QueueId(0), 7).expect("commits");
+    follow(&slave, &master);
+    slave.broker.offsets.keep_changes(slave.now).expect("keeps");
+    let owed = slave.broker.following.unknown_to(&tables(&master)).offsets;
+    assert_eq!((committed(&slave, "billing"), owed.len()), (Some(7), 1), "the slave has it, and owes it to its master");
+}
+
+#[test]
+fn a_commit_at_a_slave_that_is_answered_is_kept_whatever_tables_were_taken_meanwhile() {
+    let (master, slave) = (open(&MemoryDisk::new(), false, 1000), open(&MemoryDisk::new(), true, 1000));
+    drop(master.publish("orders", &message(b"body", b"")));
+    commit(&master, "billing", 0);
+    (0..500).for_each(|number| commit(&master, &format!("other-{number}"), 0));
+    take_tables(&slave, &master);
+    follow(&slave, &master);
+    let (of_master, position) = (tables(&master), master.broker.state_position());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                slave.broker.take_tables(of_master.clone(), Some(position), slave.now).expect("takes");
+            }
+        });
+        let began = Instant::now();
+        let lost = (1..).take_while(|_| began.elapsed() < Duration::from_secs(2)).find(|offset| {
+            slave.broker.offsets.commit("orders", "billing", QueueId(0), *offset).expect("commits");
+            std::thread::yield_now();
+            slave.broker.offsets.keep_changes(slave.now).expect("keeps");
+            let owed = slave.broker.following.unknown_to(&of_master).offsets;
+            committed(&slave, "billing") != Some(*offset) || !owed.iter().any(|owed| owed.3 == *offset)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(lost, None);
+    });
 }

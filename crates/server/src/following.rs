@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::session::Session;
-use base::{LogOffset, Monotonic, Now};
+use base::{LogOffset, Monotonic, Now, QueueId};
 use broker::{Broker, Unknown};
 use bytes::{Bytes, BytesMut};
 use cluster::registration::RegisterAnswer;
-use cluster::replication::{FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Settled, Times};
+use cluster::replication::{
+    FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Place, Settled, Times,
+};
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use storage::schedule::WriteSchedule;
@@ -132,10 +134,18 @@ impl Follower {
                 continue;
             };
             let (wakeup, waker) = Wakeup::new();
-            let session = FollowerSession::new(followed.clone(), part, self.times, waker, clock::monotonic());
             let before = followed.broker.following.end();
+            let is_unseen = part.start == before && before > LogOffset(0);
+            let session = FollowerSession::new(followed.clone(), part, self.times, waker, clock::monotonic());
             if trouble.is_over() {
                 tracing::info!(master = log, end = before.0, "the master's log is followed");
+            }
+            if is_unseen {
+                tracing::warn!(
+                    master = log,
+                    end = before.0,
+                    "the master's log begins where this one ends: there is nothing to compare, and it is taken for what follows"
+                );
             }
             let problem = self.talk(&Connector::Plain, &log, session, &wakeup).await;
             let pause = trouble.tell(&log, &problem, followed.broker.following.end() > before);
@@ -253,8 +263,13 @@ impl FollowerState for Followed {
 
     fn owed(&self, tables: &StateDocuments) -> Owed {
         let Unknown { groups, offsets } = self.broker.following.unknown_to(tables);
-        let settled = |(topic, group, queue, offset)| Settled { topic, group, queue, offset };
-        Owed { groups, offsets: offsets.into_iter().map(settled).collect() }
+        let settled = |(topic, group, queue, offset): (String, String, u32, i64)| {
+            // Of a queue that cannot be read now nothing is told in this round.
+            let newest = self.broker.following.newest_in(&topic, QueueId(queue)).ok()?;
+            let newest = newest.map(|(queue_offset, log_offset)| Place { queue_offset, log_offset });
+            Some(Settled { topic, group, queue, offset, newest })
+        };
+        Owed { groups, offsets: offsets.into_iter().filter_map(settled).collect() }
     }
 
     fn note_told(&self, told: &[Settled]) -> Result<(), String> {

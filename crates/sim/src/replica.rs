@@ -5,6 +5,8 @@ mod ends;
 mod line;
 mod same;
 mod story;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

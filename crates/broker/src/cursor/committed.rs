@@ -135,11 +135,20 @@ impl OffsetCursor {
         state.unkept.clear();
     }
 
-    /// Has some offsets that the log has too.
-    fn take_in(&self, offsets: QueueTable) {
+    /// Has offsets of a slave's master, all of them or some; what was committed here, is not kept yet, and is beyond those, stands. Forgotten
+    /// if there are none at all: `false`.
+    fn follow(&self, mut offsets: QueueTable, are_all: bool) -> bool {
         let mut state = self.state.lock();
-        offsets.keys().for_each(|queue| _ = state.unkept.remove(queue));
-        Arc::make_mut(&mut state.offsets).extend(offsets);
+        let CursorState { offsets: own, unkept, is_forgotten, .. } = &mut *state;
+        unkept.retain(|queue| own.get(queue) > offsets.get(queue));
+        offsets.extend(unkept.iter().filter_map(|queue| Some((*queue, *own.get(queue)?))));
+        *is_forgotten = are_all && offsets.is_empty();
+        if are_all {
+            *own = Arc::new(offsets);
+        } else {
+            Arc::make_mut(own).extend(offsets);
+        }
+        !*is_forgotten
     }
 
     fn take_unkept(&self) -> Option<StateChange> {
@@ -260,13 +269,21 @@ impl Committed {
         }
     }
 
-    /// Takes in a change of offsets that the log has too.
-    pub(crate) fn take_in(&mut self, change: StateChange) {
+    /// Takes in a change of offsets that the log of a slave's master tells of.
+    pub(crate) fn follow(&mut self, change: StateChange) {
         let StateChange::Offsets { of, replaces, offsets } = change else { return };
         match of.split_once('@') {
             Some((topic, group)) if replaces => self.replace(topic, group, offsets),
-            Some((topic, group)) => self.cursor(topic, group).take_in(offsets),
+            Some((topic, group)) => _ = self.cursor(topic, group).follow(offsets, false),
             None => {}
+        }
+    }
+
+    /// Has a group's offsets in a topic as the tables of a slave's master say; none if the table is empty.
+    pub(crate) fn follow_table(&mut self, topic: &str, group: &str, offsets: QueueTable) {
+        let is_there = !offsets.is_empty() || self.known(topic, group).is_some();
+        if is_there && !self.cursor(topic, group).follow(offsets, true) {
+            self.replace(topic, group, QueueTable::new());
         }
     }
 
@@ -383,6 +400,27 @@ mod tests {
         committed.replace("a", "g", QueueTable::new());
         committed.put_back(taken);
         assert_eq!(committed.take_unkept(), [], "it is forgotten");
+    }
+
+    #[test]
+    fn what_a_master_tells_leaves_what_was_committed_beyond_and_is_not_kept_yet() {
+        let mut committed = Committed::default();
+        let offsets = |of: &Committed| QueueTable::clone(&of.get("a", "g").expect("there"));
+        for queue in 0..3 {
+            assert!(committed.cursor("a", "g").put(queue, 5));
+        }
+        committed.follow(change("a@g", &[(0, 4), (1, 6), (7, 1)]));
+        assert_eq!(offsets(&committed), [(0, 5), (1, 6), (2, 5), (7, 1)].into());
+        committed.follow_table("a", "g", [(0, 3), (2, 5)].into());
+        assert_eq!(offsets(&committed), [(0, 5), (2, 5)].into());
+        assert_eq!(committed.take_unkept(), [change("a@g", &[(0, 5)])]);
+        let cursor = committed.cursor("a", "g");
+        assert!(cursor.put(2, 9));
+        committed.follow_table("a", "g", QueueTable::new());
+        assert_eq!(offsets(&committed), [(2, 9)].into(), "the tables were made before");
+        committed.take_unkept();
+        committed.follow_table("a", "g", QueueTable::new());
+        assert!(committed.get("a", "g").is_none() && !cursor.put(2, 9));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! for as soon as `gathering.rs` allows, the rest within a tenth of a second. A commit that was answered outlives a killed process. A power cut may take messages from a queue's end that are consumed already: the
 //! next ones get their offsets, so whoever was beyond the end goes on there.
 
+mod follow;
 mod keep;
 mod leases;
 
@@ -152,20 +153,6 @@ impl Offsets {
         all.map(|(of, offsets)| StateChange::Offsets { of, replaces: true, offsets: QueueTable::clone(&offsets) })
             .chain(self.lanes.state_changes())
             .collect()
-    }
-
-    /// Makes changes of offsets and leases that a slave's master made.
-    pub(crate) fn follow(&self, changes: Vec<StateChange>) {
-        let _in_order = self.keeping.lock();
-        let mut committed = self.committed.lock();
-        self.state.note(changes.clone());
-        for change in changes {
-            match change {
-                StateChange::Offsets { .. } => committed.take_in(change),
-                of_leases => self.lanes.follow(of_leases),
-            }
-        }
-        self.unexported.store(true, Ordering::Release);
     }
 
     /// Replaces the offsets of a group in some topics.

@@ -26,7 +26,7 @@ use serde_json::Value;
 use storage::disk::Disk;
 use storage::{Recovery, RecoveryProgress, Snapshot, SnapshotContent, StateReplay, StorageError, Store};
 
-use super::{GROUPS_FILE, OFFSETS_FILE, StateTables};
+use super::{GROUPS_FILE, OFFSETS_FILE, SETTLED_FILE, SettledOffsets, StateTables};
 
 /// The state as it is being found.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub(crate) struct OpenedState {
     exported: Vec<&'static str>,
     /// Version of the offset table as its document has it.
     pub(crate) offsets_version: i64,
+    /// What was settled at a slave, as the process before has left it.
+    pub(crate) settled: SettledOffsets,
 }
 
 impl OpenedState {
@@ -171,6 +173,7 @@ impl OpenedState {
             foreign_checksums,
             exported,
             offsets_version,
+            settled: read_settled(disk, directory)?,
         };
         opened.take_in(&content, directory)?;
         if own != StateDocuments::default() {
@@ -206,6 +209,14 @@ impl OpenedState {
             }
         }
         Ok(())
+    }
+
+    /// Changes that remove all offsets in a topic that is removed: also those that a slave has beyond what its master's log tells of.
+    fn offsets_in(&self, topic: &str) -> Vec<StateChange> {
+        let begin = format!("{topic}@");
+        let of = self.tables.offsets.range(begin.clone()..).map(|(of, _)| of.clone());
+        let of = of.take_while(|of| of.starts_with(&begin));
+        of.map(|of| StateChange::Offsets { of, replaces: true, offsets: BTreeMap::new() }).collect()
     }
 
     /// Lets foreign documents win, and gives the changes that says so. `has_messages` tells whether the log has messages of a topic.
@@ -255,13 +266,17 @@ impl StateReplay for OpenedState {
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {
         let changes = state::decode(changes)?;
         let mut removed = BTreeSet::new();
+        self.settled.meet_again(offset, &changes);
         for change in changes {
             // Made again by the same record: its messages of before are gone all the same.
             removed.extend(change.removed_topic());
             let known_until = if change.is_about_leases() { self.leases_known_until } else { self.known_until };
             if offset >= known_until {
-                self.tables.apply(change.clone());
-                self.replayed.push(change);
+                let gone = change.removed_topic().map_or_else(Vec::new, |topic| self.offsets_in(topic.as_str()));
+                for change in gone.into_iter().chain([change]) {
+                    self.tables.apply(change.clone());
+                    self.replayed.push(change);
+                }
             }
         }
         Ok(removed.into_iter().collect())
@@ -273,6 +288,17 @@ fn unusable(directory: &Path, name: &str, error: &serde_json::Error) -> StorageE
         path: directory.join("config").join(name),
         problem: format!("{error}; mend it by hand or restore the {name}.bak beside it"),
     }
+}
+
+fn read_settled(disk: &Disk, directory: &Path) -> Result<SettledOffsets, StorageError> {
+    let document = storage::read_document_as(disk, directory, SETTLED_FILE, state_documents::parse)?;
+    let unusable = |error: serde_json::Error| StorageError::Damaged {
+        path: directory.join("config").join(SETTLED_FILE),
+        problem: format!(
+            "{error}; mend it by hand, or remove it: consumers then get again what they settled here last"
+        ),
+    };
+    document.map_or_else(|| Ok(SettledOffsets::default()), |document| SettledOffsets::of(document).map_err(unusable))
 }
 
 /// The head of a document and, if it is foreign or `is_wanted` says so of its position, all of it.

@@ -5,7 +5,7 @@
 //!
 //! Nothing is owed when a connection ends: what was not reported is sent again.
 //!
-//! The log is asked for from a little before its end: the bytes that the slave has already have to be the same.
+//! The log is asked for from a little before its end: the bytes that both have there have to be the same.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -204,6 +204,11 @@ impl FollowerSession {
     /// The log ends with these bytes: the master is asked for them, and for what follows.
     fn begin(&mut self, mut start: LogOffset, mut known: Bytes, now: Monotonic) -> Result<(), String> {
         let end = start.after(known.len() as u64);
+        // What the master has removed it cannot send: where it begins by now at this log's end, that is taken for the same, as by a slave of
+        // Java.
+        let removed = self.masters.start.min(end).0.saturating_sub(start.0);
+        start = start.after(removed);
+        known.advance(removed as usize);
         let has_any = self.masters.end.max(end) > LogOffset(0);
         if end == LogOffset(0) {
             start = self.masters.start;

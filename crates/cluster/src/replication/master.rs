@@ -239,6 +239,9 @@ impl MasterSession {
                 let body = serde_json::to_vec(group).unwrap_or_default();
                 self.ask(request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, |_| (), &body, now);
             }
+            Some(Saying::Queue(settled, newest)) => {
+                self.ask(request::QUERY_CONSUME_QUEUE, |sink| settled.look(*newest).encode(sink), b"", now);
+            }
             Some(Saying::Where(settled)) => {
                 self.ask(request::QUERY_CONSUMER_OFFSET, |sink| settled.query().encode(sink), b"", now);
             }

@@ -18,7 +18,7 @@ pub use follower::{FollowerLog, FollowerSession};
 pub use followers::{Follower, Followers, InReach};
 pub use leader::{LeaderLog, LeaderSession};
 pub use master::{FollowerState, MasterSession, Newest};
-pub use owed::{Owed, Settled};
+pub use owed::{Owed, Place, Settled};
 
 /// How often, and how long.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use base::session::Session;
-use base::{LogOffset, Now};
+use base::{LogOffset, Now, QueueOffset};
 use bytes::{Bytes, BytesMut};
-use cluster::replication::{FollowerState, MasterSession, Newest, Owed, Settled};
+use cluster::replication::{FollowerState, MasterSession, Newest, Owed, Place, Settled};
 use format::document::GroupDocument;
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
@@ -268,15 +268,28 @@ fn only_the_log_that_the_master_has_is_followed() {
     }
 }
 
-/// What a master says of a group: how far it is, and how it answers when it is told.
+/// What a master says of a group: how far it is, and how it answers when it is told; and of the queue.
 struct Group {
     offset: Option<i64>,
     answer: i32,
+    queue: (i32, &'static str),
 }
+
+/// The slave's newest message in the queue, and what a master says that has it too.
+const NEWEST: Place = Place { queue_offset: QueueOffset(80), log_offset: LogOffset(4000) };
+const SAME_QUEUE: (i32, &str) = (
+    response::SUCCESS,
+    r#"{"maxQueueIndex":99,"minQueueIndex":0,"queueData":[{"eval":false,"physicOffset":4000,"physicSize":177,"tagsCode":0}]}"#,
+);
 
 /// A slave that owes an offset, of 70, and its group, to such a master. Gives what it asked besides the tables.
 fn tell(slave: &Arc<Slave>, group: &Group) -> Vec<i32> {
-    let settled = Settled { topic: "orders".to_owned(), group: "new".to_owned(), queue: 2, offset: 70 };
+    tell_of(slave, group, 70, Some(NEWEST))
+}
+
+fn tell_of(slave: &Arc<Slave>, group: &Group, settled: i64, newest: Option<Place>) -> Vec<i32> {
+    let of = settled.to_string();
+    let settled = Settled { topic: "orders".to_owned(), group: "new".to_owned(), queue: 2, offset: settled, newest };
     let document = GroupDocument { group_name: "new".to_owned(), ..GroupDocument::default() };
     // It would owe the same again: the master may not have taken it.
     let owed = Owed { groups: vec![document], offsets: vec![settled] };
@@ -287,22 +300,29 @@ fn tell(slave: &Arc<Slave>, group: &Group) -> Vec<i32> {
         asked_for.push(asked.code);
         let field = |name: &str| asked.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
         let fields = ["topic", "consumerGroup", "queueId", "commitOffset"].map(field);
-        let [topic, of, queue, offset] = fields.each_ref().map(Option::as_deref);
+        let [topic, group_name, queue, offset] = fields.each_ref().map(Option::as_deref);
         match asked.code {
             request::GET_BROKER_RUNTIME_INFO => connected.answer(&asked, 0, &[], br#"{"table":{}}"#),
             request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP => {
                 assert!(String::from_utf8_lossy(&asked.body).contains(r#""groupName":"new""#));
                 connected.answer(&asked, 0, &[], b"");
             }
+            request::QUERY_CONSUME_QUEUE => {
+                let (index, count) = (field("index"), field("count"));
+                assert_eq!((topic, queue), (Some("orders"), Some("2")));
+                assert_eq!((index.as_deref(), count.as_deref()), (Some("80"), Some("1")));
+                connected.answer(&asked, group.queue.0, &[], group.queue.1.as_bytes());
+            }
             request::QUERY_CONSUMER_OFFSET => {
-                assert_eq!((topic, of, queue), (Some("orders"), Some("new"), Some("2")));
+                assert_eq!((topic, group_name, queue), (Some("orders"), Some("new"), Some("2")));
                 match group.offset.map(|offset| offset.to_string()) {
                     Some(offset) => connected.answer(&asked, 0, &[("offset", &offset)], b""),
                     None => connected.answer(&asked, response::QUERY_NOT_FOUND, &[], b""),
                 }
             }
             request::UPDATE_CONSUMER_OFFSET => {
-                assert_eq!((topic, of, queue, offset), (Some("orders"), Some("new"), Some("2"), Some("70")));
+                assert_eq!((topic, group_name, queue, offset), (Some("orders"), Some("new"), Some("2"), Some(&*of)));
+                assert_eq!(field("sluiceOnlyForward").as_deref(), Some("true"));
                 connected.answer(&asked, group.answer, &[], b"");
             }
             _ => connected.answer(&asked, 0, &[], b"{}"),
@@ -318,9 +338,10 @@ fn what_the_master_does_not_know_it_is_told_before_its_tables_are_taken() {
     for offset in [None, Some(69)] {
         for answer in [response::SUCCESS, response::TOPIC_NOT_EXIST] {
             let slave = Arc::new(slave(0, None));
-            let asked = tell(&slave, &Group { offset, answer });
+            let asked = tell(&slave, &Group { offset, answer, queue: SAME_QUEUE });
             let told = [
                 request::UPDATE_AND_CREATE_SUBSCRIPTION_GROUP,
+                request::QUERY_CONSUME_QUEUE,
                 request::QUERY_CONSUMER_OFFSET,
                 request::UPDATE_CONSUMER_OFFSET,
             ];
@@ -334,7 +355,7 @@ fn what_the_master_does_not_know_it_is_told_before_its_tables_are_taken() {
 fn what_is_told_lowers_nothing_that_a_consumer_committed_at_the_master_meanwhile() {
     for offset in [70, 71] {
         let slave = Arc::new(slave(0, None));
-        let asked = tell(&slave, &Group { offset: Some(offset), answer: response::SUCCESS });
+        let asked = tell(&slave, &Group { offset: Some(offset), answer: response::SUCCESS, queue: SAME_QUEUE });
         assert!(!asked.contains(&request::UPDATE_CONSUMER_OFFSET), "{asked:?}");
         assert_eq!(slave.told.lock().len(), 1, "the master is further");
     }
@@ -344,8 +365,37 @@ fn what_is_told_lowers_nothing_that_a_consumer_committed_at_the_master_meanwhile
 fn what_the_master_is_too_busy_to_take_stays_owed() {
     for answer in [response::SYSTEM_BUSY, response::SYSTEM_ERROR, response::NO_PERMISSION] {
         let slave = Arc::new(slave(0, None));
-        tell(&slave, &Group { offset: None, answer });
+        tell(&slave, &Group { offset: None, answer, queue: SAME_QUEUE });
         assert_eq!(*slave.told.lock(), []);
+        let slave = Arc::new(self::slave(0, None));
+        let asked = tell(&slave, &Group { offset: None, answer: response::SUCCESS, queue: (answer, "") });
+        assert!(!asked.contains(&request::UPDATE_CONSUMER_OFFSET) && slave.told.lock().is_empty());
+    }
+}
+
+#[test]
+fn what_was_settled_in_a_queue_that_is_another_by_now_is_not_told_and_forgotten() {
+    let elsewhere = r#"{"maxQueueIndex":99,"minQueueIndex":0,"queueData":[{"physicOffset":4100,"physicSize":177}]}"#;
+    // So Java says that it has no such entry, and Sluice.
+    let none = [r#"{"maxQueueIndex":0,"minQueueIndex":0}"#, r#"{"maxQueueIndex":3,"minQueueIndex":0,"queueData":[]}"#];
+    let others = [elsewhere, none[0], none[1]].map(|body| (response::SUCCESS, body));
+    for queue in others.into_iter().chain([(response::TOPIC_NOT_EXIST, "")]) {
+        let slave = Arc::new(slave(0, None));
+        let asked = tell(&slave, &Group { offset: None, answer: response::SUCCESS, queue });
+        assert!(!asked.contains(&request::UPDATE_CONSUMER_OFFSET), "{queue:?}");
+        assert_eq!(slave.told.lock().len(), 1, "{queue:?}");
+    }
+}
+
+#[test]
+fn where_the_slave_has_no_message_of_a_queue_to_compare_the_master_is_told_of_nothing_but_0() {
+    for (settled, is_told) in [(70, false), (0, true)] {
+        let slave = Arc::new(slave(0, None));
+        let group = Group { offset: None, answer: response::SUCCESS, queue: SAME_QUEUE };
+        let asked = tell_of(&slave, &group, settled, None);
+        assert!(!asked.contains(&request::QUERY_CONSUME_QUEUE));
+        assert_eq!(asked.contains(&request::UPDATE_CONSUMER_OFFSET), is_told);
+        assert_eq!(slave.told.lock().len(), 1);
     }
 }
 

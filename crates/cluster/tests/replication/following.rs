@@ -224,6 +224,24 @@ fn what_the_master_has_in_front_of_the_logs_end_is_the_same_or_it_is_left() {
 }
 
 #[test]
+fn a_slave_asks_for_nothing_that_its_master_has_removed() {
+    let records = [record(&[1; 3000]), record(&[2; 3000])].concat();
+    let (end, three) = (records.len() as u64, record(b"three"));
+    for begin in [0, end - 5000, end - 100, end] {
+        let log = Arc::<CopiedLog>::default();
+        let mut slave = Slave::connect(&log, 0..0);
+        slave.take(&piece(0, &records)).expect("a piece");
+        slave.settle();
+        let from = begin.max(end - 4096);
+        let mut again = Slave::connect(&log, begin..end + 9999);
+        assert_eq!(again.said(), [from], "the master begins at {begin}");
+        again.take(&piece(from, &[&records[from as usize..], &three].concat())).expect("the same and more");
+        again.settle();
+        assert_eq!((again.said(), again.problem()), (vec![end + three.len() as u64], None));
+    }
+}
+
+#[test]
 fn a_log_that_has_nothing_asks_for_the_masters_from_its_begin() {
     let log = Arc::<CopiedLog>::default();
     let mut slave = Slave::connect(&log, 8192..9999);

@@ -21,6 +21,9 @@ pub(super) fn commit(connection: &mut Connection, command: &Command<'_>) -> Resu
     let Connection { broker, readings, .. } = connection;
     let reading = readings.find(&request.topic, &request.consumer_group, broker)?;
     let queue = queue_of(&*reading.topic(broker)?, request.queue_id)?;
+    if request.only_forward == Some(true) {
+        return broker.offsets.advance(&request.topic, &request.consumer_group, queue, request.commit_offset);
+    }
     reading.commit(queue, request.commit_offset, broker)
 }
 

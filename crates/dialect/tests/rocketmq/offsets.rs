@@ -118,6 +118,19 @@ fn a_commit_that_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn what_a_slave_tells_lowers_no_offset() {
+    let bench = Bench::new();
+    let mut client = sender(&bench);
+    let tell = |offset: i64| commit(offset).with("sluiceOnlyForward", true);
+    for (told, expected) in [(2, 2), (1, 2), (3, 3)] {
+        client.ask_well(tell(told));
+        assert_eq!(committed(&mut client), expected);
+    }
+    assert_eq!(client.ask(tell(-1)).code, response::SYSTEM_ERROR);
+    assert_eq!(client.ask(tell(9).with("topic", "none")).code, response::TOPIC_NOT_EXIST);
+}
+
+#[test]
 fn a_pull_commits_if_it_says_so() {
     let bench = Bench::new();
     let mut client = sender(&bench);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
 use base::offset::Watermark;
-use base::{LogOffset, Now};
+use base::{LogOffset, Now, QueueId};
 use broker::{Broker, Unknown};
 use bytes::{Bytes, BytesMut};
-use cluster::replication::{FollowerLog, FollowerState, InReach, LeaderLog, Newest, Owed, Settled};
+use cluster::replication::{FollowerLog, FollowerState, InReach, LeaderLog, Newest, Owed, Place, Settled};
 use format::state_documents::StateDocuments;
 
 /// A master's log.
@@ -116,8 +116,13 @@ impl FollowerState for Followed {
 
     fn owed(&self, tables: &StateDocuments) -> Owed {
         let Unknown { groups, offsets } = self.broker.following.unknown_to(tables);
-        let settled = |(topic, group, queue, offset)| Settled { topic, group, queue, offset };
-        Owed { groups, offsets: offsets.into_iter().map(settled).collect() }
+        let settled = |(topic, group, queue, offset): (String, String, u32, i64)| {
+            // Of a queue that cannot be read now nothing is told in this round.
+            let newest = self.broker.following.newest_in(&topic, QueueId(queue)).ok()?;
+            let newest = newest.map(|(queue_offset, log_offset)| Place { queue_offset, log_offset });
+            Some(Settled { topic, group, queue, offset, newest })
+        };
+        Owed { groups, offsets: offsets.into_iter().filter_map(settled).collect() }
     }
 
     fn note_told(&self, told: &[Settled]) -> Result<(), String> {

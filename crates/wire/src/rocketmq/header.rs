@@ -114,6 +114,8 @@ headers! { $ every_rocketmq_header
         queue_id ! i32 "queueId",
         commit_offset ! i64 "commitOffset",
         broker_name ? text "bname",
+        /// A field of ours, which others pass over: the offset counts only if the group is not as far.
+        only_forward ? bool "sluiceOnlyForward",
     }
 
     /// Response to 21, 43, 45 and 201: a field of ours, which others pass over.
