@@ -79,7 +79,7 @@ section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients
     port: Option<u16> = "", PORT,
         "TCP port of the broker for AMQP 0-9-1 clients, such as 5672; 0 lets the system choose; when not set, AMQP is not spoken",
         "AMQP is new here and lacks things that docs/semantics.md names";
-    heartbeat: Duration = "60s", times_ms(0, 3_600_000),
+    heartbeat: Duration = "1m", times_ms(0, 3_600_000),
         "Time between signs of life that clients are offered, in whole seconds; 0 offers none",
         "as in RabbitMQ";
     product: String = "RabbitMQ", Kind::Text,
