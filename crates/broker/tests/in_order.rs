@@ -16,6 +16,8 @@ use support::{Bench, message};
 
 /// What went wrong for a moment: the network to the disk, not the bytes there.
 const TIMED_OUT: i32 = 110;
+/// What a program gets that reads bytes which are not there any more.
+const EIO: i32 = 5;
 
 fn with_messages(count: usize) -> Bench {
     let bench = open(&MemoryDisk::new(), false, 1000);
@@ -161,7 +163,7 @@ fn nothing_more_is_taken_once_others_have_what_came_before() {
         ..by_attempt(bench, name)
     };
     // Its record is not in memory.
-    disk.fail(Failure::unreadable("commitlog", first + 60..first + 62, TIMED_OUT));
+    disk.fail(Failure::unreadable("commitlog", first + 60..first + 62, EIO));
     let mut slow = HandOut::of(of_tag(&bench, "x", 4));
     assert!(!bench.broker.leasing.hand_out_cached(&mut slow, bench.now).expect("no refusal"), "a job goes on");
     assert_eq!(lane(&bench, 0).counts().leased, 1);
