@@ -259,13 +259,15 @@ fn those_who_wait_at_lanes_of_one_queue_come_and_leave_in_the_same_time_however_
         })
         .collect();
     let mailbox = broker::Mailbox::new(std::task::Waker::noop().clone());
-    let time_of = |count: usize| {
+    let once = |count: usize| {
         let began = Instant::now();
         let wish = |number| broker::Wish { mailbox: mailbox.clone(), number, credit: 1, priority: 0, in_order: false };
         let waiting: Vec<_> = lanes.iter().take(count).map(|lane| lane.wait(wish(1)).expect("in use")).collect();
         drop(waiting);
         began.elapsed()
     };
+    // The least of several: what else the machine does only adds to it.
+    let time_of = |count| (0..7).map(|_| once(count)).min().expect("some");
     let (few, many) = (time_of(4000), time_of(32_000));
     assert!(many < 16 * few, "4000 took {few:?}, 8 times as many {many:?}");
 }
