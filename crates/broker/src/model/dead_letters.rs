@@ -80,9 +80,9 @@ impl DeadLetterForm for Plain {
 }
 
 impl Model {
-    /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while. Waits
-    /// for the disk.
-    pub fn give_up(&self, queue: &MessageQueue, doomed: Vec<Doomed>, now: Now) {
+    /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while;
+    /// gives whether nothing did. Waits for the disk.
+    pub fn give_up(&self, queue: &MessageQueue, doomed: Vec<Doomed>, now: Now) -> bool {
         let mut failed = false;
         for doomed in doomed {
             let Err(error) = self.give_up_one(queue, &doomed, now) else { continue };
@@ -93,6 +93,7 @@ impl Model {
             }
             failed = true;
         }
+        !failed
     }
 
     fn give_up_one(&self, queue: &MessageQueue, doomed: &Doomed, now: Now) -> Result<(), Refusal> {

@@ -21,6 +21,9 @@ use crate::leasing::{DoomReason, Doomed, Expiry};
 /// How soon a queue is looked at again whose head lives on.
 const LOOK_AGAIN_MS: u64 = 1000;
 
+/// Times that a queue is swept in one go: others wait.
+const SWEEPS_MAX: usize = 64;
+
 /// When which queue is to be looked at. Each is there once, by the earlier time.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
@@ -108,6 +111,22 @@ impl Model {
         if queue.is_gone() {
             return Ok(());
         }
+        let mut has_more = true;
+        for _ in 0..SWEEPS_MAX {
+            has_more = self.sweep_heads(queue, now)?;
+            if !has_more {
+                break;
+            }
+        }
+        let next = if has_more || queue.excess() > 0 { Some(now.wall) } else { self.next_look(queue, now)? };
+        if let Some(next) = next {
+            self.timers.watch_messages(queue, next);
+        }
+        Ok(())
+    }
+
+    /// Deals with some of what is over or too much. Gives whether there may be more that can be dealt with now.
+    fn sweep_heads(&self, queue: &Arc<MessageQueue>, now: Now) -> Result<bool, Refusal> {
         let is_given_up = queue.rules().dead_letter_exchange.is_some();
         let expiry = Expiry { now: now.wall, is_given_up };
         let mut doomed = Vec::new();
@@ -115,8 +134,10 @@ impl Model {
             doomed.extend(take_head(&lane, |entry| expiry.is_over(entry), is_given_up, DoomReason::Expired, now)?);
         }
         let mut excess = queue.excess();
-        for lane in queue.queue_lanes() {
-            if excess == 0 {
+        // Those of the lowest priority go first.
+        for lane in queue.queue_lanes().into_iter().rev() {
+            // As long as there may be more of one lane, it is not the next one's turn.
+            if excess == 0 || doomed.len() >= SWEPT_AT_ONCE_MAX {
                 break;
             }
             let mut left = excess;
@@ -129,12 +150,8 @@ impl Model {
             excess = left;
         }
         let has_more = doomed.len() >= SWEPT_AT_ONCE_MAX;
-        self.give_up(queue, doomed, now);
-        let next = if has_more || queue.excess() > 0 { Some(now.wall) } else { self.next_look(queue, now)? };
-        if let Some(next) = next {
-            self.timers.watch_messages(queue, next);
-        }
-        Ok(())
+        let is_done = self.give_up(queue, doomed, now);
+        Ok(has_more && is_done)
     }
 
     /// When the head of some lane is over.

@@ -6,6 +6,7 @@ use format::model::Text;
 use super::consume::Consumer;
 use super::content::Incoming;
 use super::publish::ConfirmTo;
+use super::replies::ReplyConsumer;
 use super::transaction::Transaction;
 use super::unacked::Unacked;
 
@@ -24,6 +25,8 @@ pub(super) struct Channel {
     /// The same of all consumers together.
     pub(super) shared_prefetch: u32,
     pub(super) consumers: Vec<Consumer>,
+    /// Who gets direct replies.
+    pub(super) replies: Option<ReplyConsumer>,
     pub(super) unacked: Unacked,
     /// The number of the last message that is to be confirmed, if any is.
     pub(super) confirmed: Option<u64>,
@@ -43,6 +46,7 @@ impl Channel {
             prefetch: 0,
             shared_prefetch: 0,
             consumers: Vec::new(),
+            replies: None,
             unacked: Unacked::default(),
             confirmed: None,
             transaction: None,
@@ -69,6 +73,12 @@ impl Channel {
             0 => u32::MAX,
             most => most.saturating_sub(u32::try_from(self.unacked.count()).unwrap_or(u32::MAX)),
         }
+    }
+
+    /// Whether a consumer is called that.
+    pub(super) fn has_consumer(&self, tag: &[u8]) -> bool {
+        self.consumers.iter().any(|known| *known.tag == *tag)
+            || self.replies.as_ref().is_some_and(|known| *known.tag == *tag)
     }
 
     /// The consumer of that number.

@@ -17,7 +17,7 @@ use super::options::AmqpOptions;
 pub(super) const MECHANISMS: &[u8] = b"AMQPLAIN PLAIN";
 
 /// What the server can; drivers switch features on by it.
-const CAPABILITIES: [&str; 7] = [
+const CAPABILITIES: [&str; 8] = [
     "publisher_confirms",
     "exchange_exchange_bindings",
     "basic.nack",
@@ -25,6 +25,7 @@ const CAPABILITIES: [&str; 7] = [
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
+    "direct_reply_to",
 ];
 
 /// The server's first method is sent to `send`.
@@ -164,7 +165,7 @@ mod tests {
         start(&AmqpOptions::default(), |start| {
             let Some(Value::Table(capabilities)) = start.server_properties.get("capabilities") else { panic!("none") };
             assert_eq!(capabilities.get("publisher_confirms"), Some(Value::Bool(true)));
-            assert_eq!(capabilities.get("direct_reply_to"), None);
+            assert_eq!(capabilities.get("connection.blocked"), None);
             assert_eq!(start.server_properties.get("product"), Some(Value::LongString(b"RabbitMQ")));
         });
     }

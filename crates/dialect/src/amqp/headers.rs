@@ -14,6 +14,14 @@ impl Headers for HeaderTable<'_> {
     }
 }
 
+/// A content header with other properties.
+pub(super) fn with_properties(header: &[u8], properties: Properties<'_>) -> Vec<u8> {
+    let body_size = ContentHeader::decode(header).map_or(0, |header| header.body_size);
+    let mut out = BytesMut::new();
+    ContentHeader { body_size, properties }.encode(&mut out);
+    out.to_vec()
+}
+
 /// A content header with other properties; headers are those that `write` writes.
 pub(super) fn with_headers(
     header: &[u8],
@@ -24,10 +32,7 @@ pub(super) fn with_headers(
     write_table(&mut table, write);
     // Written here a moment ago, with its length in front.
     let headers = table.get(size_of::<u32>()..).and_then(|bytes| Table::read(bytes).ok());
-    let body_size = ContentHeader::decode(header).map_or(0, |header| header.body_size);
-    let mut out = BytesMut::new();
-    ContentHeader { body_size, properties: Properties { headers, ..properties } }.encode(&mut out);
-    out.to_vec()
+    with_properties(header, Properties { headers, ..properties })
 }
 
 /// The header without the keys that nobody else is to see.

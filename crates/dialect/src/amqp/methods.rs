@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use broker::{Consumer as QueueConsumer, MessageQueue, OnlyIf, Right};
 use bytes::Bytes;
+use format::model::Text;
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::Frame;
 use wire::amqp::method::Method;
 use wire::amqp::method::basic::{
-    Cancel, CancelOk, ConfirmSelectOk, Consume, ConsumeOk, Get, Publish, Qos, QosOk, RecoverOk, TxRollbackOk,
+    Cancel, CancelOk, ConfirmSelectOk, Consume, ConsumeOk, Deliver, Get, Publish, Qos, QosOk, RecoverOk, TxRollbackOk,
     TxSelectOk,
 };
 use wire::amqp::method::connection::{AccessRequestOk, ChannelCloseOk, FlowOk};
@@ -21,6 +22,7 @@ use super::content::Progress;
 use super::error::{Fault, code};
 use super::link::{Done, Link, Login};
 use super::publish::{Message, Publishing};
+use super::replies::{REPLY_TO, Reply, ReplyConsumer};
 use super::settle;
 use super::topology::{self, Topology};
 use super::transaction::{KeptMessage, Settle, Settlement, Transaction};
@@ -123,6 +125,7 @@ impl Core {
             mandatory: incoming.mandatory,
             header: &incoming.header,
             body,
+            reply_address: channel.replies.as_ref().map(|replies| &*replies.address),
         };
         if let Some(transaction) = &mut channel.transaction {
             transaction.keep(KeptMessage::of(&message));
@@ -141,7 +144,8 @@ impl Core {
         };
         let login = Login::new(user, host, &broker);
         let (number, last_queue) = (channel.number, channel.last_queue.clone());
-        let topology = Topology { broker, login, mailbox, who, now, channel: number, last_queue };
+        let replies = link.options.replies.clone();
+        let topology = Topology { broker, login, mailbox, replies, who, now, channel: number, last_queue };
         let payload = Bytes::copy_from_slice(payload);
         self.is_paused = true;
         link.run_job(payload.len(), move || Done::Carried(topology.carry_out(&payload)));
@@ -192,18 +196,21 @@ impl Core {
     }
 
     fn consume(&mut self, channel: &mut Channel, consume: &Consume<'_>) -> Result<(), Fault> {
-        let queue = self.queue_of(channel, consume.queue)?;
         let tag = match consume.consumer_tag.bytes() {
             b"" => topology::generated_name(&self.link.broker, "amq.ctag-"),
             tag => tag.into(),
         };
-        if channel.consumers.iter().any(|known| known.tag == tag) {
+        if channel.has_consumer(&tag) {
             let tag = String::from_utf8_lossy(&tag).into_owned();
             return Err(Fault::not_allowed(format!("attempt to reuse consumer tag '{tag}'")));
         }
         if channel.consumers.len() >= CONSUMERS_MAX {
             return Err(Fault::not_allowed(format!("a channel has at most {CONSUMERS_MAX} consumers")));
         }
+        if consume.queue.bytes() == REPLY_TO {
+            return self.consume_replies(channel, tag, consume);
+        }
+        let queue = self.queue_of(channel, consume.queue)?;
         self.last_consumer += 1;
         let number = u64::from(channel.number) << 48 | self.last_consumer;
         let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
@@ -229,8 +236,40 @@ impl Core {
         Ok(())
     }
 
+    /// Has direct replies come to the channel.
+    fn consume_replies(&mut self, channel: &mut Channel, tag: Text, consume: &Consume<'_>) -> Result<(), Fault> {
+        if !consume.no_ack {
+            return Err(Fault::precondition("reply consumer cannot acknowledge"));
+        }
+        if channel.replies.is_some() {
+            return Err(Fault::precondition("reply consumer already set"));
+        }
+        if !consume.no_wait {
+            self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
+        }
+        let (number, mailbox, replies) = (self.link.broker.random(), &self.link.mailbox, &self.link.options.replies);
+        channel.replies = Some(ReplyConsumer::new(tag, number, mailbox, replies));
+        Ok(())
+    }
+
+    /// Delivers a direct reply, or loses it if the client does not take what it has.
+    pub(super) fn deliver_reply(&mut self, channel: &mut Channel, reply: &Reply) {
+        let Some(consumer) = channel.replies.as_ref().filter(|_| self.link.has_room_for_deliveries()) else { return };
+        let method = Deliver {
+            consumer_tag: ShortString::cut(&consumer.tag),
+            delivery_tag: channel.unacked.skip(),
+            routing_key: ShortString::cut(&reply.key),
+            ..Deliver::default()
+        };
+        self.link.send(channel.number, method);
+        self.link.send_content(channel.number, &reply.header, &reply.body, None);
+    }
+
     fn cancel(&mut self, channel: &mut Channel, cancel: &Cancel<'_>) {
         let tag = cancel.consumer_tag.bytes();
+        if channel.replies.as_ref().is_some_and(|known| *known.tag == *tag) {
+            channel.replies = None;
+        }
         if let Some(at) = channel.consumers.iter().position(|known| *known.tag == *tag) {
             let consumer = channel.consumers.remove(at);
             self.leave(consumer);
@@ -274,7 +313,8 @@ impl Core {
         let Transaction { messages, settlements, .. } = take_transaction(channel)?;
         self.publishing.end_pass(&mut self.link)?;
         for kept in &messages {
-            self.publishing.publish(&kept.message(), channel.number, None, &mut self.link)?;
+            let message = kept.message(channel.replies.as_ref().map(|replies| &*replies.address));
+            self.publishing.publish(&message, channel.number, None, &mut self.link)?;
         }
         self.publishing.commit(channel.confirm_to(), &mut self.link)?;
         for settlement in settlements {
@@ -320,7 +360,7 @@ impl Core {
         }
         settle::recover(channel, &mut self.link);
         self.publishing.forget(channel.confirm_to());
-        channel.transaction = None;
+        (channel.transaction, channel.replies) = (None, None);
         channel.incoming = super::content::Incoming::default();
     }
 
@@ -365,12 +405,12 @@ fn priority_of(arguments: Table<'_>) -> Result<i32, Fault> {
 
 impl KeptMessage {
     fn of(message: &Message<'_>) -> Self {
-        let Message { exchange, key, mandatory, header, body } = *message;
+        let Message { exchange, key, mandatory, header, body, .. } = *message;
         Self { exchange: exchange.into(), key: key.into(), mandatory, header: header.into(), body: body.into() }
     }
 
-    fn message(&self) -> Message<'_> {
+    fn message<'a>(&'a self, reply_address: Option<&'a [u8]>) -> Message<'a> {
         let Self { exchange, key, mandatory, header, body } = self;
-        Message { exchange, key, mandatory: *mandatory, header, body }
+        Message { exchange, key, mandatory: *mandatory, header, body, reply_address }
     }
 }

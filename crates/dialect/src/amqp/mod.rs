@@ -16,11 +16,14 @@ mod methods;
 mod opening;
 mod options;
 mod publish;
+mod replies;
 mod session;
 mod settle;
+mod signals;
 mod topology;
 mod transaction;
 mod unacked;
 
 pub use options::{AmqpOptions, model_options};
+pub use replies::Replies;
 pub use session::AmqpSession;

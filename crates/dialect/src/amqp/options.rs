@@ -6,6 +6,7 @@ use broker::ModelOptions;
 use format::model::RoutingKind;
 
 use super::deaths::Deaths;
+use super::replies::Replies;
 
 /// What all sessions share.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct AmqpOptions {
     pub replica_timeout_ms: u64,
     /// Users that may connect from this machine alone.
     pub loopback_users: Vec<String>,
+    /// Channels that wait for direct replies.
+    pub replies: Arc<Replies>,
 }
 
 impl Default for AmqpOptions {
@@ -45,6 +48,7 @@ impl Default for AmqpOptions {
             handshake_timeout_ms: 10_000,
             replica_timeout_ms: 3_000,
             loopback_users: vec!["guest".to_owned()],
+            replies: Arc::default(),
         }
     }
 }

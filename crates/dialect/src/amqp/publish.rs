@@ -15,8 +15,9 @@ use wire::amqp::method::basic::{Ack, Nack, Return, TxCommitOk};
 use wire::amqp::table::{Table, Value};
 
 use super::error::{Fault, code};
-use super::headers::{HeaderTable, without_blind_copies};
+use super::headers::{HeaderTable, with_properties, without_blind_copies};
 use super::link::Link;
+use super::replies::{REPLY_TO, Replies};
 
 /// Ways of messages that a connection remembers.
 const ROUTES_MAX: usize = 1024;
@@ -33,6 +34,8 @@ pub(super) struct Message<'a> {
     /// The header's frame.
     pub(super) header: &'a [u8],
     pub(super) body: &'a [u8],
+    /// Where direct replies to it are sent, if somebody waits for them.
+    pub(super) reply_address: Option<&'a [u8]>,
 }
 
 /// Where confirms of a channel go.
@@ -124,6 +127,17 @@ impl Publishing {
         let ContentHeader { properties, .. } =
             ContentHeader::decode(message.header).map_err(|error| Fault::new(code::SYNTAX_ERROR, error.to_string()))?;
         check_user(&properties, link)?;
+        let properties = with_reply_address(properties, message.reply_address)?;
+        let is_changed = properties.is_changed;
+        let properties = properties.of;
+        if message.exchange.is_empty() && Replies::is_address(message.key) {
+            let is_there = link.options.replies.send(message);
+            if !is_there && message.mandatory {
+                send_back(message, channel, link);
+            }
+            self.note(confirm, true);
+            return Ok(());
+        }
         let time_to_live_ms = expiration_of(&properties)?;
         let copies = match &properties.headers {
             Some(headers) if !headers.is_empty() => Copies::of(headers)?,
@@ -137,10 +151,13 @@ impl Publishing {
             self.note(confirm, true);
             return Ok(());
         }
-        let cleaned;
+        let own;
         let header = if copies.has_blind {
-            cleaned = without_blind_copies(message.header, &properties);
-            &cleaned
+            own = without_blind_copies(message.header, &properties);
+            &own
+        } else if is_changed {
+            own = with_properties(message.header, properties);
+            &own
         } else {
             message.header
         };
@@ -382,6 +399,21 @@ fn check_user(properties: &Properties<'_>, link: &mut Link) -> Result<(), Fault>
     }
     let claimed = Shown(claimed.bytes());
     Err(Fault::precondition(format!("user_id property set to '{claimed}' but authenticated user was '{user}'")))
+}
+
+/// What a message says of itself, and whether that is other than what came.
+struct Said<'a> {
+    of: Properties<'a>,
+    is_changed: bool,
+}
+
+/// A message that wants direct replies says where these are to be sent.
+fn with_reply_address<'a>(properties: Properties<'a>, address: Option<&'a [u8]>) -> Result<Said<'a>, Fault> {
+    if properties.reply_to.is_none_or(|reply_to| reply_to.bytes() != REPLY_TO) {
+        return Ok(Said { of: properties, is_changed: false });
+    }
+    let address = address.ok_or_else(|| Fault::precondition("fast reply consumer does not exist"))?;
+    Ok(Said { of: Properties { reply_to: Some(ShortString::cut(address)), ..properties }, is_changed: true })
 }
 
 /// How long a message may wait, ms.

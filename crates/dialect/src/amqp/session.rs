@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::budget::Budget;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{Monotonic, Now};
-use broker::{Broker, Mailbox, Signal};
+use broker::{Broker, Mailbox};
 use bytes::{Buf as _, BytesMut};
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::{self, Frame, Kind, PROTOCOL_HEADER};
@@ -57,7 +57,7 @@ pub(super) enum Phase {
 pub struct AmqpSession {
     pub(super) core: Core,
     pub(super) phase: Phase,
-    channels: BTreeMap<u16, Channel>,
+    pub(super) channels: BTreeMap<u16, Channel>,
     pub(super) channel_max: u16,
     last_serial: u64,
     /// Between signs of life, ms; 0: none are agreed on.
@@ -243,20 +243,6 @@ impl AmqpSession {
         let Core { publishing, link, .. } = &mut self.core;
         if let Err(fault) = publishing.end_pass(link) {
             self.fail(0, &fault);
-        }
-    }
-
-    fn take_signals(&mut self) {
-        for signal in self.core.link.mailbox.take() {
-            match signal {
-                Signal::LeaseReady(number) => self.core.ready.push_back(number),
-                Signal::QueueGone(number) => {
-                    if let Some(channel) = self.channels.get_mut(&channel_of(number)) {
-                        self.core.dismiss(channel, number);
-                    }
-                }
-                Signal::GroupChanged(_) | Signal::FetchReady(_) | Signal::Told(_) => {}
-            }
         }
     }
 

@@ -25,12 +25,14 @@ use wire::amqp::table::Table;
 use super::arguments;
 use super::error::{Fault, code};
 use super::link::Login;
+use super::replies::{REPLY_TO, Replies};
 
 /// What a method is carried out with.
 pub(super) struct Topology {
     pub(super) broker: Arc<Broker>,
     pub(super) login: Login,
     pub(super) mailbox: Arc<Mailbox>,
+    pub(super) replies: Arc<Replies>,
     pub(super) who: ConnectionNumber,
     pub(super) now: Now,
     pub(super) channel: u16,
@@ -214,6 +216,11 @@ impl Topology {
 
     fn declare_queue(&mut self, declare: &QueueDeclare<'_>) -> Result<Answer, Fault> {
         let mut name = clean(declare.queue);
+        if *name == *REPLY_TO || self.replies.has(&name) {
+            // So that who is to reply can see whether somebody still waits for it.
+            let queue = ShortString::cut(&name);
+            return Ok(self.answer(declare.no_wait, QueueDeclareOk { queue, message_count: 0, consumer_count: 1 }));
+        }
         if declare.passive {
             let name = named_or_last(declare.queue, self.last_queue.as_ref())?;
             let queue = self.host().queue(&name, self.who)?;

@@ -280,6 +280,9 @@ fn tell(mut bytes: &[u8]) -> Vec<String> {
                 if let Some(priority) = header.properties.priority {
                     last.push_str(&format!(" priority {priority}"));
                 }
+                if let Some(reply_to) = header.properties.reply_to {
+                    last.push_str(&format!(" reply to {}", String::from_utf8_lossy(reply_to.bytes())));
+                }
                 last.push_str(": ");
             }
             Kind::Body => {

@@ -44,6 +44,23 @@ fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
 }
 
 #[test]
+fn of_too_many_those_of_the_lowest_priority_go_first_however_many_they_are() {
+    let mut bench = Bench::new();
+    let mut client = with_dead_letters(&bench, |table| {
+        table.put("x-max-priority", Value::I32(5)).put("x-max-length", Value::I32(1));
+    });
+    let count = 1000;
+    for number in 0..count {
+        let priority = if number == 0 { Some(5) } else { None };
+        let publish = Publish { routing_key: short("q"), ..Publish::default() };
+        client.publish_with(publish, Properties { priority, ..Properties::default() }, number.to_string().as_bytes());
+    }
+    bench.pass(1);
+    assert_eq!(client.get("q", true), "got 1, 0 more priority 5: 0");
+    assert_eq!(client.get("dead", true), format!("got 2, {} more: 1", count - 2));
+}
+
+#[test]
 fn a_message_has_a_time_of_its_own_and_an_old_one_is_never_delivered() {
     let mut bench = Bench::new();
     let mut client = bench.client();

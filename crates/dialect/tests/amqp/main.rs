@@ -7,4 +7,5 @@ mod client;
 mod consuming;
 mod dying;
 mod publishing;
+mod replying;
 mod topology;
