@@ -104,13 +104,23 @@ func work(*program.Report) (err error) {
 		return err
 	}
 	started = time.Now()
+	// This client knows a topic's queues a moment before its brokers' addresses: whoever sends in between is told of no route. So one message goes
+	// first, alone.
+	routed := make(chan struct{})
 	var senders sync.WaitGroup
 	for thread := range *threads {
 		share := *count / *threads
 		if thread < *count%*threads {
 			share++
 		}
-		senders.Go(func() { sendShare(thread, share) })
+		senders.Go(func() {
+			if thread == 0 {
+				sendShare(thread, share, sync.OnceFunc(func() { close(routed) }))
+				return
+			}
+			<-routed
+			sendShare(thread, share, func() {})
+		})
 	}
 	senders.Wait()
 	for range cap(inFlight) {
@@ -119,7 +129,9 @@ func work(*program.Report) (err error) {
 	return client.Shutdown()
 }
 
-func sendShare(thread, share int) {
+// Calls begun once it has sent for the first time, or has nothing to send.
+func sendShare(thread, share int, begun func()) {
+	defer begun()
 	ownKeys := (max(*orderKeys, *threads) - thread + *threads - 1) / *threads
 	sequences := make([]int64, ownKeys)
 	step := 1
@@ -134,6 +146,7 @@ func sendShare(thread, share int) {
 			sequences[own]++
 		}
 		sendUntilDone(bodies)
+		begun()
 		time.Sleep(time.Duration(*pauseMicros) * time.Microsecond)
 	}
 }
