@@ -280,7 +280,7 @@ impl HandOut {
             count += 1;
             size += entry.size as usize;
             leased.push(Leased { offset, entry, deliveries });
-            wanted.holder.verdict()
+            Verdict::Lease
         });
         doomed.iter().skip(doomed_before).for_each(|doomed| doomed.take_from(grant.owner));
         unreadable.into_iter().for_each(|offset| lane.give_back(grant.owner, offset, put_off(now)));

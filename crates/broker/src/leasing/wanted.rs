@@ -7,7 +7,7 @@ use format::queue_entry::Entry;
 
 use super::GrantName;
 use crate::cursor::lane::Lane;
-use crate::cursor::lease::{Grant, Owner, Verdict};
+use crate::cursor::lease::{Grant, Owner};
 use crate::filter::Filter;
 
 /// What a consumer wants.
@@ -43,8 +43,6 @@ pub enum Holder {
     Grant(GrantName, Monotonic),
     /// A channel, until that ends.
     Channel(Owner),
-    /// Nobody: what is handed out is settled.
-    Nobody,
 }
 
 /// How messages expire.
@@ -69,7 +67,6 @@ impl Holder {
         match self {
             Self::Grant(name, deadline) => Grant { owner: name.owner(), deadline: Some(deadline) },
             Self::Channel(owner) => Grant { owner, deadline: None },
-            Self::Nobody => Grant { owner: Owner::grant(0), deadline: None },
         }
     }
 
@@ -78,13 +75,7 @@ impl Holder {
         match self {
             Self::Grant(name, _) => name.doom(),
             Self::Channel(owner) => owner.doom(),
-            Self::Nobody => Owner::grant(0).doom(),
         }
-    }
-
-    /// What becomes of a message that is handed out.
-    pub(super) const fn verdict(self) -> Verdict {
-        if matches!(self, Self::Nobody) { Verdict::Settle } else { Verdict::Lease }
     }
 
     pub(super) const fn is_told_deliveries(self) -> bool {

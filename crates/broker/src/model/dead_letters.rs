@@ -17,6 +17,9 @@ use crate::leasing::{DoomReason, Doomed};
 use crate::publish::PublishBatch;
 use crate::routing::Headers;
 
+/// Queues that may refuse a message one after the other and have it go on: behind these it is lost.
+const DEATHS_IN_A_ROW_MAX: usize = 16;
+
 /// How a message died.
 #[derive(Clone, Copy, Debug)]
 pub struct Death<'a> {
@@ -115,7 +118,7 @@ impl Model {
                 is_persistent: false,
                 born_host: record.born_host,
             };
-            self.bury(&mut batch, queue, &message, doomed.reason)?;
+            self.bury(&mut batch, queue, &message, (doomed.reason, 0))?;
             if !batch.is_empty() {
                 self.append(batch, now)?;
             }
@@ -124,14 +127,18 @@ impl Model {
         Ok(())
     }
 
-    /// The same for a message that the queue has never taken.
+    /// The same for a message that the queue has never taken, after so many `deaths` of this kind in a row.
     pub(super) fn bury_refused(
         &self,
         batch: &mut PublishBatch,
         queue: &MessageQueue,
         message: &RoutedMessage<'_>,
+        deaths: usize,
     ) -> Result<(), Refusal> {
-        self.bury(batch, queue, message, DoomReason::TooMany)
+        if deaths >= DEATHS_IN_A_ROW_MAX {
+            return Ok(());
+        }
+        self.bury(batch, queue, message, (DoomReason::TooMany, deaths + 1))
     }
 
     /// Adds what becomes of a message that died in a queue: nothing where no exchange or no queue wants it.
@@ -140,7 +147,7 @@ impl Model {
         batch: &mut PublishBatch,
         queue: &MessageQueue,
         message: &RoutedMessage<'_>,
-        reason: DoomReason,
+        (reason, deaths): (DoomReason, usize),
     ) -> Result<(), Refusal> {
         let rules = queue.rules();
         let Some(exchange) = rules.dead_letter_exchange.as_deref() else { return Ok(()) };
@@ -173,6 +180,6 @@ impl Model {
             time_to_live_ms: None,
             ..*message
         };
-        self.add(batch, &queues, &buried).map(drop)
+        self.add_after(batch, &queues, &buried, deaths).map(drop)
     }
 }

@@ -44,6 +44,17 @@ impl Model {
         queues: &[Arc<MessageQueue>],
         message: &RoutedMessage<'_>,
     ) -> Result<bool, Refusal> {
+        self.add_after(batch, queues, message, 0)
+    }
+
+    /// The same for a message that so many queues have refused before.
+    pub(super) fn add_after(
+        &self,
+        batch: &mut PublishBatch,
+        queues: &[Arc<MessageQueue>],
+        message: &RoutedMessage<'_>,
+        deaths: usize,
+    ) -> Result<bool, Refusal> {
         let mut destinations = Vec::with_capacity(queues.len());
         let (mut is_taken, mut is_durable) = (true, false);
         // One that has gone meanwhile gets nothing: that is no refusal.
@@ -51,7 +62,7 @@ impl Model {
             if queue.is_full() {
                 is_taken = false;
                 if queue.rules().overflow == Overflow::RejectAndDeadLetter {
-                    self.bury_refused(batch, queue, message)?;
+                    self.bury_refused(batch, queue, message, deaths)?;
                 }
                 continue;
             }

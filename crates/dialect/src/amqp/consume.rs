@@ -127,9 +127,8 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     if credit == 0 || !consumer.queue.may_take(consumer.id) {
         return Look::Waits;
     }
-    let holder = if consumer.no_ack { Holder::Nobody } else { Holder::Channel(owner) };
     let queue = consumer.queue.clone();
-    let mut hand_out = hand_out_of(&queue, holder, credit, link);
+    let mut hand_out = hand_out_of(&queue, Holder::Channel(owner), credit, link);
     // Those that cannot be read now come again after a while.
     let is_all = link.broker.leasing.hand_out_cached(&mut hand_out, link.now).unwrap_or(true);
     if !is_all {
@@ -172,6 +171,9 @@ pub(super) fn deliver_to(
         consumer.unsettled += u32::try_from(count).unwrap_or(u32::MAX);
     }
     let consumer_number = (!no_ack).then_some(number);
+    if no_ack {
+        settle_all(channel.owner, &hand_out);
+    }
     let (channel_number, unacked) = (channel.number, &mut channel.unacked);
     each_message(hand_out, |lane, offset, deliveries, piece, routed| {
         let delivery_tag = match consumer_number {
@@ -224,6 +226,15 @@ fn each_message(
     }
 }
 
+/// Nobody acknowledges what was handed out: it is on its way, and that is all.
+fn settle_all(owner: Owner, hand_out: &HandOut) {
+    for given in hand_out.given() {
+        if let Some((lane, _)) = hand_out.wanted().lanes.get(given.lane) {
+            lane.settle(owner, given.messages.iter().map(|(offset, _)| *offset));
+        }
+    }
+}
+
 /// Nobody is there any more for what was handed out.
 fn return_all(owner: Owner, hand_out: &HandOut) {
     for given in hand_out.given() {
@@ -240,8 +251,7 @@ pub(super) fn get(
     no_ack: bool,
     link: &mut Link,
 ) -> Result<bool, Fault> {
-    let holder = if no_ack { Holder::Nobody } else { Holder::Channel(channel.owner) };
-    let mut hand_out = hand_out_of(queue, holder, 1, link);
+    let mut hand_out = hand_out_of(queue, Holder::Channel(channel.owner), 1, link);
     if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? {
         read(channel, queue.clone(), Reader::Get { no_ack }, hand_out, link);
         return Ok(false);
@@ -259,6 +269,9 @@ pub(super) fn answer_get(
     link: &mut Link,
 ) {
     link.give_up(queue, hand_out.take_doomed());
+    if no_ack {
+        settle_all(channel.owner, &hand_out);
+    }
     let (number, mut has_one, unacked) = (channel.number, false, &mut channel.unacked);
     let message_count = u32::try_from(queue.counts().ready).unwrap_or(u32::MAX);
     each_message(hand_out, |lane, offset, deliveries, piece, routed| {

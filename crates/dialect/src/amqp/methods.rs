@@ -182,7 +182,9 @@ impl Core {
         } else {
             channel.prefetch = most
         }
-        self.ready.extend(channel.consumers.iter().filter(|one| one.is_stalled).map(|one| one.number));
+        let stalled =
+            channel.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number));
+        self.ready.extend(stalled);
         self.link.send(channel.number, QosOk {});
         Ok(())
     }
@@ -355,10 +357,11 @@ impl Core {
 
     /// A channel is gone: others get what it had.
     pub(super) fn close_channel(&mut self, channel: &mut Channel) {
+        // Before the next of its consumers' queues is told that it may take: what comes again comes first.
+        settle::recover(channel, &mut self.link);
         for consumer in std::mem::take(&mut channel.consumers) {
             self.leave(consumer);
         }
-        settle::recover(channel, &mut self.link);
         self.publishing.forget(channel.confirm_to());
         (channel.transaction, channel.replies) = (None, None);
         channel.incoming = super::content::Incoming::default();

@@ -281,6 +281,10 @@ impl Publishing {
                 && (first.deadline <= link.now.monotonic || !durability.replicas().are_in_reach(first.end))
                 && durability.is_kept(kept_here, first.end);
             if !is_kept && !is_over && durability.poisoned().is_none() {
+                let now = link.now.monotonic;
+                let Some(first) = self.waiting.front_mut().filter(|first| first.deadline <= now) else { return };
+                // Replicas were given their time, the disk was not: its watermark wakes the session.
+                first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
                 return;
             }
             let Some(first) = self.waiting.pop_front() else { return };

@@ -277,12 +277,22 @@ impl AmqpSession {
     fn deliver(&mut self) {
         for _ in 0..self.core.ready.len() {
             if !self.core.link.has_room_for_deliveries() {
-                return;
+                return self.step_aside();
             }
             let Some(number) = self.core.ready.pop_front() else { return };
             let Some(channel) = self.channels.get_mut(&channel_of(number)) else { continue };
             if consume::look(channel, number, &mut self.core.link) == Look::Again {
                 self.core.ready.push_back(number);
+            }
+        }
+    }
+
+    /// There is no room for deliveries: others get what this connection's consumers were told of.
+    fn step_aside(&mut self) {
+        for number in &self.core.ready {
+            let channel = self.channels.get_mut(&channel_of(*number));
+            if let Some(consumer) = channel.and_then(|channel| channel.consumer(*number)) {
+                consumer.takers.clear();
             }
         }
     }

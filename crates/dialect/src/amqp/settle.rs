@@ -60,13 +60,16 @@ fn relieve(channel: &mut Channel, delivered: &[Delivered]) -> Vec<u64> {
     for number in delivered.iter().filter_map(|delivered| delivered.consumer) {
         let Some(consumer) = channel.consumer(number) else { continue };
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
-        if consumer.is_stalled && relieved.last() != Some(&number) {
+        // It is looked after once, however many it has settled.
+        if std::mem::take(&mut consumer.is_stalled) {
             relieved.push(number);
         }
     }
     if channel.shared_prefetch > 0 {
         // Any of them may be the one that has waited for the others.
-        relieved = channel.consumers.iter().filter(|one| one.is_stalled).map(|one| one.number).collect();
+        let stalled =
+            channel.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number));
+        relieved.extend(stalled);
     }
     relieved
 }

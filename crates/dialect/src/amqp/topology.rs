@@ -238,11 +238,13 @@ impl Topology {
         arguments::check_kind(&rules, declare, &shown)?;
         if let Some(exchange) = &rules.dead_letter_exchange {
             self.check(Right::Read, "queue", &name)?;
+            let exchange: &[u8] = if exchange.is_empty() { b"amq.default" } else { exchange };
             self.check(Right::Write, "exchange", exchange)?;
         }
         let wish = QueueWish {
             name,
-            is_durable: declare.durable,
+            // What goes with its connection does not outlive the process.
+            is_durable: declare.durable && !declare.exclusive,
             owner: declare.exclusive.then_some(self.who),
             auto_delete: declare.auto_delete,
             rules,
