@@ -262,9 +262,10 @@ impl Lane {
         }
     }
 
-    /// Takes what the owner has of some messages back: they are ready again, at their places, and count as handed out.
-    pub fn requeue(self: &Arc<Self>, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>) {
-        let how = GiveBack { ready: None, is_counted: true };
+    /// Takes what the owner has of some messages back: they are ready again, at their places. `is_counted`: it had
+    /// them.
+    pub fn requeue(self: &Arc<Self>, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>, is_counted: bool) {
+        let how = GiveBack { ready: None, is_counted };
         self.with(|cursor| offsets.into_iter().for_each(|offset| _ = cursor.give_back(owner, offset, how)));
         self.tell();
     }

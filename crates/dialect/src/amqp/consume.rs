@@ -239,7 +239,7 @@ fn settle_all(owner: Owner, hand_out: &HandOut) {
 fn return_all(owner: Owner, hand_out: &HandOut) {
     for given in hand_out.given() {
         if let Some((lane, _)) = hand_out.wanted().lanes.get(given.lane) {
-            lane.requeue(owner, given.messages.iter().map(|(offset, _)| *offset));
+            lane.requeue(owner, given.messages.iter().map(|(offset, _)| *offset), false);
         }
     }
 }

@@ -33,7 +33,7 @@ fn carry_out(owner: Owner, delivered: &[Delivered], how: Settle, link: &mut Link
         let offsets = run.iter().map(|delivered| delivered.offset);
         match how {
             Settle::Done => drop(lane.settle(owner, offsets)),
-            Settle::Requeue => lane.requeue(owner, offsets),
+            Settle::Requeue => lane.requeue(owner, offsets, true),
             Settle::Reject => reject(owner, lane, queue, offsets, link),
         }
     }

@@ -57,10 +57,25 @@ impl Bench {
         Self::on(tempfile::tempdir().expect("directory"), START)
     }
 
-    fn on(scratch: TempDir, now: Now) -> Self {
+    pub fn on(scratch: TempDir, now: Now) -> Self {
+        let store = store_options(scratch.path());
+        Self::over(store, scratch, now)
+    }
+
+    pub fn over(store: storage::Options, scratch: TempDir, now: Now) -> Self {
+        Self::with(store, scratch, now, |_| ())
+    }
+
+    pub fn with(
+        store: storage::Options,
+        scratch: TempDir,
+        now: Now,
+        change: impl FnOnce(&mut broker::Options),
+    ) -> Self {
         let host = Arc::new(ManualHost::default());
-        let options = broker::Options { model: model_options(), ..broker_options() };
-        let broker = testkit::open_broker(options, store_options(scratch.path()), host.clone(), now);
+        let mut options = broker::Options { model: model_options(), ..broker_options() };
+        change(&mut options);
+        let broker = testkit::open_broker(options, store, host.clone(), now);
         let broker = Arc::new(broker.expect("the broker opens"));
         host.serve(&broker);
         Self { broker, options: AmqpOptions::default(), host, scratch, now }
@@ -73,6 +88,10 @@ impl Bench {
         assert_eq!(Arc::strong_count(&broker), 1, "somebody still uses the broker");
         drop(broker);
         Self::on(scratch, now)
+    }
+
+    pub fn directory(&self) -> &std::path::Path {
+        self.scratch.path()
     }
 
     /// From here on the log is written and synced only when the test says so.
@@ -92,7 +111,15 @@ impl Bench {
         let mailbox = Mailbox::new(Waker::from(woken.clone()));
         let remote = remote.parse().expect("an address");
         let session = AmqpSession::new(self.broker.clone(), mailbox, Arc::new(self.options.clone()), remote);
-        Client { session, woken, input: BytesMut::new(), output: Vec::new(), is_closed: false, now: self.now }
+        Client {
+            session,
+            woken,
+            input: BytesMut::new(),
+            output: Vec::new(),
+            is_closed: false,
+            now: self.now,
+            is_stuck: false,
+        }
     }
 
     /// A client with channel 1 open.
@@ -127,6 +154,8 @@ pub struct Client {
     /// Why the broker has closed it, or in good order.
     pub is_closed: bool,
     pub now: Now,
+    /// The client reads nothing from its socket.
+    pub is_stuck: bool,
 }
 
 impl Client {
@@ -215,7 +244,9 @@ impl Client {
                 self.receive();
                 is_done = false;
             }
-            self.output.extend(self.session.output().take_all());
+            if !self.is_stuck {
+                self.output.extend(self.session.output().take_all());
+            }
             self.is_closed |= self.session.is_over() || self.session.close_reason().is_some();
             if is_done {
                 return;

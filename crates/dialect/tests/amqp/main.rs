@@ -9,3 +9,4 @@ mod dying;
 mod publishing;
 mod replying;
 mod topology;
+mod troubles;
