@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::offset::Watermark;
-use base::{LogOffset, Now, QueueId};
+use base::{LogOffset, Now, QueueId, QueueOffset};
 use parking_lot::Mutex;
 use storage::{RetentionOutcome, StorageError, Store};
 
@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::cursor::lanes::Lanes;
 use crate::cursor::lease::LeaseCounts;
 use crate::options::Options;
+use crate::queue::Queue;
 
 /// What a group has of a topic that it settles message by message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +68,15 @@ impl Retention {
         let places = lanes.iter().filter_map(|lane| {
             let queue = lane.queue().filter(|queue| queue.index.message_queue().is_some())?;
             let from = lane.floor().max(queue.first());
-            let entry = if from < queue.end() { queue.index.entry(from).transpose() } else { None };
-            entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
+            self.place_of(queue, from)
         });
         places.min()
+    }
+
+    /// Where the message at an offset lies; anywhere in the log, where that cannot be read. `None`: there is none.
+    fn place_of(&self, queue: &Queue, offset: QueueOffset) -> Option<LogOffset> {
+        let entry = if offset < queue.end() { queue.index.entry(offset).transpose() } else { None };
+        entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
     }
 
     /// What is not settled, by topic and group, and where the oldest of it lies: anywhere in the log, where that cannot be read. A group that
@@ -82,9 +88,8 @@ impl Retention {
             let Some(known) = self.catalog.topic(topic) else { continue };
             let Ok(queue) = known.queue(QueueId(lane.queue_id().0)) else { continue };
             let from = lane.floor().max(queue.first());
-            let is_kept = from < queue.end() && self.catalog.group(group).is_some();
-            let entry = if is_kept { queue.index.entry(from).transpose() } else { None };
-            let place = entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset));
+            let is_kept = self.catalog.group(group).is_some();
+            let place = if is_kept { self.place_of(queue, from) } else { None };
             let (counts, oldest) = by_names.entry((topic.to_owned(), group.to_owned())).or_default();
             *counts = counts.plus(lane.counts_until(queue.end()));
             *oldest = oldest.iter().copied().chain(place).min();

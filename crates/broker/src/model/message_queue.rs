@@ -276,6 +276,11 @@ impl MessageQueue {
         self.has_timed.load(Ordering::Relaxed)
     }
 
+    /// Whether messages of it may end by themselves: by their time, or for being too many.
+    pub(super) fn is_swept(&self) -> bool {
+        self.has_timed() || self.wish.rules.length_max.is_some()
+    }
+
     pub(super) fn queue_lanes(&self) -> Vec<QueueLane> {
         self.lanes.read().clone()
     }

@@ -159,20 +159,16 @@ impl Model {
         let mut next: Option<Timestamp> = None;
         for QueueLane { index, lane, .. } in queue.queue_lanes() {
             let end = index.end();
-            let Some((first, _)) = lane.with(|cursor| cursor.lowest_ready(end)) else {
-                let counts = lane.counts();
+            let entry = match lane.with(|cursor| cursor.lowest_ready(end)) {
+                Some((first, _)) => index.entry(first).map_err(internal)?,
                 // What comes back may be over by then, or too much.
-                if counts.leased + counts.delayed > 0 && (queue.has_timed() || queue.rules().length_max.is_some()) {
-                    let at = now.wall.plus_ms(LOOK_AGAIN_MS);
-                    next = Some(next.map_or(at, |next| next.min(at)));
-                }
-                continue;
+                None if lane.counts().leased + lane.counts().delayed > 0 => None,
+                None => continue,
             };
-            let entry = index.entry(first).map_err(internal)?;
             let at = match entry {
                 Some(entry) if entry.tag_code > 0 => Timestamp(entry.tag_code as u64),
                 // Behind it there may be others.
-                _ if queue.has_timed() || queue.rules().length_max.is_some() => now.wall.plus_ms(LOOK_AGAIN_MS),
+                _ if queue.is_swept() => now.wall.plus_ms(LOOK_AGAIN_MS),
                 _ => continue,
             };
             next = Some(next.map_or(at, |next| next.min(at)));

@@ -81,6 +81,11 @@ impl Channel {
             || self.replies.as_ref().is_some_and(|known| *known.tag == *tag)
     }
 
+    /// Consumers that had to settle first and may have room now: each is looked after once, until it is stalled again.
+    pub(super) fn take_stalled(&mut self) -> impl Iterator<Item = u64> {
+        self.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number))
+    }
+
     /// The consumer of that number.
     pub(super) fn consumer(&mut self, number: u64) -> Option<&mut Consumer> {
         self.consumers.iter_mut().find(|consumer| consumer.number == number)

@@ -161,27 +161,23 @@ pub(super) fn deliver_to(
     link: &mut Link,
 ) -> Look {
     link.give_up(queue, hand_out.take_doomed());
-    let count = hand_out.count();
+    let (count, owner) = (hand_out.count(), channel.owner);
     let Some(consumer) = channel.consumer(number) else {
-        return_all(channel.owner, &hand_out);
+        return_all(owner, &hand_out);
         return Look::Waits;
     };
     let (tag, no_ack) = (consumer.tag.clone(), consumer.no_ack);
-    if !no_ack {
-        consumer.unsettled += u32::try_from(count).unwrap_or(u32::MAX);
-    }
-    let consumer_number = (!no_ack).then_some(number);
     if no_ack {
-        settle_all(channel.owner, &hand_out);
+        settle_all(owner, &hand_out);
+    } else {
+        consumer.unsettled += u32::try_from(count).unwrap_or(u32::MAX);
     }
     let (channel_number, unacked) = (channel.number, &mut channel.unacked);
     each_message(hand_out, |lane, offset, deliveries, piece, routed| {
-        let delivery_tag = match consumer_number {
-            Some(_) => {
-                let (queue, lane, consumer) = (queue.clone(), lane.clone(), consumer_number);
-                unacked.push(Delivered { queue, lane, offset, consumer })
-            }
-            None => unacked.skip(),
+        let delivery_tag = if no_ack {
+            unacked.skip()
+        } else {
+            unacked.push(Delivered { queue: queue.clone(), lane: lane.clone(), offset, consumer: Some(number) })
         };
         let method = Deliver {
             consumer_tag: ShortString::cut(&tag),
@@ -208,15 +204,19 @@ fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
     if consumer.queue.has_ready() { Look::Again } else { Look::Waits }
 }
 
+/// What each lane has given.
+fn given_of(hand_out: &HandOut) -> impl Iterator<Item = (&Arc<broker::Lane>, &[(base::QueueOffset, u32)])> {
+    let given = hand_out.given().iter();
+    given.filter_map(|given| Some((&hand_out.wanted().lanes.get(given.lane)?.0, &*given.messages)))
+}
+
 /// Each message with its lane, offset, count of deliveries and the piece that it is in.
 fn each_message(
     hand_out: HandOut,
     mut act: impl FnMut(&Arc<broker::Lane>, base::QueueOffset, u32, &bytes::Bytes, &Routed<'_>),
 ) {
-    let places = hand_out.given().iter().flat_map(|given| {
-        let lane = hand_out.wanted().lanes.get(given.lane).map(|(lane, _)| lane);
-        given.messages.iter().filter_map(move |(offset, deliveries)| Some((lane?, *offset, *deliveries)))
-    });
+    let places = given_of(&hand_out)
+        .flat_map(|(lane, messages)| messages.iter().map(move |(offset, deliveries)| (lane, *offset, *deliveries)));
     let records = hand_out.pieces().iter().flat_map(|piece| record::split(piece).map(move |record| (piece, record)));
     for ((lane, offset, deliveries), (piece, record)) in places.zip(records) {
         // What is there and cannot be read is of a newer version: nobody gets it here, and it is not settled.
@@ -228,19 +228,15 @@ fn each_message(
 
 /// Nobody acknowledges what was handed out: it is on its way, and that is all.
 fn settle_all(owner: Owner, hand_out: &HandOut) {
-    for given in hand_out.given() {
-        if let Some((lane, _)) = hand_out.wanted().lanes.get(given.lane) {
-            lane.settle(owner, given.messages.iter().map(|(offset, _)| *offset));
-        }
+    for (lane, messages) in given_of(hand_out) {
+        lane.settle(owner, messages.iter().map(|(offset, _)| *offset));
     }
 }
 
 /// Nobody is there any more for what was handed out.
 fn return_all(owner: Owner, hand_out: &HandOut) {
-    for given in hand_out.given() {
-        if let Some((lane, _)) = hand_out.wanted().lanes.get(given.lane) {
-            lane.requeue(owner, given.messages.iter().map(|(offset, _)| *offset), false);
-        }
+    for (lane, messages) in given_of(hand_out) {
+        lane.requeue(owner, messages.iter().map(|(offset, _)| *offset), false);
     }
 }
 

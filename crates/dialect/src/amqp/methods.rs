@@ -182,9 +182,7 @@ impl Core {
         } else {
             channel.prefetch = most
         }
-        let stalled =
-            channel.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number));
-        self.ready.extend(stalled);
+        self.ready.extend(channel.take_stalled());
         self.link.send(channel.number, QosOk {});
         Ok(())
     }

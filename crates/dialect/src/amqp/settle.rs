@@ -67,9 +67,7 @@ fn relieve(channel: &mut Channel, delivered: &[Delivered]) -> Vec<u64> {
     }
     if channel.shared_prefetch > 0 {
         // Any of them may be the one that has waited for the others.
-        let stalled =
-            channel.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number));
-        relieved.extend(stalled);
+        relieved.extend(channel.take_stalled());
     }
     relieved
 }
