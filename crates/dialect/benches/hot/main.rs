@@ -24,8 +24,10 @@ use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form, Header, Language};
 use wire::rocketmq::header::{SendRequest, SendResponse};
 
+mod channel;
 mod session;
 
+use channel::messages_of_amqp;
 use session::requests;
 
 /// As in the binary.
@@ -290,4 +292,4 @@ library_benchmark_group!(
     name = hot,
     benchmarks = [record_encode, record_decode, send_decode, reply_encode, append, fetch]
 );
-main!(library_benchmark_groups = hot, requests);
+main!(library_benchmark_groups = hot, requests, messages_of_amqp);
