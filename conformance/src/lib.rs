@@ -12,6 +12,7 @@
 )]
 
 pub mod certificates;
+pub mod channel;
 pub mod connection;
 pub mod directory;
 pub mod guide;
