@@ -54,6 +54,9 @@ pub const STAGED_SIZE_MAX: usize = 32 * 1024 * 1024;
 /// in, and each takes the frame's own properties as well.
 pub const BATCH_RECORDS_SIZE_MAX: usize = STAGED_SIZE_MAX;
 
+/// Bytes that the messages of one transaction may take, and their records: they are one batch.
+pub const TRANSACTION_SIZE_MAX: usize = BATCH_RECORDS_SIZE_MAX;
+
 /// Requests of one connection that may wait for messages at once: every queue of a large subscription.
 pub const WAITING_FETCHES_PER_CONNECTION_MAX: usize = 65_536;
 

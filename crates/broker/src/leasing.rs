@@ -116,7 +116,9 @@ impl Doomed {
     }
 
     fn give_back(&self, ready: Option<Monotonic>) {
-        self.lane.give_back(self.owner, self.offset, GiveBack { ready, is_counted: false });
+        // Whoever rejected it has had it.
+        let is_counted = self.reason == DoomReason::Rejected;
+        self.lane.give_back(self.owner, self.offset, GiveBack { ready, is_counted });
     }
 }
 

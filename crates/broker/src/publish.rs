@@ -21,6 +21,7 @@ use storage::{AppendBatch, QueueIndex, StorageError, Store};
 use crate::catalog::{Catalog, Topic};
 use crate::error::refusal_of;
 use crate::host::Host;
+use crate::model::message_queue::PromisedPlace;
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::publish::published::Published;
@@ -67,6 +68,8 @@ pub struct PublishBatch {
     ack_policy: AckPolicy,
     /// Those that were parked: their numbers and levels.
     parked: Vec<(usize, usize)>,
+    /// What its messages were promised: given back once they are in the log.
+    places: Vec<PromisedPlace>,
 }
 
 impl PublishBatch {
@@ -99,6 +102,11 @@ impl PublishBatch {
     /// Has none of its messages answered before that has happened.
     pub(crate) fn require(&mut self, ack_policy: AckPolicy) {
         self.ack_policy = self.ack_policy.and(ack_policy);
+    }
+
+    /// Keeps a place in a queue until its messages are in the log.
+    pub(crate) fn keep_place(&mut self, place: Option<PromisedPlace>) {
+        self.places.extend(place);
     }
 
     /// Adds one record for lanes of message queues, each with the time to live that it has there, ms.
@@ -160,7 +168,8 @@ impl Publisher {
 
     /// Begins a batch of messages of about `size` bytes in all.
     pub fn begin_batch(&self, size: usize, now: Now) -> PublishBatch {
-        PublishBatch { records: self.store.begin_batch(size), now, ack_policy: AckPolicy::WRITTEN, parked: Vec::new() }
+        let (parked, places) = (Vec::new(), Vec::new());
+        PublishBatch { records: self.store.begin_batch(size), now, ack_policy: AckPolicy::WRITTEN, parked, places }
     }
 
     /// Checks a message and adds it to the batch as one record.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{Monotonic, QueueId, QueueOffset};
-use format::lease::LeaseState;
+use format::lease::{LeaseChange, LeaseState};
 use format::state::StateChange;
 use parking_lot::Mutex;
 
@@ -346,6 +346,24 @@ impl Lane {
         self.takers.tell_all();
     }
 
+    /// What the log is to be told for some messages, in order, to be settled with what else is appended then; `None` if it is told nothing
+    /// of the lane any more.
+    pub(crate) fn settlement_of(&self, offsets: &[QueueOffset]) -> Option<StateChange> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for QueueOffset(offset) in offsets {
+            match runs.last_mut() {
+                Some((_, end)) if *end >= *offset => *end = offset + 1,
+                _ => runs.push((*offset, offset + 1)),
+            }
+        }
+        if runs.is_empty() || self.is_forgotten() {
+            return None;
+        }
+        let change = LeaseChange::of(QueueOffset(0), runs.into_iter(), std::iter::empty(), QueueOffset(0));
+        let of = self.of.to_string();
+        Some(StateChange::Leases { of, queue: self.queue_id, replaces: false, change })
+    }
+
     /// What the log does not have. The committed offset is where the floor is by now.
     pub(super) fn take_unkept(&self) -> Option<StateChange> {
         let (change, floor) = {
@@ -370,7 +388,7 @@ impl Lane {
     }
 
     /// Takes in what a master tells of it.
-    pub(super) fn learn(&self, change: &format::lease::LeaseChange) {
+    pub(super) fn learn(&self, change: &LeaseChange) {
         self.inner.lock().cursor.learn(change);
     }
 }

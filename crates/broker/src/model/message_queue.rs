@@ -69,7 +69,23 @@ pub struct MessageQueue {
     /// When it was last declared, read or left by a consumer, ms of the monotonic clock.
     used: AtomicU64,
     has_timed: AtomicBool,
+    /// Places that were promised to messages which are not in the log yet.
+    promised: Arc<AtomicU64>,
 }
+
+/// A place in a queue that refuses more than so many messages. To be kept until its message is in the log, or is not to come there.
+#[derive(Debug)]
+pub(crate) struct PromisedPlace(Arc<AtomicU64>);
+
+impl Drop for PromisedPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A queue has as many messages as it takes.
+#[derive(Debug)]
+pub(crate) struct IsFull;
 
 impl MessageQueue {
     /// A queue with the lanes that the store has of it.
@@ -93,6 +109,7 @@ impl MessageQueue {
             is_gone: AtomicBool::new(false),
             used: AtomicU64::new(now.0),
             has_timed: AtomicBool::new(has_timed),
+            promised: Arc::default(),
         };
         for index in store.queues_of(&queue.topic) {
             if let Ok(priority) = u8::try_from(index.queue().0) {
@@ -253,10 +270,16 @@ impl MessageQueue {
         }
     }
 
-    /// Whether one more message is one too many, and is to be refused for that.
-    pub(crate) fn is_full(&self) -> bool {
+    /// A place for one message more, where not any number has one. An error: it is to be refused.
+    pub(crate) fn promise_place(&self) -> Result<Option<PromisedPlace>, IsFull> {
         let QueueRules { length_max, overflow, .. } = &self.wish.rules;
-        *overflow != Overflow::DropHead && length_max.is_some_and(|most| self.counts().ready >= most)
+        let Some(most) = length_max.filter(|_| *overflow != Overflow::DropHead) else { return Ok(None) };
+        // Places first, and then what is there: a message that is appended in between is counted twice, and not left out.
+        let promised = self.promised.fetch_add(1, Ordering::AcqRel) + 1;
+        let place = PromisedPlace(self.promised.clone());
+        let ready = |one: &QueueLane| one.lane.counts_until(one.index.appended_end()).ready;
+        let is_there: u64 = self.lanes.read().iter().map(ready).sum();
+        if is_there + promised > most { Err(IsFull) } else { Ok(Some(place)) }
     }
 
     /// How many messages are ready that are to go.

@@ -8,6 +8,7 @@
 
 pub(crate) mod access;
 mod change;
+mod commit;
 pub(crate) mod consumers;
 mod dead_letters;
 pub(crate) mod error;
@@ -41,6 +42,7 @@ use sweep::Timers;
 use virtual_host::VirtualHost;
 
 pub use change::{Deleted, OnlyIf};
+pub use commit::Settling;
 pub(crate) use open::Parts as ModelParts;
 
 /// Numbers of queues that are taken from the log at once.

@@ -10,7 +10,7 @@ use format::routed::RoutedDraft;
 use storage::StorageError;
 
 use super::Model;
-use super::message_queue::MessageQueue;
+use super::message_queue::{IsFull, MessageQueue};
 use crate::error::refusal_of;
 use crate::publish::PublishBatch;
 use crate::publish::published::Published;
@@ -59,12 +59,15 @@ impl Model {
         let (mut is_taken, mut is_durable) = (true, false);
         // One that has gone meanwhile gets nothing: that is no refusal.
         for queue in queues.iter().filter(|queue| !queue.is_gone()) {
-            if queue.is_full() {
-                is_taken = false;
-                if queue.rules().overflow == Overflow::RejectAndDeadLetter {
-                    self.bury_refused(batch, queue, message, deaths)?;
+            match queue.promise_place() {
+                Ok(place) => batch.keep_place(place),
+                Err(IsFull) => {
+                    is_taken = false;
+                    if queue.rules().overflow == Overflow::RejectAndDeadLetter {
+                        self.bury_refused(batch, queue, message, deaths)?;
+                    }
+                    continue;
                 }
-                continue;
             }
             let lane = queue.lane_for(message.priority)?;
             let times = [queue.rules().time_to_live_ms, message.time_to_live_ms];

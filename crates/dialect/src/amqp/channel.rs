@@ -1,5 +1,6 @@
 //! One channel: what it is receiving, whom it delivers to, what it owes.
 
+use base::budget::Room;
 use broker::lease::Owner;
 use format::model::Text;
 
@@ -9,6 +10,12 @@ use super::publish::ConfirmTo;
 use super::replies::ReplyConsumer;
 use super::transaction::Transaction;
 use super::unacked::Unacked;
+
+/// Messages that a channel may have unsettled, whatever its prefetch: about 60 MB.
+const UNSETTLED_MAX: u32 = 1 << 20;
+
+/// The same while connections together hold as much as they may.
+const UNSETTLED_FEW: u32 = 1 << 11;
 
 /// A channel.
 pub(super) struct Channel {
@@ -24,6 +31,10 @@ pub(super) struct Channel {
     pub(super) prefetch: u32,
     /// The same of all consumers together.
     pub(super) shared_prefetch: u32,
+    /// Messages that its consumers have not settled, or that are on their way to them.
+    pub(super) given: u32,
+    /// Some consumer has to wait until others have settled.
+    pub(super) is_held_back: bool,
     pub(super) consumers: Vec<Consumer>,
     /// Who gets direct replies.
     pub(super) replies: Option<ReplyConsumer>,
@@ -45,6 +56,8 @@ impl Channel {
             last_queue: None,
             prefetch: 0,
             shared_prefetch: 0,
+            given: 0,
+            is_held_back: false,
             consumers: Vec::new(),
             replies: None,
             unacked: Unacked::default(),
@@ -67,11 +80,14 @@ impl Channel {
         Some((to, *last))
     }
 
-    /// How many messages more it may have unsettled.
-    pub(super) fn credit(&self) -> u32 {
+    /// How many messages more its consumers may have unsettled. What was asked for one by one counts for memory alone.
+    pub(super) fn credit(&self, room: Room) -> u32 {
+        let unsettled = u32::try_from(self.unacked.count()).unwrap_or(u32::MAX).max(self.given);
+        let most = if room == Room::None { UNSETTLED_FEW } else { UNSETTLED_MAX };
+        let in_memory = most.saturating_sub(unsettled);
         match self.shared_prefetch {
-            0 => u32::MAX,
-            most => most.saturating_sub(u32::try_from(self.unacked.count()).unwrap_or(u32::MAX)),
+            0 => in_memory,
+            most => in_memory.min(most.saturating_sub(self.given)),
         }
     }
 
@@ -93,6 +109,6 @@ impl Channel {
 
     /// Bytes it holds.
     pub(super) fn size(&self) -> usize {
-        self.incoming.size() + self.transaction.as_ref().map_or(0, Transaction::size)
+        self.incoming.size() + self.unacked.size() + self.transaction.as_ref().map_or(0, Transaction::size)
     }
 }

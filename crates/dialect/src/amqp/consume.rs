@@ -64,6 +64,8 @@ pub(super) struct Read {
     pub(super) owner: Owner,
     pub(super) queue: Arc<MessageQueue>,
     pub(super) reader: Reader,
+    /// Messages that its channel counts as given meanwhile.
+    pub(super) promised: u32,
     /// `None`: it was taken.
     pub(super) hand_out: Option<HandOut>,
     pub(super) result: Result<(), Refusal>,
@@ -118,13 +120,14 @@ fn hand_out_of(queue: &MessageQueue, holder: Holder, count_max: u32, link: &Link
 
 /// Gives a consumer what there is for it, or has it told when there is something.
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
-    let (of_channel, owner) = (channel.credit(), channel.owner);
+    let (of_channel, owner) = (channel.credit(link.budget.room()), channel.owner);
     let Some(consumer) = channel.consumer(number).filter(|consumer| !consumer.is_reading) else { return Look::Waits };
-    let credit = consumer.credit(of_channel);
+    let (credit, no_ack) = (consumer.credit(of_channel), consumer.no_ack);
     // Dropped when it has taken: then others are told of what it leaves.
     let takers = std::mem::take(&mut consumer.takers);
     consumer.is_stalled = credit == 0;
     if credit == 0 || !consumer.queue.may_take(consumer.id) {
+        channel.is_held_back |= of_channel == 0;
         return Look::Waits;
     }
     let queue = consumer.queue.clone();
@@ -133,7 +136,9 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     let is_all = link.broker.leasing.hand_out_cached(&mut hand_out, link.now).unwrap_or(true);
     if !is_all {
         consumer.is_reading = true;
-        read(channel, queue, Reader::Consumer(number), hand_out, link);
+        let promised = if no_ack { 0 } else { credit };
+        channel.given += promised;
+        read(channel, queue, (Reader::Consumer(number), promised), hand_out, link);
         return Look::Waits;
     }
     let look = deliver_to(channel, number, &queue, hand_out, link);
@@ -142,13 +147,19 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
 }
 
 /// Has messages read by a job.
-fn read(channel: &Channel, queue: Arc<MessageQueue>, reader: Reader, mut hand_out: HandOut, link: &mut Link) {
+fn read(
+    channel: &Channel,
+    queue: Arc<MessageQueue>,
+    (reader, promised): (Reader, u32),
+    mut hand_out: HandOut,
+    link: &mut Link,
+) {
     let (broker, now, number, serial) = (link.broker.clone(), link.now, channel.number, channel.serial);
     let owner = channel.owner;
     link.run_job(SIZE_MAX, move || {
         let result = broker.leasing.hand_out(&mut hand_out, now);
         let hand_out = Some(hand_out);
-        Done::Read(Box::new(Read { channel: number, serial, owner, queue, reader, hand_out, result }))
+        Done::Read(Box::new(Read { channel: number, serial, owner, queue, reader, promised, hand_out, result }))
     });
 }
 
@@ -170,15 +181,17 @@ pub(super) fn deliver_to(
     if no_ack {
         settle_all(owner, &hand_out);
     } else {
-        consumer.unsettled += u32::try_from(count).unwrap_or(u32::MAX);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        consumer.unsettled += count;
+        channel.given += count;
     }
     let (channel_number, unacked) = (channel.number, &mut channel.unacked);
     each_message(hand_out, |lane, offset, deliveries, piece, routed| {
-        let delivery_tag = if no_ack {
-            unacked.skip()
-        } else {
-            unacked.push(Delivered { queue: queue.clone(), lane: lane.clone(), offset, consumer: Some(number) })
-        };
+        let delivery_tag = unacked.next_tag();
+        if !no_ack {
+            let (queue, lane, consumer) = (queue.clone(), lane.clone(), Some(number));
+            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer });
+        }
         let method = Deliver {
             consumer_tag: ShortString::cut(&tag),
             delivery_tag,
@@ -197,7 +210,7 @@ pub(super) fn deliver_to(
 
 /// Has a consumer told when there is something. What came in between is seen by looking again after that.
 fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
-    let of_channel = channel.credit();
+    let of_channel = channel.credit(link.budget.room());
     let Some(consumer) = channel.consumer(number) else { return Look::Waits };
     let wish = consumer.wish(consumer.credit(of_channel).max(1), link);
     consumer.takers = consumer.queue.wait(&wish);
@@ -249,7 +262,7 @@ pub(super) fn get(
 ) -> Result<bool, Fault> {
     let mut hand_out = hand_out_of(queue, Holder::Channel(channel.owner), 1, link);
     if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? {
-        read(channel, queue.clone(), Reader::Get { no_ack }, hand_out, link);
+        read(channel, queue.clone(), (Reader::Get { no_ack }, 0), hand_out, link);
         return Ok(false);
     }
     answer_get(channel, queue, no_ack, hand_out, link);
@@ -271,11 +284,11 @@ pub(super) fn answer_get(
     let (number, mut has_one, unacked) = (channel.number, false, &mut channel.unacked);
     let message_count = u32::try_from(queue.counts().ready).unwrap_or(u32::MAX);
     each_message(hand_out, |lane, offset, deliveries, piece, routed| {
-        let delivery_tag = if no_ack {
-            unacked.skip()
-        } else {
-            unacked.push(Delivered { queue: queue.clone(), lane: lane.clone(), offset, consumer: None })
-        };
+        let delivery_tag = unacked.next_tag();
+        if !no_ack {
+            let (queue, lane) = (queue.clone(), lane.clone());
+            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer: None });
+        }
         let method = GetOk {
             delivery_tag,
             redelivered: deliveries > 0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Now;
 use base::budget::{Budget, Room};
-use base::limits::OUTPUT_BACKLOG_SIZE_MAX;
+use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
 use base::session::Output;
 use broker::{Broker, ConnectionNumber, Mailbox, Right, Shown, UserPermission, VirtualHost};
 use bytes::{Bytes, BytesMut};
@@ -201,6 +201,18 @@ impl Link {
     pub(super) fn has_room_for_deliveries(&self) -> bool {
         let most = if self.budget.room() == Room::Plenty { DELIVERIES_SIZE_MAX } else { LITTLE_SIZE_MAX };
         self.waiting_size() < most
+    }
+
+    /// Whether a transaction may hold messages of so many bytes: all go into the log at once.
+    pub(super) fn check_transaction_size(&self, size: usize) -> Result<(), Fault> {
+        if size > TRANSACTION_SIZE_MAX {
+            let text = format!("the messages of a transaction take at most {TRANSACTION_SIZE_MAX} bytes");
+            return Err(Fault::precondition(text));
+        }
+        if size > LITTLE_SIZE_MAX && self.budget.room() == Room::None {
+            return Err(Fault::precondition("there is no memory for more messages of the transaction"));
+        }
+        Ok(())
     }
 
     /// Has work done elsewhere that takes about `size` bytes.

@@ -21,11 +21,12 @@ use super::consume::{self, Consumer, Look, Read, Reader};
 use super::content::Progress;
 use super::error::{Fault, code};
 use super::link::{Done, Link, Login};
-use super::publish::{Message, Publishing};
+use super::prepared::Message;
+use super::publish::Publishing;
 use super::replies::{REPLY_TO, Reply, ReplyConsumer};
-use super::settle;
+use super::settle::{self, Settle};
 use super::topology::{self, Topology};
-use super::transaction::{KeptMessage, Settle, Settlement, Transaction};
+use super::transaction::Transaction;
 
 /// Consumers of a channel.
 const CONSUMERS_MAX: usize = 65_536;
@@ -95,7 +96,8 @@ impl Core {
             }
             Method::TxCommit(_) => self.commit(channel)?,
             Method::TxRollback(_) => {
-                take_transaction(channel)?;
+                let Transaction { settlements, .. } = take_transaction(channel)?;
+                channel.unacked.put_back(settlements.into_iter().flat_map(|settlement| settlement.delivered));
                 self.link.send(number, TxRollbackOk {});
             }
             Method::Flow(flow) if flow.active => self.link.send(number, FlowOk { active: true }),
@@ -128,8 +130,9 @@ impl Core {
             reply_address: channel.replies.as_ref().map(|replies| &*replies.address),
         };
         if let Some(transaction) = &mut channel.transaction {
-            transaction.keep(KeptMessage::of(&message));
-            return Ok(());
+            self.publishing.check(&message, &mut self.link)?;
+            transaction.keep(&message);
+            return self.link.check_transaction_size(transaction.messages_size());
         }
         self.publishing.publish(&message, channel.number, confirm, &mut self.link)
     }
@@ -152,14 +155,13 @@ impl Core {
         Ok(())
     }
 
-    fn settle(&mut self, channel: &mut Channel, (tag, multiple): (u64, bool), how: Settle) -> Result<(), Fault> {
-        let settlement = Settlement { tag, multiple, how };
+    fn settle(&mut self, channel: &mut Channel, which: (u64, bool), how: Settle) -> Result<(), Fault> {
+        let settlement = settle::take(channel, which, how)?;
         if let Some(transaction) = &mut channel.transaction {
-            transaction.settlements.push(settlement);
+            transaction.settle(settlement);
             return Ok(());
         }
-        let relieved = settle::settle(channel, settlement, &mut self.link)?;
-        self.ready.extend(relieved);
+        self.ready.extend(settle::carry_out(channel, &settlement, &mut self.link));
         Ok(())
     }
 
@@ -167,8 +169,8 @@ impl Core {
         if !requeue {
             return Err(Fault::not_implemented("requeue=false"));
         }
-        let relieved = settle::recover(channel, &mut self.link);
-        self.ready.extend(relieved);
+        let settlement = settle::take_all(channel);
+        self.ready.extend(settle::carry_out(channel, &settlement, &mut self.link));
         Ok(())
     }
 
@@ -257,7 +259,7 @@ impl Core {
         let Some(consumer) = channel.replies.as_ref().filter(|_| self.link.has_room_for_deliveries()) else { return };
         let method = Deliver {
             consumer_tag: ShortString::cut(&consumer.tag),
-            delivery_tag: channel.unacked.skip(),
+            delivery_tag: channel.unacked.next_tag(),
             routing_key: ShortString::cut(&reply.key),
             ..Deliver::default()
         };
@@ -308,18 +310,20 @@ impl Core {
         Ok(())
     }
 
-    /// Has what waits for the commit done: its messages go in together.
+    /// Has what waits for the commit done: all of it goes into the log together, or nothing does.
     fn commit(&mut self, channel: &mut Channel) -> Result<(), Fault> {
         let Transaction { messages, settlements, .. } = take_transaction(channel)?;
-        self.publishing.end_pass(&mut self.link)?;
-        for kept in &messages {
-            let message = kept.message(channel.replies.as_ref().map(|replies| &*replies.address));
-            self.publishing.publish(&message, channel.number, None, &mut self.link)?;
+        let settling = settle::settled_by(&settlements, channel.owner);
+        let reply_address = channel.replies.as_ref().map(|replies| &*replies.address);
+        let messages: Vec<_> = messages.iter().map(|kept| kept.message(reply_address)).collect();
+        let committed = self.publishing.commit(&messages, &settling, channel.confirm_to(), &mut self.link);
+        if let Err(fault) = committed {
+            // They come again with all else that the channel has.
+            channel.unacked.put_back(settlements.into_iter().flat_map(|settlement| settlement.delivered));
+            return Err(fault);
         }
-        self.publishing.commit(channel.confirm_to(), &mut self.link)?;
-        for settlement in settlements {
-            let relieved = settle::settle(channel, settlement, &mut self.link)?;
-            self.ready.extend(relieved);
+        for settlement in &settlements {
+            self.ready.extend(settle::carry_out(channel, settlement, &mut self.link));
         }
         Ok(())
     }
@@ -332,6 +336,7 @@ impl Core {
         let Some(channel) = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing) else {
             return Ok(());
         };
+        channel.given = channel.given.saturating_sub(read.promised);
         let Some(hand_out) = read.hand_out.take() else { return Ok(()) };
         match read.reader {
             Reader::Consumer(number) => {
@@ -356,12 +361,15 @@ impl Core {
     /// A channel is gone: others get what it had.
     pub(super) fn close_channel(&mut self, channel: &mut Channel) {
         // Before the next of its consumers' queues is told that it may take: what comes again comes first.
-        settle::recover(channel, &mut self.link);
+        let transaction = channel.transaction.take().unwrap_or_default();
+        channel.unacked.put_back(transaction.settlements.into_iter().flat_map(|settlement| settlement.delivered));
+        let settlement = settle::take_all(channel);
+        settle::carry_out(channel, &settlement, &mut self.link);
         for consumer in std::mem::take(&mut channel.consumers) {
             self.leave(consumer);
         }
         self.publishing.forget(channel.confirm_to());
-        (channel.transaction, channel.replies) = (None, None);
+        channel.replies = None;
         channel.incoming = super::content::Incoming::default();
     }
 
@@ -402,16 +410,4 @@ fn priority_of(arguments: Table<'_>) -> Result<i32, Fault> {
     let Some(priority) = arguments.get("x-priority") else { return Ok(0) };
     let number = priority.integer().and_then(|number| i32::try_from(number).ok());
     number.ok_or_else(|| Fault::precondition("invalid arg 'x-priority': it must be a whole number"))
-}
-
-impl KeptMessage {
-    fn of(message: &Message<'_>) -> Self {
-        let Message { exchange, key, mandatory, header, body, .. } = *message;
-        Self { exchange: exchange.into(), key: key.into(), mandatory, header: header.into(), body: body.into() }
-    }
-
-    fn message<'a>(&'a self, reply_address: Option<&'a [u8]>) -> Message<'a> {
-        let Self { exchange, key, mandatory, header, body } = self;
-        Message { exchange, key, mandatory: *mandatory, header, body, reply_address }
-    }
 }

@@ -15,6 +15,7 @@ mod link;
 mod methods;
 mod opening;
 mod options;
+mod prepared;
 mod publish;
 mod replies;
 mod session;

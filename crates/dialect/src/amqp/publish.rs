@@ -8,35 +8,18 @@ use std::sync::Arc;
 use base::limits::PUBLISH_BATCH_SIZE_MAX;
 use base::offset::AckPolicy;
 use base::{LogOffset, Monotonic};
-use broker::{MessageQueue, PublishBatch, Right, RoutedMessage, Shown};
+use broker::{MessageQueue, PublishBatch, Right, Settling, Shown};
 use wire::amqp::argument::ShortString;
-use wire::amqp::content::{ContentHeader, PERSISTENT, Properties};
 use wire::amqp::method::basic::{Ack, Nack, Return, TxCommitOk};
-use wire::amqp::table::{Table, Value};
 
 use super::error::{Fault, code};
-use super::headers::{HeaderTable, with_properties, without_blind_copies};
+use super::headers::HeaderTable;
 use super::link::Link;
-use super::replies::{REPLY_TO, Replies};
+use super::prepared::{Message, Prepared, Said, Way};
+use super::replies::Replies;
 
-/// Ways of messages that a connection remembers.
+/// Routes of messages that a connection remembers.
 const ROUTES_MAX: usize = 1024;
-
-/// The longest time that a message may wait, ms: ten years.
-const EXPIRATION_MAX_MS: u64 = 315_360_000_000;
-
-/// A message that is all there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Message<'a> {
-    pub(super) exchange: &'a [u8],
-    pub(super) key: &'a [u8],
-    pub(super) mandatory: bool,
-    /// The header's frame.
-    pub(super) header: &'a [u8],
-    pub(super) body: &'a [u8],
-    /// Where direct replies to it are sent, if somebody waits for them.
-    pub(super) reply_address: Option<&'a [u8]>,
-}
 
 /// Where confirms of a channel go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +60,7 @@ struct Waiting {
 
 /// Where messages of a key go, and what has to be looked at for each.
 #[derive(Clone, Debug)]
-struct Way {
+struct Route {
     queues: Arc<[Arc<MessageQueue>]>,
     /// The queues depend on more than the key.
     by_headers: bool,
@@ -98,11 +81,11 @@ pub(super) struct Publishing {
     expected_size: usize,
     waiting: VecDeque<Waiting>,
     /// By exchange and key, as of these generations.
-    ways: HashMap<Box<[u8]>, Way>,
+    routes: HashMap<Box<[u8]>, Route>,
     generations: (u64, u64),
     /// Exchange and key of the last, as they are looked up.
     place: Vec<u8>,
-    last: Option<Way>,
+    last: Option<Route>,
 }
 
 impl Publishing {
@@ -124,56 +107,15 @@ impl Publishing {
         confirm: Option<(ConfirmTo, u64)>,
         link: &mut Link,
     ) -> Result<(), Fault> {
-        let ContentHeader { properties, .. } =
-            ContentHeader::decode(message.header).map_err(|error| Fault::new(code::SYNTAX_ERROR, error.to_string()))?;
-        check_user(&properties, link)?;
-        let properties = with_reply_address(properties, message.reply_address)?;
-        let is_changed = properties.is_changed;
-        let properties = properties.of;
-        if message.exchange.is_empty() && Replies::is_address(message.key) {
-            let is_there = link.options.replies.send(message);
-            if !is_there && message.mandatory {
-                send_back(message, channel, link);
-            }
+        let prepared = self.prepare(message, link)?;
+        let Way::Queues(queues) = &prepared.way else {
+            send_elsewhere(message, &prepared, channel, link);
             self.note(confirm, true);
             return Ok(());
-        }
-        let time_to_live_ms = expiration_of(&properties)?;
-        let copies = match &properties.headers {
-            Some(headers) if !headers.is_empty() => Copies::of(headers)?,
-            _ => Copies::default(),
-        };
-        let queues = self.queues_for(message, &properties, &copies, link)?;
-        if queues.is_empty() {
-            if message.mandatory {
-                send_back(message, channel, link);
-            }
-            self.note(confirm, true);
-            return Ok(());
-        }
-        let own;
-        let header = if copies.has_blind {
-            own = without_blind_copies(message.header, &properties);
-            &own
-        } else if is_changed {
-            own = with_properties(message.header, properties);
-            &own
-        } else {
-            message.header
-        };
-        let routed = RoutedMessage {
-            exchange: message.exchange,
-            key: message.key,
-            header,
-            body: &[message.body],
-            priority: properties.priority.unwrap_or_default(),
-            time_to_live_ms,
-            is_persistent: properties.delivery_mode == Some(PERSISTENT),
-            born_host: link.address,
         };
         let (model, expected_size, now) = (&link.broker.model, self.expected_size, link.now);
         let batch = self.batch.get_or_insert_with(|| model.begin_batch(expected_size, now));
-        match model.add(batch, &queues, &routed) {
+        match model.add(batch, queues, &prepared.routed(message, link.address)) {
             Ok(is_taken) => self.note(confirm, is_taken),
             Err(refusal) if confirm.is_none() => return Err(refusal.into()),
             Err(_) => {
@@ -182,6 +124,21 @@ impl Publishing {
             }
         }
         Ok(())
+    }
+
+    /// Whether a message may be published.
+    pub(super) fn check(&mut self, message: &Message<'_>, link: &mut Link) -> Result<(), Fault> {
+        self.prepare(message, link).map(drop)
+    }
+
+    /// Finds out where a message goes, and whether it may.
+    fn prepare<'a>(&mut self, message: &Message<'a>, link: &mut Link) -> Result<Prepared<'a>, Fault> {
+        let said = Said::by(message, link)?;
+        if message.exchange.is_empty() && Replies::is_address(message.key) {
+            return Ok(said.prepared(message, Way::Reply));
+        }
+        let queues = self.queues_for(message, &said, link)?;
+        Ok(said.prepared(message, if queues.is_empty() { Way::Nowhere } else { Way::Queues(queues) }))
     }
 
     fn note(&mut self, confirm: Option<(ConfirmTo, u64)>, is_taken: bool) {
@@ -193,26 +150,25 @@ impl Publishing {
     fn queues_for(
         &mut self,
         message: &Message<'_>,
-        properties: &Properties<'_>,
-        copies: &Copies<'_>,
+        said: &Said<'_>,
         link: &mut Link,
     ) -> Result<Arc<[Arc<MessageQueue>]>, Fault> {
-        let way = self.way(message, link)?;
-        if copies.keys.is_empty() && !way.by_headers {
-            return Ok(way.queues);
+        let route = self.route(message, link)?;
+        if said.copies.keys.is_empty() && !route.by_headers {
+            return Ok(route.queues);
         }
-        let headers = HeaderTable(properties.headers.unwrap_or_default());
-        let keys = [&[message.key][..], &copies.keys].concat();
+        let headers = HeaderTable(said.properties.headers.unwrap_or_default());
+        let keys = [&[message.key][..], &said.copies.keys].concat();
         let mut queues = Vec::new();
         link.login()?.host.route(message.exchange, &keys, Some(&headers), &mut queues);
         Ok(queues.into())
     }
 
     /// Looks the exchange and the key up; what was looked up before is known.
-    fn way(&mut self, message: &Message<'_>, link: &mut Link) -> Result<Way, Fault> {
+    fn route(&mut self, message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {
         let generations = (link.login()?.host.generation(), link.broker.model.access.generation());
         if generations != self.generations {
-            self.ways.clear();
+            self.routes.clear();
             (self.last, self.generations) = (None, generations);
         }
         let is_last = self.place.split_first().is_some_and(|(length, place)| {
@@ -226,23 +182,48 @@ impl Publishing {
         self.place.push(message.exchange.len() as u8);
         self.place.extend_from_slice(message.exchange);
         self.place.extend_from_slice(message.key);
-        self.last = self.ways.get(&*self.place).cloned();
+        self.last = self.routes.get(&*self.place).cloned();
         if let Some(known) = &self.last {
             return Ok(known.clone());
         }
-        let way = find_way(message, link)?;
-        if self.ways.len() >= ROUTES_MAX {
-            self.ways.clear();
+        let route = find_route(message, link)?;
+        if self.routes.len() >= ROUTES_MAX {
+            self.routes.clear();
         }
-        self.ways.insert(self.place.as_slice().into(), way.clone());
-        self.last = Some(way.clone());
-        Ok(way)
+        self.routes.insert(self.place.as_slice().into(), route.clone());
+        self.last = Some(route.clone());
+        Ok(route)
     }
 
-    /// Ends the pass with the commit of a transaction, which is answered when its messages are kept.
-    pub(super) fn commit(&mut self, to: ConfirmTo, link: &mut Link) -> Result<(), Fault> {
-        self.confirms.push(Confirm { to, what: Kept::Transaction, is_taken: true });
-        self.end_pass(link)
+    /// Has a transaction done: its messages and what it settles go into the log together, and it is answered when they are kept. An error:
+    /// nothing was done.
+    pub(super) fn commit(
+        &mut self,
+        messages: &[Message<'_>],
+        settling: &[Settling],
+        to: ConfirmTo,
+        link: &mut Link,
+    ) -> Result<(), Fault> {
+        self.end_pass(link)?;
+        let prepared = messages.iter().map(|message| self.prepare(message, link)).collect::<Result<Vec<_>, _>>()?;
+        let size = messages.iter().map(|message| message.header.len() + message.body.len()).sum();
+        let mut batch = link.broker.model.begin_batch(size, link.now);
+        for (message, prepared) in messages.iter().zip(&prepared) {
+            let Way::Queues(queues) = &prepared.way else { continue };
+            if !link.broker.model.add(&mut batch, queues, &prepared.routed(message, link.address))? {
+                return Err(Fault::precondition("partial tx completion: a queue has no room, and nothing was stored"));
+            }
+            link.check_transaction_size(batch.size())?;
+        }
+        let ack_policy = batch.ack_policy();
+        let end = link.broker.model.commit(batch, settling, link.now)?;
+        self.end = self.end.max(end);
+        for (message, prepared) in messages.iter().zip(&prepared) {
+            send_elsewhere(message, prepared, to.channel, link);
+        }
+        let confirm = Confirm { to, what: Kept::Transaction, is_taken: true };
+        self.confirm_when_kept((ack_policy, end), vec![confirm], link);
+        Ok(())
     }
 
     /// Puts what the pass has gathered into the log; confirms wait for it. An error: it was not taken, and not all hear that by a confirm.
@@ -259,16 +240,24 @@ impl Publishing {
                 Err(_) => confirms.iter_mut().for_each(|confirm| confirm.is_taken = false),
             }
         }
-        if confirms.is_empty() {
-            return Ok(());
+        if !confirms.is_empty() {
+            self.confirm_when_kept((ack_policy, end), confirms, link);
         }
+        Ok(())
+    }
+
+    fn confirm_when_kept(
+        &mut self,
+        (ack_policy, end): (AckPolicy, LogOffset),
+        confirms: Vec<Confirm>,
+        link: &mut Link,
+    ) {
         let deadline = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
         self.waiting.push_back(Waiting { end, ack_policy, confirms, deadline });
         self.release(link);
         if self.waiting.back().is_some_and(|last| last.end == end) {
             link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
         }
-        Ok(())
     }
 
     /// Confirms what is kept as it was promised, or never will be.
@@ -343,7 +332,7 @@ fn send_confirms(confirms: &[Confirm], is_kept: bool, link: &mut Link) {
     }
 }
 
-fn find_way(message: &Message<'_>, link: &mut Link) -> Result<Way, Fault> {
+fn find_route(message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {
     let Message { exchange, key, .. } = *message;
     let shown = if exchange.is_empty() { &b"amq.default"[..] } else { exchange };
     link.check(Right::Write, "exchange", shown)?;
@@ -357,85 +346,19 @@ fn find_way(message: &Message<'_>, link: &mut Link) -> Result<Way, Fault> {
     if !by_headers {
         host.route(exchange, &[key], None, &mut queues);
     }
-    Ok(Way { queues: queues.into(), by_headers })
+    Ok(Route { queues: queues.into(), by_headers })
 }
 
-/// Further keys that a message names itself.
-#[derive(Debug, Default)]
-struct Copies<'a> {
-    keys: Vec<&'a [u8]>,
-    has_blind: bool,
-}
-
-impl<'a> Copies<'a> {
-    fn of(headers: &Table<'a>) -> Result<Self, Fault> {
-        let mut copies = Self::default();
-        for (name, value) in headers.iter() {
-            let is_blind = match name.bytes() {
-                b"CC" => false,
-                b"BCC" => true,
-                _ => continue,
-            };
-            let bad = || {
-                Fault::precondition(format!("invalid header '{}': it must be an array of strings", Shown(name.bytes())))
-            };
-            let Value::Array(keys) = value else { return Err(bad()) };
-            for key in keys.iter() {
-                let Value::LongString(key) = key else { return Err(bad()) };
-                copies.keys.push(key);
-            }
-            copies.has_blind |= is_blind;
-        }
-        Ok(copies)
+/// A message that no queue gets: it is a direct reply, or goes back to who wants to know that.
+fn send_elsewhere(message: &Message<'_>, prepared: &Prepared<'_>, channel: u16, link: &mut Link) {
+    let is_taken = match &prepared.way {
+        Way::Queues(_) => true,
+        Way::Reply => link.options.replies.send(message),
+        Way::Nowhere => false,
+    };
+    if is_taken || !message.mandatory {
+        return;
     }
-}
-
-/// A message may say who sent it only if that is so.
-fn check_user(properties: &Properties<'_>, link: &mut Link) -> Result<(), Fault> {
-    let Some(claimed) = properties.user_id else { return Ok(()) };
-    let user = link.login()?.user.clone();
-    if claimed.bytes() == user.as_bytes() {
-        return Ok(());
-    }
-    let settings = link.broker.model.access.user(&user).unwrap_or_default();
-    if settings.tags.iter().any(|tag| tag == "impersonator") {
-        return Ok(());
-    }
-    let claimed = Shown(claimed.bytes());
-    Err(Fault::precondition(format!("user_id property set to '{claimed}' but authenticated user was '{user}'")))
-}
-
-/// What a message says of itself, and whether that is other than what came.
-struct Said<'a> {
-    of: Properties<'a>,
-    is_changed: bool,
-}
-
-/// A message that wants direct replies says where these are to be sent.
-fn with_reply_address<'a>(properties: Properties<'a>, address: Option<&'a [u8]>) -> Result<Said<'a>, Fault> {
-    if properties.reply_to.is_none_or(|reply_to| reply_to.bytes() != REPLY_TO) {
-        return Ok(Said { of: properties, is_changed: false });
-    }
-    let address = address.ok_or_else(|| Fault::precondition("fast reply consumer does not exist"))?;
-    Ok(Said { of: Properties { reply_to: Some(ShortString::cut(address)), ..properties }, is_changed: true })
-}
-
-/// How long a message may wait, ms.
-fn expiration_of(properties: &Properties<'_>) -> Result<Option<u64>, Fault> {
-    let Some(expiration) = properties.expiration else { return Ok(None) };
-    let digits = expiration.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let time = digits.and_then(|digits| digits.parse().ok()).filter(|time| *time <= EXPIRATION_MAX_MS);
-    match time {
-        Some(time) => Ok(Some(time)),
-        None => {
-            let shown = Shown(expiration.bytes());
-            Err(Fault::precondition(format!("invalid expiration '{shown}': milliseconds in digits are expected")))
-        }
-    }
-}
-
-/// A message that no queue gets goes back to who wants to know that.
-fn send_back(message: &Message<'_>, channel: u16, link: &mut Link) {
     let method = Return {
         reply_code: code::NO_ROUTE,
         reply_text: ShortString::cut(b"NO_ROUTE"),

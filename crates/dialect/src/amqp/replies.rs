@@ -13,7 +13,7 @@ use broker::{Mailbox, Signal, Word};
 use format::model::Text;
 use parking_lot::Mutex;
 
-use super::publish::Message;
+use super::prepared::Message;
 
 /// The queue that stands for the channel's own address, to consume from and to have replies sent to.
 pub(super) const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";

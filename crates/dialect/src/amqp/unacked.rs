@@ -1,4 +1,7 @@
 //! What a channel was given and has not settled, by delivery tag.
+//!
+//! **Always holds**: what was settled in between takes no more room than what was not, so that one message which is held for long keeps
+//! nothing else in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,9 +9,13 @@ use std::sync::Arc;
 use base::QueueOffset;
 use broker::{Lane, MessageQueue};
 
+/// Settled ones that may lie between the others before there are as many of them.
+const SETTLED_MIN: usize = 64;
+
 /// A message that a channel has.
 #[derive(Clone, Debug)]
 pub(super) struct Delivered {
+    pub(super) tag: u64,
     pub(super) queue: Arc<MessageQueue>,
     pub(super) lane: Arc<Lane>,
     pub(super) offset: QueueOffset,
@@ -16,19 +23,20 @@ pub(super) struct Delivered {
     pub(super) consumer: Option<u64>,
 }
 
-/// Of one channel. Tags go up by one from 1.
+/// A tag, and what it stands for until that is settled.
 #[derive(Debug)]
-pub(super) struct Unacked {
-    /// From this tag on; what was settled in between is empty.
-    entries: VecDeque<Option<Delivered>>,
-    first_tag: u64,
-    count: usize,
+struct Entry {
+    tag: u64,
+    delivered: Option<Delivered>,
 }
 
-impl Default for Unacked {
-    fn default() -> Self {
-        Self { entries: VecDeque::new(), first_tag: 1, count: 0 }
-    }
+/// Of one channel. Tags go up by one from 1.
+#[derive(Debug, Default)]
+pub(super) struct Unacked {
+    /// In the order of their tags; the first is not settled.
+    entries: VecDeque<Entry>,
+    last_tag: u64,
+    count: usize,
 }
 
 impl Unacked {
@@ -37,21 +45,31 @@ impl Unacked {
         self.count
     }
 
-    /// Adds one; gives its tag.
-    pub(super) fn push(&mut self, delivered: Delivered) -> u64 {
-        self.entries.push_back(Some(delivered));
-        self.count += 1;
-        self.first_tag + self.entries.len() as u64 - 1
+    /// Bytes it holds.
+    pub(super) fn size(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// A tag for a message that nobody acknowledges.
-    pub(super) fn skip(&mut self) -> u64 {
-        if self.entries.is_empty() {
-            self.first_tag += 1;
-            return self.first_tag - 1;
+    /// The tag of the next message.
+    pub(super) const fn next_tag(&mut self) -> u64 {
+        self.last_tag += 1;
+        self.last_tag
+    }
+
+    /// Adds one, whose tag is the last that was given out.
+    pub(super) fn push(&mut self, delivered: Delivered) {
+        self.entries.push_back(Entry { tag: delivered.tag, delivered: Some(delivered) });
+        self.count += 1;
+    }
+
+    fn position(&self, tag: u64) -> Option<usize> {
+        let first = self.entries.front()?.tag;
+        // Where none in between was left out.
+        let likely = usize::try_from(tag.checked_sub(first)?).ok()?;
+        if self.entries.get(likely).is_some_and(|entry| entry.tag == tag) {
+            return Some(likely);
         }
-        self.entries.push_back(None);
-        self.first_tag + self.entries.len() as u64 - 1
+        self.entries.binary_search_by_key(&tag, |entry| entry.tag).ok()
     }
 
     /// Takes the one of that tag out, or with `multiple` all up to it; of tag 0 all there are. `None` if there is none of that tag.
@@ -59,26 +77,41 @@ impl Unacked {
         if multiple && tag == 0 {
             return Some(self.take_all());
         }
-        let at = usize::try_from(tag.checked_sub(self.first_tag)?).ok()?;
-        self.entries.get(at)?.as_ref()?;
+        let at = self.position(tag)?;
+        self.entries.get(at)?.delivered.as_ref()?;
         let taken: Vec<_> = if multiple {
-            self.first_tag = tag + 1;
-            self.entries.drain(..=at).flatten().collect()
+            self.entries.drain(..=at).filter_map(|entry| entry.delivered).collect()
         } else {
-            self.entries.get_mut(at).and_then(Option::take).into_iter().collect()
+            self.entries.get_mut(at).and_then(|entry| entry.delivered.take()).into_iter().collect()
         };
         self.count -= taken.len();
-        while self.entries.front().is_some_and(Option::is_none) {
-            self.entries.pop_front();
-            self.first_tag += 1;
-        }
+        self.forget_settled();
         Some(taken)
+    }
+
+    fn forget_settled(&mut self) {
+        while self.entries.front().is_some_and(|entry| entry.delivered.is_none()) {
+            self.entries.pop_front();
+        }
+        if self.entries.len() > 2 * self.count + SETTLED_MIN {
+            self.entries.retain(|entry| entry.delivered.is_some());
+        }
+        if self.entries.capacity() > 4 * self.entries.len() + 4 * SETTLED_MIN {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
     }
 
     /// Takes all out, the oldest first.
     pub(super) fn take_all(&mut self) -> Vec<Delivered> {
-        self.first_tag += self.entries.len() as u64;
         self.count = 0;
-        self.entries.drain(..).flatten().collect()
+        std::mem::take(&mut self.entries).into_iter().filter_map(|entry| entry.delivered).collect()
+    }
+
+    /// Has some again that were taken out.
+    pub(super) fn put_back(&mut self, taken: impl Iterator<Item = Delivered>) {
+        self.entries.retain(|entry| entry.delivered.is_some());
+        self.entries.extend(taken.map(|delivered| Entry { tag: delivered.tag, delivered: Some(delivered) }));
+        self.entries.make_contiguous().sort_unstable_by_key(|entry| entry.tag);
+        self.count = self.entries.len();
     }
 }

@@ -1,5 +1,6 @@
 //! Messages out: deliveries, acknowledgements, prefetch, and what comes again.
 
+use base::session::Session;
 use wire::amqp::method::basic::{Ack, Cancel, Consume, Nack, Qos, Recover, Reject};
 use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::table::Value;
@@ -57,6 +58,50 @@ fn consumers_of_a_channel_may_share_a_prefetch() {
     assert_eq!(client.consume("q", "b", false), ["basic.consume-ok"]);
     client.send(1, ack(1, false));
     assert_eq!(client.take().len(), 1, "either of them, one message");
+}
+
+#[test]
+fn what_is_asked_for_one_by_one_is_no_part_of_a_shared_prefetch() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 3);
+    client.send(1, Qos { prefetch_count: 1, global: true, ..Qos::default() });
+    client.take();
+    assert_eq!(client.get("q", false), "got 1, 2 more: 0");
+    assert_eq!(client.consume("q", "a", false), ["basic.consume-ok", "deliver 2 to a: 1"]);
+    client.send(1, ack(1, false));
+    assert_eq!(client.take(), [""; 0], "the consumer has what it may have");
+    client.send(1, ack(2, false));
+    assert_eq!(client.take(), ["deliver 3 to a: 2"]);
+}
+
+#[test]
+fn one_message_that_is_held_for_long_keeps_nothing_else_in_memory() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 1);
+    assert_eq!(client.get("q", false), "got 1, 0 more: 0");
+    let mut producer = bench.client();
+    producer.simple_queue("other");
+    client.send(1, Qos { prefetch_count: 10, ..Qos::default() });
+    client.consume("other", "c", false);
+    let before = client.session.held_size();
+    for tag in 2..10_000 {
+        producer.publish("", "other", b"m");
+        assert_eq!(client.take(), [format!("deliver {tag} to c: m")]);
+        client.send(1, ack(tag, false));
+    }
+    assert!(client.session.held_size() < before + 64 * 1024, "{} bytes", client.session.held_size());
+    client.send(1, ack(1, true));
+    assert_eq!(client.take(), [""; 0]);
+}
+
+#[test]
+fn what_is_not_settled_is_counted() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 5000);
+    client.consume("q", "c", false);
+    assert!(client.session.held_size() > 5000 * 32, "{} bytes", client.session.held_size());
+    client.send(1, ack(5000, true));
+    assert!(client.session.held_size() < 64 * 1024, "{} bytes", client.session.held_size());
 }
 
 #[test]

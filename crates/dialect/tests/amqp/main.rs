@@ -9,4 +9,5 @@ mod dying;
 mod publishing;
 mod replying;
 mod topology;
+mod transactions;
 mod troubles;

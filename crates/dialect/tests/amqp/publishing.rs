@@ -233,3 +233,25 @@ fn a_confirm_of_a_channel_that_is_gone_goes_to_nobody_of_its_number() {
     bench.broker.store().sync().expect("syncs");
     assert_eq!(client.take(), [""; 0]);
 }
+
+#[test]
+fn a_queue_that_refuses_takes_not_one_more_than_it_may() {
+    let bench = Bench::new();
+    let mut client = confirming(&bench);
+    let arguments = Arguments::of(|table| {
+        table.put("x-max-length", Value::I32(5)).put("x-overflow", Value::LongString(b"reject-publish"));
+    });
+    client.queue("small", true, &arguments);
+    let mut pass = BytesMut::new();
+    for _ in 0..8 {
+        pass.extend_from_slice(&message(1, to("small"), Properties::default(), b"m"));
+    }
+    client.bytes(&pass);
+    assert_eq!(client.take(), ["ack 5 and before", "nack 8 and before"], "all came at once");
+    assert_eq!(client.get("small", true), "got 1, 4 more: m");
+    bench.stop_writing();
+    client.bytes(&pass);
+    bench.broker.store().write_staged().expect("writes");
+    assert_eq!(client.take(), ["ack 9", "nack 16 and before"], "nor before what is there can be seen");
+    assert_eq!(client.get("small", true), "got 2, 4 more: m");
+}

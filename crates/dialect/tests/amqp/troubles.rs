@@ -6,12 +6,12 @@ use bytes::BytesMut;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::store_options;
 use wire::amqp::content::{PERSISTENT, Properties};
-use wire::amqp::method::basic::{Cancel, ConfirmSelect, Consume, Publish, Qos};
+use wire::amqp::method::basic::{Ack, Cancel, ConfirmSelect, Consume, Publish, Qos, Reject};
 use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, START, message, put, short};
+use crate::client::{Arguments, Bench, START, copy, message, put, short};
 
 fn to(key: &str) -> Publish<'_> {
     Publish { routing_key: short(key), ..Publish::default() }
@@ -19,11 +19,6 @@ fn to(key: &str) -> Publish<'_> {
 
 fn persistent() -> Properties<'static> {
     Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
-}
-
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    let status = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().expect("cp");
-    assert!(status.success());
 }
 
 #[test]
@@ -405,4 +400,49 @@ fn jobs_that_run_after_the_connection_is_gone_give_back_what_they_took() {
         let counts = bench.broker.model.host("/").expect("host").queues()[0].counts();
         assert_eq!((counts.ready, counts.leased), (5, 0), "no_ack {no_ack}");
     }
+}
+
+#[test]
+fn what_is_rejected_and_cannot_be_a_dead_letter_yet_comes_again_and_says_so() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = on_disk(&disk);
+    let mut client = bench.client();
+    client.simple_queue("dead");
+    let arguments = Arguments::of(|table| {
+        table
+            .put("x-dead-letter-exchange", Value::LongString(b""))
+            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
+    });
+    client.queue("q", true, &arguments);
+    client.simple_queue("other");
+    client.publish("", "q", b"m");
+    assert_eq!(client.get("q", false), "got 1, 0 more: m");
+    for _ in 0..20 {
+        client.publish("", "other", &[b'x'; 100_000]);
+    }
+    disk.fail(Failure::error(Operation::Read, 24).at("commitlog"));
+    client.send(1, Reject { delivery_tag: 1, requeue: false });
+    disk.heal();
+    bench.pass(1500);
+    client.now = bench.now;
+    assert_eq!(client.get("q", true), "got 2, 0 more again: m");
+}
+
+#[test]
+fn a_shared_prefetch_holds_while_jobs_read_from_the_disk() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = cold(&disk);
+    let mut client = bench.client();
+    client.send(1, Qos { prefetch_count: 1, global: true, ..Qos::default() });
+    client.take();
+    let now = client.now;
+    let other = Consume { consumer_tag: short("d"), no_ack: false, ..auto_ack() };
+    let mut both = bytes_of(Consume { no_ack: false, ..auto_ack() });
+    both.extend_from_slice(&bytes_of(other));
+    disk.fail(Failure::error(Operation::Read, 5));
+    client.session.receive(&mut both, now).expect("taken");
+    disk.heal();
+    assert_eq!(client.take(), ["basic.consume-ok", "basic.consume-ok", "deliver 1 to c: 0"]);
+    client.send(1, Ack { delivery_tag: 1, multiple: false });
+    assert_eq!(client.take().len(), 1, "one for the one that is settled");
 }
