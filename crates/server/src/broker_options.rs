@@ -92,7 +92,7 @@ pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> bro
         young_queue_size: YOUNG_QUEUE_SIZE,
         keeps_unsettled: settings.retention.keeps_unsettled,
         // Exchanges are there and messages die as they do, whether or not clients may connect now.
-        model: broker::ModelOptions { first_host: model.first_host.filter(|_| settings.amqp.port.is_some()), ..model },
+        model: broker::ModelOptions { first_host: model.first_host.filter(|_| settings.amqp.is_spoken()), ..model },
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base::Now;
 use base::metric::Metrics;
 use broker::{Broker, Mailbox, Surroundings};
-use dialect::amqp::AmqpSession;
+use dialect::amqp::{AmqpOptions, AmqpSession};
 use dialect::rocketmq::{RocketSession, SessionOptions};
 use settings::{OneBroker, Settings};
 use storage::{Recovery, StorageError};
@@ -20,7 +20,7 @@ use tracing::{Instrument, Span};
 
 use crate::background::{Background, BrokerHost};
 use crate::broker_options;
-use crate::brokers::Ports;
+use crate::brokers::{AmqpPorts, Ports};
 use crate::clock;
 use crate::directories;
 use crate::drive::{Drive, Stop};
@@ -45,7 +45,7 @@ pub(crate) struct BrokerProcess {
     /// Taken by `serve`.
     listener: Option<TcpListener>,
     /// The same.
-    amqp: Option<TcpListener>,
+    amqp: AmqpPorts,
     /// The same.
     replication: Option<ReplicationPort>,
     /// Where replicas connect.
@@ -135,10 +135,7 @@ impl BrokerProcess {
             Some(Err(error)) => tracing::warn!(%error, "clients of RocketMQ 4.4 and before will not find their port"),
             None => {}
         }
-        if let Some(listener) = self.amqp.take() {
-            ports.push_str(&format!("  AMQP {}", net::local(&listener)));
-            self.accept_amqp(listener, drive);
-        }
+        ports.push_str(&self.serve_amqp(drive));
         if let Some(replication) = self.replication.take() {
             let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
             let serving = replication.serve(self.broker.clone(), drive).instrument(self.span.clone());
@@ -162,9 +159,25 @@ impl BrokerProcess {
         self.supervisor.spawn("clients", drive.serve(listener, begin));
     }
 
-    fn accept_amqp(&self, listener: TcpListener, drive: &Drive) {
-        let drive = Drive { jobs: self.jobs.clone(), ..drive.clone() };
-        let (broker, options) = (self.broker.clone(), broker_options::amqp_options(&self.settings));
+    /// Accepts clients of AMQP. Returns text about its ports.
+    fn serve_amqp(&mut self, drive: &Drive) -> String {
+        let AmqpPorts { either, tls } = std::mem::take(&mut self.amqp);
+        // One for both: a request that came in at one port may be answered at the other.
+        let options = broker_options::amqp_options(&self.settings);
+        let mut ports = String::new();
+        if let Some(listener) = either {
+            ports.push_str(&format!("  AMQP {}", net::local(&listener)));
+            self.accept_amqp(listener, options.clone(), drive.clone());
+        }
+        if let Some(listener) = tls {
+            ports.push_str(&format!("  AMQP with TLS {}", net::local(&listener)));
+            self.accept_amqp(listener, options, Drive { tls: Arc::new(drive.tls.demanding()), ..drive.clone() });
+        }
+        ports
+    }
+
+    fn accept_amqp(&self, listener: TcpListener, options: Arc<AmqpOptions>, drive: Drive) {
+        let (broker, drive) = (self.broker.clone(), Drive { jobs: self.jobs.clone(), ..drive });
         let begin = move |waker, peer| {
             AmqpSession::new(broker.clone(), Mailbox::new(waker), options.clone(), net::canonical(peer))
         };

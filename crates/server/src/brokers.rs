@@ -32,17 +32,29 @@ pub(crate) struct Ports {
     /// For replicas.
     pub(crate) replicas: Option<ReplicationPort>,
     /// For AMQP's clients.
-    pub(crate) amqp: Option<TcpListener>,
+    pub(crate) amqp: AmqpPorts,
 }
 
-/// The port for AMQP: of several brokers the first has it, and a slave serves nobody there.
-fn listen_amqp(one: &OneBroker) -> Result<Option<TcpListener>, StartError> {
-    let of = &one.settings;
-    match of.amqp.port {
-        Some(port) if one.position.is_none_or(|position| position == 1) && of.broker.role != BrokerRole::Slave => {
-            net::listen(&of.listen.host, port, of.server.backlog, "amqp.port").map(Some)
+/// The ports for AMQP.
+#[derive(Default)]
+pub(crate) struct AmqpPorts {
+    /// With TLS or without, as for RocketMQ's clients.
+    pub(crate) either: Option<TcpListener>,
+    /// With TLS alone.
+    pub(crate) tls: Option<TcpListener>,
+}
+
+impl AmqpPorts {
+    /// Of several brokers the first has them, and a slave serves nobody there.
+    fn listen(one: &OneBroker) -> Result<Self, StartError> {
+        let of = &one.settings;
+        if one.position.is_some_and(|position| position != 1) || of.broker.role == BrokerRole::Slave {
+            return Ok(Self::default());
         }
-        _ => Ok(None),
+        let listen = |port: Option<u16>, setting| {
+            port.map(|port| net::listen(&of.listen.host, port, of.server.backlog, setting)).transpose()
+        };
+        Ok(Self { either: listen(of.amqp.port, "amqp.port")?, tls: listen(of.amqp.tls_port, "amqp.tls_port")? })
     }
 }
 
@@ -58,7 +70,7 @@ impl Listening {
             let of = &one.settings;
             let listener = net::listen(&of.listen.host, of.rocketmq.port, of.server.backlog, "rocketmq.port");
             let ports = listener.and_then(|clients| {
-                Ok(Ports { clients, replicas: ReplicationPort::listen(of)?, amqp: listen_amqp(&one)? })
+                Ok(Ports { clients, replicas: ReplicationPort::listen(of)?, amqp: AmqpPorts::listen(&one)? })
             });
             match ports {
                 Ok(ports) => Ok((one, ports)),

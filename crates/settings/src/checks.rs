@@ -26,6 +26,7 @@ pub(super) fn check(settings: &Settings, role: Role, file: Option<&File>, gather
     check_delays_fit(settings, gathered);
     check_record_fits(settings, gathered);
     tls_checks::check(&settings.tls, gathered);
+    tls_checks::check_port(&settings.tls, ("amqp.tls_port", settings.amqp.tls_port), gathered);
     if file.is_some_and(|file| file.format() == Format::Properties) {
         note_other_defaults(settings, role, gathered);
     }
@@ -101,8 +102,9 @@ fn check_ports(settings: &Settings, role: Role, gathered: &mut Gathered) {
             ports.push(("`replication.port`".to_owned(), port));
         }
     }
-    if let Some(port) = settings.amqp.port.filter(|_| role != Role::NameServer) {
-        ports.push(("`amqp.port`".to_owned(), port));
+    let of_amqp = [("`amqp.port`", settings.amqp.port), ("`amqp.tls_port`", settings.amqp.tls_port)];
+    for (name, port) in of_amqp.into_iter().filter(|_| role != Role::NameServer) {
+        ports.extend(port.map(|port| (name.to_owned(), port)));
     }
     ports.push(("`console.port`".to_owned(), settings.console.port));
     for (index, (first, port)) in ports.iter().enumerate() {

@@ -375,6 +375,9 @@ fn tls_is_set_by_rocketmqs_names_and_what_would_not_protect_is_refused() {
         (&["tls.key=/k.pem"], "tls.certificate"),
         (&["tls.certificate=/c.pem", "tls.key=/k.pem", "tls.self_signed=true"], "tls.self_signed"),
         (&["tls.self_signed=true", "tls.client_auth=require"], "tls.client_ca"),
+        (&["amqp.tls_port=5671"], "tls.certificate"),
+        (&["amqp.tls_port=5671", "tls.self_signed=true", "tls.mode=disabled"], "tls.mode"),
+        (&["amqp.tls_port=8080", "tls.self_signed=true"], "`amqp.tls_port`"),
         (&["useTLS=true"], "tls.outbound_ca"),
         (&["useTLS=true", "tls.client.trustCertPath=/ca.pem", "tls.client.certPath=/c.pem"], "tls.outbound_key"),
     ] {

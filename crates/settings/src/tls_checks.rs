@@ -13,6 +13,23 @@ pub(super) fn check(tls: &Tls, gathered: &mut Gathered) {
     check_outbound(tls, gathered);
 }
 
+/// A port where TLS alone is spoken needs it.
+pub(super) fn check_port(tls: &Tls, (name, port): (&'static str, Option<u16>), gathered: &mut Gathered) {
+    let Some(port) = port.filter(|_| tls.mode() == TlsMode::Disabled) else { return };
+    let expected = match tls.mode {
+        Some(_) => "no such port while tls.mode is disabled: leave it unset, or set tls.mode to permissive",
+        None => {
+            "no such port without TLS: name a certificate (tls.certificate with tls.key; tls.self_signed for a trial)"
+        }
+    };
+    gathered.errors.push(Error::Invalid {
+        place: gathered.place(name),
+        key: name.to_owned(),
+        found: port.to_string(),
+        expected: expected.to_owned(),
+    });
+}
+
 fn check_certificate(tls: &Tls, gathered: &mut Gathered) {
     if tls.certificate.is_some() && tls.self_signed {
         let (first, second) = ("tls.certificate", "tls.self_signed");

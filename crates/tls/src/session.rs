@@ -30,7 +30,7 @@ const HANDSHAKE_LIMIT_MS: u64 = 10_000;
 const WRITE_SLICES: usize = 64;
 
 /// Why a plain client is refused.
-const WANTED_BUT_PLAIN: &str = "the client does not speak TLS, which this port demands (tls.mode = enforcing); switch it on there: tls.enable=true";
+const WANTED_BUT_PLAIN: &str = "the client does not speak TLS, which this port demands (tls.mode = enforcing, or a port of TLS alone); switch it on there: tls.enable=true for RocketMQ, amqps:// for RabbitMQ";
 
 /// A session behind TLS, if its connection speaks it.
 pub struct TlsSession<S> {

@@ -26,12 +26,12 @@ const SPOKEN_BUT_DISABLED: &str = "the client speaks TLS, which this port does n
 #[derive(Debug)]
 pub(crate) struct TlsPort {
     opening: Opening,
-    /// Replaced when its files change.
-    config: RwLock<Option<Arc<ServerConfig>>>,
+    /// Replaced when its files change; one for all ports.
+    config: Arc<RwLock<Option<Arc<ServerConfig>>>>,
     pub(super) traffic: Arc<Traffic>,
     own: OwnConnections,
     /// Addresses whose refused clients are not told of before that time.
-    quiet_until: Mutex<HashMap<IpAddr, Monotonic>>,
+    quiet_until: Arc<Mutex<HashMap<IpAddr, Monotonic>>>,
 }
 
 impl Default for TlsPort {
@@ -47,8 +47,19 @@ impl TlsPort {
             TlsMode::Permissive => Opening::Either,
             TlsMode::Enforcing => Opening::Tls,
         };
-        let (config, own, quiet_until) = (RwLock::new(config), OwnConnections::default(), Mutex::default());
+        let (config, own, quiet_until) = (Arc::new(RwLock::new(config)), OwnConnections::default(), Arc::default());
         Self { opening, config, traffic, own, quiet_until }
+    }
+
+    /// A port where TLS alone is spoken, with the same certificate.
+    pub(crate) fn demanding(&self) -> Self {
+        Self {
+            opening: Opening::Tls,
+            config: self.config.clone(),
+            traffic: self.traffic.clone(),
+            own: self.own.clone(),
+            quiet_until: self.quiet_until.clone(),
+        }
     }
 
     /// Puts TLS around the session of a new connection, unless the process itself opened it.

@@ -225,10 +225,13 @@ fn the_first_byte_decides_where_both_are_allowed_and_the_wrong_one_is_refused_wh
     assert_eq!((session.deadline(), session.is_refused()), (None, false));
 
     let enforcing = authority.open(&["tls.mode=enforcing"]).port;
-    let mut session = begin(&enforcing);
-    let refused = receive(&mut session, b"\0\0\0\x10").expect_err("plain");
-    assert!(refused.0.contains("tls.enable=true") && session.is_refused(), "{refused:?}");
-    assert_eq!((session.inner().taken, session.close_reason()), (0, Some(refused)));
+    for port in [enforcing, Arc::new(permissive.demanding())] {
+        let mut session = begin(&port);
+        let refused = receive(&mut session, b"\0\0\0\x10").expect_err("plain");
+        assert!(refused.0.contains("tls.enable=true") && session.is_refused(), "{refused:?}");
+        assert_eq!((session.inner().taken, session.close_reason()), (0, Some(refused)));
+        exchange(&mut authority.client(None, rustls::ALL_VERSIONS), &mut begin(&port), 4096).expect("shakes hands");
+    }
 
     let disabled = Arc::new(TlsPort::default());
     let mut session = begin(&disabled);

@@ -79,6 +79,10 @@ section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients
     port: Option<u16> = "", PORT,
         "TCP port of the broker for AMQP 0-9-1 clients, such as 5672; 0 lets the system choose; when not set, AMQP is not spoken",
         "AMQP is new here and lacks things that docs/semantics.md names";
+    tls_port: Option<u16> = "", PORT,
+        "TCP port for AMQP 0-9-1 clients that speak TLS from their first byte, such as 5671; 0 lets the system choose; with the certificate of \
+         tls.certificate; amqp.port goes on as tls.mode says",
+        "needed only for clients that are told another port for TLS";
     heartbeat: Duration = "1m", times_ms(0, 3_600_000),
         "Time between signs of life that clients are offered, in whole seconds; 0 offers none",
         "as in RabbitMQ";
@@ -92,6 +96,13 @@ section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients
         "Users, with commas between them, that may connect from this machine alone",
         "as in RabbitMQ: everybody knows the password of guest";
 });
+
+impl Amqp {
+    /// Whether it is spoken at all.
+    pub const fn is_spoken(&self) -> bool {
+        self.port.is_some() || self.tls_port.is_some()
+    }
+}
 
 section!(Console, "console", "HTTP console: metrics and health" {
     port: u16 = "8080", PORT,
