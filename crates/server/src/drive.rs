@@ -5,6 +5,7 @@
 //!
 //! A connection is closed once no byte was transferred for its session's idle timeout, unless a reply is still being prepared.
 
+mod farewell;
 mod holding;
 
 use std::cell::RefCell;
@@ -191,13 +192,17 @@ impl Drive {
     ) -> End {
         session.share(self.budget.clone());
         let end = self.exchange(socket, session, wakeup).await;
+        let mut has_said_farewell = false;
         if matches!(end, End::Quiet | End::Idle) {
             session.finish();
-            let _ = self.write(socket, session);
+            has_said_farewell = matches!(self.write(socket, session), Ok(true));
         }
         session.closed(clock::now());
         while let Some(job) = session.take_job() {
             self.jobs.run(job);
+        }
+        if has_said_farewell {
+            farewell::hear_out(socket).await;
         }
         end
     }

@@ -10,7 +10,9 @@ impl AmqpSession {
     pub(super) fn watch_life(&mut self) {
         let now = self.core.link.now.monotonic;
         if self.patience.is_some_and(|end| end <= now) {
-            self.reason = Some(CloseReason("the client takes too long to begin or to end its connection".to_owned()));
+            if self.phase != Phase::Closing {
+                self.reason = Some(CloseReason("the client takes too long to begin its connection".to_owned()));
+            }
             self.phase = Phase::Over;
         }
         if self.heartbeat_ms == 0 || self.phase != Phase::Running {

@@ -41,7 +41,7 @@ impl AmqpSession {
             (_, Method::ConnectionClose(_)) => {
                 self.close_channels();
                 self.link().send(0, ConnectionCloseOk {});
-                self.phase = Phase::Over;
+                self.await_end();
             }
             (Phase::Start, Method::StartOk(start)) => {
                 let link = self.link();

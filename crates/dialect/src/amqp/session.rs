@@ -28,7 +28,7 @@ use super::methods::{Core, channel_of};
 use super::options::AmqpOptions;
 use super::topology::Carried;
 
-/// How long a client may take to answer that its connection ends, ms.
+/// How long a client may take to end a connection that was closed, ms.
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
 
 /// Jobs of a connection at one time.
@@ -47,7 +47,7 @@ pub(super) enum Phase {
     Open { user: Arc<str> },
     /// It has channels.
     Running,
-    /// It was told that it ends.
+    /// It ends: one side has said so. The client closes the socket, or answers; what else it had under way is nobody's.
     Closing,
     /// It has ended.
     Over,
@@ -127,10 +127,7 @@ impl AmqpSession {
     fn take_while_closing(&mut self, frame: &Frame<'_>) {
         match Method::decode(frame.payload) {
             Ok(Method::ConnectionCloseOk(_)) if frame.kind == Kind::Method => self.phase = Phase::Over,
-            Ok(Method::ConnectionClose(_)) if frame.kind == Kind::Method => {
-                self.link().send(0, ConnectionCloseOk {});
-                self.phase = Phase::Over;
-            }
+            Ok(Method::ConnectionClose(_)) if frame.kind == Kind::Method => self.link().send(0, ConnectionCloseOk {}),
             _ => {}
         }
     }
@@ -224,6 +221,12 @@ impl AmqpSession {
         }
         self.close_channels();
         self.link().send(0, ConnectionClose { reply_code, reply_text, class_id: class, method_id: method });
+        self.await_end();
+    }
+
+    /// Waits for the client to end the connection. A socket closed with bytes of the client unread would take from it what it has not
+    /// read, the last answer too.
+    pub(super) fn await_end(&mut self) {
         self.phase = Phase::Closing;
         self.patience = Some(self.core.link.now.monotonic.plus_ms(CLOSE_TIMEOUT_MS));
     }

@@ -237,9 +237,33 @@ fn an_exclusive_consumer_is_alone() {
 fn a_connection_ends_in_good_order_when_its_client_says_so() {
     let bench = Bench::new();
     let mut client = bench.client();
+    client.simple_queue("q");
+    client.publish("", "q", b"before");
     client.send(0, ConnectionClose::default());
-    assert_eq!((client.take(), client.is_closed), (vec!["connection.close-ok".to_owned()], true));
-    assert!(client.session.is_over() && client.session.close_reason().is_none());
+    assert_eq!(client.take(), ["connection.close-ok"]);
+    // What was under way when it said so is no fault, and nothing comes of it.
+    client.send(1, Ack { delivery_tag: 7, multiple: false });
+    client.publish("", "q", b"after");
+    client.bytes(&raw(8, 0, b"", frame::END));
+    assert_eq!(client.take(), [""; 0]);
+    assert!(!client.is_closed, "the client closes the socket: closed here, it might lose the answer");
+    client.now = client.now.plus_ms(10_000);
+    client.settle();
+    assert!(client.session.is_over() && client.session.close_reason().is_none(), "but not for ever");
+    let mut other = bench.client();
+    assert_eq!(other.get("q", true), "got 1, 0 more: before");
+}
+
+#[test]
+fn both_sides_may_end_a_connection_at_one_time() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.bytes(&raw(3, 1, b"out of turn", frame::END));
+    assert!(client.take()[0].starts_with("connection.close "));
+    client.send(0, ConnectionClose::default());
+    assert_eq!((client.take(), client.is_closed), (vec!["connection.close-ok".to_owned()], false));
+    client.send(0, ConnectionCloseOk {});
+    assert!(client.is_closed && client.session.close_reason().is_none());
 }
 
 #[test]
