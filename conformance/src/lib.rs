@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod loop_disk;
 pub mod machine;
 pub mod pair;
+pub mod perf_test;
 pub mod pop;
 pub mod process;
 pub mod sender;
@@ -99,6 +100,11 @@ pub fn swap_count(everyday: u64) -> u64 {
 /// How many ways through a guide are gone: the one there in everyday runs, `SLUICE_CONFORMANCE_ROUTES` in full ones.
 pub fn route_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_ROUTES").unwrap_or(everyday)
+}
+
+/// Whether each flag of PerfTest is tried without the others too: not in everyday runs, which have them together.
+pub fn tries_every_flag_alone() -> bool {
+    number_in("SLUICE_CONFORMANCE_FLAGS").is_some_and(|number| number > 0)
 }
 
 /// A test cannot do here what it is for. That fails it, unless `SLUICE_CONFORMANCE_MAY_SKIP=1` says that such tests count as passed.
