@@ -5,7 +5,7 @@
 
 mod hand_out;
 mod wanted;
-mod window;
+pub(crate) mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

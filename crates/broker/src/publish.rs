@@ -21,7 +21,7 @@ use storage::{AppendBatch, QueueIndex, StorageError, Store};
 use crate::catalog::{Catalog, Topic};
 use crate::error::refusal_of;
 use crate::host::Host;
-use crate::model::message_queue::PromisedPlace;
+use crate::model::room::PromisedPlace;
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::publish::published::Published;
@@ -68,7 +68,7 @@ pub struct PublishBatch {
     ack_policy: AckPolicy,
     /// Those that were parked: their numbers and levels.
     parked: Vec<(usize, usize)>,
-    /// What its messages were promised: given back once they are in the log.
+    /// Places that its messages were promised in queues that refuse what is too much.
     places: Vec<PromisedPlace>,
 }
 
@@ -104,7 +104,7 @@ impl PublishBatch {
         self.ack_policy = self.ack_policy.and(ack_policy);
     }
 
-    /// Keeps a place in a queue until its messages are in the log.
+    /// Keeps a place in a queue until its message is in the log.
     pub(crate) fn keep_place(&mut self, place: Option<PromisedPlace>) {
         self.places.extend(place);
     }
@@ -353,6 +353,7 @@ impl Publisher {
         now: Now,
     ) -> Result<Published, Refusal> {
         let (_, appended) = self.state.propose_with(batch.records, changes, now).map_err(refusal_of)?;
+        batch.places.into_iter().for_each(PromisedPlace::note_appended);
         Ok(Published(appended))
     }
 
@@ -364,6 +365,7 @@ impl Publisher {
         match self.state.settle(now).and_then(|()| self.store.append(batch.records, now.wall)) {
             Ok(appended) => {
                 self.host.log_changed();
+                batch.places.into_iter().for_each(PromisedPlace::note_appended);
                 let published = Published(appended);
                 self.delay.bound_parked(&published, &batch.parked, now);
                 Ok(published)

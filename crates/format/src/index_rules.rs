@@ -6,6 +6,7 @@ use base::name::MessageQueueName;
 use base::{QueueId, QueueOffset, Timestamp, TopicName};
 
 use crate::hash::{key_hash, tag_code};
+use crate::lane_code::LaneCode;
 use crate::properties::{self, names};
 use crate::queue_entry::QUEUE_OFFSET_MAX;
 use crate::record::{Parts, QueueRef, Record, system_flag};
@@ -57,8 +58,13 @@ pub enum EntryCode {
     Tag(i64),
     /// When it is due: this long after it was stored, ms.
     DueAfter(u64),
-    /// When it is of no use any more: this long after it was stored, ms; 0 for never.
-    Expiry(Option<u64>),
+    /// That of a routed message in a lane: see `LaneCode`.
+    Lane {
+        /// How long after it was stored it is of use, ms.
+        time_to_live_ms: Option<u64>,
+        /// Bytes of the record around the message's own body.
+        around: u32,
+    },
 }
 
 impl EntryCode {
@@ -67,12 +73,13 @@ impl EntryCode {
         match self {
             Self::Tag(code) => code,
             Self::DueAfter(delay_ms) => store_timestamp.plus_ms(delay_ms).0 as i64,
-            Self::Expiry(None) => 0,
-            Self::Expiry(Some(time_to_live_ms)) => match store_timestamp.plus_ms(time_to_live_ms).0 {
-                0 => 1,
-                expiry if expiry > i64::MAX as u64 => i64::MAX,
-                expiry => expiry as i64,
-            },
+            Self::Lane { time_to_live_ms, around } => {
+                let expiry = match time_to_live_ms {
+                    Some(time_to_live_ms) => Some(store_timestamp.plus_ms(time_to_live_ms)),
+                    None => None,
+                };
+                LaneCode { expiry, around }.encode()
+            }
         }
     }
 }
@@ -114,9 +121,9 @@ impl<'a> Listing<'a> {
         Self { topic: ListedTopic::Named(topic), queue, offset, code }
     }
 
-    fn of_reference(reference: Reference) -> Self {
+    fn of_reference(reference: Reference, around: u32) -> Self {
         let topic = ListedTopic::MessageQueue(reference.topic());
-        Self { topic, queue: reference.queue(), offset: reference.offset, code: reference.code() }
+        Self { topic, queue: reference.queue(), offset: reference.offset, code: reference.code(around) }
     }
 
     /// Whether it is that of this queue.
@@ -161,9 +168,10 @@ impl<'a> Indexed<'a> {
         let code = self.code;
         let queue_refs = self.is_listed.then(|| record.queue_refs()).into_iter().flatten();
         let routed = self.is_routed.then(|| Routed::parse(record.body).ok()).flatten();
+        let around = routed.map_or(0, |routed| routed.around(record.size));
         let references = routed.into_iter().flat_map(|routed| routed.references());
         let of_refs = queue_refs.map(move |queue_ref| Listing::of_ref(queue_ref, code));
-        of_refs.chain(references.map(Listing::of_reference)).filter(Listing::can_be)
+        of_refs.chain(references.map(move |reference| Listing::of_reference(reference, around))).filter(Listing::can_be)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod document;
 pub mod hash;
 pub mod index_rules;
 pub mod key_index;
+pub mod lane_code;
 pub mod lease;
 pub mod loose_json;
 pub mod model;

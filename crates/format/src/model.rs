@@ -108,6 +108,8 @@ pub struct QueueRules {
     pub expires_ms: Option<u64>,
     /// Messages that may be ready.
     pub length_max: Option<u64>,
+    /// Bytes of bodies that may be ready.
+    pub size_max: Option<u64>,
     /// What happens above these.
     pub overflow: Overflow,
     /// Where dead letters go.
@@ -120,6 +122,13 @@ pub struct QueueRules {
     pub is_single_active: bool,
     /// How often a message may come again.
     pub redeliveries_max: Option<u32>,
+}
+
+impl QueueRules {
+    /// Whether there may be too many messages, or too many bytes of them.
+    pub const fn has_length_limit(&self) -> bool {
+        self.length_max.is_some() || self.size_max.is_some()
+    }
 }
 
 /// A message queue.

@@ -101,9 +101,9 @@ impl Reference {
         QueueId(self.destination.lane as u32)
     }
 
-    /// What the entry keeps.
-    pub const fn code(&self) -> EntryCode {
-        EntryCode::Expiry(self.destination.time_to_live_ms)
+    /// What the entry keeps, of a record with so many bytes around the body.
+    pub const fn code(&self, around: u32) -> EntryCode {
+        EntryCode::Lane { time_to_live_ms: self.destination.time_to_live_ms, around }
     }
 }
 
@@ -126,8 +126,12 @@ impl RoutedDraft<'_> {
 
     fn body_len(&self, destination_count: usize) -> usize {
         let names = short(self.exchange).len() + short(self.key).len();
-        let message: usize = self.body.iter().map(|piece| piece.len()).sum();
-        FIXED_SIZE + names + self.header.len() + message + destination_count * REFERENCE_SIZE + COUNT_SIZE
+        FIXED_SIZE + names + self.header.len() + self.message_len() + destination_count * REFERENCE_SIZE + COUNT_SIZE
+    }
+
+    /// Bytes of the message's own body.
+    pub fn message_len(&self) -> usize {
+        self.body.iter().map(|piece| piece.len()).sum()
     }
 
     /// Bytes `encode` will append for so many destinations.
@@ -274,6 +278,11 @@ impl<'a> Routed<'a> {
         Ok(Self { exchange, key, header, body, references })
     }
 
+    /// Bytes of the record, which is this large, around the body.
+    pub fn around(&self, record_size: usize) -> u32 {
+        u32::try_from(record_size.saturating_sub(self.body.len())).unwrap_or(u32::MAX)
+    }
+
     /// How many lanes list it.
     pub const fn reference_count(&self) -> usize {
         self.references.len() / REFERENCE_SIZE
@@ -311,6 +320,8 @@ mod tests {
 
     use super::*;
     use crate::index_rules::{IndexRules, ListedTopic};
+    use crate::lane_code::{LaneCode, body_size};
+    use crate::queue_entry::Entry;
     use crate::record::{CHECKSUM_BLANK, Record, checksum_holds, seal, seal_checksum};
 
     const STORED: Timestamp = Timestamp(1_700_000_000_000);
@@ -379,15 +390,14 @@ mod tests {
         let listings: Vec<_> = indexed.listings(&record).collect();
         let told = |number: usize| {
             let listing = &listings[number];
-            (listing.topic.as_str().to_owned(), listing.queue.0, listing.offset.0, listing.code.at(STORED))
+            let entry = Entry { log_offset: LogOffset(0), size: record.size as u32, tag_code: listing.code.at(STORED) };
+            let expiry = LaneCode::of(&entry).expiry.map(|expiry| expiry.0);
+            (listing.topic.as_str().to_owned(), listing.queue.0, listing.offset.0, expiry, body_size(&entry))
         };
         // The last reference has an offset that no file can have.
         assert_eq!(listings.len(), 2);
-        assert_eq!(told(0), ("%MQ%7".to_owned(), 0, 12, 0));
-        assert_eq!(told(1), ("%MQ%4294967295".to_owned(), 255, 0, 1_700_000_060_000));
-        assert_eq!(EntryCode::Expiry(Some(0)).at(STORED), STORED.0 as i64);
-        assert_eq!(EntryCode::Expiry(Some(0)).at(Timestamp(0)), 1, "0 is for none");
-        assert_eq!(EntryCode::Expiry(Some(u64::MAX)).at(STORED), i64::MAX);
+        assert_eq!(told(0), ("%MQ%7".to_owned(), 0, 12, None, 4));
+        assert_eq!(told(1), ("%MQ%4294967295".to_owned(), 255, 0, Some(1_700_000_060_000), 4));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use base::name::MessageQueueName;
 use base::{QueueId, QueueOffset, TopicName};
 use format::index_rules::{EntryCode, Listing};
+use format::lane_code::LaneCode;
 use format::queue_entry::{Entry, GAP};
 use format::record::Record;
 use storage::{folder_of_all, folder_of_topic};
@@ -201,8 +202,15 @@ impl Queues {
                 let what = format!("entry {at} has the tag code {says}, the record's tag {right}");
                 self.found(queue, Kind::EntryWrong, at, what, scene);
             }
-            EntryCode::Expiry(_) if says != right => {
-                let what = format!("entry {at} expires at {says}, its message at {right} (ms since 1970, 0 for never)");
+            EntryCode::Lane { .. } if says != right => {
+                let told = |code| {
+                    let LaneCode { expiry, around } = LaneCode::of(&Entry { tag_code: code, ..entry });
+                    (expiry.map_or(0, |expiry| expiry.0), around)
+                };
+                let ((expiry, around), (right, right_around)) = (told(says), told(right));
+                let what = format!(
+                    "entry {at} expires at {expiry}, its message at {right} (ms since 1970, 0 for never), with {around} bytes around a body that has {right_around}"
+                );
                 self.found(queue, Kind::EntryWrong, at, what, scene);
             }
             _ => {}

@@ -136,7 +136,7 @@ impl AppendBatch {
                 delay_ms as i64
             }
             // That of a routed message, which has no queue of its own.
-            EntryCode::Expiry(_) => 0,
+            EntryCode::Lane { .. } => 0,
         };
         if self.has_key_index {
             self.keys.extend(indexed.key_hashes().map(|hash| BatchKey { record, hash }));
@@ -184,10 +184,11 @@ impl AppendBatch {
             Destination { queue, lane, time_to_live_ms: *time_to_live_ms }
         });
         draft.encode(encoded, checksum_room, &mut self.bytes);
+        let around = (self.bytes.len() - start).saturating_sub(draft.message_len()) as u32;
         self.routed.reserve(destinations.len());
-        for (queue, time_to_live_ms) in destinations {
+        for &(ref queue, time_to_live_ms) in destinations {
             let slot = self.queues.slot_of(queue);
-            self.routed.push(RoutedTo { slot, code: EntryCode::Expiry(*time_to_live_ms) });
+            self.routed.push(RoutedTo { slot, code: EntryCode::Lane { time_to_live_ms, around } });
         }
         self.records.push(BatchRecord {
             start: start as u32,

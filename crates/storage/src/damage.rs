@@ -104,13 +104,15 @@ fn is_routed_to(parts: &Parts<'_>, (queue, lane): (QueueNumber, u8), offset: Que
     if !is_routed(parts.topic, parts.system_flag()) {
         return false;
     }
-    let is_own = |reference: Reference| {
-        let at = reference.destination;
-        (at.queue, at.lane, reference.offset) == (queue, lane, offset)
-            && reference.code().at(parts.store_timestamp()) == entry.tag_code
-    };
-    Routed::parse(parts.body)
-        .is_ok_and(|routed| routed.reference_count() > REFERENCES_SEARCHED_MAX || routed.references().any(is_own))
+    Routed::parse(parts.body).is_ok_and(|routed| {
+        let around = routed.around(parts.size);
+        let is_own = |reference: Reference| {
+            let at = reference.destination;
+            (at.queue, at.lane, reference.offset) == (queue, lane, offset)
+                && reference.code(around).at(parts.store_timestamp()) == entry.tag_code
+        };
+        routed.reference_count() > REFERENCES_SEARCHED_MAX || routed.references().any(is_own)
+    })
 }
 
 /// Whether the entry's tag code is that of the record. Not checked for values above 32 bits, which are due times.

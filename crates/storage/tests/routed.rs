@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{QueueId, QueueNumber, Timestamp, TopicName};
+use base::{QueueId, QueueNumber, QueueOffset, Timestamp, TopicName};
+use format::lane_code::{LaneCode, body_size};
+use format::queue_entry::Entry;
 use format::record::Record;
 use format::routed::{Routed, RoutedDraft};
 use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
@@ -49,8 +51,8 @@ fn append(store: &Store, body: &[u8], to: &[To]) {
     store.write_staged().expect("writes");
 }
 
-/// Bodies that a lane leads to, each with its expiry.
-fn found(store: &Store, at: (u32, u8)) -> Vec<(String, i64)> {
+/// Bodies that a lane leads to, each with its expiry; 0 for none. Each entry tells the body's size.
+fn found(store: &Store, at: (u32, u8)) -> Vec<(String, u64)> {
     let index = lane(store, at);
     let entries = support::entries(&index);
     let found = store.read(&index, &entries, ReadMode::MayWait).expect("reads");
@@ -61,7 +63,11 @@ fn found(store: &Store, at: (u32, u8)) -> Vec<(String, i64)> {
         String::from_utf8(routed.body.to_vec()).expect("text")
     };
     let bodies: Vec<_> = found.iter().map(|bytes| body(bytes.expect("a record"))).collect();
-    bodies.into_iter().zip(entries.iter().map(|(_, entry)| entry.tag_code)).collect()
+    let told = |(body, (_, entry)): (String, &(QueueOffset, Entry))| {
+        assert_eq!(body_size(entry), body.len() as u64);
+        (body, LaneCode::of(entry).expiry.map_or(0, |expiry| expiry.0))
+    };
+    bodies.into_iter().zip(&entries).map(told).collect()
 }
 
 fn bodies(store: &Store, at: (u32, u8)) -> Vec<String> {
@@ -75,7 +81,7 @@ fn a_routed_message_is_found_in_each_of_its_lanes_and_messages_of_topics_beside_
         let options = Options { record_checksums, recent_size: 1, ..options(directory.path()) };
         let assert_all_there = |store: &Store| {
             let pairs =
-                |pairs: &[(&str, i64)]| pairs.iter().map(|(body, at)| ((*body).to_owned(), *at)).collect::<Vec<_>>();
+                |pairs: &[(&str, u64)]| pairs.iter().map(|(body, at)| ((*body).to_owned(), *at)).collect::<Vec<_>>();
             assert_eq!(found(store, (1, 0)), pairs(&[("one", 0), ("two", 6000), ("three", 1000)]));
             assert_eq!(found(store, (1, 9)), pairs(&[("two", 0)]));
             assert_eq!(found(store, (u32::MAX, 255)), pairs(&[("one", 1007), ("two", 0)]));

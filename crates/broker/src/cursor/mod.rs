@@ -9,3 +9,4 @@ pub mod lease;
 pub(crate) mod offset;
 pub(crate) mod takers;
 pub(crate) mod waiters;
+pub(crate) mod weighing;

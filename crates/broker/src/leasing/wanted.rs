@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{Monotonic, Timestamp};
+use format::lane_code::LaneCode;
 use format::queue_entry::Entry;
 
 use super::GrantName;
@@ -56,8 +57,8 @@ pub struct Expiry {
 
 impl Expiry {
     /// Whether the message of an entry has expired.
-    pub(crate) const fn is_over(self, entry: &Entry) -> bool {
-        entry.tag_code > 0 && entry.tag_code as u64 <= self.now.0
+    pub(crate) fn is_over(self, entry: &Entry) -> bool {
+        LaneCode::of(entry).expiry.is_some_and(|expiry| expiry <= self.now)
     }
 }
 

@@ -8,14 +8,14 @@ use crate::queue::Queue;
 
 /// Some entries.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(crate) struct Window {
     first: QueueOffset,
     entries: Vec<Entry>,
 }
 
 impl Window {
     /// The entry at an offset: if it is not here, at most `count` are read from there on, which must be in memory. `None` if there is none.
-    pub(super) fn entry(
+    pub(crate) fn entry(
         &mut self,
         queue: &Queue,
         offset: QueueOffset,
@@ -28,7 +28,7 @@ impl Window {
     }
 
     /// Reads at most `count` entries from an offset on.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         queue: &Queue,
         first: QueueOffset,

@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::limits::LANES_PER_QUEUE_MAX;
 use base::{Monotonic, QueueId, QueueNumber, Refusal, TopicName};
-use format::model::{Overflow, QueueRules, QueueState, Text};
+use format::model::{QueueRules, QueueState, Text};
 use parking_lot::{Mutex, RwLock};
 use storage::{QueueIndex, Store};
 
 use super::consumers::{Consumer, Consumers};
 use super::error::ModelError;
+use super::room::Incoming;
 use crate::cursor::lane::{Lane, Place};
 use crate::cursor::lanes::Lanes;
-use crate::cursor::lease::LeaseCounts;
+use crate::cursor::lease::{LeaseCounts, LeaseCursor};
 use crate::cursor::takers::{Taker, Wish};
 use crate::queue::Queue;
 
@@ -63,29 +64,14 @@ pub struct MessageQueue {
     store: Arc<Store>,
     table: Arc<Lanes>,
     /// The highest priority first.
-    lanes: RwLock<Vec<QueueLane>>,
+    pub(super) lanes: RwLock<Vec<QueueLane>>,
     consumers: Mutex<Consumers>,
     is_gone: AtomicBool,
     /// When it was last declared, read or left by a consumer, ms of the monotonic clock.
     used: AtomicU64,
     has_timed: AtomicBool,
-    /// Places that were promised to messages which are not in the log yet.
-    promised: Arc<AtomicU64>,
+    pub(super) incoming: Mutex<Incoming>,
 }
-
-/// A place in a queue that refuses more than so many messages. To be kept until its message is in the log, or is not to come there.
-#[derive(Debug)]
-pub(crate) struct PromisedPlace(Arc<AtomicU64>);
-
-impl Drop for PromisedPlace {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// A queue has as many messages as it takes.
-#[derive(Debug)]
-pub(crate) struct IsFull;
 
 impl MessageQueue {
     /// A queue with the lanes that the store has of it.
@@ -109,7 +95,7 @@ impl MessageQueue {
             is_gone: AtomicBool::new(false),
             used: AtomicU64::new(now.0),
             has_timed: AtomicBool::new(has_timed),
-            promised: Arc::default(),
+            incoming: Mutex::default(),
         };
         for index in store.queues_of(&queue.topic) {
             if let Ok(priority) = u8::try_from(index.queue().0) {
@@ -186,6 +172,9 @@ impl MessageQueue {
         let index = self.store.queue(&self.topic, QueueId(priority.into()));
         let place = Place { queue: Queue { index: index.clone() }, committed: None };
         let lane = self.table.lane_at(self.topic.as_str(), NO_GROUP, place, index.first())?;
+        if self.wish.rules.size_max.is_some() {
+            lane.with(LeaseCursor::begin_weight);
+        }
         let made = QueueLane { priority, index, lane };
         lanes.insert(at, made.clone());
         // Who waits at the others waits at this one too from now on.
@@ -270,25 +259,6 @@ impl MessageQueue {
         }
     }
 
-    /// A place for one message more, where not any number has one. An error: it is to be refused.
-    pub(crate) fn promise_place(&self) -> Result<Option<PromisedPlace>, IsFull> {
-        let QueueRules { length_max, overflow, .. } = &self.wish.rules;
-        let Some(most) = length_max.filter(|_| *overflow != Overflow::DropHead) else { return Ok(None) };
-        // Places first, and then what is there: a message that is appended in between is counted twice, and not left out.
-        let promised = self.promised.fetch_add(1, Ordering::AcqRel) + 1;
-        let place = PromisedPlace(self.promised.clone());
-        let ready = |one: &QueueLane| one.lane.counts_until(one.index.appended_end()).ready;
-        let is_there: u64 = self.lanes.read().iter().map(ready).sum();
-        if is_there + promised > most { Err(IsFull) } else { Ok(Some(place)) }
-    }
-
-    /// How many messages are ready that are to go.
-    pub(super) fn excess(&self) -> u64 {
-        let QueueRules { length_max, overflow, .. } = &self.wish.rules;
-        let most = length_max.filter(|_| *overflow == Overflow::DropHead);
-        most.map_or(0, |most| self.counts().ready.saturating_sub(most))
-    }
-
     /// Messages that expire come here.
     pub(super) fn note_timed(&self) {
         self.has_timed.store(true, Ordering::Relaxed);
@@ -301,7 +271,7 @@ impl MessageQueue {
 
     /// Whether messages of it may end by themselves: by their time, or for being too many.
     pub(super) fn is_swept(&self) -> bool {
-        self.has_timed() || self.wish.rules.length_max.is_some()
+        self.has_timed() || self.wish.rules.has_length_limit()
     }
 
     pub(super) fn queue_lanes(&self) -> Vec<QueueLane> {

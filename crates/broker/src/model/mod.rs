@@ -16,6 +16,7 @@ pub(crate) mod message_queue;
 mod open;
 pub(crate) mod publish;
 mod removal;
+pub(crate) mod room;
 mod sweep;
 pub(crate) mod virtual_host;
 

@@ -10,7 +10,8 @@ use format::routed::RoutedDraft;
 use storage::StorageError;
 
 use super::Model;
-use super::message_queue::{IsFull, MessageQueue};
+use super::message_queue::MessageQueue;
+use super::room::IsFull;
 use crate::error::refusal_of;
 use crate::publish::PublishBatch;
 use crate::publish::published::Published;
@@ -57,9 +58,11 @@ impl Model {
     ) -> Result<bool, Refusal> {
         let mut destinations = Vec::with_capacity(queues.len());
         let (mut is_taken, mut is_durable) = (true, false);
+        let size = message.body.iter().map(|piece| piece.len() as u64).sum();
         // One that has gone meanwhile gets nothing: that is no refusal.
         for queue in queues.iter().filter(|queue| !queue.is_gone()) {
-            match queue.promise_place() {
+            let lane = queue.lane_for(message.priority)?;
+            match queue.promise_place(&lane, size) {
                 Ok(place) => batch.keep_place(place),
                 Err(IsFull) => {
                     is_taken = false;
@@ -69,14 +72,13 @@ impl Model {
                     continue;
                 }
             }
-            let lane = queue.lane_for(message.priority)?;
             let times = [queue.rules().time_to_live_ms, message.time_to_live_ms];
             let time_to_live_ms = times.into_iter().flatten().min();
             if let Some(time_to_live_ms) = time_to_live_ms {
                 queue.note_timed();
                 self.timers.watch_messages(queue, batch.now().wall.plus_ms(time_to_live_ms));
             }
-            if queue.rules().length_max.is_some() {
+            if queue.rules().has_length_limit() {
                 self.timers.watch_messages(queue, batch.now().wall);
             }
             is_durable |= queue.wish().is_durable;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use base::limits::SWEPT_AT_ONCE_MAX;
 use base::{Monotonic, Now, QueueNumber, QueueOffset, Refusal, Timestamp};
+use format::lane_code::{LaneCode, body_size};
 use format::queue_entry::Entry;
 use parking_lot::Mutex;
 
@@ -15,6 +16,7 @@ use super::change::OnlyIf;
 use super::message_queue::{MessageQueue, QueueLane};
 use crate::cursor::lane::Take;
 use crate::cursor::lease::{Grant, Owner, Verdict};
+use crate::cursor::weighing::Length;
 use crate::error::internal;
 use crate::leasing::{DoomReason, Doomed, Expiry};
 
@@ -118,7 +120,9 @@ impl Model {
                 break;
             }
         }
-        let next = if has_more || queue.excess() > 0 { Some(now.wall) } else { self.next_look(queue, now)? };
+        let (excess, is_weighed) = queue.excess().map_err(internal)?;
+        let is_next = has_more || !is_weighed || !excess.is_none();
+        let next = if is_next { Some(now.wall) } else { self.next_look(queue, now)? };
         if let Some(next) = next {
             self.timers.watch_messages(queue, next);
         }
@@ -133,17 +137,17 @@ impl Model {
         for lane in queue.queue_lanes() {
             doomed.extend(take_head(&lane, |entry| expiry.is_over(entry), is_given_up, DoomReason::Expired, now)?);
         }
-        let mut excess = queue.excess();
+        let (mut excess, _) = queue.excess().map_err(internal)?;
         // Those of the lowest priority go first.
         for lane in queue.queue_lanes().into_iter().rev() {
             // As long as there may be more of one lane, it is not the next one's turn.
-            if excess == 0 || doomed.len() >= SWEPT_AT_ONCE_MAX {
+            if excess.is_none() || doomed.len() >= SWEPT_AT_ONCE_MAX {
                 break;
             }
             let mut left = excess;
-            let mut is_wanted = |_: &Entry| {
-                let is_wanted = left > 0;
-                left = left.saturating_sub(1);
+            let mut is_wanted = |entry: &Entry| {
+                let is_wanted = !left.is_none();
+                left = left.less(Length { count: 1, size: body_size(entry) });
                 is_wanted
             };
             doomed.extend(take_head(&lane, &mut is_wanted, is_given_up, DoomReason::TooMany, now)?);
@@ -165,11 +169,13 @@ impl Model {
                 None if lane.counts().leased + lane.counts().delayed > 0 => None,
                 None => continue,
             };
-            let at = match entry {
-                Some(entry) if entry.tag_code > 0 => Timestamp(entry.tag_code as u64),
+            let at = match entry.and_then(|entry| LaneCode::of(&entry).expiry) {
+                // More may have come back.
+                Some(expiry) if queue.rules().has_length_limit() => expiry.min(now.wall.plus_ms(LOOK_AGAIN_MS)),
+                Some(expiry) => expiry,
                 // Behind it there may be others.
-                _ if queue.is_swept() => now.wall.plus_ms(LOOK_AGAIN_MS),
-                _ => continue,
+                None if queue.is_swept() => now.wall.plus_ms(LOOK_AGAIN_MS),
+                None => continue,
             };
             next = Some(next.map_or(at, |next| next.min(at)));
         }

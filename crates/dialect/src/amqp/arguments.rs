@@ -39,6 +39,7 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
             "x-message-ttl" => rules.time_to_live_ms = Some(number(0, TIME_MAX_MS)?),
             "x-expires" => rules.expires_ms = Some(number(1, TIME_MAX_MS)?),
             "x-max-length" => rules.length_max = Some(number(0, i64::MAX)?),
+            "x-max-length-bytes" => rules.size_max = Some(number(0, i64::MAX)?),
             "x-max-priority" => rules.priority_max = number(0, 255)? as u8,
             "x-delivery-limit" => {
                 let limit = number(-1, i64::from(u32::MAX))?;
@@ -65,9 +66,6 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
                     b"stream" => return Err(Fault::not_implemented("Sluice does not support streams yet")),
                     _ => return Err(bad("it must be classic or quorum")),
                 }
-            }
-            "x-max-length-bytes" => {
-                return Err(Fault::not_implemented("Sluice does not support x-max-length-bytes yet"));
             }
             // Others are kept, and ask for nothing here.
             _ => {}
@@ -107,6 +105,7 @@ pub(super) fn difference(one: &QueueRules, other: &QueueRules) -> (&'static str,
             ("x-message-ttl", number(rules.time_to_live_ms)),
             ("x-expires", number(rules.expires_ms)),
             ("x-max-length", number(rules.length_max)),
+            ("x-max-length-bytes", number(rules.size_max)),
             ("x-overflow", overflow_name(rules.overflow).to_owned()),
             ("x-dead-letter-exchange", text(&rules.dead_letter_exchange)),
             ("x-dead-letter-routing-key", text(&rules.dead_letter_key)),

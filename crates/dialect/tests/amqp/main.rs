@@ -6,6 +6,7 @@ mod breaking;
 mod client;
 mod consuming;
 mod dying;
+mod lengths;
 mod publishing;
 mod replying;
 mod topology;

@@ -11,6 +11,7 @@
 
 mod leases;
 mod untold;
+mod weight;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,6 +23,7 @@ use roaring::RoaringTreemap;
 pub use leases::Owner;
 use leases::{Lease, Leases, Step};
 use untold::Untold;
+use weight::Weight;
 
 /// How messages are handed out.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,8 @@ pub struct LeaseCursor {
     leases: Leases,
     /// What the log was not told yet.
     untold: Untold,
+    /// Where a limit of bytes asks for it.
+    weight: Option<Box<Weight>>,
 }
 
 impl LeaseCursor {
@@ -128,6 +132,45 @@ impl LeaseCursor {
             ready: self.returned.len() + end.0.saturating_sub(self.next).saturating_sub(self.settled_ahead),
             leased: self.leases.len() as u64,
             delayed: self.delayed.len() as u64,
+        }
+    }
+
+    /// From here on the bytes of what is ready are known, once they are weighed. What was weighed before is forgotten.
+    pub fn begin_weight(&mut self) {
+        self.weight = Some(Box::new(Weight::begin(self.next, &self.returned)));
+    }
+
+    /// Weighs what is ready in a lane that ends at `end`: bytes, by what `size_of` says each message has. After an error it goes on where it
+    /// stood when it is called again.
+    pub fn weigh<E>(
+        &mut self,
+        end: QueueOffset,
+        mut size_of: impl FnMut(QueueOffset) -> Result<u64, E>,
+    ) -> Result<(), E> {
+        let Some(weight) = &mut self.weight else { return Ok(()) };
+        weight.weigh_noted(self.next, |offset| size_of(QueueOffset(offset)))?;
+        while weight.until < end.0 {
+            if !self.settled.has(QueueOffset(weight.until)) {
+                weight.size += size_of(QueueOffset(weight.until))?;
+            }
+            weight.until += 1;
+        }
+        Ok(())
+    }
+
+    /// Bytes of what is ready, as far as it was weighed.
+    pub fn weighed(&self) -> u64 {
+        self.weight.as_ref().map_or(0, |weight| weight.size)
+    }
+
+    /// Up to where what was never handed out is weighed; `None` where nothing is.
+    pub fn weighed_until(&self) -> Option<QueueOffset> {
+        self.weight.as_ref().map(|weight| QueueOffset(weight.until.max(self.next)))
+    }
+
+    fn begin_weight_again(&mut self) {
+        if self.weight.is_some() {
+            self.begin_weight();
         }
     }
 
@@ -263,6 +306,7 @@ impl LeaseCursor {
             self.settled_ahead = self.settled.count_from(end);
             self.known = self.known.split_off(&end.0);
         }
+        self.begin_weight_again();
         ready
     }
 
@@ -277,6 +321,7 @@ impl LeaseCursor {
             self.next = first.0;
             self.settled_ahead = self.settled.count_from(first);
         }
+        self.begin_weight_again();
     }
 
     /// Takes in what the log tells of a cursor that somebody else works with: what is settled there is nobody's here.
@@ -296,6 +341,7 @@ impl LeaseCursor {
         self.redelivered_below = self.redelivered_below.max(change.delivered_until());
         self.next = self.next.max(self.settled.floor().0);
         self.settled_ahead = self.settled.count_from(QueueOffset(self.next));
+        self.begin_weight_again();
     }
 
     /// Whether something has happened that was not gathered.
@@ -337,6 +383,9 @@ impl LeaseCursor {
 
     /// The lowest ready message is not ready any more.
     fn pass(&mut self, offset: u64) {
+        if let Some(weight) = &mut self.weight {
+            weight.note_taken(offset);
+        }
         if offset == self.next {
             self.next += 1;
         } else {
@@ -350,6 +399,9 @@ impl LeaseCursor {
     /// A message that was handed out before is ready.
     fn note_ready(&mut self, offset: u64, deliveries: u32) {
         self.returned.insert(offset);
+        if let Some(weight) = &mut self.weight {
+            weight.note_ready(offset);
+        }
         if deliveries != 1 {
             self.known.insert(offset, deliveries);
         }

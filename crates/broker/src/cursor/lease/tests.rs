@@ -92,6 +92,18 @@ struct World {
     owners: Vec<Owner>,
 }
 
+/// A cursor that knows the bytes of what is ready.
+fn weighed(state: LeaseState) -> LeaseCursor {
+    let mut cursor = LeaseCursor::open(state);
+    cursor.begin_weight();
+    cursor
+}
+
+/// Bytes of a message.
+const fn size_of(offset: u64) -> u64 {
+    offset * offset + 1
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let model = Model { messages: Vec::new(), told_delivered_until: 0, delivered_until: 0 };
@@ -99,7 +111,7 @@ impl World {
             chance: StdRng::seed_from_u64(seed),
             size: if seed.is_multiple_of(LONG) { LONG } else { 1 },
             model,
-            cursor: LeaseCursor::default(),
+            cursor: weighed(LeaseState::default()),
             durable: LeaseState::default(),
             follower: LeaseCursor::default(),
             now: Monotonic(1000),
@@ -136,7 +148,8 @@ impl World {
             86..88 => self.drop_lowest(),
             88..89 => self.purge(),
             89..90 => self.forget(),
-            90..96 => self.gather(),
+            90..94 => self.gather(),
+            94..97 => self.weigh(),
             _ => self.crash(),
         }
         self.check();
@@ -248,6 +261,19 @@ impl World {
         (0..first).for_each(|offset| self.model.place(offset, Place::Settled));
     }
 
+    fn weigh(&mut self) {
+        // It may have to stop in between.
+        let (end, mut left) = (self.end(), self.below(2 * MESSAGES));
+        let weighed = self.cursor.weigh(end, |offset| {
+            left = left.checked_sub(1).ok_or(())?;
+            Ok::<_, ()>(size_of(offset.0))
+        });
+        if weighed.is_ok() {
+            let expected: u64 = self.model.ready().into_iter().map(size_of).sum();
+            assert_eq!(self.cursor.weighed(), expected);
+        }
+    }
+
     fn gather(&mut self) {
         if let Some(changes) = self.cursor.gather() {
             self.durable.apply(&changes);
@@ -278,7 +304,7 @@ impl World {
                 message.told = Some(message.deliveries);
             }
         }
-        self.cursor = LeaseCursor::open(self.durable.clone());
+        self.cursor = weighed(self.durable.clone());
         self.model.delivered_until = self.model.told_delivered_until;
         let until = self.model.told_delivered_until;
         for (offset, message) in (0..).zip(&mut self.model.messages) {
