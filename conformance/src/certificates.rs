@@ -35,9 +35,10 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Writes a certificate for 127.0.0.1 to `NAME.pem` and its key to `NAME.key`.
+    /// Writes a certificate of that common name for 127.0.0.1 to `NAME.pem` and its key to `NAME.key`.
     pub fn sign(&self, name: &str) {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("params");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("key");
         let signed = params.signed_by(&key, &self.issuer).expect("signs");

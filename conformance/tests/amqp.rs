@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use conformance::certificates::Authority;
 use conformance::sluice::{Setup, Sluice};
 use conformance::{free_port, message_count, repository};
 
@@ -66,6 +67,29 @@ fn pika_says_all_there_is_to_say() {
     let scratch = tempfile::tempdir().expect("directory");
     let (_, _sluice, port) = serve(&scratch.path().join("data"));
     run(&mut python("speak.py", &[&port.to_string()]));
+}
+
+#[test]
+fn pika_is_let_in_by_a_certificate_of_a_user_over_a_port_of_tls_alone() {
+    let (scratch, authority, port) = (tempfile::tempdir().expect("directory"), Authority::new(), free_port());
+    ["server", "guest", "stranger"].iter().for_each(|name| authority.sign(name));
+    let path = |file: &str| authority.path(file).display().to_string();
+    let sluice = Setup::serve(&scratch.path().join("data"))
+        .set("amqp.tls_port", port)
+        .set("tls.certificate", path("server.pem"))
+        .set("tls.key", path("server.key"))
+        .set("tls.client_auth", "optional")
+        .set("tls.client_ca", path("ca.pem"))
+        .start();
+    assert!(sluice.ready_line.contains(&format!("AMQP with TLS 127.0.0.1:{port}")), "{}", sluice.ready_line);
+    let port = port.to_string();
+    let connect = |name: &str| {
+        let files = ["ca.pem", &format!("{name}.pem"), &format!("{name}.key")].map(path);
+        run(&mut python("certificate.py", &[&port, &files[0], &files[1], &files[2]]))
+    };
+    assert_eq!(connect("guest").trim(), "let in: by certificate");
+    let refused = connect("stranger");
+    assert!(refused.starts_with("refused:") && refused.contains("EXTERNAL"), "{refused}");
 }
 
 #[test]

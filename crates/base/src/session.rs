@@ -20,6 +20,15 @@ pub type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason(pub String);
 
+/// Who a peer has proven to be, by a certificate that was verified.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The whole name, as RFC 4514 writes it.
+    pub distinguished_name: String,
+    /// Of that the common name; several with commas between them.
+    pub common_name: Option<String>,
+}
+
 /// One connection of one protocol.
 pub trait Session: Send {
     /// Takes complete frames off the front of `input` and acts on them, as long as there is room for their answers. What
@@ -48,6 +57,9 @@ pub trait Session: Send {
 
     /// What it shares with all other connections. Called once, before anything else.
     fn share(&mut self, _budget: Arc<Budget>) {}
+
+    /// The connection is encrypted, and this is who the peer has proven to be. Called before any byte is received.
+    fn proven(&mut self, _subject: Subject) {}
 
     /// How long the connection may be without a byte transferred while only the peer can move it on, ms; `None`: for ever.
     fn idle_timeout_ms(&self) -> Option<u64>;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::offset::AckPolicy;
 use cluster::registration::{Identity, Times};
 use cluster::replication;
-use dialect::amqp::{self, AmqpOptions};
+use dialect::amqp::{self, AmqpOptions, CertificateUser};
 use dialect::rocketmq::{SessionOptions, SystemTopicNames, system_topics};
 use format::document::permission_of;
 use format::index_rules::IndexRules;
@@ -115,6 +115,10 @@ pub(crate) fn amqp_options(settings: &Settings) -> Arc<AmqpOptions> {
         message_size_max: settings.message.size_max,
         replica_timeout_ms: milliseconds(settings.replication.timeout),
         loopback_users: of.loopback_users.split(',').map(|user| user.trim().to_owned()).collect(),
+        certificate_user: match of.certificate_user {
+            settings::CertificateUser::CommonName => CertificateUser::CommonName,
+            settings::CertificateUser::DistinguishedName => CertificateUser::DistinguishedName,
+        },
         ..AmqpOptions::default()
     })
 }

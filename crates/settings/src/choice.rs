@@ -63,6 +63,15 @@ pub enum ClientAuth {
     Require,
 }
 
+/// What of a client's certificate is its user's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateUser {
+    /// Its common name.
+    CommonName,
+    /// The whole name.
+    DistinguishedName,
+}
+
 /// What the words of a setting mean.
 macro_rules! words {
     ($($type:ident: $($word:literal = $meaning:ident),*;)*) => {$(
@@ -83,5 +92,6 @@ words! {
     RequestMode: "pull" = Pull, "pop" = Pop;
     TlsMode: "disabled" = Disabled, "permissive" = Permissive, "enforcing" = Enforcing;
     ClientAuth: "none" = None, "optional" = Optional, "require" = Require;
+    CertificateUser: "common_name" = CommonName, "distinguished_name" = DistinguishedName;
     LogFormat: "text" = Text, "json" = Json;
 }

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 const OLD_CLIENT_PORT_DISTANCE: u16 = 2;
 
 pub use brokers::OneBroker;
-pub use choice::{BrokerRole, ClientAuth, FlushMode, LogFormat, RequestMode, TlsMode};
+pub use choice::{BrokerRole, CertificateUser, ClientAuth, FlushMode, LogFormat, RequestMode, TlsMode};
 pub use conversion::Conversion;
 pub use entry::Place;
 pub use error::{Claim, Error, Errors};

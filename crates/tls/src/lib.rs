@@ -6,6 +6,7 @@
 mod any_certificate;
 mod port;
 mod session;
+mod subject;
 
 use std::sync::Arc;
 

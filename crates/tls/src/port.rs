@@ -18,7 +18,7 @@ pub trait Port: Send + Sync {
     /// How they may begin.
     fn opening(&self) -> Opening;
 
-    /// A new TLS connection with the certificate of now; the error says why there is none, for people.
+    /// A new TLS connection with the certificate of now. If it asks clients for certificates, it verifies those it is given. The error says why there is none, for people.
     fn accept(&self) -> Result<ServerConnection, String>;
 
     /// A handshake has succeeded.

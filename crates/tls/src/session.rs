@@ -17,6 +17,7 @@ use bytes::{Buf as _, BytesMut};
 use rustls::{ClientConnection, Connection};
 
 use crate::port::{Opening, Port};
+use crate::subject::subject_of;
 
 /// A TLS record's first byte when a client begins with a handshake. As the length of a RocketMQ frame it would be far too large.
 const HANDSHAKE: u8 = 0x16;
@@ -133,6 +134,10 @@ impl<S: Session> TlsSession<S> {
             self.handshake_until = None;
             if let Some(port) = port {
                 port.note_handshake();
+                let certificate = connection.peer_certificates().and_then(<[_]>::first);
+                if let Some(subject) = certificate.and_then(|certificate| subject_of(certificate)) {
+                    self.inner.proven(subject);
+                }
             }
         }
         let is_outbound = port.is_none();

@@ -4,7 +4,7 @@
 
 use base::Refusal;
 use broker::ModelError;
-use wire::amqp::method::MethodId;
+use wire::amqp::method::{MethodError, MethodId};
 
 /// Reply codes.
 pub(super) mod code {
@@ -111,6 +111,13 @@ impl From<ModelError> for Fault {
             }
             ModelError::Refused(refusal) => return refusal.clone().into(),
         };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<MethodError> for Fault {
+    fn from(error: MethodError) -> Self {
+        let code = if matches!(error, MethodError::Unknown(_)) { code::COMMAND_INVALID } else { code::SYNTAX_ERROR };
         Self::new(code, error.to_string())
     }
 }

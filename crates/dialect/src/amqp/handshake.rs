@@ -1,20 +1,23 @@
 //! How a connection begins: what the server says of itself, and who the client proves to be.
 //!
-//! Source: AMQP 0-9-1 specification section 2.2.4, RFC 4616 (PLAIN), and RabbitMQ's AMQPLAIN: a table with `LOGIN` and `PASSWORD`.
+//! Source: AMQP 0-9-1 specification section 2.2.4, RFC 4616 (PLAIN), RabbitMQ's AMQPLAIN: a table with `LOGIN` and `PASSWORD`, and its
+//! EXTERNAL: whoever the certificate of the connection names, whatever the client says.
 
-use std::net::SocketAddr;
-
-use broker::Broker;
+use broker::Access;
 use bytes::BytesMut;
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::connection::{Start, StartOk};
 use wire::amqp::table::{Table, TableWriter, Value, write_table};
 
 use super::error::{Fault, code};
-use super::options::AmqpOptions;
+use super::link::Link;
+use super::options::{AmqpOptions, CertificateUser};
 
 /// Ways to prove who one is.
-pub(super) const MECHANISMS: &[u8] = b"AMQPLAIN PLAIN";
+const MECHANISMS: &[u8] = b"AMQPLAIN PLAIN";
+
+/// The same where the connection has proven it already.
+const MECHANISMS_WITH_CERTIFICATE: &[u8] = b"AMQPLAIN PLAIN EXTERNAL";
 
 /// What the server can; drivers switch features on by it.
 const CAPABILITIES: [&str; 8] = [
@@ -29,13 +32,14 @@ const CAPABILITIES: [&str; 8] = [
 ];
 
 /// The server's first method is sent to `send`.
-pub(super) fn start(options: &AmqpOptions, send: impl FnOnce(Start<'_>)) {
+pub(super) fn start(options: &AmqpOptions, has_certificate: bool, send: impl FnOnce(Start<'_>)) {
     let mut properties = BytesMut::new();
     write_table(&mut properties, |table| server_properties(table, options));
     // Written here a moment ago, with its length in front.
     let server_properties = properties.get(size_of::<u32>()..).map(Table::read);
     let server_properties = server_properties.and_then(Result::ok).unwrap_or_default();
-    send(Start { version_major: 0, version_minor: 9, server_properties, mechanisms: MECHANISMS, locales: b"en_US" });
+    let mechanisms = if has_certificate { MECHANISMS_WITH_CERTIFICATE } else { MECHANISMS };
+    send(Start { version_major: 0, version_minor: 9, server_properties, mechanisms, locales: b"en_US" });
 }
 
 fn server_properties(table: &mut TableWriter<'_>, options: &AmqpOptions) {
@@ -77,27 +81,25 @@ impl ClientCapabilities {
 }
 
 /// Finds out who the client is; gives the user's name.
-pub(super) fn authenticate(
-    start: &StartOk<'_>,
-    broker: &Broker,
-    options: &AmqpOptions,
-    address: SocketAddr,
-) -> Result<String, Fault> {
-    let mechanism = start.mechanism;
-    let (user, password) = match mechanism.bytes() {
-        b"PLAIN" => plain(start.response),
-        b"AMQPLAIN" => amqplain(start.response)?,
+pub(super) fn authenticate(start: &StartOk<'_>, link: &Link) -> Result<String, Fault> {
+    let (mechanism, access) = (start.mechanism, &link.broker.model.access);
+    let proven = match (mechanism.bytes(), &link.subject) {
+        (b"PLAIN", _) => plain(start.response).and_then(|given| by_password(given, access)),
+        (b"AMQPLAIN", _) => amqplain(start.response)?.and_then(|given| by_password(given, access)),
+        (b"EXTERNAL", Some(subject)) => {
+            let user = match link.options.certificate_user {
+                CertificateUser::CommonName => subject.common_name.as_deref(),
+                CertificateUser::DistinguishedName => Some(&*subject.distinguished_name),
+            };
+            user.filter(|user| access.user(user).is_some())
+        }
         _ => {
             let shown = String::from_utf8_lossy(mechanism.bytes()).into_owned();
             return Err(Fault::new(code::COMMAND_INVALID, format!("'{shown}' is not a supported SASL mechanism")));
         }
-    }
-    .ok_or_else(|| refused(mechanism))?;
-    let Ok(user) = std::str::from_utf8(user) else { return Err(refused(mechanism)) };
-    if !broker.model.access.is_password(user, password) {
-        return Err(refused(mechanism));
-    }
-    if !address.ip().is_loopback() && options.loopback_users.iter().any(|known| known == user) {
+    };
+    let user = proven.ok_or_else(|| refused(mechanism))?;
+    if !link.address.ip().is_loopback() && link.options.loopback_users.iter().any(|known| known == user) {
         return Err(Fault::refused(format!("user '{user}' can only connect via localhost")));
     }
     Ok(user.to_owned())
@@ -112,6 +114,12 @@ fn refused(mechanism: ShortString<'_>) -> Fault {
 
 /// User and password.
 type Credentials<'a> = (&'a [u8], &'a [u8]);
+
+/// The user, if that is the password.
+fn by_password<'a>((user, password): Credentials<'a>, access: &Access) -> Option<&'a str> {
+    let user = std::str::from_utf8(user).ok()?;
+    access.is_password(user, password).then_some(user)
+}
 
 /// The name acted for, the user and the password, with zero bytes between them.
 fn plain(response: &[u8]) -> Option<Credentials<'_>> {
@@ -162,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_server_names_no_capability_that_it_does_not_have() {
-        start(&AmqpOptions::default(), |start| {
+        start(&AmqpOptions::default(), false, |start| {
             let Some(Value::Table(capabilities)) = start.server_properties.get("capabilities") else { panic!("none") };
             assert_eq!(capabilities.get("publisher_confirms"), Some(Value::Bool(true)));
             assert_eq!(capabilities.get("connection.blocked"), None);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::Now;
 use base::budget::{Budget, Room};
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
-use base::session::Output;
+use base::session::{Output, Subject};
 use broker::{Broker, ConnectionNumber, Mailbox, Right, Shown, UserPermission, VirtualHost};
 use bytes::{Bytes, BytesMut};
 use wire::amqp::frame::{self, Kind};
@@ -52,6 +52,8 @@ pub(super) struct Link {
     pub(super) options: Arc<AmqpOptions>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) address: SocketAddr,
+    /// Who the client has proven to be before it said anything.
+    pub(super) subject: Option<Subject>,
     pub(super) number: ConnectionNumber,
     /// When it was last given something to do.
     pub(super) now: Now,
@@ -114,6 +116,7 @@ impl Link {
             options,
             mailbox,
             address,
+            subject: None,
             now: Now::default(),
             output: Output::default(),
             scratch: BytesMut::new(),

@@ -25,6 +25,6 @@ mod topology;
 mod transaction;
 mod unacked;
 
-pub use options::{AmqpOptions, model_options};
+pub use options::{AmqpOptions, CertificateUser, model_options};
 pub use replies::Replies;
 pub use session::AmqpSession;

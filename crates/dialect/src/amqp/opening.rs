@@ -12,6 +12,7 @@ use wire::amqp::method::connection::{ConnectionCloseOk, OpenOk, Tune, TuneOk, Up
 use super::error::{Fault, code};
 use super::handshake::{self, ClientCapabilities};
 use super::link::Login;
+use super::options::AmqpOptions;
 use super::session::{AmqpSession, Phase};
 
 impl AmqpSession {
@@ -31,8 +32,8 @@ impl AmqpSession {
         }
         self.phase = Phase::Start;
         let link = self.link();
-        let options = link.options.clone();
-        handshake::start(&options, |start| link.send(0, start));
+        let (options, has_certificate) = (link.options.clone(), link.subject.is_some());
+        handshake::start(&options, has_certificate, |start| link.send(0, start));
         Ok(true)
     }
 
@@ -47,12 +48,10 @@ impl AmqpSession {
                 let link = self.link();
                 let capabilities = ClientCapabilities::of(&start.client_properties);
                 link.hears_of_cancelled = capabilities.consumer_cancel_notify;
-                let (broker, options, address) = (link.broker.clone(), link.options.clone(), link.address);
-                match handshake::authenticate(start, &broker, &options, address) {
+                match handshake::authenticate(start, link) {
                     Ok(user) => {
-                        let (channel_max, frame_max, heartbeat) =
-                            (options.channel_max, options.frame_max, options.heartbeat_s);
-                        self.link().send(0, Tune { channel_max, frame_max, heartbeat });
+                        let AmqpOptions { channel_max, frame_max, heartbeat_s: heartbeat, .. } = *link.options;
+                        link.send(0, Tune { channel_max, frame_max, heartbeat });
                         self.phase = Phase::Tune { user: user.into() };
                     }
                     Err(fault) if capabilities.authentication_failure_close => return Err(fault),

@@ -31,8 +31,20 @@ pub struct AmqpOptions {
     pub replica_timeout_ms: u64,
     /// Users that may connect from this machine alone.
     pub loopback_users: Vec<String>,
+    /// What of a client's certificate is its user's name.
+    pub certificate_user: CertificateUser,
     /// Channels that wait for direct replies.
     pub replies: Arc<Replies>,
+}
+
+/// What of a client's certificate is its user's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CertificateUser {
+    /// Its common name.
+    #[default]
+    CommonName,
+    /// The whole name.
+    DistinguishedName,
 }
 
 impl Default for AmqpOptions {
@@ -48,6 +60,7 @@ impl Default for AmqpOptions {
             handshake_timeout_ms: 10_000,
             replica_timeout_ms: 3_000,
             loopback_users: vec!["guest".to_owned()],
+            certificate_user: CertificateUser::default(),
             replies: Arc::default(),
         }
     }

@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::budget::Budget;
-use base::session::{CloseReason, Job, Output, Session};
+use base::session::{CloseReason, Job, Output, Session, Subject};
 use base::{Monotonic, Now};
 use broker::{Broker, Mailbox};
 use bytes::{Buf as _, BytesMut};
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::{self, Frame, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::connection::{ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionCloseOk};
-use wire::amqp::method::{Method, MethodError, MethodId};
+use wire::amqp::method::{Method, MethodId};
 
 use super::channel::Channel;
 use super::consume::{self, Look};
@@ -115,7 +115,7 @@ impl AmqpSession {
                 Ok(method) => {
                     self.take_of_channel(number, &method, frame.payload).map_err(|fault| fault.by(method.id()))
                 }
-                Err(error) => Err(fault_of(&error)),
+                Err(error) => Err(error.into()),
             },
             Kind::Header | Kind::Body => self.take_content(frame),
         };
@@ -311,11 +311,6 @@ impl AmqpSession {
     }
 }
 
-fn fault_of(error: &MethodError) -> Fault {
-    let code = if matches!(error, MethodError::Unknown(_)) { code::COMMAND_INVALID } else { code::SYNTAX_ERROR };
-    Fault::new(code, error.to_string())
-}
-
 impl Session for AmqpSession {
     fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
         let link = self.link();
@@ -392,6 +387,10 @@ impl Session for AmqpSession {
 
     fn wants_input(&self) -> bool {
         self.may_read()
+    }
+
+    fn proven(&mut self, subject: Subject) {
+        self.link().subject = Some(subject);
     }
 
     fn idle_timeout_ms(&self) -> Option<u64> {

@@ -170,6 +170,17 @@ impl Client {
         self.send(0, StartOk { client_properties, mechanism: short(mechanism), response, locale: short("en_US") });
     }
 
+    /// Says who it is and opens the virtual host; gives what the broker says to that.
+    pub fn enter(&mut self, mechanism: &str, response: &[u8], virtual_host: &str) -> Vec<String> {
+        self.bytes(&PROTOCOL_HEADER);
+        self.log_in(mechanism, response);
+        self.send(0, TuneOk { channel_max: 0, frame_max: FRAME_MAX as u32, heartbeat: 0 });
+        self.send(0, Open { virtual_host: short(virtual_host), ..Open::default() });
+        let mut said = self.take();
+        said.retain(|line| line != "connection.start" && line != "connection.tune");
+        said
+    }
+
     pub fn open(&mut self, channel: u16) {
         self.send(channel, ChannelOpen::default());
         assert_eq!(self.take(), ["channel.open-ok"]);
@@ -253,6 +264,15 @@ impl Client {
             }
         }
         panic!("the session is never done");
+    }
+
+    /// The mechanisms that the broker offers.
+    pub fn offered(&mut self) -> String {
+        self.bytes(&PROTOCOL_HEADER);
+        let output = std::mem::take(&mut self.output);
+        let frame = frame::decode(&output, FRAME_MAX).expect("frames").expect("a whole frame");
+        let Ok(Method::Start(start)) = Method::decode(frame.payload) else { panic!("{output:?}") };
+        String::from_utf8_lossy(start.mechanisms).into_owned()
     }
 
     /// What the broker has said since, a line each.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
 
+mod access;
 mod breaking;
 mod client;
 mod consuming;

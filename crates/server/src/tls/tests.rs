@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::budget::Budget;
 use base::metric::Traffic;
-use base::session::{CloseReason, Job, Output, Session};
+use base::session::{CloseReason, Job, Output, Session, Subject};
 use base::{Monotonic, Now};
 use bytes::{Buf as _, Bytes, BytesMut};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -28,6 +28,7 @@ struct Echo {
     wants: bool,
     taken: usize,
     announced: usize,
+    subject: Option<Subject>,
 }
 
 impl Session for Echo {
@@ -66,6 +67,10 @@ impl Session for Echo {
     }
 
     fn share(&mut self, _budget: Arc<Budget>) {}
+
+    fn proven(&mut self, subject: Subject) {
+        assert_eq!((self.taken, self.subject.replace(subject)), (0, None), "once, and first");
+    }
 
     fn idle_timeout_ms(&self) -> Option<u64> {
         Some(60_000)
@@ -108,6 +113,7 @@ impl Authority {
     fn sign(&self, name: &str, until_year: i32) -> KeyPairFiles {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("params");
         params.not_after = rcgen::date_time_ymd(until_year, 1, 1);
+        params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("key");
         let signed = params.signed_by(&key, &self.issuer).expect("signs");
@@ -158,7 +164,7 @@ impl Authority {
 
 fn begin(port: &Arc<TlsPort>) -> TlsSession<Echo> {
     let block = Bytes::from(vec![7; 4 << 20]);
-    let inner = Echo { output: Output::default(), block, wants: true, taken: 0, announced: 0 };
+    let inner = Echo { output: Output::default(), block, wants: true, taken: 0, announced: 0, subject: None };
     port.begin(inner, "10.0.0.1:5000".parse().expect("address"), at(0).monotonic)
 }
 
@@ -405,10 +411,16 @@ fn clients_certificates_are_demanded_and_verified() {
     let meet = |client_auth: &str, own: Option<KeyPairFiles>| {
         let port = authority.open(&[&ca, client_auth, "tls.mode=enforcing"]).port;
         let mut session = begin(&port);
-        exchange(&mut authority.client(own, rustls::ALL_VERSIONS), &mut session, 4096).map_err(|reason| reason.0)
+        let met = exchange(&mut authority.client(own, rustls::ALL_VERSIONS), &mut session, 4096);
+        let proven = session.inner().subject.as_ref().map(|subject| subject.distinguished_name.clone());
+        assert!(met.is_ok() || proven.is_none(), "who is refused has proven nothing");
+        met.map(|()| proven).map_err(|reason| reason.0)
     };
-    meet("tls.client_auth=require", Some(authority.sign("client", 3000))).expect("admitted");
-    meet("tls.client_auth=optional", None).expect("admitted");
+    let client = || Some(authority.sign("client", 3000));
+    assert_eq!(meet("tls.client_auth=require", client()).expect("admitted").as_deref(), Some("CN=client"));
+    assert_eq!(meet("tls.client_auth=optional", client()).expect("admitted").as_deref(), Some("CN=client"));
+    assert_eq!(meet("tls.client_auth=optional", None).expect("admitted"), None);
+    assert_eq!(meet("tls.client_auth=none", client()).expect("admitted"), None, "nobody has asked");
     for (client_auth, own, told) in [
         ("tls.client_auth=require", None, "has no certificate"),
         ("tls.client_auth=require", Some(authority.sign("old", 2001)), "expired"),
@@ -518,8 +530,14 @@ async fn serve(port: Arc<TlsPort>) -> (String, Arc<Traffic>, tokio::sync::watch:
     let traffic = Arc::new(Traffic::default());
     let drive = drive(traffic.clone(), stop, port);
     let block = Bytes::from(vec![7; 4 << 20]);
-    let echo =
-        move |_, _| Echo { output: Output::default(), block: block.clone(), wants: true, taken: 0, announced: 0 };
+    let echo = move |_, _| Echo {
+        output: Output::default(),
+        block: block.clone(),
+        wants: true,
+        taken: 0,
+        announced: 0,
+        subject: None,
+    };
     tokio::spawn(drive.serve(listener, echo));
     (address, traffic, stopper)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::row::{Alias, PORT, Scope, milliseconds, same, seconds, section, times_ms, within};
-use crate::choice::LogFormat;
+use crate::choice::{CertificateUser, LogFormat};
 use crate::kind::Kind;
 
 section!(Listen, "listen", "Address the process listens on" {
@@ -95,6 +95,10 @@ section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients
     loopback_users: String = "guest", Kind::Text,
         "Users, with commas between them, that may connect from this machine alone",
         "as in RabbitMQ: everybody knows the password of guest";
+    certificate_user: CertificateUser = "common_name",
+        Kind::Choice { known: &["common_name", "distinguished_name"], later: &[] },
+        "What of a client's certificate names the user whom the mechanism EXTERNAL lets in; offered where tls.client_auth asks for certificates",
+        "as RabbitMQ's ssl_cert_login_from with common_name; RabbitMQ itself has distinguished_name (CN=anna,O=Example)";
 });
 
 impl Amqp {
