@@ -63,7 +63,9 @@ pub use model::error::{ModelError, OtherExchange, Shown};
 pub use model::message_queue::{ConnectionNumber, MessageQueue, QueueWish};
 pub use model::publish::RoutedMessage;
 pub use model::virtual_host::{BindingShown, BindingTarget, BindingWish, DEFAULT_EXCHANGE, VirtualHost};
-pub use model::{DeadLetterForm, Death, Deleted, Model, ModelOptions, Noted, OnlyIf, Plain, Settling};
+pub use model::{
+    DeadLetterForm, Death, Deleted, Model, ModelOptions, Noted, OnlyIf, Plain, Settling, StreamPlace, StreamRead,
+};
 pub use options::{Options, SystemTopic, SystemTopics};
 pub use parked::delay::Delay;
 pub use parked::delivery::Delivery;

@@ -95,6 +95,8 @@ pub enum QueueKind {
     Classic,
     /// Always durable and shared.
     Quorum,
+    /// The same, and read by offset: nobody takes anything away.
+    Stream,
 }
 
 /// Limits and rules of a queue.
@@ -102,7 +104,7 @@ pub enum QueueKind {
 pub struct QueueRules {
     /// What it is called.
     pub kind: QueueKind,
-    /// How long a message may wait, ms.
+    /// How long a message may wait, ms; of a stream, how long it is kept.
     pub time_to_live_ms: Option<u64>,
     /// How long it may be unused, ms.
     pub expires_ms: Option<u64>,

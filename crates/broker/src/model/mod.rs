@@ -17,6 +17,7 @@ mod open;
 pub(crate) mod publish;
 mod removal;
 pub(crate) mod room;
+mod stream;
 mod sweep;
 pub(crate) mod virtual_host;
 
@@ -45,6 +46,7 @@ use virtual_host::VirtualHost;
 pub use change::{Deleted, OnlyIf};
 pub use commit::Settling;
 pub(crate) use open::Parts as ModelParts;
+pub use stream::{StreamPlace, StreamRead};
 
 /// Numbers of queues that are taken from the log at once.
 const NUMBERS_AT_ONCE: u32 = 1024;

@@ -72,7 +72,9 @@ impl Model {
                     continue;
                 }
             }
-            let times = [queue.rules().time_to_live_ms, message.time_to_live_ms];
+            // A stream keeps all for as long as it keeps any.
+            let own_time = message.time_to_live_ms.filter(|_| !queue.is_stream());
+            let times = [queue.rules().time_to_live_ms, own_time];
             let time_to_live_ms = times.into_iter().flatten().min();
             if let Some(time_to_live_ms) = time_to_live_ms {
                 queue.note_timed();

@@ -7,12 +7,37 @@ use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{Table, Value};
 
 use super::error::Fault;
+use super::stream;
 
 /// The longest time, ms: ten years.
 const TIME_MAX_MS: i64 = 315_360_000_000;
 
 /// How often a quorum queue has a message come again, unless it is told otherwise.
 const QUORUM_REDELIVERIES_MAX: u32 = 20;
+
+/// Arguments that streams alone have.
+const OF_STREAMS: [&str; 3] = ["x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes"];
+
+/// Arguments that other queues have, and streams do not.
+const NOT_OF_STREAMS: [&str; 17] = [
+    "x-message-ttl",
+    "x-expires",
+    "x-max-length",
+    "x-overflow",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-max-priority",
+    "x-single-active-consumer",
+    "x-delivery-limit",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-consumer-timeout",
+    "x-quorum-initial-group-size",
+    "x-quorum-target-group-size",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+];
 
 /// Of which a queue of a name in `host` cannot be what it was asked to be.
 fn invalid(name: &str, queue: &str, why: &str) -> Fault {
@@ -63,14 +88,22 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
                 rules.kind = match text()? {
                     b"classic" => QueueKind::Classic,
                     b"quorum" => QueueKind::Quorum,
-                    b"stream" => return Err(Fault::not_implemented("Sluice does not support streams yet")),
-                    _ => return Err(bad("it must be classic or quorum")),
+                    b"stream" => QueueKind::Stream,
+                    _ => return Err(bad("it must be classic, quorum or stream")),
                 }
             }
+            "x-max-age" => {
+                let age_ms = stream::age_ms(text()?);
+                rules.time_to_live_ms =
+                    Some(age_ms.ok_or_else(|| bad("it must be a number with one of Y, M, D, h, m, s"))?);
+            }
+            "x-stream-max-segment-size-bytes" => _ = number(1, i64::MAX)?,
+            "x-stream-filter-size-bytes" => _ = number(16, 255)?,
             // Others are kept, and ask for nothing here.
             _ => {}
         }
     }
+    check_known(table, rules.kind, queue)?;
     let usual = (rules.kind == QueueKind::Quorum).then_some(QUORUM_REDELIVERIES_MAX);
     rules.redeliveries_max = redeliveries_max.unwrap_or(usual);
     if rules.dead_letter_key.is_some() && rules.dead_letter_exchange.is_none() {
@@ -79,30 +112,54 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
     Ok(rules)
 }
 
-/// Quorum queues are durable and nobody's own; clients that ask otherwise are mistaken.
+/// Refuses what only queues of another type have.
+fn check_known(table: Table<'_>, kind: QueueKind, queue: &str) -> Result<(), Fault> {
+    let foreign: &[&str] = if kind == QueueKind::Stream { &NOT_OF_STREAMS } else { &OF_STREAMS };
+    match foreign.iter().find(|name| table.get(name).is_some()) {
+        Some(name) => Err(invalid(name, queue, &format!("queues of type {} have none", kind_name(kind)))),
+        None => Ok(()),
+    }
+}
+
+/// Quorum queues and streams are durable, nobody's own, and have names; clients that ask otherwise are mistaken.
 pub(super) fn check_kind(rules: &QueueRules, declare: &QueueDeclare<'_>, queue: &str) -> Result<(), Fault> {
-    if rules.kind != QueueKind::Quorum {
+    if rules.kind == QueueKind::Classic {
         return Ok(());
     }
-    let wrong = [("durable", !declare.durable), ("exclusive", declare.exclusive), ("auto-delete", declare.auto_delete)];
+    let wrong = [
+        ("non-durable", !declare.durable),
+        ("exclusive-owner", declare.exclusive),
+        ("auto-delete", declare.auto_delete),
+        ("server-named", declare.queue.bytes().is_empty()),
+    ];
     match wrong.into_iter().find(|(_, is_wrong)| *is_wrong) {
         Some((property, _)) => {
-            Err(Fault::precondition(format!("invalid property '{property}' for {queue}: it is a quorum queue")))
+            let kind = kind_name(rules.kind);
+            Err(Fault::precondition(format!("invalid property '{property}' for {queue}: its type is {kind}")))
         }
         None => Ok(()),
     }
 }
 
+const fn kind_name(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Classic => "classic",
+        QueueKind::Quorum => "quorum",
+        QueueKind::Stream => "stream",
+    }
+}
+
 /// The first rule in which two queues differ, as an argument: its name, and what it is in both.
 pub(super) fn difference(one: &QueueRules, other: &QueueRules) -> (&'static str, String, String) {
+    let is_stream = one.kind == QueueKind::Stream;
     let told = |rules: &QueueRules| {
         let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
         let text = |text: &Option<Text>| {
             text.as_ref().map_or("none".to_owned(), |text| String::from_utf8_lossy(text).into_owned())
         };
         [
-            ("x-queue-type", format!("{:?}", rules.kind).to_lowercase()),
-            ("x-message-ttl", number(rules.time_to_live_ms)),
+            ("x-queue-type", kind_name(rules.kind).to_owned()),
+            (if is_stream { "x-max-age" } else { "x-message-ttl" }, number(rules.time_to_live_ms)),
             ("x-expires", number(rules.expires_ms)),
             ("x-max-length", number(rules.length_max)),
             ("x-max-length-bytes", number(rules.size_max)),
@@ -200,7 +257,30 @@ mod tests {
         for (name, value) in bad {
             assert_eq!(rules(|table| _ = table.put(name, value)), Err(406), "{name} {value:?}");
         }
-        assert_eq!(rules(|table| _ = table.put("x-queue-type", Value::LongString(b"stream"))), Err(540));
+    }
+
+    #[test]
+    fn streams_have_arguments_of_their_own_and_not_those_of_others() {
+        let stream = |name: &'static str, value: Value<'static>| {
+            rules(move |table| _ = table.put("x-queue-type", Value::LongString(b"stream")).put(name, value))
+        };
+        let expected =
+            QueueRules { kind: QueueKind::Stream, time_to_live_ms: Some(7_200_000), ..QueueRules::default() };
+        assert_eq!(stream("x-max-age", Value::LongString(b"2h")), Ok(expected));
+        assert!(stream("x-max-length-bytes", Value::I64(1)).is_ok_and(|rules| rules.size_max == Some(1)));
+        assert!(stream("x-stream-max-segment-size-bytes", Value::I64(100_000_000)).is_ok());
+        for (name, value) in [
+            ("x-max-age", Value::LongString(b"2 hours")),
+            ("x-max-age", Value::I32(2)),
+            ("x-stream-filter-size-bytes", Value::I32(15)),
+            ("x-message-ttl", Value::I32(1)),
+            ("x-max-length", Value::I32(1)),
+            ("x-dead-letter-exchange", Value::LongString(b"amq.fanout")),
+            ("x-max-priority", Value::I32(1)),
+        ] {
+            assert_eq!(stream(name, value), Err(406), "{name}");
+        }
+        assert_eq!(rules(|table| _ = table.put("x-max-age", Value::LongString(b"2h"))), Err(406));
     }
 
     #[test]

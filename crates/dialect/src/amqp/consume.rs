@@ -15,13 +15,14 @@ use wire::amqp::method::basic::{Deliver, GetEmpty, GetOk};
 use super::channel::Channel;
 use super::error::Fault;
 use super::link::{Done, Link};
+use super::stream::{self, StreamReader};
 use super::unacked::Delivered;
 
 /// Messages that are handed out at once: another channel's turn comes soon.
-const COUNT_MAX: u32 = 256;
+pub(super) const COUNT_MAX: u32 = 256;
 
 /// Bytes of messages that are handed out at once.
-const SIZE_MAX: usize = 256 * 1024;
+pub(super) const SIZE_MAX: usize = 256 * 1024;
 
 /// Who gets messages of a queue.
 pub(super) struct Consumer {
@@ -43,6 +44,8 @@ pub(super) struct Consumer {
     pub(super) is_reading: bool,
     /// Where it waits.
     pub(super) takers: Vec<Taker>,
+    /// How it reads a stream, if its queue is one.
+    pub(super) stream: Option<StreamReader>,
 }
 
 /// For whom messages are.
@@ -91,7 +94,7 @@ pub(super) enum Look {
 
 impl Consumer {
     /// How many messages it may be given now.
-    fn credit(&self, of_channel: u32) -> u32 {
+    pub(super) fn credit(&self, of_channel: u32) -> u32 {
         if self.no_ack {
             return COUNT_MAX;
         }
@@ -122,6 +125,9 @@ fn hand_out_of(queue: &MessageQueue, holder: Holder, count_max: u32, link: &Link
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
     let (of_channel, owner) = (channel.credit(link.budget.room()), channel.owner);
     let Some(consumer) = channel.consumer(number).filter(|consumer| !consumer.is_reading) else { return Look::Waits };
+    if consumer.stream.is_some() {
+        return stream::look(channel, number, link);
+    }
     let (credit, no_ack) = (consumer.credit(of_channel), consumer.no_ack);
     // Dropped when it has taken: then others are told of what it leaves.
     let takers = std::mem::take(&mut consumer.takers);

@@ -15,6 +15,7 @@ use wire::amqp::method::Method;
 use super::consume::Read;
 use super::error::{Fault, code};
 use super::options::AmqpOptions;
+use super::stream::Streamed;
 use super::topology::Carried;
 use crate::jobs::Jobs;
 
@@ -33,6 +34,8 @@ pub(super) enum Done {
     Carried(Carried),
     /// Messages were read.
     Read(Box<Read>),
+    /// Messages of a stream were read.
+    Streamed(Box<Streamed>),
     /// Nobody waits for it.
     Nothing,
 }

@@ -25,6 +25,7 @@ use super::prepared::Message;
 use super::publish::Publishing;
 use super::replies::{REPLY_TO, Reply, ReplyConsumer};
 use super::settle::{self, Settle};
+use super::stream::{self, StreamReader};
 use super::topology::{self, Topology};
 use super::transaction::Transaction;
 
@@ -213,10 +214,11 @@ impl Core {
             return self.consume_replies(channel, tag, consume);
         }
         let queue = self.queue_of(channel, consume.queue)?;
+        let stream = StreamReader::of(&queue, channel, consume, self.link.now.wall)?;
         self.last_consumer += 1;
         let number = u64::from(channel.number) << 48 | self.last_consumer;
         let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
-        let joining = QueueConsumer { mailbox, number, is_exclusive: consume.exclusive, priority };
+        let joining = QueueConsumer { mailbox, number, is_exclusive: consume.exclusive && stream.is_none(), priority };
         let id = queue.add_consumer(joining, self.link.now.monotonic)?;
         if !consume.no_wait {
             self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
@@ -233,6 +235,7 @@ impl Core {
             is_stalled: false,
             is_reading: false,
             takers: Vec::new(),
+            stream,
         });
         self.ready.push_back(number);
         Ok(())
@@ -297,6 +300,7 @@ impl Core {
 
     fn get(&mut self, channel: &mut Channel, get: &Get<'_>) -> Result<(), Fault> {
         let queue = self.queue_of(channel, get.queue)?;
+        stream::check_is_none(&queue, "basic.get")?;
         if queue.rules().is_single_active {
             let (name, host) = (broker::Shown(queue.name()), queue.host());
             let text = format!(

@@ -21,6 +21,7 @@ mod replies;
 mod session;
 mod settle;
 mod signals;
+mod stream;
 mod topology;
 mod transaction;
 mod unacked;

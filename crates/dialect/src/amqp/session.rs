@@ -256,10 +256,13 @@ impl AmqpSession {
                 Done::Carried(carried) => self.take_carried(carried),
                 Done::Read(read) => {
                     let number = read.channel;
-                    let channel = self.channels.get_mut(&number);
-                    if let Err(fault) = self.core.take_read(channel, read) {
-                        self.fail(number, &fault);
-                    }
+                    let taken = self.core.take_read(self.channels.get_mut(&number), read);
+                    taken.unwrap_or_else(|fault| self.fail(number, &fault));
+                }
+                Done::Streamed(read) => {
+                    let number = read.channel;
+                    let taken = self.core.take_streamed(self.channels.get_mut(&number), *read);
+                    taken.unwrap_or_else(|fault| self.fail(number, &fault));
                 }
             }
         }

@@ -44,7 +44,10 @@ pub(super) fn take_all(channel: &mut Channel) -> Settlement {
 pub(super) fn carry_out(channel: &mut Channel, settlement: &Settlement, link: &mut Link) -> Vec<u64> {
     let owner = channel.owner;
     for run in settlement.delivered.chunk_by(|one, other| Arc::ptr_eq(&one.lane, &other.lane)) {
-        let Some(Delivered { lane, queue, .. }) = run.first() else { continue };
+        // What was read of a stream is nobody's: it only made room for more.
+        let Some(Delivered { lane, queue, .. }) = run.first().filter(|first| !first.queue.is_stream()) else {
+            continue;
+        };
         let offsets = run.iter().map(|delivered| delivered.offset);
         match settlement.how {
             Settle::Done => drop(lane.settle(owner, offsets)),
@@ -73,6 +76,7 @@ fn reject(
 /// What of some settlements is for good, so that the log can be told of it together with the messages of its transaction.
 pub(super) fn settled_by(settlements: &[Settlement], owner: Owner) -> Vec<Settling> {
     let is_for_good = |settlement: &Settlement, delivered: &Delivered| match settlement.how {
+        _ if delivered.queue.is_stream() => false,
         Settle::Done => true,
         Settle::Requeue => false,
         Settle::Reject => delivered.queue.rules().dead_letter_exchange.is_none(),

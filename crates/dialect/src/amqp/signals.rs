@@ -12,7 +12,7 @@ impl AmqpSession {
     pub(super) fn take_signals(&mut self) {
         for signal in self.core.link.mailbox.take() {
             match signal {
-                Signal::LeaseReady(number) => self.core.ready.push_back(number),
+                Signal::LeaseReady(number) | Signal::FetchReady(number) => self.core.ready.push_back(number),
                 Signal::QueueGone(number) => {
                     if let Some(channel) = self.channels.get_mut(&channel_of(number)) {
                         self.core.dismiss(channel, number);
@@ -26,7 +26,7 @@ impl AmqpSession {
                         self.core.deliver_reply(channel, reply);
                     }
                 }
-                Signal::GroupChanged(_) | Signal::FetchReady(_) => {}
+                Signal::GroupChanged(_) => {}
             }
         }
     }

@@ -26,6 +26,7 @@ use super::arguments;
 use super::error::{Fault, code};
 use super::link::Login;
 use super::replies::{REPLY_TO, Replies};
+use super::stream;
 
 /// What a method is carried out with.
 pub(super) struct Topology {
@@ -111,6 +112,7 @@ impl Topology {
             }
             Method::QueuePurge(QueuePurge { queue, no_wait, .. }) => {
                 let queue = self.queue_for(Right::Read, *queue)?;
+                stream::check_is_none(&queue, "queue.purge")?;
                 let message_count = count(queue.purge());
                 Ok(self.answer(*no_wait, QueuePurgeOk { message_count }))
             }

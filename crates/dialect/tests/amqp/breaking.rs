@@ -5,9 +5,8 @@ use bytes::BytesMut;
 use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Consume, Publish, Qos, TxCommit, TxSelect};
 use wire::amqp::method::connection::{ChannelOpen, ConnectionClose, ConnectionCloseOk, Flow, Open, TuneOk};
-use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, Client, message, put, short};
+use crate::client::{Bench, Client, message, put, short};
 
 fn raw(kind: u8, channel: u16, payload: &[u8], end: u8) -> Vec<u8> {
     let mut out = vec![kind];
@@ -151,20 +150,10 @@ fn bytes_that_are_no_frames_or_come_out_of_turn_end_the_connection() {
 #[test]
 fn what_is_not_supported_is_told_as_that() {
     let bench = Bench::new();
-    let stream = Arguments::of(|table| _ = table.put("x-queue-type", Value::LongString(b"stream")));
-    let cases: [&dyn Fn(&mut BytesMut); 4] = [
+    let cases: [&dyn Fn(&mut BytesMut); 3] = [
         &|out| put(out, 1, Publish { immediate: true, ..Publish::default() }),
         &|out| put(out, 1, Qos { prefetch_size: 1, ..Qos::default() }),
         &|out| put(out, 1, Flow { active: false }),
-        &|out| {
-            let declare = wire::amqp::method::queue::QueueDeclare {
-                queue: short("s"),
-                durable: true,
-                arguments: stream.table(),
-                ..Default::default()
-            };
-            put(out, 1, declare);
-        },
     ];
     for case in cases {
         let mut out = BytesMut::new();

@@ -21,7 +21,7 @@ use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{Table, TableWriter, Value, write_table};
 
 pub const START: Now = at(1_700_000_000_000);
-const FRAME_MAX: usize = 4096;
+pub const FRAME_MAX: usize = 4096;
 
 /// Short text.
 pub fn short(text: &str) -> ShortString<'_> {
@@ -275,11 +275,15 @@ impl Client {
         String::from_utf8_lossy(start.mechanisms).into_owned()
     }
 
+    /// The bytes that the broker has sent since.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        self.settle();
+        std::mem::take(&mut self.output)
+    }
+
     /// What the broker has said since, a line each.
     pub fn take(&mut self) -> Vec<String> {
-        self.settle();
-        let output = std::mem::take(&mut self.output);
-        tell(&output)
+        tell(&self.take_bytes())
     }
 
     /// The connection is lost.
@@ -339,6 +343,11 @@ fn tell(mut bytes: &[u8]) -> Vec<String> {
                 }
                 if let Some(reply_to) = header.properties.reply_to {
                     last.push_str(&format!(" reply to {}", String::from_utf8_lossy(reply_to.bytes())));
+                }
+                if let Some(Value::I64(offset)) =
+                    header.properties.headers.and_then(|table| table.get("x-stream-offset"))
+                {
+                    last.push_str(&format!(" at {offset}"));
                 }
                 last.push_str(": ");
             }

@@ -10,6 +10,7 @@ mod dying;
 mod lengths;
 mod publishing;
 mod replying;
+mod streaming;
 mod topology;
 mod transactions;
 mod troubles;

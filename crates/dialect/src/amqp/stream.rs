@@ -1,0 +1,281 @@
+//! Consumers of streams: each reads by an offset of its own, as fast as it acknowledges, and takes nothing away.
+//!
+//! Source: RabbitMQ's documentation of streams. Here filters are exact: what has another value is not delivered at all.
+
+use base::{QueueOffset, Refusal, Timestamp};
+use broker::{MessageQueue, Shown, StreamPlace, StreamRead, Waiter};
+use format::model::Text;
+use format::routed::Routed;
+use wire::amqp::argument::ShortString;
+use wire::amqp::content::ContentHeader;
+use wire::amqp::method::basic::{Consume, Deliver};
+use wire::amqp::table::{Table, Value};
+
+use super::channel::Channel;
+use super::consume::{COUNT_MAX, Look, SIZE_MAX};
+use super::error::Fault;
+use super::headers::with_headers;
+use super::link::{Done, Link};
+use super::methods::Core;
+use super::unacked::Delivered;
+
+/// Header of deliveries, and argument of consumers: an offset.
+const OFFSET: &str = "x-stream-offset";
+
+/// Header of messages: what they are filtered by.
+const FILTER_VALUE: &str = "x-stream-filter-value";
+
+/// How a consumer reads a stream.
+pub(super) struct StreamReader {
+    /// From where it goes on.
+    place: StreamPlace,
+    filter: Option<Filter>,
+    /// Where it waits.
+    waiter: Option<Waiter>,
+}
+
+/// Which messages are wanted.
+struct Filter {
+    values: Vec<Text>,
+    /// Whether those without a value are, too.
+    with_others: bool,
+}
+
+/// Messages that a job has read for a consumer.
+pub(super) struct Streamed {
+    pub(super) channel: u16,
+    serial: u64,
+    consumer: u64,
+    /// Messages that its channel counts as given meanwhile.
+    promised: u32,
+    result: Result<StreamRead, Refusal>,
+}
+
+/// A time as `7D`: a number of years, months, days, hours, minutes or seconds; ms.
+pub(super) fn age_ms(text: &[u8]) -> Option<u64> {
+    let (unit, digits) = text.split_last()?;
+    let seconds: u64 = match unit {
+        b'Y' => 365 * 86_400,
+        b'M' => 30 * 86_400,
+        b'D' => 86_400,
+        b'h' => 3600,
+        b'm' => 60,
+        b's' => 1,
+        _ => return None,
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    number.checked_mul(seconds)?.checked_mul(1000)
+}
+
+/// Refuses what no stream can be asked for.
+pub(super) fn check_is_none(queue: &MessageQueue, what: &str) -> Result<(), Fault> {
+    if !queue.is_stream() {
+        return Ok(());
+    }
+    let (name, host) = (Shown(queue.name()), queue.host());
+    Err(Fault::not_implemented(format!(
+        "{what} is not supported by queue '{name}' in vhost '{host}', which is a stream"
+    )))
+}
+
+impl StreamReader {
+    /// How a consumer reads its queue, if that is a stream.
+    pub(super) fn of(
+        queue: &MessageQueue,
+        channel: &Channel,
+        consume: &Consume<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Fault> {
+        if !queue.is_stream() {
+            return Ok(None);
+        }
+        let shown = format!("queue '{}' in vhost '{}'", Shown(queue.name()), queue.host());
+        if channel.shared_prefetch > 0 {
+            return Err(Fault::not_implemented(format!("{shown} does not support global qos: it is a stream")));
+        }
+        if consume.no_ack {
+            return Err(Fault::not_implemented(format!("{shown} does not support no_ack: it is a stream")));
+        }
+        if channel.prefetch == 0 {
+            return Err(Fault::precondition(format!("consumer prefetch count is not set for {shown}")));
+        }
+        let place = place_of(consume.arguments.get(OFFSET), queue, now);
+        let place = place.ok_or_else(|| {
+            let wanted = "first, last, next, an offset, a time, or an age such as 1h";
+            Fault::precondition(format!("invalid arg '{OFFSET}' for {shown}: it must be {wanted}"))
+        })?;
+        Ok(Some(Self { place, filter: Filter::of(consume.arguments, &shown)?, waiter: None }))
+    }
+}
+
+/// Where a consumer begins.
+fn place_of(wanted: Option<Value<'_>>, queue: &MessageQueue, now: Timestamp) -> Option<StreamPlace> {
+    let bounds = queue.stream_bounds();
+    let place = match wanted {
+        None | Some(Value::LongString(b"next")) => StreamPlace::At(bounds.end),
+        Some(Value::LongString(b"first")) => StreamPlace::At(bounds.start),
+        Some(Value::LongString(b"last")) => {
+            StreamPlace::At(QueueOffset(bounds.end.0.saturating_sub(1)).max(bounds.start))
+        }
+        Some(Value::LongString(age)) => StreamPlace::Since(Timestamp(now.0.saturating_sub(age_ms(age)?))),
+        Some(Value::Timestamp(seconds)) => StreamPlace::Since(Timestamp(seconds.saturating_mul(1000))),
+        Some(value) => {
+            let offset = QueueOffset(u64::try_from(value.integer()?).ok()?);
+            StreamPlace::At(offset.clamp(bounds.start, bounds.end))
+        }
+    };
+    Some(place)
+}
+
+impl Filter {
+    fn of(arguments: Table<'_>, shown: &str) -> Result<Option<Self>, Fault> {
+        let bad = |name: &str, wanted: &str| Fault::precondition(format!("invalid arg '{name}' for {shown}: {wanted}"));
+        let with_others = match arguments.get("x-stream-match-unfiltered") {
+            None => false,
+            Some(Value::Bool(with_others)) => with_others,
+            Some(_) => return Err(bad("x-stream-match-unfiltered", "it must be a boolean")),
+        };
+        let text = |value: Value<'_>| match value {
+            Value::LongString(text) => Some(Text::from(text)),
+            _ => None,
+        };
+        let values = match arguments.get("x-stream-filter") {
+            None => return Ok(None),
+            Some(Value::Array(values)) => values.iter().map(text).collect(),
+            Some(value) => text(value).map(|value| vec![value]),
+        };
+        let values = values.ok_or_else(|| bad("x-stream-filter", "it must be a string or an array of strings"))?;
+        Ok(Some(Self { values, with_others }))
+    }
+
+    fn wants(&self, headers: Table<'_>) -> bool {
+        match headers.get(FILTER_VALUE) {
+            Some(Value::LongString(value)) => self.values.iter().any(|wanted| **wanted == *value),
+            _ => self.with_others,
+        }
+    }
+}
+
+/// A message's header as it is delivered, with its offset; `None` if it is not wanted, or cannot be read.
+fn header_of(header: &[u8], offset: QueueOffset, filter: Option<&Filter>) -> Option<Vec<u8>> {
+    let properties = ContentHeader::decode(header).ok()?.properties;
+    let headers = properties.headers.unwrap_or_default();
+    if filter.is_some_and(|filter| !filter.wants(headers)) {
+        return None;
+    }
+    Some(with_headers(header, properties, |table| {
+        for (name, value) in headers.iter().filter(|(name, _)| name.bytes() != OFFSET.as_bytes()) {
+            table.put_bytes(name.bytes(), value);
+        }
+        table.put(OFFSET, Value::I64(offset.0 as i64));
+    }))
+}
+
+/// Gives a consumer what there is for it, or has it told when there is something.
+pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
+    let (of_channel, channel_number, serial) = (channel.credit(link.budget.room()), channel.number, channel.serial);
+    let Some(consumer) = channel.consumer(number) else { return Look::Waits };
+    let (credit, queue) = (consumer.credit(of_channel), consumer.queue.clone());
+    consumer.is_stalled = credit == 0;
+    let Some(reader) = &mut consumer.stream else { return Look::Waits };
+    reader.waiter = None;
+    if credit == 0 {
+        channel.is_held_back |= of_channel == 0;
+        return Look::Waits;
+    }
+    // A filter may let few through.
+    let count = if reader.filter.is_some() { COUNT_MAX } else { credit };
+    let (place, wanted) = (reader.place, (count as usize, SIZE_MAX));
+    if let Some(read) = link.broker.model.read_stream_cached(&queue, place, wanted) {
+        return deliver(channel, number, &read, link);
+    }
+    consumer.is_reading = true;
+    channel.given += credit;
+    let broker = link.broker.clone();
+    link.run_job(SIZE_MAX, move || {
+        let result = broker.model.read_stream(&queue, place, wanted);
+        Done::Streamed(Box::new(Streamed {
+            channel: channel_number,
+            serial,
+            consumer: number,
+            promised: credit,
+            result,
+        }))
+    });
+    Look::Waits
+}
+
+/// Delivers what was read, as far as the consumer has room for it.
+fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Link) -> Look {
+    let (of_channel, channel_number) = (channel.credit(link.budget.room()), channel.number);
+    let Channel { consumers, unacked, given, .. } = channel;
+    let Some(consumer) = consumers.iter_mut().find(|consumer| consumer.number == number) else { return Look::Waits };
+    let credit = consumer.credit(of_channel);
+    let Some(reader) = &mut consumer.stream else { return Look::Waits };
+    let Some(lane) = consumer.queue.lanes().into_iter().next() else { return Look::Waits };
+    let (mut next, mut count) = (read.next, 0);
+    for (offset, piece, record) in read.messages() {
+        if count == credit {
+            next = offset;
+            break;
+        }
+        let Ok(routed) = Routed::decode(record) else { continue };
+        let Some(header) = header_of(routed.header, offset, reader.filter.as_ref()) else { continue };
+        let (tag, queue, lane) = (unacked.next_tag(), consumer.queue.clone(), lane.clone());
+        unacked.push(Delivered { tag, queue, lane, offset, consumer: Some(number) });
+        let method = Deliver {
+            consumer_tag: ShortString::cut(&consumer.tag),
+            delivery_tag: tag,
+            redelivered: false,
+            exchange: ShortString::cut(routed.exchange),
+            routing_key: ShortString::cut(routed.key),
+        };
+        link.send(channel_number, method);
+        link.send_content(channel_number, &header, routed.body, Some(piece));
+        count += 1;
+    }
+    consumer.unsettled += count;
+    *given += count;
+    reader.place = StreamPlace::At(next);
+    if consumer.queue.stream_bounds().end > next {
+        return Look::Again;
+    }
+    // What comes in between is seen by looking again after that.
+    reader.waiter = consumer.queue.watch(&link.mailbox, number);
+    if consumer.queue.stream_bounds().end > next { Look::Again } else { Look::Waits }
+}
+
+impl Core {
+    /// Goes on with messages of a stream that a job has read.
+    pub(super) fn take_streamed(&mut self, channel: Option<&mut Channel>, read: Streamed) -> Result<(), Fault> {
+        let Streamed { serial, consumer: number, promised, result, .. } = read;
+        let Some(channel) = channel.filter(|channel| channel.serial == serial && !channel.is_closing) else {
+            return Ok(());
+        };
+        channel.given = channel.given.saturating_sub(promised);
+        let Some(consumer) = channel.consumer(number) else { return Ok(()) };
+        consumer.is_reading = false;
+        if deliver(channel, number, &result?, &mut self.link) == Look::Again {
+            self.ready.push_back(number);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_numbers_of_one_unit() {
+        for (text, seconds) in
+            [("7D", 604_800), ("1h", 3600), ("90m", 5400), ("0s", 0), ("2Y", 63_072_000), ("1M", 2_592_000)]
+        {
+            assert_eq!(age_ms(text.as_bytes()), Some(seconds * 1000), "{text}");
+        }
+        for text in ["", "h", "1", "1d", "-1h", "+1h", "1.5h", "1h30m", "99999999999999999999h", "9999999999999999Y"] {
+            assert_eq!(age_ms(text.as_bytes()), None, "{text}");
+        }
+    }
+}
