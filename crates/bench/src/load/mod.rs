@@ -13,6 +13,7 @@ pub(crate) mod pop_tally;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod schedule;
+pub(crate) mod sender;
 pub(crate) mod socket;
 pub(crate) mod supervisor;
 pub(crate) mod table;

@@ -16,7 +16,7 @@ pub(crate) mod replicas;
 pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod send;
-pub(crate) mod sender;
+pub(crate) mod send_lane;
 pub(crate) mod template;
 pub(crate) mod unique_key;
 pub(crate) mod visible;

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use crate::error::BenchError;
-use crate::load::answer_times::AnswerTimes;
 use crate::load::link::Link;
 use crate::load::live::Live;
 use crate::load::options::SendOptions;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup};
-use crate::load::schedule::Schedule;
+use crate::load::sender::senders;
 use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::SendTally;
 use crate::machine::Machine;
 use crate::machine::clock::{Clock, wall_ms};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
-use crate::rocketmq::sender::{SendLane, Sender};
+use crate::rocketmq::send_lane::RemotingLane;
 use crate::rocketmq::template::Template;
-use crate::rocketmq::unique_key::prefix;
+use crate::rocketmq::unique_key::{Stamp, prefix};
 
 /// Sends as `options` say and blocks until every send is answered or given up.
 pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
@@ -26,15 +25,15 @@ pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -
     check_broker(&options.run.broker_pids)?;
     let machine = Machine::describe();
     let brokers = brokers_of(&options.run, Access::Write, sink)?;
-    let lanes_by_thread = open_lanes(&options, rocketmq, &brokers)?;
-    let (protocol, brokers, threads) = (rocketmq.described(), describe(&brokers), lanes_by_thread.len());
+    let by_thread = open_lanes(&options, rocketmq, &brokers)?;
+    let (protocol, brokers, threads) = (rocketmq.described(), describe(&brokers), by_thread.len());
     let what = format!("send {} to {}", options.run.topic, options.run.target);
     let total = options.run.count.filter(|_| options.run.seconds.is_none() && options.run.warm_up_seconds == 0.0);
     sink.begin(&what, options.run.seconds.map(|seconds| seconds + options.run.warm_up_seconds), total);
 
     let live = Live::default();
     let clock = Clock::start();
-    let senders = senders(&options, clock, &live, lanes_by_thread, None);
+    let senders = senders(&options, clock, &live, by_thread, None);
     let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
     let watched = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
 
@@ -45,32 +44,15 @@ pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -
     Ok(SendReport::new(options, Setup { protocol, machine, brokers, threads }, tally, watched.observed))
 }
 
-/// A generator for each thread's connections.
-pub fn senders<'a>(
-    options: &'a SendOptions,
-    clock: Clock,
-    live: &'a Live,
-    lanes_by_thread: Vec<Vec<SendLane>>,
-    times: Option<&'a AnswerTimes>,
-) -> Vec<Sender<'a>> {
-    let threads = lanes_by_thread.len();
-    let sender = |(thread, lanes)| {
-        let schedule = Schedule::new(clock.now_ns(), options.pace.max(1), options.batch, thread, threads);
-        let schedule = (options.pace > 0).then_some(schedule);
-        let sends_left = sends_of(options, thread, threads);
-        Sender { options, clock, live, lanes, sends_left, schedule, times }
-    };
-    lanes_by_thread.into_iter().enumerate().map(sender).collect()
-}
-
 /// The connections, spread over the brokers, dealt out to the threads.
 pub fn open_lanes(
     options: &SendOptions,
     rocketmq: RocketMq,
     brokers: &[BrokerTopics],
-) -> Result<Vec<Vec<SendLane>>, BenchError> {
+) -> Result<Vec<(Vec<RemotingLane>, Stamp)>, BenchError> {
     let threads = options.run.threads.min(options.run.connections);
-    let mut by_thread: Vec<Vec<SendLane>> = Vec::new();
+    let window = (!options.one_way).then_some(options.window);
+    let mut by_thread = Vec::new();
     for thread in 0..threads {
         let prefix = prefix(std::process::id(), thread, wall_ms());
         let templates: Vec<_> =
@@ -80,18 +62,10 @@ pub fn open_lanes(
             let at = connection % brokers.len();
             if let (Some(broker), Some(template)) = (brokers.get(at), templates.get(at)) {
                 let link = Link::open(&broker.address)?;
-                lanes.push(SendLane::new(link, options.window, Arc::clone(template), connection));
+                lanes.push(RemotingLane::new(link, window, Arc::clone(template), connection));
             }
         }
-        by_thread.push(lanes);
+        by_thread.push((lanes, Stamp::new(wall_ms())));
     }
     Ok(by_thread)
-}
-
-/// The sends of one thread: its share of the count, whole batches.
-fn sends_of(options: &SendOptions, thread: usize, threads: usize) -> u64 {
-    let Some(count) = options.run.count else { return u64::MAX };
-    let sends = count.div_ceil(options.batch as u64);
-    let (share, rest) = (sends / threads as u64, sends % threads as u64);
-    share + u64::from((thread as u64) < rest)
 }

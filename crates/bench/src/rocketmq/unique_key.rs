@@ -55,12 +55,12 @@ impl Stamp {
     pub fn new(wall_ms: u64) -> Self {
         let mut stamp =
             Self { wall_ms: 0, month_ms: 0, counter: 0, born: [b'0'; TIMESTAMP_SIZE], tail: [b'0'; TAIL_SIZE] };
-        stamp.set_time(wall_ms);
+        stamp.set_wall_time(wall_ms);
         stamp
     }
 
     /// Moves the stamp to `wall_ms`.
-    pub fn set_time(&mut self, wall_ms: u64) {
+    pub fn set_wall_time(&mut self, wall_ms: u64) {
         if wall_ms == self.wall_ms {
             return;
         }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(numbers_of(&id[1..]), None);
         let second = *stamp.next_tail();
         assert_eq!((&first[8..], &second[8..]), (&b"0001"[..], &b"0002"[..]));
-        stamp.set_time(1_700_000_000_124);
+        stamp.set_wall_time(1_700_000_000_124);
         let third = *stamp.next_tail();
         let number = |digits: &[u8]| u32::from_str_radix(std::str::from_utf8(digits).expect("text"), 16).expect("hex");
         assert_eq!(number(&third[..8]) - number(&first[..8]), 1);

@@ -15,6 +15,7 @@ use crate::load::live::Live;
 use crate::load::options::{RunOptions, StartFrom, VisibleOptions};
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup, VisibleReport};
+use crate::load::sender::senders;
 use crate::load::supervisor::{Observed, Supervisor, check_broker};
 use crate::load::tally::{PullTally, SendTally};
 use crate::machine::Machine;
@@ -23,7 +24,7 @@ use crate::rocketmq::consume::{self, pullers};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::{BrokerCursors, PullLane};
 use crate::rocketmq::route::{Access, brokers_of, describe};
-use crate::rocketmq::send::{self, senders};
+use crate::rocketmq::send;
 
 /// What a thread of the run did.
 enum Part {
