@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::amqp::driver::AmqpDriver;
+use crate::amqp::options::Amqp;
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
@@ -9,12 +11,16 @@ use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
+use crate::rocketmq::control::Control;
 use crate::rocketmq::options::RocketMq;
+use crate::rocketmq::route::first_reachable;
 use crate::rocketmq::{connect, consume, pop, replicas, send, visible};
 use crate::target::Target;
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
 pub trait Driver: Sync {
+    /// Whether somebody who speaks the protocol listens there.
+    fn check_reachable(&self, target: &Target) -> Result<(), BenchError>;
     /// Sends.
     fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// Consumes.
@@ -31,14 +37,61 @@ pub trait Driver: Sync {
     fn wait_until_followed(&self, target: &Target, limit: Duration) -> Result<Duration, BenchError>;
 }
 
-/// The driver of a target; how its protocol is spoken says the options of that protocol.
-pub fn driver_of(target: &Target, rocketmq: RocketMq) -> Box<dyn Driver> {
+/// How each protocol is spoken, beyond what every load has to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spoken {
+    /// RocketMQ's.
+    pub rocketmq: RocketMq,
+    /// AMQP.
+    pub amqp: Amqp,
+}
+
+impl From<RocketMq> for Spoken {
+    fn from(rocketmq: RocketMq) -> Self {
+        Self { rocketmq, ..Self::default() }
+    }
+}
+
+impl From<Amqp> for Spoken {
+    fn from(amqp: Amqp) -> Self {
+        Self { amqp, ..Self::default() }
+    }
+}
+
+impl Spoken {
+    /// Fails where something is asked of a protocol that the target does not speak.
+    pub fn check(&self, target: &Target) -> Result<(), BenchError> {
+        let (is_met, protocol, what) = match target {
+            Target::NameServer(_) | Target::Broker(_) => {
+                (self.amqp == Amqp::default(), "RocketMQ's protocol", "such options as --help has under AMQP")
+            }
+            Target::Amqp(_) => {
+                (self.rocketmq == RocketMq::default(), "AMQP", "such options as --header and --no-unique-key")
+            }
+        };
+        if is_met { Ok(()) } else { Err(BenchError::NotOfProtocol { protocol, what, instead: "" }) }
+    }
+}
+
+/// The driver of a target.
+pub fn driver_of(target: &Target, spoken: impl Into<Spoken>) -> Box<dyn Driver> {
+    let Spoken { rocketmq, amqp } = spoken.into();
     match target {
         Target::NameServer(_) | Target::Broker(_) => Box::new(rocketmq),
+        Target::Amqp(address) => Box::new(AmqpDriver { address: address.clone(), amqp }),
     }
 }
 
 impl Driver for RocketMq {
+    fn check_reachable(&self, target: &Target) -> Result<(), BenchError> {
+        match target {
+            Target::NameServer(addresses) => first_reachable(addresses).map(drop),
+            Target::Broker(address) => Control::open("broker", address).map(drop),
+            // It has a driver of its own.
+            Target::Amqp(_) => Ok(()),
+        }
+    }
+
     fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
         send::send(options, *self, sink)
     }

@@ -10,8 +10,9 @@ use wire::rocketmq::code::{request, response};
 pub enum BenchError {
     /// The target is not written as one.
     #[error(
-        "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server or \
-         rocketmq-broker://HOST:PORT for a broker (with TLS: rocketmqs, rocketmqs-broker)"
+        "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server, \
+         rocketmq-broker://HOST:PORT for a broker, or amqp://USER:PASSWORD@HOST:PORT/VHOST (with TLS: rocketmqs, \
+         rocketmqs-broker, amqps)"
     )]
     WrongTarget {
         /// What was given.
@@ -96,6 +97,36 @@ pub enum BenchError {
         address: String,
         /// What is wrong with them.
         source: DecodeError,
+    },
+    /// The peer sent bytes that are not AMQP.
+    #[error("what {address} answers is not AMQP 0-9-1: {problem}; is this the port of a broker that speaks it?")]
+    NotAmqp {
+        /// Address of the peer.
+        address: String,
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// A method before the run was answered with the end of the channel or connection.
+    #[error("{address} refused {asked}: {code} {text}")]
+    RefusedMethod {
+        /// What was asked.
+        asked: &'static str,
+        /// Address of the peer.
+        address: String,
+        /// Reply code.
+        code: u16,
+        /// The peer's own words.
+        text: String,
+    },
+    /// A protocol lacks what was asked for.
+    #[error("{protocol} has no {what}{instead}")]
+    NotOfProtocol {
+        /// Its name.
+        protocol: &'static str,
+        /// What it lacks.
+        what: &'static str,
+        /// What it has instead, if anything.
+        instead: &'static str,
     },
     /// The name server knows no broker that serves the topic.
     #[error(

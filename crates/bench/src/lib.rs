@@ -8,8 +8,8 @@
 //! - a reply is read for its code and opaque alone (`rocketmq::reply`), many to one socket read;
 //! - what is in flight is a fixed table indexed by the opaque (`rocketmq::window`). Nothing is allocated for a message.
 //!
-//! `load` has what every protocol's load needs, `rocketmq` the load of one: `route` finds brokers and queues, `sender`, `puller` or `popper`
-//! threads make the load, `load::supervisor` watches them second by second, `load::report` is what comes out. `machine` asks no broker; nor does `limit`, which measures what the machine itself can do, so that a broker's figures can be read as shares of that.
+//! `load` has what every protocol's load needs, `rocketmq` and `amqp` the load of one: `route` or `topology` finds brokers and queues,
+//! `load::sender`, `puller`, `popper` or `consumer` threads make the load, `load::supervisor` watches them second by second, `load::report` is what comes out. `machine` asks no broker; nor does `limit`, which measures what the machine itself can do, so that a broker's figures can be read as shares of that.
 //!
 //! `compare` stands above single runs: `scenario` holds what the field notes measured as steps, `peer` starts the brokers to be
 //! compared, `rounds` takes them through the steps in turn, `comparison` is what came of it, `page` shows it. It asks a `driver` for
@@ -22,6 +22,7 @@
 )]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see load/progress.rs")]
 
+mod amqp;
 mod compare;
 mod driver;
 mod error;
@@ -31,6 +32,7 @@ mod machine;
 mod rocketmq;
 mod target;
 
+pub use amqp::options::{Amqp, DeliverOptions, ExchangeKind, PublishOptions, QueueOptions};
 pub use compare::comparison::{CompareOptions, Comparison, PeerResult, ScenarioResult, StepResult};
 pub use compare::markdown::markdown;
 pub use compare::measured::Measured;
@@ -44,7 +46,7 @@ pub use compare::scenario::step::{BrokerNeeds, FieldFigures, Flush, Load, Replic
 pub use compare::scenario::{ALL as SCENARIOS, find as find_scenario};
 pub use compare::stage::Stage;
 pub use compare::start_up::{StartUp, WarmUp};
-pub use driver::{Driver, driver_of};
+pub use driver::{Driver, Spoken, driver_of};
 pub use error::BenchError;
 pub use limit::limit;
 pub use limit::report::{LimitOptions, LimitReport, Measure};

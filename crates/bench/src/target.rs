@@ -1,10 +1,11 @@
-//! Where the load goes: a name server that knows the brokers, or one broker.
+//! Where the load goes: a name server that knows the brokers, or one broker. It says which protocol is spoken.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::amqp::address::{self, AmqpAddress};
 use crate::error::BenchError;
 use crate::load::socket::TLS;
 
@@ -16,13 +17,16 @@ const NAME_SERVER_PORT: u16 = 9876;
 const BROKER_PORT: u16 = 10911;
 
 /// `rocketmq://HOST:PORT[;HOST:PORT]` (name servers) or `rocketmq-broker://HOST:PORT` (one broker, no route asked); with TLS
-/// `rocketmqs://` and `rocketmqs-broker://`. Addresses have [`TLS`] in front then.
+/// `rocketmqs://` and `rocketmqs-broker://`. Addresses have [`TLS`] in front then. AMQP brokers are `amqp://` or `amqps://`, see
+/// [`AmqpAddress`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Name servers, asked in order until one answers.
     NameServer(Vec<String>),
     /// A broker.
     Broker(String),
+    /// A broker that speaks AMQP.
+    Amqp(AmqpAddress),
 }
 
 impl Default for Target {
@@ -37,6 +41,9 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, BenchError> {
         let wrong = |problem: &str| BenchError::WrongTarget { text: text.to_owned(), problem: problem.to_owned() };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no KIND:// in front"))?;
+        if let Some(tls) = address::SCHEMES.iter().position(|known| *known == scheme) {
+            return AmqpAddress::read(tls == 1, rest, with_port).map(Self::Amqp).map_err(wrong);
+        }
         let rest = rest.trim_end_matches('/');
         let front = if [NAME_SERVER_TLS_SCHEME, BROKER_TLS_SCHEME].contains(&scheme) { TLS } else { "" };
         let address = |text, port| with_port(text, port).map(|address| format!("{front}{address}"));
@@ -72,6 +79,7 @@ impl fmt::Display for Target {
         let (addresses, plain, tls) = match self {
             Self::NameServer(addresses) => (&**addresses, NAME_SERVER_SCHEME, NAME_SERVER_TLS_SCHEME),
             Self::Broker(address) => (std::slice::from_ref(address), BROKER_SCHEME, BROKER_TLS_SCHEME),
+            Self::Amqp(address) => return address.fmt(f),
         };
         let speaks_tls = addresses.iter().any(|address| address.starts_with(TLS));
         let shown: Vec<_> = addresses.iter().map(|address| address.strip_prefix(TLS).unwrap_or(address)).collect();
@@ -99,17 +107,36 @@ mod tests {
             ("rocketmq-broker://[::1]", "rocketmq-broker://[::1]:10911"),
             ("rocketmqs://a;b:1", "rocketmqs://a:9876;b:1"),
             ("rocketmqs-broker://broker", "rocketmqs-broker://broker:10911"),
+            ("amqp://broker", "amqp://broker:5672"),
+            ("amqps://[::1]/", "amqps://[::1]:5671"),
+            ("amqp://guest:guest@broker:1/%2f", "amqp://broker:1"),
+            ("amqp://me:p%40ss%3A@broker/a%2Fb", "amqp://me:p%40ss%3A@broker:5672/a%2Fb"),
+            ("amqp://me@broker", "amqp://me:@broker:5672"),
         ] {
-            assert_eq!(text.parse::<Target>().expect("target").to_string(), wanted);
+            let target = text.parse::<Target>().expect("target");
+            assert_eq!(target.to_string(), wanted);
+            assert_eq!(wanted.parse::<Target>().expect("target"), target);
         }
     }
 
     #[test]
     fn a_wrong_target_says_what_is_right() {
-        for text in ["127.0.0.1:9876", "amqp://x:5672", "rocketmq://", "rocketmq://a:port", "rocketmq-broker://a:99999"]
-        {
+        for text in [
+            "127.0.0.1:9876",
+            "kafka://x:9092",
+            "rocketmq://",
+            "rocketmq://a:port",
+            "rocketmq-broker://a:99999",
+            "amqp://",
+            "amqp://user@",
+            "amqp://host/%zz",
+            "amqp://host/%f",
+        ] {
             let error = text.parse::<Target>().expect_err(text).to_string();
-            assert!(error.contains(text) && error.contains("rocketmq://HOST:PORT"), "{error}");
+            assert!(
+                error.contains(text) && error.contains("rocketmq://HOST:PORT") && error.contains("amqp://"),
+                "{error}"
+            );
         }
     }
 }

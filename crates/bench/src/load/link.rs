@@ -32,13 +32,18 @@ pub struct Link {
     input: Vec<u8>,
     start: usize,
     end: usize,
+    has_ended: bool,
     fault: Option<String>,
 }
 
 impl Link {
     /// Connects to a broker.
     pub fn open(address: &str) -> Result<Self, BenchError> {
-        let socket = connect("broker", address)?;
+        Self::over(connect("broker", address)?, address)
+    }
+
+    /// A connection to the broker at `address` that is open already, of which nothing is left to be read or written.
+    pub fn over(socket: Socket, address: &str) -> Result<Self, BenchError> {
         let unreachable = |source| BenchError::Unreachable { role: "broker", address: address.to_owned(), source };
         socket.stream().set_nonblocking(true).map_err(unreachable)?;
         Ok(Self {
@@ -49,13 +54,14 @@ impl Link {
             input: vec![0; READ_SIZE],
             start: 0,
             end: 0,
+            has_ended: false,
             fault: None,
         })
     }
 
     /// Whether the connection can still be used.
     pub const fn is_open(&self) -> bool {
-        self.fault.is_none()
+        self.fault.is_none() && !self.has_ended
     }
 
     /// Address of the broker.
@@ -68,8 +74,18 @@ impl Link {
         self.fault.as_ref().map(|fault| format!("{}: {fault}", self.address))
     }
 
+    /// The connection has ended as it should.
+    pub fn end(&mut self) {
+        self.has_ended = true;
+        self.out.clear();
+        self.written = 0;
+    }
+
     /// Gives the connection up.
     pub fn fail(&mut self, problem: impl Into<String>) {
+        if self.has_ended {
+            return;
+        }
         self.fault.get_or_insert(problem.into());
         self.out.clear();
         self.written = 0;
@@ -125,6 +141,16 @@ impl Link {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => self.fail(format!("read: {error}")),
         }
+    }
+
+    /// What was read and not taken yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.input[self.start..self.end]
+    }
+
+    /// Takes so many bytes of that.
+    pub fn take(&mut self, size: usize) {
+        self.start = (self.start + size).min(self.end);
     }
 
     /// The next complete frame of what was read; `frame_len` tells how long it is, once that can be told, or why it is none.

@@ -6,6 +6,7 @@ pub(crate) mod awaited;
 pub(crate) mod latency;
 pub(crate) mod link;
 pub(crate) mod live;
+pub(crate) mod opener;
 pub(crate) mod options;
 pub(crate) mod pop_options;
 pub(crate) mod pop_report;

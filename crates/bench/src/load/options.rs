@@ -18,6 +18,8 @@ pub(crate) const WINDOW_MAX: usize = 1 << 16;
 const CONNECTIONS_MAX: usize = 10_000;
 /// Topics of a run: sends to each queue of each are prepared in every generator thread.
 const TOPICS_MAX: usize = 100_000;
+/// AMQP queues of a run.
+const AMQP_QUEUES_MAX: usize = 1_000_000;
 /// Groups of a run: each reads with pulls of its own.
 pub(crate) const GROUPS_MAX: usize = 100_000;
 /// Body and batch limit of the official brokers (`maxMessageSize`).
@@ -42,16 +44,16 @@ pub enum StartFrom {
 /// What every run with a broker is told.
 #[derive(Args, Clone, Debug, PartialEq, Serialize)]
 pub struct RunOptions {
-    /// Name server rocketmq://HOST:PORT, or one broker rocketmq-broker://HOST:PORT.
+    /// Name server rocketmq://HOST:PORT, one broker rocketmq-broker://HOST:PORT, or amqp://[USER:PASSWORD@]HOST[:PORT][/VHOST].
     #[arg(long, default_value_t)]
     pub target: Target,
-    /// Topic.
+    /// Topic; AMQP: queue.
     #[arg(long, default_value = "SluiceBench")]
     pub topic: String,
     /// Topics; more than 1 are named TOPIC-0, TOPIC-1 and so on.
     #[arg(long, default_value_t = 1)]
     pub topics: u32,
-    /// Makes the topic with this many queues on every broker first.
+    /// Makes the topic with this many queues on every broker first; AMQP: so many queues, more than 1 named TOPIC-0, TOPIC-1 and so on.
     #[arg(long)]
     pub queues: Option<u32>,
     /// Connections.
@@ -84,7 +86,7 @@ pub struct SendOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub run: RunOptions,
-    /// Sends in flight on each connection.
+    /// Sends in flight on each connection; AMQP: on each channel.
     #[arg(long, default_value_t = 256)]
     pub window: usize,
     /// Bytes of a body; several, as in 256,1024, are sent in turn.
@@ -102,10 +104,10 @@ pub struct SendOptions {
     /// Sets a tag.
     #[arg(long)]
     pub tag: Option<String>,
-    /// Sets a property; may be given often.
+    /// Sets a property (AMQP: a header); may be given often.
     #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
     pub properties: Vec<(String, String)>,
-    /// Asks for no answers.
+    /// Asks for no answers; AMQP: for no confirms.
     #[arg(long)]
     pub one_way: bool,
     /// Seconds after which a send without an answer is given up.
@@ -210,7 +212,10 @@ impl RunOptions {
     }
 
     pub(crate) fn check(&self) -> Result<(), BenchError> {
-        check_topic(&self.topic, self.queues)?;
+        match &self.target {
+            Target::NameServer(_) | Target::Broker(_) => check_topic(&self.topic, self.queues)?,
+            Target::Amqp(_) => check_queues(&self.topic, self.queues)?,
+        }
         check_range("topics", self.topics as usize, 1, TOPICS_MAX)?;
         check_range("connections", self.connections, 1, CONNECTIONS_MAX)?;
         check_range("threads", self.threads, 1, CONNECTIONS_MAX)?;
@@ -224,8 +229,8 @@ impl VisibleOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         self.send.check()?;
         self.consume.check()?;
-        if self.send.run.threads != 1 || self.send.batch != 1 || self.send.one_way {
-            let problem = "messages are found again by their ids: one sender thread, one message a send, with answer";
+        if self.send.run.threads != 1 || self.send.batch != 1 {
+            let problem = "messages are found again by their ids: one sender thread, one message a send";
             return Err(wrong("send", problem));
         }
         Ok(())
@@ -306,6 +311,12 @@ fn check_topic(topic: &str, queues: Option<u32>) -> Result<(), BenchError> {
         Some(queues) => check_range("queues", queues as usize, 1, QUEUES_PER_TOPIC_MAX as usize),
         None => Ok(()),
     }
+}
+
+fn check_queues(name: &str, queues: Option<u32>) -> Result<(), BenchError> {
+    // Behind the name comes a number.
+    check_range("topic", name.len(), 1, usize::from(u8::MAX) - 8)?;
+    check_range("queues", queues.unwrap_or(1) as usize, 1, AMQP_QUEUES_MAX)
 }
 
 pub(crate) fn check_range(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), BenchError> {

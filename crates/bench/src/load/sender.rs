@@ -40,8 +40,11 @@ pub struct Answered<'a> {
     /// The counter that tells the send apart.
     pub counter: u16,
     /// If it was refused: with which code, and what that says to people.
-    pub refusal: Option<(i32, &'a dyn Fn() -> (&'static str, String))>,
+    pub refusal: Option<(i32, RefusalWords<'a>)>,
 }
+
+/// The name of a refusal's code, and the broker's words; asked for once a code.
+pub type RefusalWords<'a> = &'a dyn Fn() -> (&'static str, String);
 
 /// A connection that sends, with what is in flight on it.
 pub trait SendLane: Send {
@@ -69,6 +72,11 @@ pub trait SendLane: Send {
     /// Nothing more is to be sent: ends what can be ended, and tells whether there is nothing more to wait for. What is overdue is not
     /// waited for.
     fn end(&mut self, is_overdue: bool) -> bool;
+
+    /// What went wrong with the connection.
+    fn faults(&mut self) -> Vec<String> {
+        self.link().fault().into_iter().collect()
+    }
 }
 
 /// A generator thread.
@@ -152,7 +160,7 @@ impl<L: SendLane> Sender<'_, L> {
             state.tally.unsent = overdue * state.messages_per_send;
         }
         self.live.add(&mut state.beat, 0);
-        state.tally.faults = self.lanes.iter_mut().filter_map(|lane| lane.link().fault()).collect();
+        state.tally.faults = self.lanes.iter_mut().flat_map(SendLane::faults).collect();
         state.tally.cpu_ns = thread_cpu_ns();
         state.tally
     }
@@ -170,9 +178,11 @@ impl<L: SendLane> Sender<'_, L> {
             } else {
                 state.end_ns = state.end_ns.min(now_ns);
                 let until_ns = *drain_until_ns.get_or_insert(now_ns + state.answer_timeout_ns);
-                // Each of them is told, whatever the others say.
                 let is_overdue = now_ns >= until_ns;
-                let have_ended = self.lanes.iter_mut().fold(true, |all, lane| lane.end(is_overdue) && all);
+                let mut have_ended = true;
+                for lane in &mut self.lanes {
+                    have_ended &= lane.end(is_overdue);
+                }
                 if have_ended {
                     return;
                 }

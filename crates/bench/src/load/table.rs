@@ -72,7 +72,9 @@ fn consume(report: &ConsumeReport) -> String {
     row(&mut table, "seconds", format!("{:.3}", totals.seconds));
     row(&mut table, "messages", grouped(totals.messages as f64));
     let pulls = totals.pulls_found;
-    row(&mut table, "pulls with / without messages", format!("{} / {}", grouped(pulls as f64), totals.pulls_empty));
+    if pulls + totals.pulls_empty > 0 {
+        row(&mut table, "pulls with / without messages", format!("{} / {}", grouped(pulls as f64), totals.pulls_empty));
+    }
     if pulls > 0 {
         row(&mut table, "messages in a pull", format!("{:.1}", totals.messages as f64 / pulls as f64));
     }
@@ -125,7 +127,9 @@ fn pop(report: &PopReport) -> String {
 /// The tables of a run that sent and consumed at once.
 fn visible(report: &VisibleReport) -> String {
     let mut table = begin("visible", &report.consume.setup.brokers);
-    row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
+    if report.answer_to_consume_ms.is_some() {
+        row(&mut table, "arrived before the answer", format!("{:.1} %", report.before_answer_percent));
+    }
     unless_zero(&mut table, "arrived too late to be matched", report.unmatched);
     unless_zero(&mut table, "never arrived", report.lost());
     latency(&mut table, "answer to arrival", report.answer_to_consume_ms.as_ref());

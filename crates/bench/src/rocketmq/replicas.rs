@@ -86,9 +86,9 @@ impl Group {
 fn groups(target: &Target) -> Result<Vec<Group>, BenchError> {
     let addresses = match target {
         Target::NameServer(addresses) => addresses,
-        Target::Broker(address) => {
+        Target::Broker(_) | Target::Amqp(_) => {
             let problem = "its slaves are known to a name server alone: give that as the target".to_owned();
-            return Err(BenchError::NotFollowed { broker: address.clone(), problem });
+            return Err(BenchError::NotFollowed { broker: target.to_string(), problem });
         }
     };
     let mut name_server = first_reachable(addresses)?;

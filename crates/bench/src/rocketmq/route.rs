@@ -95,6 +95,8 @@ pub fn brokers_of(run: &RunOptions, access: Access, sink: &dyn ProgressSink) -> 
                 add(&mut brokers, None, address.clone(), topic);
             }
         }
+        // It has a driver of its own.
+        Target::Amqp(_) => {}
     }
     Ok(brokers.into_values().collect())
 }
@@ -225,14 +227,6 @@ fn masters(name_server: &mut Control) -> Result<Vec<String>, BenchError> {
     let cluster = ClusterInfo::decode(&answer.body)
         .map_err(|source| BenchError::NotRocketmq { address: name_server.address().to_owned(), source })?;
     Ok(cluster.broker_addr_table.values().filter_map(|broker| address_of(broker, Access::Write)).collect())
-}
-
-/// Whether somebody listens there.
-pub fn check_reachable(target: &Target) -> Result<(), BenchError> {
-    match target {
-        Target::NameServer(addresses) => first_reachable(addresses).map(drop),
-        Target::Broker(address) => Control::open("broker", address).map(drop),
-    }
 }
 
 /// How many masters the name server at `address` serves topics from.

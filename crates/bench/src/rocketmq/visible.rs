@@ -95,8 +95,8 @@ pub fn visible(
 /// What can be run: pulls of what the sends send.
 fn checked(options: VisibleOptions, rocketmq: RocketMq) -> Result<VisibleOptions, BenchError> {
     options.check()?;
-    if !rocketmq.unique_key {
-        let problem = "messages are found again by their ids: none may go without".to_owned();
+    if !rocketmq.unique_key || options.send.one_way {
+        let problem = "messages are found again by their ids: none may go without, nor without an answer".to_owned();
         return Err(BenchError::WrongOption { name: "send", problem });
     }
     let VisibleOptions { send, mut consume } = options;

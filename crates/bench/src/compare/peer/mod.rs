@@ -15,8 +15,8 @@ use serde::Serialize;
 use tempfile::{Builder, TempDir};
 
 use crate::compare::scenario::step::BrokerNeeds;
+use crate::driver::{Spoken, driver_of};
 use crate::error::BenchError;
-use crate::rocketmq::route::check_reachable;
 use crate::target::Target;
 
 use process::{Ground, PeerSetup, Process, Started};
@@ -136,7 +136,10 @@ impl Peer {
     /// Fails early if it cannot be measured: its protocol is not spoken, or it should run already and does not.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         match self.kind {
-            PeerKind::Running => check_reachable(&self.version.parse()?),
+            PeerKind::Running => {
+                let target = self.version.parse()?;
+                driver_of(&target, Spoken::default()).check_reachable(&target)
+            }
             kind if kind.is_spoken_to() => Ok(()),
             kind => Err(BenchError::NotSpoken { peer: kind.name() }),
         }

@@ -1,8 +1,9 @@
 //! `sluice bench`: flags onto the load generator's options; see docs/bench.md.
 
 use bench::{
-    BenchError, ConsumeOptions, Driver, HeaderForm, LimitOptions, PopOptions, ProgressSink, Report, RocketMq,
-    RunOptions, SendOptions, Target, VisibleOptions, driver_of, progress_sink,
+    Amqp, BenchError, ConsumeOptions, DeliverOptions, Driver, HeaderForm, LimitOptions, PopOptions, ProgressSink,
+    PublishOptions, QueueOptions, Report, RocketMq, RunOptions, SendOptions, Spoken, Target, VisibleOptions, driver_of,
+    progress_sink,
 };
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -23,11 +24,11 @@ pub struct Arguments {
 enum Scenario {
     /// Sends messages: a window of sends in flight on each connection.
     Send(Box<Send>),
-    /// Pulls messages from every queue of a topic.
+    /// Consumes messages from every queue of a topic: pulls them, or (AMQP) has them delivered.
     Consume(Box<Consume>),
     /// Pops messages and acknowledges each: a pop in flight for each consumer.
     Pop(Box<Pop>),
-    /// Sends and pulls at once: how long after the answer to its send a message arrives.
+    /// Sends and consumes at once: how long after the answer to its send a message arrives.
     Visible(Box<Visible>),
     /// Measures this machine without a broker: what no broker on it can exceed.
     Limit(Limit),
@@ -52,7 +53,7 @@ enum Scenario {
 /// What every run with a broker takes beside its options.
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// Form of the headers.
+    /// Form of the headers of RocketMQ's protocol.
     #[arg(long, value_enum, default_value = "binary")]
     header: HeaderForm,
     #[command(flatten)]
@@ -64,20 +65,22 @@ impl Common {
     fn run<R: Report>(
         &self,
         target: &Target,
-        rocketmq: RocketMq,
+        spoken: Spoken,
         run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
     ) -> Outcome {
-        run_and_tell(&self.report_to, target, RocketMq { form: self.header, ..rocketmq }, run)
+        let rocketmq = RocketMq { form: self.header, ..spoken.rocketmq };
+        run_and_tell(&self.report_to, target, Spoken { rocketmq, ..spoken }, run)
     }
 }
 
 fn run_and_tell<R: Report>(
     report_to: &ReportTo,
     target: &Target,
-    rocketmq: RocketMq,
+    spoken: Spoken,
     run: impl FnOnce(&dyn Driver, &dyn ProgressSink) -> Result<R, BenchError>,
 ) -> Outcome {
-    let driver = driver_of(target, rocketmq);
+    spoken.check(target).map_err(|error| error.to_string())?;
+    let driver = driver_of(target, spoken);
     let sink = progress_sink(report_to.is_json_printed());
     let report = run(&*driver, &*sink).map_err(|error| error.to_string())?;
     report_to.publish(report.table(), report.json())
@@ -87,11 +90,15 @@ fn run_and_tell<R: Report>(
 struct Send {
     #[command(flatten)]
     options: SendOptions,
-    /// Leaves out the id every official client sets.
+    /// Leaves out the id every official client of RocketMQ sets.
     #[arg(long)]
     no_unique_key: bool,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    publish: PublishOptions,
+    #[command(flatten)]
+    queues: QueueOptions,
 }
 
 #[derive(clap::Args, Debug)]
@@ -100,6 +107,10 @@ struct Consume {
     options: ConsumeOptions,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    deliver: DeliverOptions,
+    #[command(flatten)]
+    queues: QueueOptions,
 }
 
 /// Without a form of headers: these requests go in JSON alone.
@@ -133,8 +144,17 @@ struct Visible {
     /// Messages asked for in one pull.
     #[arg(long, default_value_t = 32)]
     batch: usize,
+    /// Asks for no answers; with AMQP alone: for no confirms.
+    #[arg(long)]
+    one_way: bool,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    publish: PublishOptions,
+    #[command(flatten)]
+    deliver: DeliverOptions,
+    #[command(flatten)]
+    queues: QueueOptions,
 }
 
 #[derive(clap::Args, Debug)]
@@ -162,22 +182,24 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn run_send(send: &Send) -> Outcome {
-    let Send { options, no_unique_key, common } = send;
+    let Send { options, no_unique_key, common, publish, queues } = send;
     let options = SendOptions { run: options.run.clone().bounded(false), ..options.clone() };
     let rocketmq = RocketMq { unique_key: !no_unique_key, ..RocketMq::default() };
-    common.run(&options.run.target.clone(), rocketmq, |driver, sink| driver.send(options, sink))
+    let amqp = Amqp { publish: publish.clone(), queues: queues.clone(), ..Amqp::default() };
+    common.run(&options.run.target.clone(), Spoken { rocketmq, amqp }, |driver, sink| driver.send(options, sink))
 }
 
 fn run_consume(consume: &Consume) -> Outcome {
-    let Consume { options, common } = consume;
+    let Consume { options, common, deliver, queues } = consume;
     let options = ConsumeOptions { run: options.run.clone().bounded(options.until_empty), ..options.clone() };
-    common.run(&options.run.target.clone(), RocketMq::default(), |driver, sink| driver.consume(options, sink))
+    let amqp = Amqp { deliver: deliver.clone(), queues: queues.clone(), ..Amqp::default() };
+    common.run(&options.run.target.clone(), amqp.into(), |driver, sink| driver.consume(options, sink))
 }
 
 fn run_pop(pop: &Pop) -> Outcome {
     let Pop { options, report_to } = pop;
     let options = PopOptions { run: options.run.clone().bounded(options.until_empty), ..options.clone() };
-    run_and_tell(report_to, &options.run.target.clone(), RocketMq::default(), |driver, sink| driver.pop(options, sink))
+    run_and_tell(report_to, &options.run.target.clone(), Spoken::default(), |driver, sink| driver.pop(options, sink))
 }
 
 fn run_visible(visible: &Visible) -> Outcome {
@@ -186,7 +208,8 @@ fn run_visible(visible: &Visible) -> Outcome {
         run: RunOptions { connections: visible.pull_connections, ..run.clone() },
         groups: visible.groups,
         batch: visible.batch,
-        commit: true,
+        // What is consumed by AMQP is acknowledged.
+        commit: !matches!(run.target, Target::Amqp(_)),
         ..ConsumeOptions::default()
     };
     let send = SendOptions {
@@ -194,10 +217,13 @@ fn run_visible(visible: &Visible) -> Outcome {
         window: visible.window,
         message_sizes: visible.size.clone(),
         pace: visible.pace,
+        one_way: visible.one_way,
         ..SendOptions::default()
     };
     let options = VisibleOptions { send, consume };
-    visible.common.run(&run.target, RocketMq::default(), |driver, sink| driver.visible(options, sink))
+    let Visible { publish, deliver, queues, .. } = visible;
+    let amqp = Amqp { publish: publish.clone(), deliver: deliver.clone(), queues: queues.clone() };
+    visible.common.run(&run.target, amqp.into(), |driver, sink| driver.visible(options, sink))
 }
 
 fn run_limit(limit: &Limit) -> Outcome {

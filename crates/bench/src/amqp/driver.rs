@@ -1,0 +1,120 @@
+//! AMQP as a driver: what it has, and what it has not.
+
+use std::time::Duration;
+
+use crate::amqp::address::AmqpAddress;
+use crate::amqp::control::Control;
+use crate::amqp::options::Amqp;
+use crate::amqp::{connect, consume, mark, send, visible};
+use crate::driver::Driver;
+use crate::error::BenchError;
+use crate::load::link::Held;
+use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions, wrong};
+use crate::load::pop_options::PopOptions;
+use crate::load::pop_report::PopReport;
+use crate::load::progress::ProgressSink;
+use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
+use crate::target::Target;
+
+/// A broker, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct AmqpDriver {
+    /// Where it is.
+    pub address: AmqpAddress,
+    /// How it is spoken to.
+    pub amqp: Amqp,
+}
+
+impl Driver for AmqpDriver {
+    fn check_reachable(&self, _target: &Target) -> Result<(), BenchError> {
+        Control::open(&self.address)?.close()
+    }
+
+    fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        self.check_send(&options, options.run.connections)?;
+        send::send(options, self, sink)
+    }
+
+    fn consume(&self, options: ConsumeOptions, sink: &dyn ProgressSink) -> Result<ConsumeReport, BenchError> {
+        self.check_consume(&options)?;
+        consume::consume(options, self, sink)
+    }
+
+    fn pop(&self, _options: PopOptions, _sink: &dyn ProgressSink) -> Result<PopReport, BenchError> {
+        Err(lacks("pop", ": consume with acknowledgements is what comes nearest"))
+    }
+
+    fn visible(&self, options: VisibleOptions, sink: &dyn ProgressSink) -> Result<VisibleReport, BenchError> {
+        self.check_visible(&options)?;
+        visible::visible(options, self, sink)
+    }
+
+    fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
+        self.check_send(&options, 0)?;
+        connect::connect(options, self, sink)
+    }
+
+    fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
+        self.check_send(options, 0)?;
+        connect::hold(options, self)
+    }
+
+    fn wait_until_followed(&self, _target: &Target, _limit: Duration) -> Result<Duration, BenchError> {
+        Err(lacks("slaves", ""))
+    }
+}
+
+impl AmqpDriver {
+    /// Of sends that tell the channels of so many connections apart.
+    fn check_send(&self, options: &SendOptions, connections: usize) -> Result<(), BenchError> {
+        options.check()?;
+        refuse(&[
+            (options.batch != 1, "batch", ": messages go one by one, many in a write"),
+            (options.keys, "keys", ""),
+            (options.tag.is_some(), "tag", ": --property sets a header"),
+        ])?;
+        self.amqp.check(connections, 0)
+    }
+
+    fn check_consume(&self, options: &ConsumeOptions) -> Result<(), BenchError> {
+        options.check()?;
+        let usual = ConsumeOptions::default();
+        refuse(&[
+            ((&options.group, options.groups) != (&usual.group, usual.groups), "consumer groups", ""),
+            (options.subscription != usual.subscription, "subscription", ""),
+            (
+                options.batch != usual.batch || options.pulls != usual.pulls,
+                "pulls",
+                ": --prefetch says what may be on its way",
+            ),
+            (options.start_from != usual.start_from, "place to begin at", ": a queue is read from its head"),
+            (options.commit, "offsets to commit", ": messages are acknowledged"),
+            (options.verify, "checksums", ""),
+            (options.suspend_ms != usual.suspend_ms, "pulls to suspend", ""),
+        ])?;
+        self.amqp.check(0, options.run.connections)
+    }
+
+    fn check_visible(&self, options: &VisibleOptions) -> Result<(), BenchError> {
+        options.check()?;
+        self.check_send(&options.send, options.send.run.connections)?;
+        self.check_consume(&options.consume)?;
+        if options.send.run.seconds.is_none() && self.amqp.deliver.work_ms > 0 {
+            return Err(wrong("duration", "consumers that take their time are not waited for: give one"));
+        }
+        if options.send.message_sizes.iter().any(|&size| size < mark::SIZE) {
+            return Err(wrong("message size", "messages are found again by the first 16 bytes of their bodies"));
+        }
+        Ok(())
+    }
+}
+
+fn lacks(what: &'static str, instead: &'static str) -> BenchError {
+    BenchError::NotOfProtocol { protocol: "AMQP", what, instead }
+}
+
+/// The first that is asked for.
+fn refuse(asked: &[(bool, &'static str, &'static str)]) -> Result<(), BenchError> {
+    let first = asked.iter().find(|(is_asked, ..)| *is_asked);
+    first.map_or(Ok(()), |&(_, what, instead)| Err(lacks(what, instead)))
+}
