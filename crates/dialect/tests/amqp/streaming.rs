@@ -1,6 +1,9 @@
 //! Streams: read by offset, by any number of consumers, and nothing of them is taken away.
 
+use base::session::Session as _;
+use bytes::BytesMut;
 use storage::RetentionPolicy;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::store_options;
 use wire::amqp::content::{ContentHeader, PERSISTENT, Properties};
 use wire::amqp::frame::{self, Kind};
@@ -9,7 +12,7 @@ use wire::amqp::method::basic::{Ack, Consume, Get, Nack, Publish, Qos, Reject, T
 use wire::amqp::method::queue::{QueueDeclare, QueueDelete, QueuePurge};
 use wire::amqp::table::{TableWriter, Value};
 
-use crate::client::{Arguments, Bench, Client, FRAME_MAX, START, short};
+use crate::client::{Arguments, Bench, Client, FRAME_MAX, START, put, short};
 
 fn stream_of(write: impl FnOnce(&mut TableWriter<'_>)) -> Arguments {
     Arguments::of(|table| {
@@ -339,4 +342,35 @@ fn a_consumer_far_behind_reads_all_in_order() {
         told = places(&client.take());
     }
     assert_eq!(next, total);
+}
+
+#[test]
+fn what_is_not_in_memory_is_read_by_a_job_and_what_cannot_be_read_is_told() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let open = || {
+        let store = store_options(std::path::Path::new("/data"));
+        let store = storage::Options { disk: Disk::new(disk.clone()), recent_size: 1, ..store };
+        Bench::over(store, tempfile::tempdir().expect("directory"), START)
+    };
+    let bench = open();
+    let mut client = with_stream(&bench, 100, |_| ());
+    publish(&mut client, &["a", "b", "c"]);
+    client.lose();
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    let bench = open();
+    let mut client = with_stream(&bench, 100, |_| ());
+    let arguments = Arguments::of(|table| _ = table.put("x-stream-offset", FIRST));
+    let consume = Consume { queue: short("s"), arguments: arguments.table(), ..Consume::default() };
+    let mut bytes = BytesMut::new();
+    put(&mut bytes, 1, consume);
+    disk.fail(Failure::error(Operation::Read, 5));
+    let now = client.now;
+    client.session.receive(&mut bytes, now).expect("taken");
+    disk.heal();
+    client.session.take_job().expect("it has to be read from the disk")();
+    assert_eq!(places(&client.take()[1..]), ["0: a", "1: b", "2: c"]);
+    disk.fail(Failure::error(Operation::Read, 5));
+    let told = read(&mut client, "again", |table| _ = table.put("x-stream-offset", FIRST));
+    assert!(told[1].starts_with("connection.close INTERNAL_ERROR"), "{told:?}");
 }
