@@ -1,4 +1,4 @@
-//! How a session gets from its first byte to an open connection, and what the connection itself is asked for.
+//! How a session gets from its first byte to an open connection and its channels, and what the connection itself is asked for.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use broker::{ModelError, Shown};
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::{self, PROTOCOL_HEADER, PROTOCOL_HEADER_OF_0_9};
 use wire::amqp::method::Method;
-use wire::amqp::method::connection::{ConnectionCloseOk, OpenOk, Tune, TuneOk, UpdateSecretOk};
+use wire::amqp::method::connection::{ChannelOpenOk, ConnectionCloseOk, OpenOk, Tune, TuneOk, UpdateSecretOk};
 
+use super::channel::Channel;
 use super::error::{Fault, code};
 use super::handshake::{self, ClientCapabilities};
 use super::link::Login;
@@ -115,6 +116,18 @@ impl AmqpSession {
         link.login = Some(login);
         link.send(0, OpenOk::default());
         (self.phase, self.patience) = (Phase::Running, None);
+        Ok(())
+    }
+
+    pub(super) fn open_channel(&mut self, number: u16) -> Result<(), Fault> {
+        if number > self.channel_max {
+            let text = format!("channel {number} is above the negotiated channel_max ({})", self.channel_max);
+            return Err(Fault::not_allowed(text));
+        }
+        self.last_serial += 1;
+        let owner = self.core.link.broker.model.number_channel();
+        self.channels.insert(number, Channel::new(number, self.last_serial, owner));
+        self.link().send(number, ChannelOpenOk::default());
         Ok(())
     }
 }

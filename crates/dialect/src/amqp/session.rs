@@ -17,7 +17,7 @@ use broker::{Broker, Mailbox};
 use bytes::{Buf as _, BytesMut};
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::{self, Frame, Kind, PROTOCOL_HEADER};
-use wire::amqp::method::connection::{ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionCloseOk};
+use wire::amqp::method::connection::{ChannelClose, ConnectionClose, ConnectionCloseOk};
 use wire::amqp::method::{Method, MethodId};
 
 use super::channel::Channel;
@@ -59,7 +59,7 @@ pub struct AmqpSession {
     pub(super) phase: Phase,
     pub(super) channels: BTreeMap<u16, Channel>,
     pub(super) channel_max: u16,
-    last_serial: u64,
+    pub(super) last_serial: u64,
     /// Between signs of life, ms; 0: none are agreed on.
     pub(super) heartbeat_ms: u64,
     /// When the client was last heard.
@@ -171,18 +171,6 @@ impl AmqpSession {
             }
             _ => core.act(channel, method, payload),
         }
-    }
-
-    fn open_channel(&mut self, number: u16) -> Result<(), Fault> {
-        if number > self.channel_max {
-            let text = format!("channel {number} is above the negotiated channel_max ({})", self.channel_max);
-            return Err(Fault::not_allowed(text));
-        }
-        self.last_serial += 1;
-        let owner = self.core.link.broker.model.number_channel();
-        self.channels.insert(number, Channel::new(number, self.last_serial, owner));
-        self.link().send(number, ChannelOpenOk::default());
-        Ok(())
     }
 
     fn take_content(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
