@@ -24,6 +24,7 @@ pub mod pair;
 pub mod perf_test;
 pub mod pop;
 pub mod process;
+pub mod program;
 pub mod sender;
 pub mod sluice;
 

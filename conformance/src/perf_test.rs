@@ -1,12 +1,11 @@
 //! PerfTest, the load generator of RabbitMQ's team, as processes; and what became of a run.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::process::Process;
-use crate::repository;
+use crate::program::{amqp_programs, installed, run};
 
 /// The version whose flags are tried.
 pub const VERSION: &str = "2.22.1";
@@ -66,24 +65,11 @@ impl Sample {
 
 /// A `java` that finds PerfTest, which is fetched once.
 fn program() -> Command {
-    static JARS: OnceLock<PathBuf> = OnceLock::new();
-    let jars = JARS.get_or_init(|| {
-        let programs = repository().join("conformance/amqp");
-        let folder = programs.join(format!("target/perf-test-{VERSION}"));
-        if !folder.exists() {
-            let making = folder.with_extension(std::process::id().to_string());
-            let mut fetching = Command::new("mvn");
-            fetching.current_dir(programs.join("perf-test")).args(["-q", "dependency:copy-dependencies"]);
-            fetching.arg(format!("-DperfTestVersion={VERSION}"));
-            fetching.arg(format!("-DoutputDirectory={}", making.display()));
-            let status = fetching.stdin(Stdio::null()).status().expect("Maven is installed");
-            assert!(status.success(), "PerfTest cannot be fetched");
-            // Another test program may have been faster.
-            if std::fs::rename(&making, &folder).is_err() {
-                std::fs::remove_dir_all(&making).expect("removed");
-            }
-        }
-        folder
+    let jars = installed(&format!("perf-test-{VERSION}"), |folder| {
+        let mut fetching = Command::new("mvn");
+        fetching.current_dir(amqp_programs().join("perf-test")).args(["-q", "dependency:copy-dependencies"]);
+        fetching.arg(format!("-DperfTestVersion={VERSION}"));
+        run(fetching.arg(format!("-DoutputDirectory={}", folder.display())));
     });
     let mut command = Command::new("java");
     command.args(JAVA).arg("-cp").arg(jars.join("*"));

@@ -62,6 +62,12 @@ impl Setup {
             .set("rocketmq.port", 0)
     }
 
+    /// The same with an AMQP port, which it gives too.
+    pub fn serve_amqp(data: &Path) -> (Self, u16) {
+        let port = free_port();
+        (Self::serve(data).set("amqp.port", port), port)
+    }
+
     /// A name server alone.
     pub fn name_server(directory: &Path) -> Self {
         Self::new(directory, &["namesrv"]).set("nameserver.port", 0).set("storage.directory", directory.display())

@@ -2,55 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use conformance::certificates::Authority;
+use conformance::program::{self, amqp_programs, java, run};
 use conformance::sluice::{Setup, Sluice};
-use conformance::{free_port, message_count, repository};
-
-const PIKA: &str = "1.4.4";
+use conformance::{free_port, message_count};
 
 fn serve(data: &Path) -> (Setup, Sluice, u16) {
-    let port = free_port();
-    let setup = Setup::serve(data).set("amqp.port", port);
+    let (setup, port) = Setup::serve_amqp(data);
     let sluice = setup.start();
     assert!(sluice.ready_line.contains(&format!("AMQP 127.0.0.1:{port}")), "{}", sluice.ready_line);
     (setup, sluice, port)
 }
 
-fn programs() -> PathBuf {
-    repository().join("conformance/amqp")
-}
-
-/// Runs a program that is to end well; gives what it said.
-fn run(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("the program can be started");
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}\n{said}\n{errors}");
-    said.into_owned()
-}
-
-/// A Python that finds pika, which is fetched once.
 fn python(program: &str, arguments: &[&str]) -> Command {
-    static PIKA_AT: OnceLock<PathBuf> = OnceLock::new();
-    let pika = PIKA_AT.get_or_init(|| {
-        let folder = programs().join(format!("target/pika-{PIKA}"));
-        if !folder.exists() {
-            let making = folder.with_extension(std::process::id().to_string());
-            let wanted = format!("pika=={PIKA}");
-            run(Command::new("python3").args(["-m", "pip", "install", "--quiet", "--target"]).arg(&making).arg(wanted));
-            // Another test program may have been faster.
-            if std::fs::rename(&making, &folder).is_err() {
-                std::fs::remove_dir_all(&making).expect("removed");
-            }
-        }
-        folder
-    });
-    let mut command = Command::new("python3");
-    command.env("PYTHONPATH", pika).arg(programs().join("python").join(program)).args(arguments);
+    let mut command = program::python("pika.txt");
+    command.arg(program).args(arguments);
     command
 }
 
@@ -96,7 +66,7 @@ fn pika_is_let_in_by_a_certificate_of_a_user_over_a_port_of_tls_alone() {
 fn go_says_all_there_is_to_say_and_moves_every_message_in_order() {
     let scratch = tempfile::tempdir().expect("directory");
     let (_, _sluice, port) = serve(&scratch.path().join("data"));
-    let folder = programs().join("go");
+    let folder = amqp_programs().join("go");
     let (port, count) = (port.to_string(), message_count(5_000).to_string());
     run(Command::new("go").current_dir(&folder).args(["run", ".", &port]));
     let said = run(Command::new("go").current_dir(&folder).args(["run", "./move", &port, &count]));
@@ -107,15 +77,8 @@ fn go_says_all_there_is_to_say_and_moves_every_message_in_order() {
 fn java_moves_every_message_in_order() {
     let scratch = tempfile::tempdir().expect("directory");
     let (_, _sluice, port) = serve(&scratch.path().join("data"));
-    let (folder, count) = (programs().join("java"), message_count(20_000));
-    let said = run(Command::new("mvn").current_dir(&folder).args([
-        "-q",
-        "compile",
-        "exec:java",
-        "-Dexec.mainClass=Move",
-        &format!("-Dexec.args={port} {count}"),
-        &format!("-DbuildDirectory={}", scratch.path().join("target").display()),
-    ]));
+    let count = message_count(20_000);
+    let said = run(java("java", scratch.path(), &format!("{port} {count}")).arg("-Dexec.mainClass=Move"));
     assert!(said.contains(&format!("moved {count}")), "{said}");
 }
 

@@ -3,6 +3,9 @@
 use super::Finding;
 use super::manifest::{dependencies, is_dependency_section};
 
+/// Where packages are that share nothing with the product.
+const OTHER_WORKSPACES: &[&str] = &["fuzz/", "conformance/amqp/lapin/"];
+
 /// Checks the root manifest, and that those of the crates take their versions from it.
 pub fn check(root_path: &str, root: &str, manifests: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -17,7 +20,7 @@ pub fn check(root_path: &str, root: &str, manifests: &[(&str, &str)]) -> Vec<Fin
             ));
         }
     }
-    let in_workspace = |path: &&(&str, &str)| !path.0.starts_with("fuzz/");
+    let in_workspace = |path: &&(&str, &str)| !OTHER_WORKSPACES.iter().any(|folder| path.0.starts_with(folder));
     for (path, text) in manifests.iter().filter(in_workspace) {
         let is_wanted = |header: &str| is_dependency_section(header) || header == "dev-dependencies";
         for dependency in dependencies(text, is_wanted) {

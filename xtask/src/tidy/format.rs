@@ -6,7 +6,7 @@ use super::Finding;
 use crate::repository::root;
 
 /// The workspaces; each is asked about on its own.
-const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml", "conformance/amqp/lapin/Cargo.toml"];
 
 /// Asks rustfmt which files it would change.
 pub fn check() -> Result<Vec<Finding>, String> {

@@ -1,0 +1,45 @@
+//! Clients and frameworks that others have made for RabbitMQ, unchanged, against `sluice serve` with an AMQP port. Each
+//! program checks its own promises, and names those that hold.
+
+use std::process::Command;
+
+use conformance::program::{java, node, run, rust};
+use conformance::sluice::{Setup, Sluice};
+
+/// A broker of its own for a test.
+struct Broker {
+    _sluice: Sluice,
+    scratch: tempfile::TempDir,
+    port: String,
+}
+
+fn broker() -> Broker {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (setup, port) = Setup::serve_amqp(&scratch.path().join("data"));
+    Broker { _sluice: setup.start(), scratch, port: port.to_string() }
+}
+
+/// Runs a program that says `NAME: holds` for each of `count` promises.
+fn keeps(count: usize, command: &mut Command) {
+    let said = run(command);
+    let held = said.lines().filter(|line| line.ends_with(": holds")).count();
+    assert_eq!(held, count, "{said}");
+}
+
+#[test]
+fn amqplib_finds_every_promise_kept() {
+    let broker = broker();
+    keeps(17, node().arg("check.js").arg(&broker.port));
+}
+
+#[test]
+fn lapin_finds_every_promise_kept() {
+    let broker = broker();
+    keeps(10, rust("lapin").arg(&broker.port));
+}
+
+#[test]
+fn an_application_of_spring_finds_every_promise_kept() {
+    let broker = broker();
+    keeps(8, &mut java("spring", broker.scratch.path(), &broker.port));
+}
