@@ -34,6 +34,8 @@ enum Command {
     Config(cmd::config::Arguments),
     /// Checks whether this machine suits a broker, and says what matters and why.
     Doctor(cmd::doctor::Arguments),
+    /// Administrates a running broker: users, virtual hosts, queues and what belongs to them.
+    Admin(cmd::admin::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
     /// Looks at a data directory: verifies it, prints its records, exports its documents.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Broker(arguments) => cmd::broker::run(&arguments),
         Command::Config(arguments) => cmd::config::run(&arguments),
         Command::Doctor(arguments) => cmd::doctor::run(&arguments),
+        Command::Admin(arguments) => return cmd::admin::run(&arguments),
         Command::Bench(arguments) => cmd::bench::run(&arguments),
         Command::Store(arguments) => return cmd::store::run(&arguments),
     };

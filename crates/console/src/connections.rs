@@ -16,6 +16,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::admin::Peer;
+
 /// How long the head of a request may take, and how long a connection may be silent between two.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,7 +43,7 @@ pub(crate) async fn serve(
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let Ok((socket, _)) = accepted else {
+                let Ok((socket, peer)) = accepted else {
                     tokio::time::sleep(RETRY).await;
                     continue;
                 };
@@ -50,7 +52,7 @@ pub(crate) async fn serve(
                     continue;
                 }
                 let answering = Arc::new(AtomicUsize::new(0));
-                let task = tasks.spawn(drive(socket, router.clone(), answering.clone()));
+                let task = tasks.spawn(drive(socket, Peer(peer), router.clone(), answering.clone()));
                 open.push_back(Connection { task, answering });
             }
             // So that those that ended are forgotten.
@@ -75,9 +77,10 @@ impl Connection {
     }
 }
 
-async fn drive(socket: TcpStream, router: Router, answering: Arc<AtomicUsize>) {
+async fn drive(socket: TcpStream, peer: Peer, router: Router, answering: Arc<AtomicUsize>) {
     let router = TowerToHyperService::new(router);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
         let (answer, answering) = (router.call(request), answering.clone());
         async move {
             answering.fetch_add(1, Ordering::Relaxed);

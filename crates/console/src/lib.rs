@@ -1,8 +1,9 @@
-//! Console HTTP: health and metrics.
+//! Console HTTP: health, metrics, the admin API.
 //!
 //! `GET /health` answers 200 while a broker accepts messages, 503 with the reason otherwise. `GET /metrics` renders the
-//! metric tables, `GET /` links to both. It has no private door: what it shows are the broker's figures and admin snapshots.
+//! metric tables, `GET /` links to both; `/admin/v1` is the admin API. It has no private door: what it shows are the broker's figures and admin snapshots.
 
+mod admin;
 mod connections;
 mod health;
 mod metrics;
@@ -16,6 +17,8 @@ use base::Now;
 use base::metric::Traffic;
 use broker::Broker;
 use tokio::net::TcpListener;
+
+pub use admin::JOBS_AT_ONCE_MAX;
 
 /// What the console shows.
 #[derive(Clone, Debug)]
@@ -41,7 +44,8 @@ fn router(sources: Sources) -> Router {
         .route("/", get(async || Html(include_str!("index.html"))))
         .route("/health", get(health::get))
         .route("/metrics", get(metrics::get))
-        .with_state(sources)
+        .with_state(sources.clone())
+        .nest("/admin/v1", admin::router(sources))
 }
 
 #[cfg(test)]

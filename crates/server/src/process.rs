@@ -44,9 +44,9 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
-    // The bound on jobs of each broker and of the name server, one thread per broker for its start and stop, one for name server chores
-    // and one for certificates.
-    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 2);
+    // The bounds on jobs of each broker, of the name server and of the console, one thread per broker for its start and stop, one for
+    // name server chores and one for certificates.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + console::JOBS_AT_ONCE_MAX + brokers + 2);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
     let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
     runtime.block_on(process.serve())

@@ -14,7 +14,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("dialect", &["base", "format", "wire", "broker"]),
     ("cluster", &["base", "format", "wire", "storage"]),
     ("tls", &["base"]),
-    ("console", &["base", "broker"]),
+    ("console", &["base", "format", "broker", "dialect"]),
     ("settings", &["base"]),
     ("doctor", &["base", "settings"]),
     ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "tls", "console", "settings"]),

@@ -50,6 +50,8 @@ pub enum Signal {
     LeaseReady(u64),
     /// The message queue from which it consumes by this number is gone.
     QueueGone(u64),
+    /// It has to end, for this reason.
+    Dismissed(Arc<str>),
     /// Another connection of its dialect says this.
     Told(Word),
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use base::{Now, QueueNumber, Refusal};
-use format::model::{
-    BindingName, BoundTo, ExchangeState, HeaderPattern, ModelChange, RoutingKind, Text, VirtualHostSettings,
-};
+use format::model::{BindingName, BoundTo, ExchangeState, HeaderPattern, ModelChange, RoutingKind, Text};
 use format::state::StateChange;
+use parking_lot::MutexGuard;
 
 use super::error::{ModelError, OtherExchange};
 use super::message_queue::{ConnectionNumber, MessageQueue, QueueWish};
@@ -40,7 +39,7 @@ impl Model {
         settings: ExchangeSettings,
         now: Now,
     ) -> Result<(), ModelError> {
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change(host)?;
         if let Some(known) = host.table.read().router.exchange(name) {
             return same_exchange(known, &settings);
         }
@@ -85,7 +84,7 @@ impl Model {
         who: ConnectionNumber,
         now: Now,
     ) -> Result<(Arc<MessageQueue>, bool), ModelError> {
-        let mut numbers = self.changing.lock();
+        let mut numbers = self.begin_change(host)?;
         let known = host.table.read().queues.get(&wish.name).cloned();
         if let Some(known) = known {
             same_queue(&known, &wish, who)?;
@@ -153,20 +152,11 @@ impl Model {
         let mut changes = removal_changes(host, &table, &removed, Some(queue));
         drop(table);
         host.note_change();
-        queue.note_gone();
         if queue.wish().is_durable {
             changes.push(ModelChange::QueueRemoved(queue.number().0));
         }
         self.propose_removal(changes, now);
-        if let Some(owner) = queue.wish().owner {
-            let mut owned = self.owned.lock();
-            let queues = owned.entry(owner).or_default();
-            queues.retain(|known| !Arc::ptr_eq(known, queue));
-            if queues.is_empty() {
-                owned.remove(&owner);
-            }
-        }
-        self.leaving.lock().push(queue.number());
+        self.forget_queue(queue);
         Ok(Deleted { ready })
     }
 
@@ -178,7 +168,7 @@ impl Model {
         who: ConnectionNumber,
         now: Now,
     ) -> Result<(), ModelError> {
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change(host)?;
         let spec = binding_spec(host, wish, who)?;
         let (is_durable, is_known) = {
             let table = host.table.read();
@@ -216,20 +206,10 @@ impl Model {
         Ok(())
     }
 
-    /// Has a virtual host there, with the exchanges that each has.
-    pub fn put_host(&self, name: &str, settings: VirtualHostSettings, now: Now) -> Result<(), ModelError> {
-        let _changing = self.changing.lock();
-        self.propose(vec![ModelChange::Host(name.to_owned(), settings.clone())], now)?;
-        self.take_in(ModelChange::Host(name.to_owned(), settings), now)?;
-        Ok(())
-    }
-
-    /// Makes a change of users or permissions.
-    pub fn change_access(&self, change: ModelChange, now: Now) -> Result<(), ModelError> {
-        let _changing = self.changing.lock();
-        self.access.take_in(&change)?;
-        self.propose(vec![change], now)?;
-        Ok(())
+    /// Nobody else changes anything until what this gives goes. In a virtual host that was removed nothing is made any more.
+    fn begin_change(&self, host: &VirtualHost) -> Result<MutexGuard<'_, Numbers>, ModelError> {
+        let changing = self.changing.lock();
+        if host.is_gone() { Err(ModelError::NoSuchHost(host.name().to_string())) } else { Ok(changing) }
     }
 
     pub(super) fn propose(&self, changes: Vec<ModelChange>, now: Now) -> Result<(), Refusal> {

@@ -14,6 +14,28 @@ pub enum ModelError {
     /// There is no such virtual host.
     #[error("vhost {0} not found")]
     NoSuchHost(String),
+    /// There is no such user.
+    #[error("user '{0}' not found")]
+    NoSuchUser(String),
+    /// A user may do nothing in a virtual host.
+    #[error("user '{user}' has no permissions in vhost '{host}'")]
+    NoSuchPermission {
+        /// The virtual host.
+        host: String,
+        /// The user.
+        user: String,
+    },
+    /// There is no such binding.
+    #[error("no binding {0}")]
+    NoSuchBinding(String),
+    /// It is there already.
+    #[error("{what} '{name}' already exists")]
+    Exists {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// There is no such queue.
     #[error("no queue '{}' in vhost '{host}'", Shown(.name))]
     NoSuchQueue {

@@ -7,8 +7,10 @@
 //! Nothing here waits for a sync: who promises more than that a change is in the log waits for the log.
 
 pub(crate) mod access;
+mod administer;
 mod change;
 mod commit;
+pub(crate) mod connections;
 pub(crate) mod consumers;
 mod dead_letters;
 pub(crate) mod error;
@@ -37,6 +39,7 @@ use crate::publish::Publisher;
 use crate::state::StateLog;
 
 use access::Access;
+use connections::Connections;
 pub use dead_letters::{DeadLetterForm, Death, Noted, Plain};
 use error::ModelError;
 use message_queue::{ConnectionNumber, MessageQueue};
@@ -86,6 +89,8 @@ pub struct Model {
     options: ModelOptions,
     /// Users and what they may do.
     pub access: Access,
+    /// Who is connected.
+    pub connections: Connections,
     hosts: RwLock<BTreeMap<Arc<str>, Arc<VirtualHost>>>,
     /// Held for a whole change, so that changes are in the log in the order in which they are made.
     changing: Mutex<Numbers>,
@@ -138,6 +143,6 @@ impl Model {
 
     /// How many message queues there are.
     pub fn queue_count(&self) -> usize {
-        self.hosts.read().values().map(|host| host.table.read().queues.len()).sum()
+        self.hosts.read().values().map(|host| host.queue_count()).sum()
     }
 }

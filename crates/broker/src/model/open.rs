@@ -13,6 +13,7 @@ use storage::StorageError;
 
 use super::access::{Access, hash_password};
 use super::change::{changes_of, kind_of, settings_of, spec_of};
+use super::connections::Connections;
 use super::message_queue::{MessageQueue, QueueWish};
 use super::sweep::Timers;
 use super::virtual_host::VirtualHost;
@@ -49,6 +50,7 @@ impl Model {
             metrics: parts.metrics.clone(),
             options,
             access: Access::default(),
+            connections: Connections::default(),
             hosts: RwLock::new(BTreeMap::new()),
             changing: Mutex::new(Numbers { next: below, below }),
             owned: Mutex::default(),
@@ -136,8 +138,7 @@ impl Model {
     pub(crate) fn state_changes(&self) -> Vec<StateChange> {
         let numbers = self.changing.lock();
         let below = (numbers.below > 0).then_some(ModelChange::NumbersBelow(numbers.below));
-        let is_given = |name: &[u8]| self.options.exchanges.iter().any(|(given, ..)| **given == *name);
-        let hosts = self.hosts().into_iter().flat_map(|host| changes_of(&host, is_given));
+        let hosts = self.hosts().into_iter().flat_map(|host| changes_of(&host, |name| self.is_given(name)));
         let all = below.into_iter().chain(hosts).chain(self.access.changes());
         all.map(|change| StateChange::Model(Box::new(change))).collect()
     }

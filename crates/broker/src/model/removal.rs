@@ -11,6 +11,7 @@ use crate::error::{internal, refusal_of};
 impl Model {
     /// The connection is gone, and with it the queues that were its alone.
     pub fn connection_closed(&self, who: ConnectionNumber, now: Now) {
+        self.connections.remove(who);
         let owned = self.owned.lock().remove(&who).unwrap_or_default();
         for queue in owned {
             let Ok(host) = self.host(queue.host()) else { continue };

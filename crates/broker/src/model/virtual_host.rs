@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::QueueNumber;
 use format::model::{HeaderPattern, Text, VirtualHostSettings};
@@ -25,6 +25,7 @@ pub struct VirtualHost {
     settings: VirtualHostSettings,
     pub(super) table: RwLock<Table>,
     generation: AtomicU64,
+    is_gone: AtomicBool,
 }
 
 /// What is in it.
@@ -74,7 +75,13 @@ pub struct BindingShown {
 
 impl VirtualHost {
     pub(super) fn new(name: &str, settings: VirtualHostSettings) -> Self {
-        Self { name: name.into(), settings, table: RwLock::default(), generation: AtomicU64::new(1) }
+        Self {
+            name: name.into(),
+            settings,
+            table: RwLock::default(),
+            generation: AtomicU64::new(1),
+            is_gone: AtomicBool::new(false),
+        }
     }
 
     /// Its name.
@@ -96,14 +103,28 @@ impl VirtualHost {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Whether it was removed.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_gone(&self) {
+        self.is_gone.store(true, Ordering::Release);
+    }
+
     /// A queue that a connection may use.
     pub fn queue(&self, name: &[u8], who: ConnectionNumber) -> Result<Arc<MessageQueue>, ModelError> {
-        let queue = self.table.read().queues.get(name).cloned();
-        let queue = queue.ok_or_else(|| self.no_such_queue(name))?;
+        let queue = self.queue_of_anybody(name)?;
         if queue.wish().owner.is_some_and(|owner| owner != who) {
             return Err(ModelError::Locked { host: self.name.clone(), name: name.into() });
         }
         Ok(queue)
+    }
+
+    /// A queue, whosever it is.
+    pub fn queue_of_anybody(&self, name: &[u8]) -> Result<Arc<MessageQueue>, ModelError> {
+        let queue = self.table.read().queues.get(name).cloned();
+        queue.ok_or_else(|| self.no_such_queue(name))
     }
 
     /// Every queue, sorted by name.
@@ -111,6 +132,11 @@ impl VirtualHost {
         let mut queues: Vec<_> = self.table.read().queues.values().cloned().collect();
         queues.sort_unstable_by(|one, other| one.name().cmp(other.name()));
         queues
+    }
+
+    /// How many queues there are.
+    pub fn queue_count(&self) -> usize {
+        self.table.read().queues.len()
     }
 
     /// An exchange's settings.

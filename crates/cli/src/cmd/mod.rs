@@ -1,5 +1,6 @@
 //! One subcommand a file; `serve` and `namesrv` take nothing beside their settings.
 
+pub mod admin;
 pub mod bench;
 pub mod broker;
 pub mod config;

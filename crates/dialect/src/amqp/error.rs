@@ -88,6 +88,11 @@ impl Fault {
         !matches!(self.code, 311..=313 | 403..=406)
     }
 
+    /// Why, without the code's name.
+    pub(super) fn why(self) -> String {
+        self.text
+    }
+
     /// What the client reads.
     pub(super) fn reply_text(&self) -> String {
         let name = NAMES.iter().find(|(code, _)| *code == self.code).map_or("ERROR", |(_, name)| name);
@@ -102,13 +107,18 @@ impl Fault {
 impl From<ModelError> for Fault {
     fn from(error: ModelError) -> Self {
         let code = match &error {
-            ModelError::NoSuchHost(_) => code::NOT_ALLOWED,
-            ModelError::NoSuchQueue { .. } | ModelError::NoSuchExchange { .. } => code::NOT_FOUND,
+            ModelError::NoSuchHost(_) | ModelError::NoSuchUser(_) | ModelError::NoSuchPermission { .. } => {
+                code::NOT_ALLOWED
+            }
+            ModelError::NoSuchQueue { .. } | ModelError::NoSuchExchange { .. } | ModelError::NoSuchBinding(_) => {
+                code::NOT_FOUND
+            }
             ModelError::Locked { .. } => code::RESOURCE_LOCKED,
             ModelError::ExclusiveUse { .. } => code::ACCESS_REFUSED,
-            ModelError::OtherQueue(_) | ModelError::OtherExchange(_) | ModelError::InUse { .. } => {
-                code::PRECONDITION_FAILED
-            }
+            ModelError::OtherQueue(_)
+            | ModelError::OtherExchange(_)
+            | ModelError::InUse { .. }
+            | ModelError::Exists { .. } => code::PRECONDITION_FAILED,
             ModelError::Refused(refusal) => return refusal.clone().into(),
         };
         Self::new(code, error.to_string())

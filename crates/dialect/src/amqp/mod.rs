@@ -2,6 +2,7 @@
 //!
 //! Methods of a channel are answered in their order. What may wait for a disk is a job; a channel that has asked for something waits for it.
 
+mod administering;
 mod arguments;
 mod channel;
 mod consume;
@@ -10,6 +11,7 @@ mod deaths;
 mod error;
 mod handshake;
 mod headers;
+mod json;
 mod life;
 mod link;
 mod methods;
@@ -26,6 +28,8 @@ mod topology;
 mod transaction;
 mod unacked;
 
+pub use administering::{AdminError, Administrator, AskedBinding, AskedExchange, AskedQueue, shown_arguments};
 pub use options::{AmqpOptions, CertificateUser, model_options};
 pub use replies::Replies;
 pub use session::AmqpSession;
+pub use topology::kind_name;

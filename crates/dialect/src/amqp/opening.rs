@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::session::CloseReason;
-use broker::{ModelError, Shown};
+use broker::{Connected, ModelError, Shown};
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::{self, PROTOCOL_HEADER, PROTOCOL_HEADER_OF_0_9};
 use wire::amqp::method::Method;
@@ -107,6 +107,10 @@ impl AmqpSession {
         let broker = self.core.link.broker.clone();
         let found = name.text().ok_or_else(|| ModelError::NoSuchHost(Shown(name.bytes()).to_string()));
         let host = found.and_then(|name| broker.model.host(name))?;
+        let link = self.link();
+        let connected = Connected { host: host.name().clone(), user: user.clone(), mailbox: link.mailbox.clone() };
+        broker.model.connections.add(link.number, connected);
+        // After this: whoever removes the user or the virtual host from here on tells the connection.
         let login = Login::new(user, host, &broker);
         if !login.is_allowed() {
             let (host, user) = (login.host.name(), &login.user);

@@ -219,6 +219,11 @@ impl AmqpSession {
         self.patience = Some(self.core.link.now.monotonic.plus_ms(CLOSE_TIMEOUT_MS));
     }
 
+    /// Somebody has the connection end.
+    pub(super) fn dismiss(&mut self, why: &str) {
+        self.fail(0, &Fault::new(code::CONNECTION_FORCED, why));
+    }
+
     pub(super) fn close_channels(&mut self) {
         let Self { core, channels, .. } = self;
         let _ = core.publishing.end_pass(&mut core.link);

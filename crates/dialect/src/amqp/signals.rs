@@ -18,6 +18,7 @@ impl AmqpSession {
                         self.core.dismiss(channel, number);
                     }
                 }
+                Signal::Dismissed(why) => self.dismiss(&why),
                 Signal::Told(word) => {
                     let Some(reply) = word.read::<Reply>() else { continue };
                     let is_asker =

@@ -166,15 +166,7 @@ impl Topology {
             return Ok(self.answer(declare.no_wait, ExchangeDeclareOk {}));
         }
         self.check_not_default(&name)?;
-        let kind = match declare.kind.bytes() {
-            b"direct" => ExchangeKind::Direct,
-            b"fanout" => ExchangeKind::Fanout,
-            b"topic" => ExchangeKind::Topic,
-            b"headers" => ExchangeKind::Headers,
-            other => {
-                return Err(Fault::precondition(format!("invalid exchange type '{}'", Shown(other))));
-            }
-        };
+        let kind = kind_of(declare.kind.bytes())?;
         self.check(Right::Configure, "exchange", &name)?;
         let alternate = arguments::alternate_exchange(declare.arguments)?;
         if let Some(alternate) = &alternate {
@@ -347,7 +339,7 @@ pub(super) fn generated_name(broker: &Broker, prefix: &str) -> Text {
     prefix.bytes().chain(digits).collect()
 }
 
-fn check_not_reserved(kind: &str, name: &[u8], host: &VirtualHost) -> Result<(), Fault> {
+pub(super) fn check_not_reserved(kind: &str, name: &[u8], host: &VirtualHost) -> Result<(), Fault> {
     if !name.starts_with(b"amq.") {
         return Ok(());
     }
@@ -359,7 +351,19 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-const fn kind_name(kind: ExchangeKind) -> &'static str {
+/// The kind of exchange that is meant.
+pub(super) fn kind_of(name: &[u8]) -> Result<ExchangeKind, Fault> {
+    match name {
+        b"direct" => Ok(ExchangeKind::Direct),
+        b"fanout" => Ok(ExchangeKind::Fanout),
+        b"topic" => Ok(ExchangeKind::Topic),
+        b"headers" => Ok(ExchangeKind::Headers),
+        other => Err(Fault::precondition(format!("invalid exchange type '{}'", Shown(other)))),
+    }
+}
+
+/// What a kind of exchange is called.
+pub const fn kind_name(kind: ExchangeKind) -> &'static str {
     match kind {
         ExchangeKind::Direct => "direct",
         ExchangeKind::Fanout => "fanout",
@@ -374,7 +378,12 @@ fn inequivalent(what: &str, argument: &str, received: &str, current: &str) -> Fa
     ))
 }
 
-fn other_exchange(name: &[u8], host: &VirtualHost, wanted: &ExchangeSettings, is: &broker::OtherExchange) -> Fault {
+pub(super) fn other_exchange(
+    name: &[u8],
+    host: &VirtualHost,
+    wanted: &ExchangeSettings,
+    is: &broker::OtherExchange,
+) -> Fault {
     let what = format!("exchange '{}' in vhost '{}'", Shown(name), host.name());
     let kind = match is.state.kind {
         RoutingKind::Direct => ExchangeKind::Direct,
@@ -397,7 +406,7 @@ fn other_exchange(name: &[u8], host: &VirtualHost, wanted: &ExchangeSettings, is
     inequivalent(&what, "alternate-exchange", &text(&wanted.alternate), &text(&is.state.alternate))
 }
 
-fn other_queue(is: &MessageQueue, wanted: &QueueWish) -> Fault {
+pub(super) fn other_queue(is: &MessageQueue, wanted: &QueueWish) -> Fault {
     let what = format!("queue '{}' in vhost '{}'", Shown(is.name()), is.host());
     let known = is.wish();
     let flags =

@@ -216,7 +216,7 @@ impl RocketSession {
                         sink.text("consumerGroup", group.as_str())
                     });
                 }
-                Signal::GroupChanged(_) | Signal::QueueGone(_) => {}
+                Signal::GroupChanged(_) | Signal::QueueGone(_) | Signal::Dismissed(_) => {}
                 Signal::FetchReady(number) => self.pulls.note_ready(number),
                 Signal::LeaseReady(number) => self.pops.note_ready(number),
                 Signal::Told(word) => self.calls.hear(&word, self.form, &mut self.connection),

@@ -2,7 +2,7 @@
 
 use base::session::{Session as _, Subject};
 use dialect::amqp::CertificateUser;
-use format::model::{ModelChange, PermissionSettings, UserSettings};
+use format::model::{PermissionSettings, UserSettings};
 
 use super::client::Bench;
 
@@ -10,12 +10,8 @@ use super::client::Bench;
 fn make_user(bench: &Bench, name: &str) {
     let all = || ".*".to_owned();
     let allowed = PermissionSettings { configure: all(), write: all(), read: all() };
-    for change in [
-        ModelChange::User(name.to_owned(), UserSettings::default()),
-        ModelChange::Permission("/".to_owned(), name.to_owned(), allowed),
-    ] {
-        bench.broker.model.change_access(change, bench.now).expect("made");
-    }
+    bench.broker.model.make_user(name, UserSettings::default(), bench.now).expect("made");
+    bench.broker.model.permit("/", name, allowed, bench.now).expect("permitted");
 }
 
 fn anna() -> Subject {

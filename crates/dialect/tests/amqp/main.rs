@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
 
 mod access;
+mod administering;
 mod breaking;
 mod client;
 mod consuming;

@@ -372,8 +372,7 @@ fn permission_for_the_default_exchange_is_that_of_its_name() {
     let all = || ".*".to_owned();
     let settings =
         format::model::PermissionSettings { configure: all(), write: "^(amq\\.default|q)$".to_owned(), read: all() };
-    let change = format::model::ModelChange::Permission("/".to_owned(), "guest".to_owned(), settings);
-    bench.broker.model.change_access(change, bench.now).expect("changed");
+    bench.broker.model.permit("/", "guest", settings, bench.now).expect("changed");
     let mut client = bench.client();
     client.simple_queue("q");
     client.publish("", "q", b"m");

@@ -108,7 +108,7 @@ impl Amqp {
     }
 }
 
-section!(Console, "console", "HTTP console: metrics and health" {
+section!(Console, "console", "HTTP console: metrics, health and the admin API" {
     port: u16 = "8080", PORT,
         "TCP port of the HTTP console; 0 lets the system choose",
         "a usual port for HTTP; change it if another program uses 8080";

@@ -1,0 +1,175 @@
+//! Asks the admin API.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ureq::http::{Method, Request};
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer: a piece of a list.
+const ANSWER_SIZE_MAX: u64 = 64 * 1024 * 1024;
+
+/// Why something was not done, or not told.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The broker said no.
+    Refused { why: String, nearest: Vec<String> },
+    /// Nobody could be asked.
+    Unasked(String),
+    /// It was done, and cannot be told.
+    Untold(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { why, nearest } => {
+                out.write_str(why)?;
+                if nearest.is_empty() { Ok(()) } else { write!(out, "; did you mean {}?", nearest.join(" or ")) }
+            }
+            Self::Unasked(why) | Self::Untold(why) => out.write_str(why),
+        }
+    }
+}
+
+/// The admin API of one broker.
+pub(super) struct Client {
+    agent: ureq::Agent,
+    console: String,
+}
+
+impl Client {
+    /// Of the broker whose console is there.
+    pub(super) fn of(console: &str) -> Self {
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            // What it is asked is for this machine's broker alone.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("sluice-admin/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let console = console.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        Self { agent: agent.new_agent(), console }
+    }
+
+    /// All of a list.
+    pub(super) fn list(&self, path: &str) -> Result<Vec<Value>, Failure> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let mut piece = self.ask(Method::GET, &format!("{path}?from={from}"), None)?;
+            if let Some(Value::Array(items)) = piece.get_mut("items").map(Value::take) {
+                all.extend(items);
+            }
+            match piece.get("next").and_then(Value::as_u64) {
+                Some(next) => from = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// One thing.
+    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(Method::GET, path, None)
+    }
+
+    /// Has something made.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, Some(body))
+    }
+
+    /// Has something be so.
+    pub(super) fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::PUT, path, Some(body))
+    }
+
+    /// Has something removed.
+    pub(super) fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(Method::DELETE, path, None)
+    }
+
+    fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let console = &self.console;
+        let unasked = |why: &dyn fmt::Display| {
+            Failure::Unasked(format!(
+                "no answer from a console at {console}: {why}; name the one of the broker's ready line by --console"
+            ))
+        };
+        let request = Request::builder().method(method).uri(format!("http://{console}/admin/v1{path}"));
+        let answer = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body.to_string());
+                self.agent.run(request.map_err(|error| unasked(&error))?)
+            }
+            None => self.agent.run(request.body(()).map_err(|error| unasked(&error))?),
+        };
+        let mut answer = answer.map_err(|error| unasked(&error))?;
+        let text = answer.body_mut().with_config().limit(ANSWER_SIZE_MAX).read_to_string();
+        let text = text.map_err(|error| unasked(&error))?;
+        let status = answer.status();
+        let told: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() && !told.is_null() {
+            return Ok(told);
+        }
+        let Some(why) = told.get("error").and_then(Value::as_str) else {
+            return Err(unasked(&format_args!("something else answers there, with status {status}")));
+        };
+        let nearest = told.get("nearest").and_then(Value::as_array).into_iter().flatten();
+        let nearest = nearest.filter_map(Value::as_str).map(str::to_owned).collect();
+        Err(Failure::Refused { why: why.to_owned(), nearest })
+    }
+}
+
+/// A path of these parts, whatever characters they have.
+pub(super) fn path<const N: usize>(parts: [&str; N]) -> String {
+    parts.into_iter().fold(String::new(), |mut path, part| {
+        path.push('/');
+        path.push_str(&encoded(part));
+        path
+    })
+}
+
+/// What follows the path: names and values.
+pub(super) fn query(pairs: &[(&str, String)]) -> String {
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    format!("?{}", pairs.join("&"))
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// That something is so, if it is.
+pub(super) fn flag(name: &'static str, is_so: bool) -> Option<(&'static str, String)> {
+    is_so.then(|| (name, json!(true).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_has_its_place_in_an_address() {
+        assert_eq!(path(["vhosts", "/", "queues", "a b?&ü.."]), "/vhosts/%2F/queues/a%20b%3F%26%C3%BC%2E%2E");
+        assert_eq!(query(&[("key", "a&b=#".to_owned()), ("x", String::new())]), "?key=a%26b%3D%23&x=");
+    }
+
+    #[test]
+    fn what_nobody_answers_is_told_with_the_remedy() {
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
+        let failure = Client::of(&format!("http://127.0.0.1:{port}/")).list("/queues").expect_err("nobody is there");
+        assert!(matches!(failure, Failure::Unasked(_)));
+        assert!(failure.to_string().contains("--console"), "{failure}");
+    }
+}

@@ -1,0 +1,150 @@
+//! `sluice admin`: daily work at a running broker, through the admin API on its console port. One noun a file.
+
+mod binding;
+mod client;
+mod exchange;
+mod permission;
+mod queue;
+mod show;
+mod user;
+mod vhost;
+
+use std::process::ExitCode;
+
+use serde_json::{Map, Value};
+
+use crate::say;
+use client::{Client, Failure};
+
+/// Exit code when the broker has refused.
+const REFUSED: u8 = 1;
+
+/// Exit code when nobody could be asked.
+const NOT_DONE: u8 = 3;
+
+/// Arguments of `sluice admin`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    sluice admin vhost add /shop\n  \
+    sluice admin user add alice --password-stdin < password.txt\n  \
+    sluice admin permission set alice --vhost /shop\n  \
+    sluice admin queue list --vhost /shop --json\n\n\
+    Ends with 0 if it was done, 1 if the broker refused, 2 if the command line is wrong, 3 if no broker could be asked.")]
+pub struct Arguments {
+    /// The broker's console, as its ready line names it; it answers this machine alone.
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    console: String,
+    /// Prints JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    noun: Noun,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Noun {
+    /// Virtual hosts: namespaces of exchanges and queues.
+    Vhost(vhost::Arguments),
+    /// Users, who connect with a name and a password.
+    User(user::Arguments),
+    /// What users may do in a virtual host.
+    Permission(permission::Arguments),
+    /// Exchanges, which route messages to queues.
+    Exchange(exchange::Arguments),
+    /// Message queues: who waits in them, who consumes.
+    Queue(queue::Arguments),
+    /// Bindings, from an exchange to a queue or another exchange.
+    Binding(binding::Arguments),
+}
+
+/// Where something is.
+#[derive(clap::Args, Debug)]
+struct In {
+    /// Virtual host.
+    #[arg(long, value_name = "NAME", default_value = "/")]
+    vhost: String,
+}
+
+/// Arguments of something that is made.
+#[derive(clap::Args, Debug)]
+struct With {
+    /// An argument, as x-max-length=1000; may be given often. What is no JSON is text.
+    #[arg(long = "argument", value_name = "NAME=VALUE", value_parser = argument)]
+    arguments: Vec<(String, Value)>,
+}
+
+impl With {
+    fn json(&self) -> Value {
+        Value::Object(self.arguments.iter().cloned().collect::<Map<_, _>>())
+    }
+}
+
+fn argument(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("it needs a name and a value, with = between them")?;
+    Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into())))
+}
+
+/// Who is asked, and how answers are told.
+struct Asking {
+    client: Client,
+    is_json: bool,
+}
+
+impl Asking {
+    /// Tells a whole list.
+    fn list(&self, path: &str, columns: &[&str]) -> Result<(), Failure> {
+        self.tell_list(self.client.list(path)?, columns)
+    }
+
+    fn tell_list(&self, items: Vec<Value>, columns: &[&str]) -> Result<(), Failure> {
+        let text = if self.is_json { pretty(&Value::Array(items)) } else { show::list(&items, columns) };
+        if text.is_empty() { Ok(()) } else { say::line(text).map_err(Failure::Untold) }
+    }
+
+    /// Tells that something was done.
+    fn tell(&self, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
+        let text = if self.is_json { pretty(answer) } else { text(answer) };
+        say::line(text).map_err(Failure::Untold)
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let asking = Asking { client: Client::of(&arguments.console), is_json: arguments.json };
+    let done = match &arguments.noun {
+        Noun::Vhost(arguments) => vhost::run(arguments, &asking),
+        Noun::User(arguments) => user::run(arguments, &asking),
+        Noun::Permission(arguments) => permission::run(arguments, &asking),
+        Noun::Exchange(arguments) => exchange::run(arguments, &asking),
+        Noun::Queue(arguments) => queue::run(arguments, &asking),
+        Noun::Binding(arguments) => binding::run(arguments, &asking),
+    };
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    say::note(format_args!("sluice: {failure}"));
+    ExitCode::from(if matches!(failure, Failure::Refused { .. }) { REFUSED } else { NOT_DONE })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_json_or_text() {
+        for (text, name, value) in [
+            ("x-max-length=1000", "x-max-length", json!(1000)),
+            ("x-overflow=reject-publish", "x-overflow", json!("reject-publish")),
+            ("x-single-active-consumer=true", "x-single-active-consumer", json!(true)),
+            ("a=b=c", "a", json!("b=c")),
+            ("a=\"5\"", "a", json!("5")),
+            ("a=", "a", json!("")),
+        ] {
+            assert_eq!(argument(text), Ok((name.to_owned(), value)));
+        }
+        assert!(argument("x-max-length").is_err());
+    }
+}

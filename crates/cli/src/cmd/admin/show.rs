@@ -1,0 +1,106 @@
+//! Lists for people: a table where it fits, otherwise one thing below the other.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde_json::Value;
+
+/// These columns of all items. Nothing at all if there are none.
+pub(super) fn list(items: &[Value], columns: &[&str]) -> String {
+    arranged(items, columns, width())
+}
+
+/// How wide a line may be; `None`: as it likes, since nobody looks at it as it is.
+fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    told.or_else(|| Table::new().width().map(usize::from))
+}
+
+fn arranged(items: &[Value], columns: &[&str], width: Option<usize>) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let table = table(items, columns);
+    let is_wide = |width| table.lines().any(|line| line.chars().count() > width);
+    if width.is_some_and(is_wide) { stacked(items, columns) } else { table }
+}
+
+fn table(items: &[Value], columns: &[&str]) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(columns.iter().copied());
+    for item in items {
+        table.add_row(columns.iter().map(|column| shown(&item[*column])));
+    }
+    for (at, column) in columns.iter().enumerate() {
+        let has_numbers = items.iter().all(|item| item[*column].is_number());
+        let Some(column) = table.column_mut(at) else { continue };
+        column.set_padding((0, 2));
+        if has_numbers {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// The first column as a heading, the others below.
+fn stacked(items: &[Value], columns: &[&str]) -> String {
+    let mut lines = Vec::new();
+    for item in items {
+        for (at, column) in columns.iter().enumerate() {
+            let value = shown(&item[*column]);
+            lines.push(if at == 0 { value } else { format!("  {column} {value}").trim_end().to_owned() });
+        }
+    }
+    lines.join("\n")
+}
+
+/// Words in a sentence.
+pub(super) fn words(words: &[String]) -> String {
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+/// A value in one line, which cannot move the cursor of a terminal.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "-".to_owned(),
+        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        Value::Object(pairs) => {
+            pairs.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(",")
+        }
+    };
+    text.chars().flat_map(|one| if one.is_control() { one.escape_default().collect() } else { vec![one] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn items() -> Vec<Value> {
+        vec![
+            json!({"name": "orders", "ready": 5, "arguments": {"x-max-length": 9}, "durable": true}),
+            json!({"name": "a\u{1b}[2J", "ready": 12, "arguments": {}, "durable": false}),
+        ]
+    }
+
+    const COLUMNS: [&str; 4] = ["name", "ready", "durable", "arguments"];
+
+    #[test]
+    fn a_table_has_numbers_to_the_right_and_nothing_that_moves_a_cursor() {
+        let text = arranged(&items(), &COLUMNS, None);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "name        ready  durable  arguments");
+        assert_eq!(lines[1], "orders          5  yes      x-max-length=9");
+        assert!(lines[2].starts_with("a\\u{1b}[2J"), "{text}");
+        assert_eq!(arranged(&[], &COLUMNS, None), "");
+    }
+
+    #[test]
+    fn where_a_table_does_not_fit_things_stand_below_each_other() {
+        let text = arranged(&items()[..1], &COLUMNS, Some(30));
+        assert_eq!(text, "orders\n  ready 5\n  durable yes\n  arguments x-max-length=9");
+    }
+}

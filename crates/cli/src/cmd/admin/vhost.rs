@@ -1,0 +1,48 @@
+//! `sluice admin vhost`.
+
+use serde_json::json;
+
+use super::Asking;
+use super::client::{Failure, path};
+
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice admin vhost add /shop --description \"the shop's events\"\n  sluice admin vhost list"
+)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Lists virtual hosts.
+    List,
+    /// Makes a virtual host.
+    Add {
+        /// Its name.
+        name: String,
+        /// What it is for.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        description: String,
+    },
+    /// Removes a virtual host with its exchanges, queues and messages; connections to it are closed.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+    match &arguments.action {
+        Action::List => asking.list("/vhosts", &["name", "queues", "description"]),
+        Action::Add { name, description } => {
+            let answer = asking.client.post("/vhosts", &json!({"name": name, "description": description}))?;
+            asking.tell(&answer, |_| format!("virtual host {name} was made"))
+        }
+        Action::Delete { name } => {
+            let answer = asking.client.delete(&path(["vhosts", name]))?;
+            asking.tell(&answer, |_| format!("virtual host {name} was deleted"))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `sluice admin` without a broker: what it says of itself, and how it ends.
+
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+
+fn admin(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.arg("admin").args(arguments).stdin(Stdio::null()).output().expect("it runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// A console where nobody is.
+fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").to_string()
+}
+
+#[test]
+fn each_noun_shows_how_it_is_used() {
+    for noun in ["vhost", "user", "permission", "exchange", "queue", "binding"] {
+        let help = admin(&[noun, "--help"]);
+        let text = said(&help);
+        assert!(help.status.success() && text.contains(&format!("\n  sluice admin {noun} ")), "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2_and_names_what_was_meant() {
+    for (arguments, meant) in [
+        (&["queu", "list"][..], "queue"),
+        (&["user", "ad", "alice"], "add"),
+        (&["exchange", "add", "x", "--type", "topc"], "topic"),
+        (&["queue", "add", "q", "--argument", "x-max-length"], "="),
+        (&["user", "add", "alice", "--password", "secret"], "--password-stdin"),
+    ] {
+        let output = admin(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains(meant), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn who_finds_no_broker_ends_with_3_and_says_how_to_name_one() {
+    let output = admin(&["queue", "list", "--console", &nobody()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(said(&output).contains("--console"), "{}", said(&output));
+    // A password that nobody can be asked for.
+    let output = admin(&["user", "add", "alice", "--console", &nobody()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(said(&output).contains("--password-stdin"), "{}", said(&output));
+}

@@ -1,0 +1,36 @@
+//! JSON that a request brings along: bounded in size and in the time it may take to come.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// Bytes of a body: names and arguments.
+const SIZE_MAX: usize = 64 * 1024;
+
+/// How long a body may take to come.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A request's JSON.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        // A page of somebody else cannot send this type without asking first.
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.split(';').next().map(str::trim) != Some("application/json") {
+            return Err(Problem::bad("send JSON, with the header Content-Type: application/json"));
+        }
+        let reading = axum::body::to_bytes(request.into_body(), SIZE_MAX);
+        let body = tokio::time::timeout(TIMEOUT, reading).await;
+        let body = body.map_err(|_| Problem::too_late("the request did not come whole within 10 s"))?;
+        let body = body.map_err(|_| Problem::too_large("the request is broken, or has more than 64 KiB"))?;
+        let read = serde_json::from_slice(&body);
+        read.map(Self).map_err(|error| Problem::bad(format!("the JSON cannot be used: {error}")))
+    }
+}

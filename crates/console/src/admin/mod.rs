@@ -1,0 +1,178 @@
+//! The admin API: JSON over HTTP, for `sluice admin` and for scripts. One noun a file.
+//!
+//! **Always holds**: only who is on this machine is answered, see [`caller`]; a change is answered once it is in the log, and logged with who
+//! asked for it; what may wait for a disk or walks large tables is done off the network threads. Requests are bounded in number, size and
+//! time, so that health and metrics are answered whatever is asked for here.
+
+mod address;
+mod binding;
+mod body;
+mod caller;
+mod exchange;
+mod list;
+mod nearest;
+mod permission;
+mod problem;
+mod queue;
+mod user;
+mod vhost;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, put};
+use base::Now;
+use broker::Broker;
+use dialect::amqp::{AdminError, Administrator};
+use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::Sources;
+use caller::Caller;
+pub(crate) use caller::Peer;
+use problem::Problem;
+
+/// Requests that are worked on at one time, each on a thread of its own.
+pub const JOBS_AT_ONCE_MAX: usize = 4;
+
+/// Requests that there are at one time. Fewer than the console's connections: others find one.
+const REQUESTS_MAX: usize = 16;
+
+/// How long a request waits for a thread.
+const JOB_WAIT: Duration = Duration::from_secs(5);
+
+/// What a request was answered.
+type Answer = Result<Done, Problem>;
+
+/// It was done; this is what there is to tell.
+struct Done(Value);
+
+impl IntoResponse for Done {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
+    }
+}
+
+/// What the handlers work with.
+#[derive(Clone, Debug)]
+struct Admin {
+    sources: Sources,
+    jobs: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+}
+
+/// The API, below `/admin/v1`.
+pub(crate) fn router(sources: Sources) -> Router {
+    let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
+    let admin = Admin { sources, jobs, requests };
+    Router::new()
+        .route("/vhosts", get(vhost::list).post(vhost::add))
+        .route("/vhosts/{vhost}", delete(vhost::remove))
+        .route("/users", get(user::list).post(user::add))
+        .route("/users/{user}", delete(user::remove))
+        .route("/users/{user}/password", put(user::set_password))
+        .route("/users/{user}/tags", put(user::set_tags))
+        .route("/permissions", get(permission::list))
+        .route("/vhosts/{vhost}/permissions/{user}", put(permission::set).delete(permission::clear))
+        .route("/vhosts/{vhost}/exchanges", get(exchange::list).post(exchange::add))
+        .route("/vhosts/{vhost}/exchanges/{exchange}", delete(exchange::remove))
+        .route("/vhosts/{vhost}/queues", get(queue::list).post(queue::add))
+        .route("/vhosts/{vhost}/queues/{queue}", get(queue::show).delete(queue::remove))
+        .route("/vhosts/{vhost}/queues/{queue}/messages", delete(queue::purge))
+        .route("/vhosts/{vhost}/bindings", get(binding::list).post(binding::add).delete(binding::remove))
+        .fallback(async || Problem::not_found("the admin API has no such page"))
+        .method_not_allowed_fallback(async || Problem::bad("the admin API does not do that to this page"))
+        .layer(middleware::from_fn_with_state(admin.clone(), admit))
+        .with_state(admin)
+}
+
+/// Lets a request in, if it may come and there is room.
+async fn admit(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
+    let caller = match Caller::of(&request) {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let Ok(_permit) = admin.requests.try_acquire() else {
+        return Problem::busy("too many requests to the admin API at one time; try again").into_response();
+    };
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(|| Problem::failed("nobody has said who asks"))
+    }
+}
+
+/// Does something in a virtual host.
+fn within<T>(
+    (broker, vhost): (&Broker, &str),
+    now: Now,
+    act: impl FnOnce(&Administrator<'_>) -> Result<T, AdminError>,
+) -> Result<T, Problem> {
+    let done = Administrator::new(broker, vhost, now).and_then(|administrator| act(&administrator));
+    done.map_err(|error| Problem::of_admin(&error, broker))
+}
+
+impl Admin {
+    /// The broker whose virtual hosts these are: of several the first has them.
+    fn broker(&self) -> Result<Arc<Broker>, Problem> {
+        let Some(broker) = self.sources.brokers.first() else {
+            return Err(Problem::unavailable("a name server alone has no virtual hosts: ask a broker"));
+        };
+        if broker.follows() {
+            return Err(Problem::unavailable("this broker is a slave and takes no administration: ask its master"));
+        }
+        if !broker.model.is_used() {
+            let text = "AMQP is off here, and with it virtual hosts and users: start the broker with amqp.port or amqp.tls_port set";
+            return Err(Problem::unavailable(text));
+        }
+        Ok(broker.clone())
+    }
+
+    /// Looks something up, on a thread that may wait.
+    async fn read(&self, work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static) -> Answer {
+        let (broker, now) = (self.broker()?, self.sources.now);
+        let _permit = self.job().await?;
+        // Where the work has ended by a panic, that is in the log already.
+        let done = tokio::task::spawn_blocking(move || work(&broker, now())).await;
+        done.map_err(|_| Problem::failed("the work was not finished"))?.map(Done)
+    }
+
+    /// Changes something, has it in the log, and tells it. `what` says what, without secrets.
+    async fn change(
+        &self,
+        caller: Caller,
+        what: String,
+        work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static,
+    ) -> Answer {
+        let done = self
+            .read(move |broker, now| {
+                let done = work(broker, now)?;
+                broker.model.write_changes().map_err(|refusal| Problem::of_refusal(&refusal))?;
+                Ok(done)
+            })
+            .await;
+        match &done {
+            Ok(_) => tracing::info!(%caller, what, "administration"),
+            Err(problem) => tracing::info!(%caller, what, why = problem.text(), "administration refused"),
+        }
+        done
+    }
+
+    async fn job(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        match tokio::time::timeout(JOB_WAIT, self.jobs.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Problem::busy("the admin API still works on other requests; try again")),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Why a request was not carried out: a status for programs, a text for people, and names that may have been meant.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base::Refusal;
+use broker::{Broker, ModelError};
+use dialect::amqp::AdminError;
+use serde_json::json;
+
+use super::nearest;
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    text: String,
+    /// Names that are there, the likeliest first.
+    nearest: Vec<String>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), nearest: Vec::new() }
+    }
+
+    pub(super) fn bad(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    pub(super) fn forbidden(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, text)
+    }
+
+    pub(super) fn not_found(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, text)
+    }
+
+    pub(super) fn too_late(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, text)
+    }
+
+    pub(super) fn too_large(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    }
+
+    pub(super) fn conflict(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, text)
+    }
+
+    pub(super) fn busy(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, text)
+    }
+
+    pub(super) fn unavailable(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    pub(super) fn failed(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+
+    /// Why, for people.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn of_refusal(refusal: &Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) => Self::bad(text),
+            Refusal::Unavailable(_) => Self::unavailable(text),
+            Refusal::Busy(_) => Self::busy(text),
+            _ => Self::failed(text),
+        }
+    }
+
+    /// The problem that an error of the model is, with the names that may have been meant instead of one that there is not.
+    pub(super) fn of(error: &ModelError, broker: &Broker) -> Self {
+        let text = error.to_string();
+        match error {
+            ModelError::NoSuchHost(_)
+            | ModelError::NoSuchUser(_)
+            | ModelError::NoSuchPermission { .. }
+            | ModelError::NoSuchBinding(_)
+            | ModelError::NoSuchQueue { .. }
+            | ModelError::NoSuchExchange { .. } => {
+                Self { nearest: nearest::of(error, broker), ..Self::not_found(text) }
+            }
+            ModelError::Locked { .. }
+            | ModelError::ExclusiveUse { .. }
+            | ModelError::OtherQueue(_)
+            | ModelError::OtherExchange(_)
+            | ModelError::InUse { .. }
+            | ModelError::Exists { .. } => Self::conflict(text),
+            ModelError::Refused(refusal) => Self::of_refusal(refusal),
+        }
+    }
+
+    pub(super) fn of_admin(error: &AdminError, broker: &Broker) -> Self {
+        match error {
+            AdminError::Model(error) => Self::of(error, broker),
+            AdminError::Differs(text) => Self::conflict(text),
+            AdminError::Invalid(text) => Self::bad(text),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Self { status, text, nearest } = self;
+        let mut body = json!({"error": text});
+        if !nearest.is_empty() {
+            body["nearest"] = nearest.into();
+        }
+        (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+    }
+}

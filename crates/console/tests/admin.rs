@@ -1,0 +1,234 @@
+//! The admin API over its own socket: what is asked for is done, told and kept, and nobody else gets in.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Now;
+use broker::Broker;
+use console::Sources;
+use serde_json::{Value, json};
+use testkit::{ManualHost, at, broker_options, open_broker, store_options};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+const START: Now = at(1_700_000_000_000);
+
+/// A console with a broker behind it.
+struct Console {
+    address: SocketAddr,
+    broker: Arc<Broker>,
+    _host: Arc<ManualHost>,
+    _scratch: tempfile::TempDir,
+}
+
+impl Console {
+    async fn start() -> Self {
+        Self::of(dialect::amqp::model_options()).await
+    }
+
+    async fn of(model: broker::ModelOptions) -> Self {
+        let scratch = tempfile::tempdir().expect("directory");
+        let host = Arc::new(ManualHost::default());
+        let options = broker::Options { model, ..broker_options() };
+        let broker = open_broker(options, store_options(scratch.path()), host.clone(), START).expect("it opens");
+        let broker = Arc::new(broker);
+        host.serve(&broker);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("address");
+        let sources =
+            Sources { traffic: Arc::default(), brokers: vec![broker.clone()], ending: Arc::default(), now: || START };
+        tokio::spawn(console::serve(listener, sources, 64, std::future::pending()));
+        Self { address, broker, _host: host, _scratch: scratch }
+    }
+
+    /// Status and JSON of an answer.
+    async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let headers = "Host: localhost\r\nContent-Type: application/json\r\n";
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        self.send(&format!(
+            "{method} /admin/v1{path} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+        .await
+    }
+
+    async fn send(&self, request: &str) -> (u16, Value) {
+        let mut socket = TcpStream::connect(self.address).await.expect("connects");
+        socket.write_all(request.as_bytes()).await.expect("sends");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}")))
+    }
+
+    async fn items(&self, path: &str) -> Vec<Value> {
+        let (status, mut list) = self.ask("GET", path, None).await;
+        assert_eq!(status, 200, "{list}");
+        list["items"].take().as_array().expect("a list").clone()
+    }
+}
+
+#[tokio::test]
+async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobody() {
+    let console = Console::start().await;
+    let access = &console.broker.model.access;
+    let new = json!({"name": "alice", "password": "secret", "tags": ["monitoring"]});
+    assert_eq!(console.ask("POST", "/users", Some(new.clone())).await.0, 200);
+    assert!(access.is_password("alice", b"secret"));
+    assert_eq!(console.ask("POST", "/users", Some(new)).await, (409, json!({"error": "user 'alice' already exists"})));
+    assert_eq!(
+        console.items("/users").await,
+        [
+            json!({"name": "alice", "tags": ["monitoring"], "has_password": true}),
+            json!({"name": "guest", "tags": ["administrator"], "has_password": true}),
+        ]
+    );
+    assert_eq!(console.ask("PUT", "/users/alice/password", Some(json!({"password": "other"}))).await.0, 200);
+    assert!(access.is_password("alice", b"other") && !access.is_password("alice", b"secret"));
+    assert_eq!(console.ask("PUT", "/users/alice/tags", Some(json!({"tags": []}))).await.0, 200);
+    assert_eq!(access.user("alice").expect("there").tags, Vec::<String>::new());
+    assert_eq!(
+        console.ask("DELETE", "/users/alise", None).await,
+        (404, json!({"error": "user 'alise' not found", "nearest": ["alice"]}))
+    );
+    assert_eq!(console.ask("DELETE", "/users/alice", None).await.0, 200);
+    assert!(access.user("alice").is_none());
+}
+
+#[tokio::test]
+async fn virtual_hosts_and_permissions_have_names_of_any_kind() {
+    let console = Console::start().await;
+    for name in ["/", "a/b ?&#", "ü.."] {
+        let status = console.ask("POST", "/vhosts", Some(json!({"name": name}))).await.0;
+        assert_eq!(status, if name == "/" { 409 } else { 200 }, "{name}");
+    }
+    let of_host = "/vhosts/a%2Fb%20%3F%26%23";
+    let patterns = json!({"configure": "^x", "write": "", "read": ".*"});
+    let (status, told) = console.ask("PUT", &format!("{of_host}/permissions/guest"), Some(patterns)).await;
+    assert_eq!((status, told), (200, json!({"vhost": "a/b ?&#", "user": "guest"})));
+    assert_eq!(console.items("/permissions").await.len(), 2);
+    let bad = json!({"configure": "(", "write": "", "read": ""});
+    assert_eq!(console.ask("PUT", &format!("{of_host}/permissions/guest"), Some(bad)).await.0, 400);
+    assert_eq!(console.ask("DELETE", &format!("{of_host}/permissions/guest"), None).await.0, 200);
+    assert_eq!(console.ask("DELETE", &format!("{of_host}/permissions/guest"), None).await.0, 404);
+    assert_eq!(console.ask("DELETE", of_host, None).await.0, 200);
+    assert_eq!(console.items("/vhosts").await.len(), 2);
+    for name in ["", "a\u{7}"] {
+        assert_eq!(console.ask("POST", "/vhosts", Some(json!({"name": name}))).await.0, 400, "{name:?}");
+    }
+}
+
+#[tokio::test]
+async fn exchanges_queues_and_bindings_are_made_shown_and_removed() {
+    let console = Console::start().await;
+    let in_host = |path: &str| format!("/vhosts/%2F{path}");
+    let exchange = json!({"name": "events", "type": "topic", "arguments": {"alternate-exchange": "lost"}});
+    assert_eq!(console.ask("POST", &in_host("/exchanges"), Some(exchange)).await.0, 200);
+    let queue = json!({"name": "orders", "arguments": {"x-max-length": 5}});
+    assert_eq!(console.ask("POST", &in_host("/queues"), Some(queue)).await.0, 200);
+    let shown = json!({
+        "name": "orders", "ready": 0, "unacknowledged": 0, "consumers": 0, "durable": true, "auto_delete": false,
+        "exclusive": false, "arguments": {"x-max-length": 5},
+    });
+    assert_eq!(console.ask("GET", &in_host("/queues/orders"), None).await, (200, shown.clone()));
+    assert_eq!(console.items(&in_host("/queues")).await, [shown]);
+    let binding = json!({"source": "events", "destination": "orders", "key": "a.*", "arguments": {"n": 1}});
+    assert_eq!(console.ask("POST", &in_host("/bindings"), Some(binding)).await.0, 200);
+    let shown = json!({
+        "source": "events", "destination": "orders", "destination_type": "queue", "key": "a.*", "arguments": {"n": 1},
+    });
+    assert_eq!(console.items(&in_host("/bindings")).await, [shown]);
+    assert_eq!(console.ask("DELETE", &in_host("/exchanges/events?if_unused=true"), None).await.0, 409);
+    let named = "source=events&destination=orders&key=a.%2A";
+    assert_eq!(console.ask("DELETE", &in_host(&format!("/bindings?{named}")), None).await.0, 404, "other arguments");
+    let arguments = "arguments=%7B%22n%22%3A1%7D";
+    assert_eq!(console.ask("DELETE", &in_host(&format!("/bindings?{named}&{arguments}")), None).await.0, 200);
+    assert_eq!(console.ask("DELETE", &in_host("/exchanges/events?if_unused=true"), None).await.0, 200);
+    assert_eq!(console.ask("DELETE", &in_host("/queues/orders/messages"), None).await.1["messages"], 0);
+    assert_eq!(console.ask("DELETE", &in_host("/queues/orders?if_empty=true&if_unused=true"), None).await.0, 200);
+    assert_eq!(console.ask("GET", &in_host("/queues/orders"), None).await.0, 404);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_as_json() {
+    let console = Console::start().await;
+    for (method, path, body, status) in [
+        ("GET", "/nothing", None, 404),
+        ("PATCH", "/users", None, 400),
+        ("GET", "/users?form=1", None, 400),
+        ("GET", "/vhosts/%FF/queues", None, 400),
+        ("POST", "/users", Some(json!({"name": "a", "pasword": "x"})), 400),
+        ("POST", "/users", Some(json!({"name": "a", "password": ""})), 400),
+        ("POST", "/users", Some(json!({"name": "a", "tags": ["a b"]})), 400),
+        ("POST", "/users", Some(json!([])), 400),
+        ("POST", "/users", Some(json!({"name": "a".repeat(100_000)})), 413),
+        ("POST", "/vhosts/%2F/queues", Some(json!({"name": "q", "arguments": {"x-expires": 0}})), 400),
+        ("POST", "/vhosts/%2F/exchanges", Some(json!({"name": "x", "type": "swift"})), 400),
+        ("POST", "/vhosts/%2F/exchanges", Some(json!({"name": "", "type": "topic"})), 400),
+        ("DELETE", "/vhosts/%2F/exchanges/amq.topic", None, 400),
+        ("GET", "/vhosts/none/queues", None, 404),
+    ] {
+        let (told, answer) = console.ask(method, path, body).await;
+        assert_eq!(told, status, "{method} {path}: {answer}");
+        assert!(answer["error"].is_string(), "{method} {path}: {answer}");
+    }
+    assert_eq!(console.items("/users").await.len(), 1, "nothing came of it");
+}
+
+#[tokio::test]
+async fn pages_of_others_get_nothing() {
+    let console = Console::start().await;
+    let own = "Host: 127.0.0.1:8080\r\n";
+    for (headers, status) in [
+        (own.to_owned(), 200),
+        (format!("{own}Origin: http://127.0.0.1:8080\r\n"), 200),
+        (format!("{own}Origin: http://evil.example\r\n"), 403),
+        ("Host: evil.example\r\n".to_owned(), 403),
+    ] {
+        let request = format!("GET /admin/v1/users HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+        assert_eq!(console.send(&request).await.0, status, "{headers}");
+    }
+    let form = "name=a&password=b";
+    let posted = format!(
+        "POST /admin/v1/users HTTP/1.1\r\n{own}Content-Type: application/x-www-form-urlencoded\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    assert_eq!(console.send(&posted).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_broker_without_amqp_says_how_to_get_it() {
+    let console = Console::of(broker::ModelOptions::default()).await;
+    let (status, answer) = console.ask("POST", "/vhosts", Some(json!({"name": "a"}))).await;
+    assert_eq!(status, 503);
+    assert!(answer["error"].as_str().expect("a text").contains("amqp.port"), "{answer}");
+    assert_eq!(console.broker.model.hosts().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_answered_once_they_are_written_and_health_is_answered_meanwhile() {
+    let console = Arc::new(Console::start().await);
+    let end = console.broker.store().watermarks().written();
+    for number in 0..4 {
+        let name = format!("user-{number}");
+        assert_eq!(console.ask("POST", "/users", Some(json!({"name": name}))).await.0, 200);
+        assert!(console.broker.store().watermarks().written() > end, "written before it was answered");
+    }
+    // Requests that do not come whole take neither the threads nor all connections.
+    let mut halves = Vec::new();
+    for _ in 0..40 {
+        let mut socket = TcpStream::connect(console.address).await.expect("connects");
+        let half = "POST /admin/v1/users HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+        socket.write_all(half.as_bytes()).await.expect("sends");
+        halves.push(socket);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let health = console.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert_eq!(health.0, 200);
+    assert_eq!(console.ask("GET", "/users", None).await.0, 429, "as many as may be");
+}
