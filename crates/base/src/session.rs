@@ -61,6 +61,9 @@ pub trait Session: Send {
     /// The connection is encrypted, and this is who the peer has proven to be. Called before any byte is received.
     fn proven(&mut self, _subject: Subject) {}
 
+    /// The peer's bytes are not read for now, for want of memory: what it has sent is not known.
+    fn note_unread(&mut self, _now: Monotonic) {}
+
     /// How long the connection may be without a byte transferred while only the peer can move it on, ms; `None`: for ever.
     fn idle_timeout_ms(&self) -> Option<u64>;
 

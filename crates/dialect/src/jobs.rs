@@ -13,13 +13,35 @@ pub(crate) struct Jobs<D> {
     queue: VecDeque<Job>,
     running: usize,
     size: usize,
-    /// What they have ready, each with the bytes it was counted as, here and for all connections.
-    done: Arc<Mutex<Vec<(usize, Held, D)>>>,
+    /// How many have ended without having anything ready.
+    lost: usize,
+    done: Arc<Mutex<Vec<Ended<D>>>>,
+}
+
+/// What a job has ready, with the bytes it was counted as, here and for all connections; nothing, if it has panicked.
+struct Ended<D> {
+    size: usize,
+    held: Held,
+    done: Option<D>,
+}
+
+/// Tells of the end of a job, however that came.
+struct Ending<D> {
+    ended: Option<Ended<D>>,
+    done: Arc<Mutex<Vec<Ended<D>>>>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl<D> Drop for Ending<D> {
+    fn drop(&mut self) {
+        self.done.lock().extend(self.ended.take());
+        self.mailbox.ring();
+    }
 }
 
 impl<D> Default for Jobs<D> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), running: 0, size: 0, done: Arc::default() }
+        Self { queue: VecDeque::new(), running: 0, size: 0, lost: 0, done: Arc::default() }
     }
 }
 
@@ -32,14 +54,15 @@ impl<D: Send + 'static> Jobs<D> {
         mailbox: &Arc<Mailbox>,
         work: impl FnOnce() -> D + Send + 'static,
     ) {
-        let (done, mailbox) = (self.done.clone(), mailbox.clone());
         self.running += 1;
         self.size += size;
-        let held = Held::taken(budget.clone(), size);
+        let ended = Some(Ended { size, held: Held::taken(budget.clone(), size), done: None });
+        let mut ending = Ending { ended, done: self.done.clone(), mailbox: mailbox.clone() };
         self.queue.push_back(Box::new(move || {
-            let result = work();
-            done.lock().push((size, held, result));
-            mailbox.ring();
+            let done = work();
+            if let Some(ended) = &mut ending.ended {
+                ended.done = Some(done);
+            }
         }));
     }
 
@@ -60,9 +83,15 @@ impl<D: Send + 'static> Jobs<D> {
 
     /// What they have got ready, each with what it holds until it is put to use.
     pub(crate) fn take_done(&mut self) -> Vec<(Held, D)> {
-        let done = std::mem::take(&mut *self.done.lock());
-        self.running -= done.len();
-        self.size -= done.iter().map(|(size, ..)| size).sum::<usize>();
-        done.into_iter().map(|(_, held, result)| (held, result)).collect()
+        let ended = std::mem::take(&mut *self.done.lock());
+        self.running -= ended.len();
+        self.size -= ended.iter().map(|ended| ended.size).sum::<usize>();
+        self.lost += ended.iter().filter(|ended| ended.done.is_none()).count();
+        ended.into_iter().filter_map(|Ended { held, done, .. }| Some((held, done?))).collect()
+    }
+
+    /// How many have had nothing ready since this was asked last.
+    pub(crate) const fn take_lost(&mut self) -> usize {
+        std::mem::replace(&mut self.lost, 0)
     }
 }

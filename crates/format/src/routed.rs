@@ -68,6 +68,8 @@ pub struct RoutedDraft<'a> {
     pub born_host: SocketAddr,
     /// Where this broker is.
     pub store_host: SocketAddr,
+    /// How often it was a dead letter: what it says of that is the broker's word, unless this is 0.
+    pub deaths: u32,
 }
 
 /// Where a routed message goes.
@@ -117,7 +119,7 @@ impl RoutedDraft<'_> {
             born_timestamp: self.born_timestamp,
             born_host: self.born_host,
             store_host: self.store_host,
-            reconsume_times: 0,
+            reconsume_times: i32::try_from(self.deaths).unwrap_or(i32::MAX),
             prepared_transaction_offset: 0,
             body: &[],
             properties,
@@ -335,6 +337,7 @@ mod tests {
             born_timestamp: Timestamp(1_699_999_999_999),
             born_host: "10.0.0.9:40000".parse().expect("an address"),
             store_host: "127.0.0.1:10911".parse().expect("an address"),
+            deaths: 0,
         }
     }
 

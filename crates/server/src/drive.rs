@@ -245,6 +245,9 @@ impl Drive {
             has_moved |= holding.may_read && !had_room;
             let interest = interest(session, stopping || !holding.may_read);
             let now = clock::monotonic();
+            if !holding.may_read {
+                session.note_unread(now);
+            }
             if std::mem::take(&mut has_moved) {
                 moved_at = now;
             }

@@ -39,6 +39,7 @@ fn push(store: &Store, batch: &mut AppendBatch, body: &[u8], to: &[To]) {
         born_timestamp: Timestamp(500),
         born_host: "127.0.0.1:40000".parse().expect("an address"),
         store_host: "127.0.0.1:10911".parse().expect("an address"),
+        deaths: 0,
     };
     let destinations: Vec<_> = to.iter().map(|(at, time_to_live)| (lane(store, *at), *time_to_live)).collect();
     batch.push_routed(&draft, &destinations);

@@ -241,6 +241,10 @@ impl<S: Session> Session for TlsSession<S> {
         self.inner.share(budget);
     }
 
+    fn note_unread(&mut self, now: Monotonic) {
+        self.inner.note_unread(now);
+    }
+
     fn idle_timeout_ms(&self) -> Option<u64> {
         self.inner.idle_timeout_ms()
     }

@@ -314,6 +314,11 @@ impl Lane {
         self.takers.tell(|| self.ready());
     }
 
+    /// Whether somebody waits, or was told and has not taken yet.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.takers.is_any_here()
+    }
+
     /// Has all look again who wait.
     pub(crate) fn tell_all(&self) {
         self.takers.tell_all();

@@ -74,6 +74,12 @@ impl Takers {
         self.tell_while(|promised| promised < ready, !is_held);
     }
 
+    /// Whether anybody waits, or was told and is still there.
+    pub(crate) fn is_any_here(&self) -> bool {
+        let table = self.table.lock();
+        table.has_any() || table.promised > 0
+    }
+
     /// Tells all, for what is not a message.
     pub(crate) fn tell_all(&self) {
         self.tell_while(|_| true, true);

@@ -261,7 +261,7 @@ impl HandOut {
                 }
             };
             *scanned += 1;
-            let expired = wanted.expiry.filter(|expiry| expiry.is_over(&entry));
+            let expired = wanted.expiry.filter(|expiry| expiry.is_over(&entry, deliveries));
             let is_dropped = expired.is_some_and(|expiry| !expiry.is_given_up);
             if is_dropped || entry.size == 0 || !filter.matches(entry.tag_code) {
                 return Verdict::Settle;

@@ -51,14 +51,17 @@ pub enum Holder {
 pub struct Expiry {
     /// What time it is.
     pub now: Timestamp,
+    /// Since when whoever takes could have taken at once: a message that has come since was its own before its time was over.
+    pub awaited_since: Option<Timestamp>,
     /// Whether what has expired becomes a dead letter; else it is settled.
     pub is_given_up: bool,
 }
 
 impl Expiry {
-    /// Whether the message of an entry has expired.
-    pub(crate) fn is_over(self, entry: &Entry) -> bool {
-        LaneCode::of(entry).expiry.is_some_and(|expiry| expiry <= self.now)
+    /// Whether the message of an entry has expired, which was handed out so often.
+    pub(crate) fn is_over(self, entry: &Entry, deliveries: u32) -> bool {
+        let was_awaited = |expiry| deliveries == 0 && self.awaited_since.is_some_and(|since| since <= expiry);
+        LaneCode::of(entry).expiry.is_some_and(|expiry| expiry <= self.now && !was_awaited(expiry))
     }
 }
 

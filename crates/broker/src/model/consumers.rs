@@ -1,6 +1,7 @@
 //! Who consumes from a message queue: who may, who comes first, and who is told when it goes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::group::mailbox::{Mailbox, Signal};
 
@@ -15,6 +16,8 @@ pub struct Consumer {
     pub is_exclusive: bool,
     /// Higher ones get messages first.
     pub priority: i32,
+    /// Whether it takes what is there: as long as it does, those of a lower priority wait.
+    pub has_room: Arc<AtomicBool>,
 }
 
 /// The consumers of one queue, in the order they came.
@@ -29,6 +32,8 @@ pub(super) struct Consumers {
 pub(super) struct Left {
     /// Who gets messages now and did not before.
     pub(super) next: Option<Consumer>,
+    /// Whether some came before others until then.
+    pub(super) had_priorities: bool,
     /// Whether nobody is left.
     pub(super) is_last: bool,
 }
@@ -52,14 +57,31 @@ impl Consumers {
     /// Takes one out, if it is there.
     pub(super) fn remove(&mut self, id: u64) -> Option<Left> {
         let at = self.list.iter().position(|(known, _)| *known == id)?;
+        let had_priorities = self.have_priorities();
         self.list.remove(at);
         let next = if at == 0 { self.list.first().map(|(_, consumer)| consumer.clone()) } else { None };
-        Some(Left { next, is_last: self.list.is_empty() })
+        Some(Left { next, had_priorities, is_last: self.list.is_empty() })
     }
 
     /// Whether it is the one that has waited longest: the only one that gets messages, where only one does.
     pub(super) fn is_first(&self, id: u64) -> bool {
         self.list.first().is_some_and(|(first, _)| *first == id)
+    }
+
+    /// Whether some come before others.
+    pub(super) fn have_priorities(&self) -> bool {
+        let mut priorities = self.list.iter().map(|(_, consumer)| consumer.priority);
+        let first = priorities.next();
+        priorities.any(|priority| Some(priority) != first)
+    }
+
+    /// Whether none of a higher priority takes what is there.
+    pub(super) fn is_next(&self, id: u64) -> bool {
+        let own = self.list.iter().find(|(known, _)| *known == id).map(|(_, consumer)| consumer.priority);
+        let comes_before = |consumer: &Consumer| {
+            own.is_some_and(|own| consumer.priority > own) && consumer.has_room.load(Ordering::Acquire)
+        };
+        !self.list.iter().any(|(_, consumer)| comes_before(consumer))
     }
 
     /// Tells all that the queue has gone; they are none of its any more.
@@ -77,7 +99,8 @@ mod tests {
     use super::*;
 
     fn consumer(number: u64, is_exclusive: bool) -> Consumer {
-        Consumer { mailbox: Mailbox::new(Waker::noop().clone()), number, is_exclusive, priority: 0 }
+        let has_room = Arc::default();
+        Consumer { mailbox: Mailbox::new(Waker::noop().clone()), number, is_exclusive, priority: 0, has_room }
     }
 
     #[test]

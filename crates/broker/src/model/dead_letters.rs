@@ -33,6 +33,8 @@ pub struct Death<'a> {
     pub key: &'a [u8],
     /// When.
     pub time: Timestamp,
+    /// How often it has died before: at 0 what it says of that is its producer's own.
+    pub deaths_before: u32,
     /// By which key it goes on; none: by those it came by.
     pub next_key: Option<&'a [u8]>,
 }
@@ -117,6 +119,7 @@ impl Model {
                 time_to_live_ms: None,
                 is_persistent: false,
                 born_host: record.born_host,
+                deaths: u32::try_from(record.reconsume_times).unwrap_or_default(),
             };
             self.bury(&mut batch, queue, &message, (doomed.reason, 0))?;
             if !batch.is_empty() {
@@ -158,6 +161,7 @@ impl Model {
             exchange: message.exchange,
             key: message.key,
             time: batch.now().wall,
+            deaths_before: message.deaths,
             next_key: rules.dead_letter_key.as_deref(),
         };
         let form = &self.options.death_form;
@@ -178,6 +182,7 @@ impl Model {
             priority: noted.priority,
             is_persistent: noted.is_persistent,
             time_to_live_ms: None,
+            deaths: message.deaths.saturating_add(1),
             ..*message
         };
         self.add_after(batch, &queues, &buried, deaths).map(drop)

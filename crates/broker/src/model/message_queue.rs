@@ -66,6 +66,8 @@ pub struct MessageQueue {
     /// The highest priority first.
     pub(super) lanes: RwLock<Vec<QueueLane>>,
     consumers: Mutex<Consumers>,
+    /// Whether some of them come before others.
+    has_priorities: AtomicBool,
     is_gone: AtomicBool,
     /// When it was last declared, read or left by a consumer, ms of the monotonic clock.
     used: AtomicU64,
@@ -92,6 +94,7 @@ impl MessageQueue {
             table: table.clone(),
             lanes: RwLock::default(),
             consumers: Mutex::default(),
+            has_priorities: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             used: AtomicU64::new(now.0),
             has_timed: AtomicBool::new(has_timed),
@@ -192,13 +195,23 @@ impl MessageQueue {
         if self.is_gone() {
             return Err(ModelError::NoSuchQueue { host, name });
         }
-        consumers.add(consumer).ok_or(ModelError::ExclusiveUse { host, name })
+        let added = consumers.add(consumer).ok_or(ModelError::ExclusiveUse { host, name });
+        self.has_priorities.store(consumers.have_priorities(), Ordering::Release);
+        added
     }
 
     /// Has a consumer go. Gives whether the queue goes with it.
     pub fn remove_consumer(&self, id: u64, now: Monotonic) -> bool {
         self.note_used(now);
-        let Some(left) = self.consumers.lock().remove(id) else { return false };
+        let left = {
+            let mut consumers = self.consumers.lock();
+            let Some(left) = consumers.remove(id) else { return false };
+            self.has_priorities.store(consumers.have_priorities(), Ordering::Release);
+            left
+        };
+        if left.had_priorities {
+            self.tell_all();
+        }
         if let Some(next) = left.next.filter(|_| self.wish.rules.is_single_active) {
             next.mailbox.send(crate::Signal::LeaseReady(next.number));
         }
@@ -210,9 +223,24 @@ impl MessageQueue {
         self.consumers.lock().len()
     }
 
-    /// Whether a consumer may take messages: where only one may, the first.
+    /// Whether a consumer may take messages: where only one may, the first; else those that none of a higher priority takes.
     pub fn may_take(&self, id: u64) -> bool {
-        !self.wish.rules.is_single_active || self.consumers.lock().is_first(id)
+        if self.wish.rules.is_single_active {
+            return self.consumers.lock().is_first(id);
+        }
+        !self.has_priorities.load(Ordering::Acquire) || self.consumers.lock().is_next(id)
+    }
+
+    /// A consumer does not take what is there any more: those of a lower priority may.
+    pub fn tell_lower(&self) {
+        if self.has_priorities.load(Ordering::Acquire) {
+            self.tell_all();
+        }
+    }
+
+    /// Tells as many of those who wait as it takes to take what is ready.
+    fn tell_all(&self) {
+        self.lanes.read().iter().for_each(|one| one.lane.tell());
     }
 
     /// Has a consumer told with `LeaseReady` when messages may be taken, not for those of before: look after it.

@@ -35,6 +35,8 @@ pub struct RoutedMessage<'a> {
     pub is_persistent: bool,
     /// Where its producer is.
     pub born_host: SocketAddr,
+    /// How often it was a dead letter.
+    pub deaths: u32,
 }
 
 impl Model {
@@ -97,6 +99,7 @@ impl Model {
             born_timestamp: Timestamp(batch.now().wall.0),
             born_host: message.born_host,
             store_host: self.publisher.store_host(),
+            deaths: message.deaths,
         };
         let (size, limit) =
             (draft.encoded_len(destinations.len(), self.store.checksum_room()), self.store.record_size_max());

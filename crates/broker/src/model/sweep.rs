@@ -23,6 +23,9 @@ use crate::leasing::{DoomReason, Doomed, Expiry};
 /// How soon a queue is looked at again whose head lives on.
 const LOOK_AGAIN_MS: u64 = 1000;
 
+/// How long a message that is over is left to who waits for it, and takes it or goes.
+const AWAITED_MS: u64 = 1000;
+
 /// Times that a queue is swept in one go: others wait.
 const SWEEPS_MAX: usize = 64;
 
@@ -132,10 +135,14 @@ impl Model {
     /// Deals with some of what is over or too much. Gives whether there may be more that can be dealt with now.
     fn sweep_heads(&self, queue: &Arc<MessageQueue>, now: Now) -> Result<bool, Refusal> {
         let is_given_up = queue.rules().dead_letter_exchange.is_some();
-        let expiry = Expiry { now: now.wall, is_given_up };
         let mut doomed = Vec::new();
         for lane in queue.queue_lanes() {
-            doomed.extend(take_head(&lane, |entry| expiry.is_over(entry), is_given_up, DoomReason::Expired, now)?);
+            // Whoever waits there takes what comes at once, also if that is over with the same millisecond.
+            let grace_ms = if lane.lane.is_waited_for() { AWAITED_MS } else { 0 };
+            let expiry =
+                Expiry { now: Timestamp(now.wall.0.saturating_sub(grace_ms)), awaited_since: None, is_given_up };
+            let is_over = |entry: &Entry| expiry.is_over(entry, 0);
+            doomed.extend(take_head(&lane, is_over, is_given_up, DoomReason::Expired, now)?);
         }
         let (mut excess, _) = queue.excess().map_err(internal)?;
         // Those of the lowest priority go first.

@@ -3,6 +3,7 @@
 //! Source: RabbitMQ's documentation of queue arguments. Unknown ones that begin with `x-` are kept and not heeded, as RabbitMQ does.
 
 use format::model::{HeaderPattern, Overflow, QueueKind, QueueRules, Text};
+use format::routed::SHORT_TEXT_SIZE_MAX;
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{Table, Value};
 
@@ -57,7 +58,8 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
             if is_within { Ok(number as u64) } else { Err(bad(&format!("{number} is not within {least}..={most}"))) }
         };
         let text = || match value {
-            Value::LongString(text) => Ok(text),
+            Value::LongString(text) if text.len() <= SHORT_TEXT_SIZE_MAX => Ok(text),
+            Value::LongString(_) => Err(bad("it has more than 255 bytes")),
             _ => Err(bad("it must be a string")),
         };
         match name.as_str() {
@@ -188,8 +190,10 @@ const fn overflow_name(overflow: Overflow) -> &'static str {
 pub(super) fn alternate_exchange(table: Table<'_>) -> Result<Option<Text>, Fault> {
     match table.get("alternate-exchange") {
         None => Ok(None),
-        Some(Value::LongString(name)) => Ok(Some(name.into())),
-        Some(_) => Err(Fault::precondition("invalid arg 'alternate-exchange': it must be a string")),
+        Some(Value::LongString(name)) if name.len() <= SHORT_TEXT_SIZE_MAX => Ok(Some(name.into())),
+        Some(_) => {
+            Err(Fault::precondition("invalid arg 'alternate-exchange': it must be a string of 255 bytes at most"))
+        }
     }
 }
 
@@ -243,7 +247,10 @@ mod tests {
             ..QueueRules::default()
         };
         assert_eq!(read, Ok(expected));
-        let bad: [(&str, Value<'_>); 9] = [
+        let long = [b'k'; 256];
+        let bad: [(&str, Value<'_>); 11] = [
+            ("x-dead-letter-exchange", Value::LongString(&long)),
+            ("x-overflow", Value::LongString(&long)),
             ("x-message-ttl", Value::I32(-1)),
             ("x-message-ttl", Value::LongString(b"5")),
             ("x-message-ttl", Value::I64(TIME_MAX_MS + 1)),

@@ -1,8 +1,9 @@
 //! Messages on their way out: to consumers as fast as these settle them, or one by one to who asks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::Refusal;
+use base::{Refusal, Timestamp};
 use broker::lease::Owner;
 use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Taker, Wanted, Wish};
 use format::model::Text;
@@ -46,6 +47,10 @@ pub(super) struct Consumer {
     pub(super) takers: Vec<Taker>,
     /// How it reads a stream, if its queue is one.
     pub(super) stream: Option<StreamReader>,
+    /// Since when it takes what is there, if it does.
+    pub(super) has_room_since: Option<Timestamp>,
+    /// The same, for others.
+    pub(super) has_room: Arc<AtomicBool>,
 }
 
 /// For whom messages are.
@@ -102,14 +107,38 @@ impl Consumer {
         own.min(of_channel).min(COUNT_MAX)
     }
 
+    /// It takes what is there.
+    fn note_room(&mut self, now: Timestamp) {
+        if self.has_room_since.is_none() {
+            self.has_room_since = Some(now);
+            self.has_room.store(true, Ordering::Release);
+        }
+    }
+
+    /// It does not take what is there: others get that.
+    pub(super) fn step_aside(&mut self) {
+        if self.has_room_since.take().is_some() {
+            self.has_room.store(false, Ordering::Release);
+            self.queue.tell_lower();
+        }
+        self.takers.clear();
+    }
+
     fn wish(&self, credit: u32, link: &Link) -> Wish {
         let mailbox = link.mailbox.clone();
         Wish { mailbox, number: self.number, credit, priority: self.priority, in_order: false }
     }
 }
 
-fn hand_out_of(queue: &MessageQueue, holder: Holder, count_max: u32, link: &Link) -> HandOut {
+/// `awaited_since` is since when they are awaited.
+fn hand_out_of(
+    queue: &MessageQueue,
+    holder: Holder,
+    (count_max, awaited_since): (u32, Option<Timestamp>),
+    link: &Link,
+) -> HandOut {
     let rules = queue.rules();
+    let is_given_up = rules.dead_letter_exchange.is_some();
     HandOut::of(Wanted {
         lanes: queue.lanes().into_iter().map(|lane| (lane, Filter::All)).collect(),
         count_max: count_max as usize,
@@ -117,7 +146,7 @@ fn hand_out_of(queue: &MessageQueue, holder: Holder, count_max: u32, link: &Link
         holder,
         attempt: None,
         redeliveries_max: rules.redeliveries_max.unwrap_or(u32::MAX),
-        expiry: Some(Expiry { now: link.now.wall, is_given_up: rules.dead_letter_exchange.is_some() }),
+        expiry: Some(Expiry { now: link.now.wall, awaited_since, is_given_up }),
     })
 }
 
@@ -129,15 +158,18 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
         return stream::look(channel, number, link);
     }
     let (credit, no_ack) = (consumer.credit(of_channel), consumer.no_ack);
-    // Dropped when it has taken: then others are told of what it leaves.
-    let takers = std::mem::take(&mut consumer.takers);
     consumer.is_stalled = credit == 0;
     if credit == 0 || !consumer.queue.may_take(consumer.id) {
+        consumer.step_aside();
+        let waits_for_others = credit > 0 && !consumer.queue.rules().is_single_active;
         channel.is_held_back |= of_channel == 0;
-        return Look::Waits;
+        return if waits_for_others { wait(channel, number, link) } else { Look::Waits };
     }
-    let queue = consumer.queue.clone();
-    let mut hand_out = hand_out_of(&queue, Holder::Channel(owner), credit, link);
+    consumer.note_room(link.now.wall);
+    // Dropped when it has taken: then others are told of what it leaves.
+    let takers = std::mem::take(&mut consumer.takers);
+    let (queue, awaited_since) = (consumer.queue.clone(), consumer.has_room_since);
+    let mut hand_out = hand_out_of(&queue, Holder::Channel(owner), (credit, awaited_since), link);
     // Those that cannot be read now come again after a while.
     let is_all = link.broker.leasing.hand_out_cached(&mut hand_out, link.now).unwrap_or(true);
     if !is_all {
@@ -220,7 +252,7 @@ fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
     let Some(consumer) = channel.consumer(number) else { return Look::Waits };
     let wish = consumer.wish(consumer.credit(of_channel).max(1), link);
     consumer.takers = consumer.queue.wait(&wish);
-    if consumer.queue.has_ready() { Look::Again } else { Look::Waits }
+    if consumer.queue.has_ready() && consumer.queue.may_take(consumer.id) { Look::Again } else { Look::Waits }
 }
 
 /// What each lane has given.
@@ -266,7 +298,7 @@ pub(super) fn get(
     no_ack: bool,
     link: &mut Link,
 ) -> Result<bool, Fault> {
-    let mut hand_out = hand_out_of(queue, Holder::Channel(channel.owner), 1, link);
+    let mut hand_out = hand_out_of(queue, Holder::Channel(channel.owner), (1, None), link);
     if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? {
         read(channel, queue.clone(), (Reader::Get { no_ack }, 0), hand_out, link);
         return Ok(false);

@@ -16,6 +16,7 @@ impl DeadLetterForm for Deaths {
     fn note(&self, header: &[u8], death: &Death<'_>) -> Option<Noted> {
         let properties = ContentHeader::decode(header).ok()?.properties;
         let headers = properties.headers.unwrap_or_default();
+        let told = if death.deaths_before > 0 { headers } else { Table::default() };
         let copies = match headers.get("CC") {
             Some(Value::Array(keys)) if death.next_key.is_none() => keys.iter().filter_map(text).collect(),
             _ => Vec::new(),
@@ -23,9 +24,9 @@ impl DeadLetterForm for Deaths {
         let keys = std::iter::once(death.next_key.unwrap_or(death.key)).chain(copies);
         let left = Properties { expiration: None, ..properties };
         Some(Noted {
-            header: with_headers(header, left, |table| write_headers(table, &headers, &properties, death)),
+            header: with_headers(header, left, |table| write_headers(table, (&headers, &told), &properties, death)),
             keys: keys.map(Into::into).collect(),
-            closed: closed(&headers, death),
+            closed: closed(&told, death),
             priority: properties.priority.unwrap_or_default(),
             is_persistent: properties.delivery_mode == Some(PERSISTENT),
         })
@@ -81,16 +82,24 @@ fn closed(headers: &Table<'_>, death: &Death<'_>) -> Vec<Box<[u8]>> {
     std::iter::once(death.queue.into()).chain(queues).collect()
 }
 
-fn write_headers(table: &mut TableWriter<'_>, headers: &Table<'_>, properties: &Properties<'_>, death: &Death<'_>) {
-    let is_first = headers.get("x-first-death-queue").is_none();
-    let is_last = |name: &[u8]| name.starts_with(b"x-last-death-");
+/// `told` is what the broker has said of the deaths before.
+fn write_headers(
+    table: &mut TableWriter<'_>,
+    (headers, told): (&Table<'_>, &Table<'_>),
+    properties: &Properties<'_>,
+    death: &Death<'_>,
+) {
+    let is_first = told.get("x-first-death-queue").is_none();
+    let is_written = |name: &[u8]| {
+        name == b"x-death" || name.starts_with(b"x-last-death-") || is_first && name.starts_with(b"x-first-death-")
+    };
     // With another key the copies are not sent on.
-    let is_dropped = |name: &[u8]| name == b"x-death" || is_last(name) || name == b"CC" && death.next_key.is_some();
+    let is_dropped = |name: &[u8]| is_written(name) || name == b"CC" && death.next_key.is_some();
     table.array("x-death", |deaths| {
-        let known = deaths_of(headers).find(|entry| is_of(entry, death));
+        let known = deaths_of(told).find(|entry| is_of(entry, death));
         let count = known.and_then(|entry| entry.get("count")).and_then(|count| count.integer()).unwrap_or_default();
         deaths.table(|entry| write_death(entry, headers, properties, death, count.saturating_add(1)));
-        for entry in deaths_of(headers).filter(|entry| !is_of(entry, death)) {
+        for entry in deaths_of(told).filter(|entry| !is_of(entry, death)) {
             deaths.put(Value::Table(entry));
         }
     });
@@ -145,7 +154,7 @@ mod tests {
     }
 
     const fn death(reason: DoomReason, queue: &'static [u8]) -> Death<'static> {
-        Death { reason, queue, exchange: b"x", key: b"k", time: Timestamp(7_000), next_key: None }
+        Death { reason, queue, exchange: b"x", key: b"k", time: Timestamp(7_000), deaths_before: 1, next_key: None }
     }
 
     fn die(header: &[u8], reason: DoomReason, queue: &'static [u8]) -> Noted {
@@ -181,6 +190,17 @@ mod tests {
         let again = die(&twice.header, DoomReason::Expired, b"q");
         let entries = [("q".to_owned(), "expired".to_owned(), 2), ("other".to_owned(), "rejected".to_owned(), 1)];
         assert_eq!(told(&again.header), entries);
+    }
+
+    #[test]
+    fn what_a_producer_says_of_deaths_is_not_believed() {
+        let claimed = die(&die(&header(), DoomReason::Expired, b"a").header, DoomReason::Expired, b"b").header;
+        let first = Death { deaths_before: 0, ..death(DoomReason::Expired, b"a") };
+        let noted = Deaths.note(&claimed, &first).expect("noted");
+        assert_eq!(told(&noted.header), [("a".to_owned(), "expired".to_owned(), 1)]);
+        assert_eq!(noted.closed, [Box::from(&b"a"[..])]);
+        let headers = ContentHeader::decode(&noted.header).expect("a header").properties.headers.expect("headers");
+        assert_eq!(headers.iter().filter(|(name, _)| name.bytes() == b"x-first-death-queue").count(), 1);
     }
 
     #[test]

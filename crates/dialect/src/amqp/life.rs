@@ -18,8 +18,8 @@ impl AmqpSession {
         if self.heartbeat_ms == 0 || self.phase != Phase::Running {
             return;
         }
-        if self.core.is_paused || self.core.publishing.is_held(&self.core.link) {
-            // It may have sent any number of them that were not read.
+        if self.is_unread() {
+            // It may have sent any number of them.
             self.heard = now;
         }
         if self.heard.plus_ms(2 * self.heartbeat_ms) <= now {
@@ -31,6 +31,13 @@ impl AmqpSession {
             self.beat = now.plus_ms(self.heartbeat_ms / 2);
             self.link().send_heartbeat();
         }
+    }
+
+    /// Whether the client is not read, and is there as far as can be told: one that takes none of its answers may be gone.
+    fn is_unread(&mut self) -> bool {
+        let untaken_size = self.core.link.waiting_size();
+        let has_taken = untaken_size < std::mem::replace(&mut self.untaken_size, untaken_size);
+        !self.may_read() && (self.core.link.has_room_for_answers() || has_taken)
     }
 
     /// When `watch_life` has something to do.

@@ -193,7 +193,8 @@ impl Link {
         }
     }
 
-    fn waiting_size(&self) -> usize {
+    /// Bytes that the client has not taken.
+    pub(super) fn waiting_size(&self) -> usize {
         self.output.size() + self.scratch.len()
     }
 

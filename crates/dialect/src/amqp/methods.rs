@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use broker::{Consumer as QueueConsumer, MessageQueue, OnlyIf, Right};
 use bytes::Bytes;
@@ -218,7 +219,9 @@ impl Core {
         self.last_consumer += 1;
         let number = u64::from(channel.number) << 48 | self.last_consumer;
         let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
-        let joining = QueueConsumer { mailbox, number, is_exclusive: consume.exclusive && stream.is_none(), priority };
+        let has_room = Arc::new(AtomicBool::new(false));
+        let (is_exclusive, known) = (consume.exclusive && stream.is_none(), has_room.clone());
+        let joining = QueueConsumer { mailbox, number, is_exclusive, priority, has_room: known };
         let id = queue.add_consumer(joining, self.link.now.monotonic)?;
         if !consume.no_wait {
             self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
@@ -236,6 +239,8 @@ impl Core {
             is_reading: false,
             takers: Vec::new(),
             stream,
+            has_room_since: None,
+            has_room,
         });
         self.ready.push_back(number);
         Ok(())

@@ -107,6 +107,7 @@ impl Prepared<'_> {
             time_to_live_ms: self.time_to_live_ms,
             is_persistent: self.is_persistent,
             born_host,
+            deaths: 0,
         }
     }
 }

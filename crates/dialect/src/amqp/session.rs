@@ -23,10 +23,9 @@ use wire::amqp::method::{Method, MethodId};
 use super::channel::Channel;
 use super::consume::{self, Look};
 use super::error::{Fault, code};
-use super::link::{Done, Link};
+use super::link::Link;
 use super::methods::{Core, channel_of};
 use super::options::AmqpOptions;
-use super::topology::Carried;
 
 /// How long a client may take to end a connection that was closed, ms.
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
@@ -64,6 +63,8 @@ pub struct AmqpSession {
     pub(super) heartbeat_ms: u64,
     /// When the client was last heard.
     pub(super) heard: Monotonic,
+    /// Bytes that were on their way to the client when it was looked after last.
+    pub(super) untaken_size: usize,
     /// When the client is to hear something.
     pub(super) beat: Monotonic,
     /// When patience with a handshake or a close ends.
@@ -83,6 +84,7 @@ impl AmqpSession {
             last_serial: 0,
             heartbeat_ms: 0,
             heard: Monotonic::default(),
+            untaken_size: 0,
             beat: Monotonic::default(),
             patience: None,
             reason: None,
@@ -93,7 +95,8 @@ impl AmqpSession {
         &mut self.core.link
     }
 
-    fn may_read(&self) -> bool {
+    /// Whether the client is heard, as far as that is the broker's own business.
+    pub(super) fn may_read(&self) -> bool {
         let link = &self.core.link;
         !self.core.is_paused
             && link.has_room_for_answers()
@@ -189,7 +192,7 @@ impl AmqpSession {
     }
 
     /// Ends the channel or the connection that is at fault.
-    fn fail(&mut self, number: u16, fault: &Fault) {
+    pub(super) fn fail(&mut self, number: u16, fault: &Fault) {
         let MethodId { class, method } = fault.method.unwrap_or_default();
         let (reply_code, text) = (fault.code, fault.reply_text());
         let reply_text = ShortString::cut(text.as_bytes());
@@ -242,36 +245,6 @@ impl AmqpSession {
         }
     }
 
-    fn take_done(&mut self) {
-        for (_held, done) in self.core.link.jobs.take_done() {
-            match done {
-                Done::Nothing => {}
-                Done::Carried(carried) => self.take_carried(carried),
-                Done::Read(read) => {
-                    let number = read.channel;
-                    let taken = self.core.take_read(self.channels.get_mut(&number), read);
-                    taken.unwrap_or_else(|fault| self.fail(number, &fault));
-                }
-                Done::Streamed(read) => {
-                    let number = read.channel;
-                    let taken = self.core.take_streamed(self.channels.get_mut(&number), *read);
-                    taken.unwrap_or_else(|fault| self.fail(number, &fault));
-                }
-            }
-        }
-    }
-
-    fn take_carried(&mut self, Carried { channel, result, last_queue }: Carried) {
-        self.core.is_paused = false;
-        if let Some(known) = self.channels.get_mut(&channel) {
-            known.last_queue = last_queue;
-        }
-        match result {
-            Ok(answer) => self.link().send_raw(&answer),
-            Err(fault) => self.fail(channel, &fault),
-        }
-    }
-
     /// Gives consumers what there is for them, each once; those that find more are ready again.
     fn deliver(&mut self) {
         for _ in 0..self.core.ready.len() {
@@ -291,7 +264,7 @@ impl AmqpSession {
         for number in &self.core.ready {
             let channel = self.channels.get_mut(&channel_of(*number));
             if let Some(consumer) = channel.and_then(|channel| channel.consumer(*number)) {
-                consumer.takers.clear();
+                consumer.step_aside();
             }
         }
     }
@@ -387,6 +360,10 @@ impl Session for AmqpSession {
 
     fn proven(&mut self, subject: Subject) {
         self.link().subject = Some(subject);
+    }
+
+    fn note_unread(&mut self, now: Monotonic) {
+        self.heard = now;
     }
 
     fn idle_timeout_ms(&self) -> Option<u64> {

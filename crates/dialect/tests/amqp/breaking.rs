@@ -280,6 +280,70 @@ fn who_gives_no_sign_of_life_is_given_up_and_gets_signs_itself() {
     assert!(client.session.close_reason().is_some_and(|reason| reason.0.contains("missed heartbeats")));
 }
 
+/// A client that has promised to give a sign of life every two seconds.
+fn with_heartbeat(bench: &Bench) -> Client {
+    let mut client = bench.stranger("127.0.0.1:1");
+    client.bytes(&PROTOCOL_HEADER);
+    client.log_in("PLAIN", b"\0guest\0guest");
+    client.send(0, TuneOk { channel_max: 0, frame_max: 4096, heartbeat: 2 });
+    client.send(0, Open { virtual_host: short("/"), ..Open::default() });
+    client.take();
+    client.open(1);
+    client
+}
+
+#[test]
+fn who_is_not_read_is_not_given_up_for_its_silence() {
+    let bench = Bench::new();
+    let mut client = with_heartbeat(&bench);
+    for _ in 0..10 {
+        client.now = client.now.plus_ms(3000);
+        client.session.note_unread(client.now.monotonic);
+        client.settle();
+        assert!(!client.is_closed);
+    }
+    client.now = client.now.plus_ms(4001);
+    client.settle();
+    assert!(client.is_closed, "it is read again, and silent");
+}
+
+#[test]
+fn who_takes_none_of_its_answers_and_gives_no_sign_of_life_is_given_up() {
+    let bench = Bench::new();
+    let mut client = with_heartbeat(&bench);
+    client.is_stuck = true;
+    let now = client.now;
+    let mut asked = BytesMut::new();
+    while client.session.wants_input() {
+        asked.clear();
+        for _ in 0..10_000 {
+            put(&mut asked, 1, Qos::default());
+        }
+        client.session.receive(&mut asked, now).expect("taken");
+    }
+    for (ms, is_closed) in [(3000, false), (1500, true)] {
+        client.now = client.now.plus_ms(ms);
+        client.settle();
+        assert_eq!(client.is_closed, is_closed);
+    }
+}
+
+#[test]
+fn work_that_fails_ends_its_connection_and_holds_nothing_up() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let declare = wire::amqp::method::queue::QueueDeclare { queue: short("q"), ..Default::default() };
+    let (mut asked, now) = (BytesMut::new(), client.now);
+    put(&mut asked, 1, declare);
+    client.session.receive(&mut asked, now).expect("taken");
+    // Whoever runs it goes without having done it, as in a panic.
+    drop(client.session.take_job().expect("a job"));
+    assert_eq!(client.take(), ["connection.close INTERNAL_ERROR - a piece of work has failed"]);
+    client.send(0, ConnectionCloseOk {});
+    client.take();
+    assert!(client.is_closed);
+}
+
 #[test]
 fn who_takes_too_long_to_begin_is_closed() {
     let bench = Bench::new();

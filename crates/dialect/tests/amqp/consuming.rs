@@ -5,7 +5,7 @@ use wire::amqp::method::basic::{Ack, Cancel, Consume, Nack, Qos, Recover, Reject
 use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, Client, short};
+use crate::client::{Arguments, Bench, Client, message, short};
 
 fn with_messages(bench: &Bench, count: usize) -> Client {
     let mut client = bench.client();
@@ -185,6 +185,39 @@ fn consumers_of_a_higher_priority_come_first() {
     low.publish("", "q", b"m");
     high.settle();
     assert_eq!((high.take(), low.take()), (vec!["deliver 1 to high: m".to_owned()], vec![]));
+}
+
+#[test]
+fn a_burst_goes_to_the_highest_for_as_long_as_they_have_room() {
+    let bench = Bench::new();
+    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
+    let arguments = arguments.table();
+    for (prefetch, for_low) in [(0, 0), (700, 300)] {
+        let mut low = with_messages(&bench, 0);
+        low.consume("q", "low", true);
+        let mut high = bench.client();
+        high.send(1, Qos { prefetch_count: prefetch, ..Qos::default() });
+        high.send(1, Consume { queue: short("q"), consumer_tag: short("high"), arguments, ..Consume::default() });
+        assert_eq!(high.take(), ["basic.qos-ok", "basic.consume-ok"]);
+        let mut producer = bench.client();
+        let mut pass = bytes::BytesMut::new();
+        for _ in 0..1000 {
+            let publish = wire::amqp::method::basic::Publish { routing_key: short("q"), ..Default::default() };
+            pass.extend_from_slice(&message(1, publish, Default::default(), b"m"));
+        }
+        producer.bytes(&pass);
+        let (mut given_to_low, mut given_to_high) = (0, 0);
+        for _ in 0..10 {
+            given_to_low += low.take().len();
+            given_to_high += high.take().len();
+        }
+        assert_eq!((given_to_low, given_to_high), (for_low, 1000 - for_low), "prefetch {prefetch}");
+        producer.publish("", "q", b"more");
+        assert_eq!(low.take().len(), usize::from(prefetch > 0));
+        high.lose();
+        assert!(!low.take().is_empty(), "what the other had is its own now");
+        low.lose();
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Messages that queues give up: too old, too many, rejected, delivered too often.
 
 use wire::amqp::content::Properties;
-use wire::amqp::method::basic::{Publish, Reject};
+use wire::amqp::method::basic::{Ack, Publish, Qos, Reject};
 use wire::amqp::method::queue::QueueBind;
 use wire::amqp::table::{TableWriter, Value};
 
@@ -76,6 +76,59 @@ fn a_message_has_a_time_of_its_own_and_an_old_one_is_never_delivered() {
     bench.now = bench.now.plus_ms(200);
     client.now = bench.now;
     assert_eq!(client.get("q", true), "got 1, 0 more: long", "before anybody has swept");
+}
+
+#[test]
+fn what_has_no_time_goes_to_who_can_take_it_at_once_or_is_over() {
+    let mut bench = Bench::new();
+    let mut client = with_dead_letters(&bench, |table| _ = table.put("x-message-ttl", Value::I32(0)));
+    client.publish("", "q", b"nobody waits");
+    assert_eq!(client.get("q", true), "basic.get-empty");
+    bench.pass(1);
+    assert_eq!(client.get("dead", true), "got 1, 0 more: nobody waits");
+    let mut consumer = bench.client();
+    consumer.send(1, Qos { prefetch_count: 1, ..Qos::default() });
+    assert_eq!(consumer.consume("q", "c", false), ["basic.qos-ok", "basic.consume-ok"]);
+    for body in ["first", "second"] {
+        bench.now = bench.now.plus_ms(100);
+        client.now = bench.now;
+        client.publish("", "q", body.as_bytes());
+    }
+    // Others sweep before it has looked.
+    bench.pass(2);
+    consumer.now = bench.now;
+    assert_eq!(consumer.take(), ["deliver 1 to c: first"], "it takes one");
+    bench.pass(2);
+    assert_eq!(client.get("dead", true), "got 2, 0 more: second");
+    consumer.now = bench.now;
+    consumer.send(1, Ack { delivery_tag: 1, multiple: false });
+    assert_eq!(consumer.take(), [""; 0]);
+}
+
+#[test]
+fn what_a_producer_says_of_deaths_is_not_believed() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("dead");
+    let arguments = Arguments::of(|table| {
+        table
+            .put("x-dead-letter-exchange", Value::LongString(b""))
+            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
+        table.put("x-message-ttl", Value::I32(10));
+    });
+    client.queue("q", true, &arguments);
+    let headers = Arguments::of(|table| {
+        table.array("x-death", |deaths| {
+            deaths.table(|entry| {
+                entry.put("queue", Value::LongString(b"dead")).put("reason", Value::LongString(b"expired"));
+                entry.put("count", Value::I64(7));
+            });
+        });
+    });
+    let publish = Publish { routing_key: short("q"), ..Publish::default() };
+    client.publish_with(publish, Properties { headers: Some(headers.table()), ..Properties::default() }, b"m");
+    bench.pass(20);
+    assert_eq!(client.get("dead", true), "got 1, 0 more: m", "it was never there");
 }
 
 #[test]
