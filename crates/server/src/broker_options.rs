@@ -114,6 +114,7 @@ pub(crate) fn amqp_options(settings: &Settings) -> Arc<AmqpOptions> {
         heartbeat_s: u16::try_from(of.heartbeat.as_secs()).unwrap_or(u16::MAX),
         message_size_max: settings.message.size_max,
         replica_timeout_ms: milliseconds(settings.replication.timeout),
+        consumer_timeout_ms: milliseconds(of.consumer_timeout),
         loopback_users: of.loopback_users.split(',').map(|user| user.trim().to_owned()).collect(),
         certificate_user: match of.certificate_user {
             settings::CertificateUser::CommonName => CertificateUser::CommonName,

@@ -8,6 +8,7 @@ use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{Table, Value};
 
 use super::error::Fault;
+use super::overdue::TIMEOUT_ARGUMENT;
 use super::stream;
 
 /// The longest time, ms: ten years.
@@ -101,6 +102,7 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
             }
             "x-stream-max-segment-size-bytes" => _ = number(1, i64::MAX)?,
             "x-stream-filter-size-bytes" => _ = number(16, 255)?,
+            TIMEOUT_ARGUMENT => drop(number(0, TIME_MAX_MS)?),
             // Others are kept, and ask for nothing here.
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{Refusal, Timestamp};
 use broker::lease::Owner;
 use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Taker, Wanted, Wish};
-use format::model::Text;
+use format::model::{QueueKind, Text};
 use format::record;
 use format::routed::Routed;
 use wire::amqp::argument::ShortString;
@@ -15,6 +15,7 @@ use wire::amqp::method::basic::{Deliver, GetEmpty, GetOk};
 
 use super::channel::Channel;
 use super::error::Fault;
+use super::headers::with_delivery_count;
 use super::link::{Done, Link};
 use super::stream::{self, StreamReader};
 use super::unacked::Delivered;
@@ -228,7 +229,8 @@ pub(super) fn deliver_to(
         let delivery_tag = unacked.next_tag();
         if !no_ack {
             let (queue, lane, consumer) = (queue.clone(), lane.clone(), Some(number));
-            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer });
+            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer, at: link.now.monotonic });
+            link.note_delivered();
         }
         let method = Deliver {
             consumer_tag: ShortString::cut(&tag),
@@ -238,7 +240,8 @@ pub(super) fn deliver_to(
             routing_key: ShortString::cut(routed.key),
         };
         link.send(channel_number, method);
-        link.send_content(channel_number, routed.header, routed.body, Some(piece));
+        let counted = counted(queue, deliveries, routed.header);
+        link.send_content(channel_number, counted.as_deref().unwrap_or(routed.header), routed.body, Some(piece));
     });
     if count > 0 {
         return Look::Again;
@@ -275,6 +278,12 @@ fn each_message(
             act(lane, offset, deliveries, piece, &routed);
         }
     }
+}
+
+/// The header of a message that comes again from a queue whose clients are told how often it did.
+fn counted(queue: &MessageQueue, deliveries: u32, header: &[u8]) -> Option<Vec<u8>> {
+    let is_told = deliveries > 0 && queue.rules().kind == QueueKind::Quorum;
+    is_told.then(|| with_delivery_count(header, deliveries))
 }
 
 /// Nobody acknowledges what was handed out: it is on its way, and that is all.
@@ -325,7 +334,8 @@ pub(super) fn answer_get(
         let delivery_tag = unacked.next_tag();
         if !no_ack {
             let (queue, lane) = (queue.clone(), lane.clone());
-            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer: None });
+            unacked.push(Delivered { tag: delivery_tag, queue, lane, offset, consumer: None, at: link.now.monotonic });
+            link.note_delivered();
         }
         let method = GetOk {
             delivery_tag,
@@ -335,7 +345,8 @@ pub(super) fn answer_get(
             message_count,
         };
         link.send(number, method);
-        link.send_content(number, routed.header, routed.body, Some(piece));
+        let counted = counted(queue, deliveries, routed.header);
+        link.send_content(number, counted.as_deref().unwrap_or(routed.header), routed.body, Some(piece));
         has_one = true;
     });
     if !has_one {

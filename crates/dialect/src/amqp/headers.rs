@@ -3,7 +3,10 @@
 use broker::Headers;
 use bytes::BytesMut;
 use wire::amqp::content::{ContentHeader, Properties};
-use wire::amqp::table::{Table, TableWriter, write_table};
+use wire::amqp::table::{Table, TableWriter, Value, write_table};
+
+/// How often a message was delivered in vain.
+const DELIVERY_COUNT: &str = "x-delivery-count";
 
 /// Headers as exchanges ask for them.
 pub(super) struct HeaderTable<'a>(pub(super) Table<'a>);
@@ -33,6 +36,18 @@ pub(super) fn with_headers(
     // Written here a moment ago, with its length in front.
     let headers = table.get(size_of::<u32>()..).and_then(|bytes| Table::read(bytes).ok());
     with_properties(header, Properties { headers, ..properties })
+}
+
+/// The header, saying how often the message was delivered in vain.
+pub(super) fn with_delivery_count(header: &[u8], count: u32) -> Vec<u8> {
+    let properties = ContentHeader::decode(header).map(|header| header.properties).unwrap_or_default();
+    let headers = properties.headers.unwrap_or_default();
+    with_headers(header, properties, |table| {
+        table.put(DELIVERY_COUNT, Value::I64(count.into()));
+        for (name, value) in headers.iter().filter(|(name, _)| name.bytes() != DELIVERY_COUNT.as_bytes()) {
+            table.put_bytes(name.bytes(), value);
+        }
+    })
 }
 
 /// The header without the keys that nobody else is to see.

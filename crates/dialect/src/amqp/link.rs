@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::Now;
 use base::budget::{Budget, Room};
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
 use base::session::{Output, Subject};
+use base::{Monotonic, Now};
 use broker::{Broker, ConnectionNumber, Mailbox, Right, Shown, UserPermission, VirtualHost};
 use bytes::{Bytes, BytesMut};
 use wire::amqp::frame::{self, Kind};
@@ -15,6 +15,7 @@ use wire::amqp::method::Method;
 use super::consume::Read;
 use super::error::{Fault, code};
 use super::options::AmqpOptions;
+use super::overdue::OVERDUE_LOOK_MS;
 use super::stream::Streamed;
 use super::topology::Carried;
 use crate::jobs::Jobs;
@@ -70,6 +71,8 @@ pub(super) struct Link {
     pub(super) login: Option<Login>,
     pub(super) budget: Arc<Budget>,
     pub(super) jobs: Jobs<Done>,
+    /// When it is looked for messages that were not acknowledged for too long, if there are any.
+    pub(super) overdue_at: Option<Monotonic>,
     /// Channels that failed after their method was taken.
     failed: Vec<(u16, Fault)>,
 }
@@ -128,6 +131,7 @@ impl Link {
             login: None,
             budget: Arc::default(),
             jobs: Jobs::default(),
+            overdue_at: None,
             failed: Vec::new(),
         }
     }
@@ -208,6 +212,13 @@ impl Link {
     pub(super) fn has_room_for_deliveries(&self) -> bool {
         let most = if self.budget.room() == Room::Plenty { DELIVERIES_SIZE_MAX } else { LITTLE_SIZE_MAX };
         self.waiting_size() < most
+    }
+
+    /// A message was sent that is to be acknowledged: it is looked after.
+    pub(super) fn note_delivered(&mut self) {
+        if self.overdue_at.is_none() {
+            self.overdue_at = Some(self.now.monotonic.plus_ms(OVERDUE_LOOK_MS));
+        }
     }
 
     /// Whether a transaction may hold messages of so many bytes: all go into the log at once.

@@ -17,6 +17,7 @@ mod link;
 mod methods;
 mod opening;
 mod options;
+mod overdue;
 mod prepared;
 mod publish;
 mod replies;

@@ -29,6 +29,8 @@ pub struct AmqpOptions {
     pub handshake_timeout_ms: u64,
     /// How long confirms wait for replicas, ms.
     pub replica_timeout_ms: u64,
+    /// How long a client may have a message and not acknowledge it, ms; 0: for ever.
+    pub consumer_timeout_ms: u64,
     /// Users that may connect from this machine alone.
     pub loopback_users: Vec<String>,
     /// What of a client's certificate is its user's name.
@@ -59,6 +61,7 @@ impl Default for AmqpOptions {
             message_size_max: 16 * 1024 * 1024,
             handshake_timeout_ms: 10_000,
             replica_timeout_ms: 3_000,
+            consumer_timeout_ms: 1_800_000,
             loopback_users: vec!["guest".to_owned()],
             certificate_user: CertificateUser::default(),
             replies: Arc::default(),

@@ -340,6 +340,7 @@ impl Session for AmqpSession {
         let Core { publishing, link, .. } = &mut self.core;
         publishing.release(link);
         self.watch_life();
+        self.watch_overdue();
         self.go_on();
     }
 
@@ -351,7 +352,8 @@ impl Session for AmqpSession {
         if !self.core.ready.is_empty() && self.core.link.has_room_for_deliveries() {
             return Some(Monotonic(0));
         }
-        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).min()
+        let overdue_at = self.core.link.overdue_at;
+        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).chain(overdue_at).min()
     }
 
     fn wants_input(&self) -> bool {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::QueueOffset;
+use base::{Monotonic, QueueOffset};
 use broker::{Lane, MessageQueue};
 
 /// Settled ones that may lie between the others before there are as many of them.
@@ -21,6 +21,8 @@ pub(super) struct Delivered {
     pub(super) offset: QueueOffset,
     /// Whose it is; none: it was asked for alone.
     pub(super) consumer: Option<u64>,
+    /// When it was sent to the client.
+    pub(super) at: Monotonic,
 }
 
 /// A tag, and what it stands for until that is settled.
@@ -48,6 +50,11 @@ impl Unacked {
     /// Bytes it holds.
     pub(super) fn size(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Delivered> {
+        self.entries.iter().filter_map(|entry| entry.delivered.as_ref())
     }
 
     /// The tag of the next message.

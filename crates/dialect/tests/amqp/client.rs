@@ -341,6 +341,10 @@ fn tell(mut bytes: &[u8]) -> Vec<String> {
                 if let Some(priority) = header.properties.priority {
                     last.push_str(&format!(" priority {priority}"));
                 }
+                let headers = header.properties.headers.unwrap_or_default();
+                if let Some(count) = headers.get("x-delivery-count").and_then(|count| count.integer()) {
+                    last.push_str(&format!(" after {count}"));
+                }
                 if let Some(reply_to) = header.properties.reply_to {
                     last.push_str(&format!(" reply to {}", String::from_utf8_lossy(reply_to.bytes())));
                 }

@@ -1,7 +1,7 @@
 //! Messages out: deliveries, acknowledgements, prefetch, and what comes again.
 
 use base::session::Session;
-use wire::amqp::method::basic::{Ack, Cancel, Consume, Nack, Qos, Recover, Reject};
+use wire::amqp::method::basic::{Ack, Cancel, Consume, Get, Nack, Qos, Recover, Reject};
 use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::table::Value;
 
@@ -185,6 +185,55 @@ fn consumers_of_a_higher_priority_come_first() {
     low.publish("", "q", b"m");
     high.settle();
     assert_eq!((high.take(), low.take()), (vec!["deliver 1 to high: m".to_owned()], vec![]));
+}
+
+#[test]
+fn a_quorum_queue_says_how_often_a_message_was_delivered_in_vain() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for kind in ["quorum", "classic"] {
+        client.queue(
+            kind,
+            true,
+            &Arguments::of(|table| _ = table.put("x-queue-type", Value::LongString(kind.as_bytes()))),
+        );
+        client.publish("", kind, b"m");
+    }
+    assert_eq!(client.get("quorum", false), "got 1, 0 more: m");
+    client.send(1, Reject { delivery_tag: 1, requeue: true });
+    assert_eq!(client.get("quorum", false), "got 2, 0 more again after 1: m");
+    client.send(1, Reject { delivery_tag: 2, requeue: true });
+    assert_eq!(client.consume("quorum", "c", false), ["basic.consume-ok", "deliver 3 to c again after 2: m"]);
+    assert_eq!(client.get("classic", false), "got 4, 0 more: m");
+    client.send(1, Reject { delivery_tag: 4, requeue: true });
+    assert_eq!(client.get("classic", false), "got 5, 0 more again: m");
+}
+
+#[test]
+fn who_does_not_acknowledge_for_too_long_loses_its_channel_and_others_get_what_it_had() {
+    let mut bench = Bench::new();
+    bench.options.consumer_timeout_ms = 300_000;
+    let mut client = with_messages(&bench, 1);
+    client.queue("short", true, &Arguments::of(|table| _ = table.put("x-consumer-timeout", Value::I32(100_000))));
+    client.publish("", "short", b"m");
+    client.consume("q", "c", false);
+    client.open(2);
+    client.send(2, Get { queue: short("short"), ..Get::default() });
+    assert_eq!(client.take(), ["got 1, 0 more: m"]);
+    let start = client.now;
+    let text = |channel, ms| {
+        format!(
+            "channel.close PRECONDITION_FAILED - delivery acknowledgement on channel {channel} timed out. Timeout value used: {ms} ms. This timeout value can be configured, see consumers doc guide to learn more"
+        )
+    };
+    for (s, expected) in [(61, vec![]), (122, vec![text(2, 100_000)]), (290, vec![]), (361, vec![text(1, 300_000)])] {
+        client.now = start.plus_ms(s * 1000);
+        client.settle();
+        assert_eq!(client.take(), expected, "after {s} s");
+    }
+    let mut other = bench.client();
+    assert_eq!(other.get("short", true), "got 1, 0 more again: m");
+    assert_eq!(other.get("q", true), "got 2, 0 more again: 0");
 }
 
 #[test]

@@ -99,6 +99,9 @@ section!(Amqp, "amqp", "The broker port for AMQP 0-9-1, which RabbitMQ's clients
         Kind::Choice { known: &["common_name", "distinguished_name"], later: &[] },
         "What of a client's certificate names the user whom the mechanism EXTERNAL lets in; offered where tls.client_auth asks for certificates",
         "as RabbitMQ's ssl_cert_login_from with common_name; RabbitMQ itself has distinguished_name (CN=anna,O=Example)";
+    consumer_timeout: Duration = "30m", times_ms(0, 315_360_000_000),
+        "How long a client may have a message without acknowledging it before its channel is closed; 0: for ever. A queue's x-consumer-timeout goes before",
+        "as in RabbitMQ: what a client has forgotten comes to another";
 });
 
 impl Amqp {
