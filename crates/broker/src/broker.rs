@@ -6,7 +6,8 @@ use std::time::Duration;
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
 use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
-use format::state_documents::StateDocuments;
+use format::master_tables::MasterTables;
+use format::state::StateChange;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{Recovery, RecoveryProgress, StorageError, Store};
@@ -188,7 +189,8 @@ impl Broker {
         ));
         let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
         let parts = ModelParts { state: &state, publisher: &publisher, lanes: &lanes, metrics: &metrics };
-        let model = Model::open(&model, options.model.clone(), &parts, now)?;
+        let model = Arc::new(Model::open(model, options.model.clone(), &parts, now)?);
+        let tables = (&catalog, &offsets, &delay, &request_modes);
         Ok(Self {
             fetcher: Fetcher::new(&store, &options, &metrics),
             lookup: Lookup::new(&store),
@@ -196,10 +198,10 @@ impl Broker {
             leasing: Leasing::new(&store, &options, &metrics, &retries),
             retries,
             removals: Removals::new(&catalog, &offsets, &durability, &state, &store),
-            retention: Retention::new(&store, &catalog, &lanes, &options),
+            retention: Retention::new(&catalog, &model, &lanes, &options),
             snapshots: Snapshots::new(&store, &catalog, &offsets, &fetched, &groups, &metrics),
-            following: Following::new(&state, (&catalog, &offsets, &delay, &request_modes), options.ack_policy.durable),
-            exports: Exports::new(&state, (&catalog, &offsets, &delay, &request_modes), options.ack_policy.durable),
+            following: Following::new(&state, tables, (&lanes, &model), options.ack_policy.durable),
+            exports: Exports::new(&state, tables, options.ack_policy.durable),
             durability,
             catalog,
             groups,
@@ -208,7 +210,7 @@ impl Broker {
             lanes,
             fetched,
             request_modes,
-            model: Arc::new(model),
+            model,
             routes,
             publisher,
             delay,
@@ -245,8 +247,17 @@ impl Broker {
     }
 
     /// Has the tables of a slave as its master has them; see `Following`. Waits for the disk.
-    pub fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>, now: Now) -> Result<(), Refusal> {
-        self.following.take_tables(tables, position, &self.removals, &self.exports, now)
+    pub fn take_tables(&self, tables: MasterTables, now: Now) -> Result<(), Refusal> {
+        if self.following.take_tables(tables, &self.removals, &self.exports, now)? {
+            self.checkpoint(now).map_err(internal)?;
+        }
+        Ok(())
+    }
+
+    /// What of the state no document tells, as changes of nothing, for a slave. All of it is in the log by then, or will be.
+    pub fn undocumented(&self, now: Now) -> Result<Vec<StateChange>, Refusal> {
+        self.offsets.keep_changes(now)?;
+        Ok(self.lanes.state_changes().into_iter().chain(self.model.state_changes()).collect())
     }
 
     /// Whether a document lacks what an administrator has changed.
@@ -303,7 +314,15 @@ impl Broker {
 
     /// Has every change of before kept, also in the documents that a foreign broker would read. Waits for the disk.
     pub fn save(&self, now: Now) -> Result<(), StorageError> {
-        self.exports.save(now)
+        self.exports.save(now)?;
+        if self.state.lacks_beside() { self.save_snapshot() } else { Ok(()) }
+    }
+
+    fn save_snapshot(&self) -> Result<(), StorageError> {
+        self.state.save_snapshot(|| {
+            let parts = [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()];
+            [&parts[..], &[self.request_modes.state_changes(), self.model.state_changes()]].concat().concat()
+        })
     }
 
     /// Puts the state, log, entries and keys on the disk and notes how far that goes, so that recovery begins there.
@@ -313,10 +332,7 @@ impl Broker {
         kept.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })?;
         // First: a start meets what was settled at a slave with what the log tells behind the snapshot.
         self.exports.save_told()?;
-        self.state.save_snapshot(|| {
-            let parts = [self.catalog.state_changes(), self.offsets.state_changes(), self.delay.state_changes()];
-            [&parts[..], &[self.request_modes.state_changes(), self.model.state_changes()]].concat().concat()
-        })?;
+        self.save_snapshot()?;
         self.store.checkpoint()
     }
 
@@ -340,7 +356,9 @@ impl Broker {
             Work::SaveDocuments => self.save(now)?,
             Work::FinishRemovals => {
                 self.removals.finish(now)?;
-                if !self.follows() {
+                if self.follows() {
+                    self.following.remove_unknown_queues()?;
+                } else {
                     self.model.finish_removals(now)?;
                 }
             }

@@ -4,7 +4,8 @@
 //! the log. **On a crash** the log ends at a whole record, and a start finds the state as on a master.
 //!
 //! A Sluice master's log tells of every change. Its tables, asked for when a slave connects, tell besides of what the slave's part of the log
-//! does not have; below their position the log's word does not count. A foreign master's log tells of nothing: there its tables are the
+//! does not have; below their position the log's word does not count. What no document has, leases and the model, is told with those of the
+//! first round of a connection alone, and is in the snapshot before the log goes on. A foreign master's log tells of nothing: there its tables are the
 //! state.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,16 +14,19 @@ use std::sync::Arc;
 use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
 use bytes::{Buf as _, Bytes};
 use format::document::GroupDocument;
+use format::master_tables::MasterTables;
 use format::state::{self, StateChange, StateError};
 use format::state_documents::StateDocuments;
-use format::state_tables::StateTables;
+use format::state_tables::{StateTables, lease_changes_between};
 use parking_lot::Mutex;
 use storage::{StateReplay, StorageError, Store};
 
 use crate::catalog::Catalog;
+use crate::cursor::lanes::Lanes;
 use crate::cursor::offset::Offsets;
 use crate::error::internal;
 use crate::export::Exports;
+use crate::model::Model;
 use crate::parked::delay::Delay;
 use crate::removal::Removals;
 use crate::request_modes::RequestModes;
@@ -46,10 +50,29 @@ pub struct Following {
     offsets: Arc<Offsets>,
     delay: Arc<Delay>,
     request_modes: Arc<RequestModes>,
+    lanes: Arc<Lanes>,
+    model: Arc<Model>,
     is_durable: bool,
     master: Mutex<Option<MasterSeen>>,
-    /// Below this the master's tables tell what changed. Held while its log or its tables are taken in.
-    told_until: Mutex<LogOffset>,
+    /// What the master's tables tell. Held while its log or its tables are taken in.
+    told: Mutex<Told>,
+}
+
+/// Up to where in its log the master's tables tell what changed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// Of what documents tell,
+    documented: LogOffset,
+    /// and of what they do not: leases and the model.
+    undocumented: LogOffset,
+}
+
+impl Told {
+    /// Whether a change, that a record of the log there tells of, is news.
+    fn is_news(self, record: LogOffset, change: &StateChange) -> bool {
+        let is_documented = !change.is_about_leases() && !matches!(change, StateChange::Model(_));
+        record >= if is_documented { self.documented } else { self.undocumented }
+    }
 }
 
 /// What a slave has seen of its master.
@@ -74,6 +97,7 @@ impl Following {
     pub(crate) fn new(
         state: &Arc<StateLog>,
         (catalog, offsets, delay, request_modes): Tables<'_>,
+        (lanes, model): (&Arc<Lanes>, &Arc<Model>),
         is_durable: bool,
     ) -> Self {
         Self {
@@ -83,9 +107,11 @@ impl Following {
             offsets: offsets.clone(),
             delay: delay.clone(),
             request_modes: request_modes.clone(),
+            lanes: lanes.clone(),
+            model: model.clone(),
             is_durable,
             master: Mutex::default(),
-            told_until: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -129,13 +155,13 @@ impl Following {
     /// Takes in what the master's log has from `start` on, in pieces of whole records and fillers. `start` is the end of this log; one that
     /// has nothing begins there. Gives the new end, once all below is as safe as messages are to be here. Waits for the disk.
     pub fn append(&self, start: LogOffset, pieces: &[Bytes]) -> Result<LogOffset, StorageError> {
-        let told_until = self.told_until.lock();
+        let told = self.told.lock();
         if self.end() == LogOffset(0) && start != LogOffset(0) {
             self.store.begin_at(start)?;
             self.state.note_followed(start);
         }
-        let end = self.take_in(start, pieces, *told_until)?;
-        drop(told_until);
+        let end = self.take_in(start, pieces, *told)?;
+        drop(told);
         if self.is_durable {
             self.store.sync_until(end)?;
         }
@@ -146,14 +172,14 @@ impl Following {
     pub fn append_little(&self, start: LogOffset, pieces: &[Bytes]) -> Option<Result<LogOffset, StorageError>> {
         let is_much = pieces.iter().map(Bytes::len).sum::<usize>() > LITTLE_SIZE || self.store.is_index_behind();
         let may_wait = is_much || self.is_durable || self.end() == LogOffset(0);
-        let told_until = (!may_wait).then(|| self.told_until.try_lock())??;
-        Some(self.take_in(start, pieces, *told_until))
+        let told = (!may_wait).then(|| self.told.try_lock())??;
+        Some(self.take_in(start, pieces, *told))
     }
 
     /// Writes what the master's log has from `start` on, and makes the changes that it tells of. Gives the new end.
-    fn take_in(&self, start: LogOffset, pieces: &[Bytes], told_until: LogOffset) -> Result<LogOffset, StorageError> {
+    fn take_in(&self, start: LogOffset, pieces: &[Bytes], told: Told) -> Result<LogOffset, StorageError> {
         if self.store.has_untold_states() {
-            self.publish(start, told_until)?;
+            self.publish(start, told)?;
         }
         let mut end = start;
         for piece in pieces {
@@ -163,15 +189,15 @@ impl Following {
                 rest.advance((appended.0 - end.0) as usize);
                 end = appended;
                 self.store.write_staged()?;
-                self.publish(end, told_until)?;
+                self.publish(end, told)?;
             }
         }
         Ok(end)
     }
 
     /// Has everything below `end` visible, and makes the changes that it tells of.
-    fn publish(&self, end: LogOffset, told_until: LogOffset) -> Result<(), StorageError> {
-        let mut changes = FollowedChanges { following: self, told_until, removed: BTreeSet::new() };
+    fn publish(&self, end: LogOffset, told: Told) -> Result<(), StorageError> {
+        let mut changes = FollowedChanges { following: self, told, removed: BTreeSet::new() };
         self.store.set_committed(end, &mut changes)?;
         self.catalog.renew_queues(&changes.removed);
         self.state.note_followed(end);
@@ -224,24 +250,45 @@ impl Following {
         self.state.settled().lock().retain(is_owed);
     }
 
-    /// Has the tables as the master has them; what its log says below `position` is in them, where it tells of changes at all. Waits for the
-    /// disk.
+    /// Has the tables as the master has them; what its log says below their position is in them, where it tells of changes at all. Gives
+    /// whether the snapshot is to be written before the log goes on: nothing else has what no document tells. Waits for the disk.
     pub(crate) fn take_tables(
         &self,
-        documents: StateDocuments,
-        position: Option<LogOffset>,
+        tables: MasterTables,
         removals: &Removals,
         exports: &Exports,
         now: Now,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
+        let MasterTables { documents, undocumented, position } = tables;
         // So that what was settled here is known to be.
         self.offsets.keep_changes(now)?;
-        let mut told_until = self.told_until.lock();
+        let mut told = self.told.lock();
         self.state.settled().lock().retain(|of, queue, offset| is_unknown(&documents, of, queue, offset));
         if position.is_some_and(|position| position < self.end()) {
             // Since they were copied the log has told of more.
-            return Ok(());
+            return Ok(false);
         }
+        self.take_documents(documents, removals, now)?;
+        told.documented = position.unwrap_or(LogOffset(u64::MAX));
+        let has_undocumented = undocumented.is_some();
+        if let Some(changes) = undocumented {
+            self.take_undocumented(changes);
+            told.undocumented = position.unwrap_or_default();
+        }
+        self.state.note_taken(position.is_some());
+        drop(told);
+        if position.is_some() {
+            // As the log tells of changes from here on, all documents say so.
+            self.catalog.note_unexported();
+            self.offsets.note_unexported();
+            self.delay.note_unexported();
+            self.request_modes.note_unexported();
+        }
+        exports.save(now).map_err(internal)?;
+        Ok(has_undocumented)
+    }
+
+    fn take_documents(&self, documents: StateDocuments, removals: &Removals, now: Now) -> Result<(), Refusal> {
         let known = StateTables {
             topics: self.catalog.topic_table(),
             groups: self.catalog.group_table(),
@@ -263,22 +310,31 @@ impl Following {
         self.follow(documents.delay.iter().flat_map(|delay| known.delay_changes_to(delay)).collect());
         let modes = documents.request_modes.iter();
         self.follow(modes.flat_map(|modes| known.request_mode_changes_to(modes)).collect());
-        *told_until = position.unwrap_or(LogOffset(u64::MAX));
-        self.state.note_taken(position.is_some());
-        drop(told_until);
-        if position.is_some() {
-            // As the log tells of changes from here on, all documents say so.
-            self.catalog.note_unexported();
-            self.offsets.note_unexported();
-            self.delay.note_unexported();
-            self.request_modes.note_unexported();
+        Ok(())
+    }
+
+    /// Has leases and model as a master has them.
+    fn take_undocumented(&self, changes: Vec<StateChange>) {
+        let mut masters = StateTables::default();
+        changes.into_iter().for_each(|change| masters.apply(change));
+        self.offsets.follow(lease_changes_between(&self.lanes.table(), &masters.leases));
+        self.model.follow_table(&masters.model);
+    }
+
+    /// Removes what the disk has of message queues that no start would know, once a master has told which there are. Waits for the disk.
+    pub(crate) fn remove_unknown_queues(&self) -> Result<(), StorageError> {
+        // Held: nothing is appended meanwhile.
+        let told = self.told.lock();
+        if told.undocumented == LogOffset(0) {
+            return Ok(());
         }
-        exports.save(now).map_err(internal)
+        self.model.remove_unknown()
     }
 
     /// Makes changes, each in its table.
     fn follow(&self, changes: Vec<StateChange>) {
         let (mut catalog, mut offsets, mut delay, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut model = Vec::new();
         for change in changes {
             match change {
                 StateChange::Offsets { .. } | StateChange::Leases { .. } | StateChange::LeasesRemoved { .. } => {
@@ -288,8 +344,7 @@ impl Following {
                 StateChange::RequestMode { .. } | StateChange::RequestModeRemoved { .. } => modes.push(change),
                 // Which documents its master has taken over is nothing to a slave, whose documents are others.
                 StateChange::Imported { .. } => {}
-                // In the snapshot only: a slave serves nobody of these.
-                StateChange::Model(_) => {}
+                StateChange::Model(change) => model.push(*change),
                 _ => catalog.push(change),
             }
         }
@@ -305,6 +360,9 @@ impl Following {
         if !modes.is_empty() {
             self.request_modes.follow(modes);
         }
+        if !model.is_empty() {
+            self.model.follow(model);
+        }
     }
 }
 
@@ -319,30 +377,28 @@ fn is_unknown(tables: &StateDocuments, of: &str, queue: u32, offset: i64) -> boo
 /// Makes the changes that records of the master's log tell of.
 struct FollowedChanges<'a> {
     following: &'a Following,
-    told_until: LogOffset,
+    told: Told,
     /// Topics whose queues go.
     removed: BTreeSet<TopicName>,
 }
 
 impl StateReplay for FollowedChanges<'_> {
     fn known_until(&self) -> LogOffset {
-        self.told_until
+        self.told.documented.min(self.told.undocumented)
     }
 
     fn apply(&mut self, offset: LogOffset, changes: &[u8]) -> Result<Vec<TopicName>, StateError> {
         let changes = state::decode(changes)?;
         let removed: BTreeSet<_> = changes.iter().filter_map(StateChange::removed_topic).collect();
         self.removed.extend(removed.iter().cloned());
-        // Tables say nothing of leases.
-        let is_told = |change: &StateChange| offset >= self.told_until || change.is_about_leases();
         let settled = self.following.state.settled();
         let mut told = Vec::new();
         for topic in &removed {
             let begun_anew = settled.lock().forget_topic(topic.as_str());
-            let is_in_tables = offset < self.told_until;
+            let is_in_tables = offset < self.told.documented;
             told.extend(if is_in_tables { begun_anew } else { self.following.offsets.removals_in(topic.as_str()) });
         }
-        told.extend(changes.into_iter().filter(is_told));
+        told.extend(changes.into_iter().filter(|change| self.told.is_news(offset, change)));
         self.following.follow(told);
         settled.lock().note_met(offset);
         Ok(removed.into_iter().collect())

@@ -21,6 +21,7 @@ use crate::error::internal;
 use crate::options::Options;
 use crate::retry::Retries;
 
+pub(crate) use hand_out::put_off;
 pub use hand_out::{Given, HandOut};
 pub use wanted::{Expiry, Holder, Wanted};
 

@@ -1,21 +1,23 @@
 //! Old messages: what the store may remove, and what groups that settle messages one by one have not settled yet.
 //!
-//! **Always holds**: nothing is removed that is in a message queue and not settled. With `Options::keeps_unsettled` nothing is removed either
+//! **Always holds**: nothing is removed that is in a message queue and not settled; at a slave, in one that goes on where it becomes the
+//! master. With `Options::keeps_unsettled` nothing is removed either
 //! that such a group has not settled; without, retention asks no group, as of those that read by offset. Looked at anew each time retention is applied: a message that comes later lies behind all that is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::offset::Watermark;
-use base::{LogOffset, Now, QueueId, QueueOffset};
+use base::{LogOffset, Now, QueueId, QueueOffset, TopicName};
 use parking_lot::Mutex;
-use storage::{RetentionOutcome, StorageError, Store};
+use storage::{QueueIndex, RetentionOutcome, StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::cursor::lanes::Lanes;
 use crate::cursor::lease::LeaseCounts;
+use crate::model::Model;
+use crate::model::message_queue::NO_GROUP;
 use crate::options::Options;
-use crate::queue::Queue;
 
 /// What a group has of a topic that it settles message by message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,15 +38,16 @@ pub struct Retention {
     store: Arc<Store>,
     catalog: Arc<Catalog>,
     lanes: Arc<Lanes>,
+    model: Arc<Model>,
     options: Arc<Options>,
     /// As it was when retention was last applied.
     unsettled: Mutex<Vec<Unsettled>>,
 }
 
 impl Retention {
-    pub(crate) fn new(store: &Arc<Store>, catalog: &Arc<Catalog>, lanes: &Arc<Lanes>, options: &Arc<Options>) -> Self {
-        let (store, catalog, lanes, options) = (store.clone(), catalog.clone(), lanes.clone(), options.clone());
-        Self { store, catalog, lanes, options, unsettled: Mutex::default() }
+    pub(crate) fn new(catalog: &Arc<Catalog>, model: &Arc<Model>, lanes: &Arc<Lanes>, options: &Arc<Options>) -> Self {
+        let (catalog, model, lanes, options) = (catalog.clone(), model.clone(), lanes.clone(), options.clone());
+        Self { store: model.store().clone(), catalog, lanes, model, options, unsettled: Mutex::default() }
     }
 
     /// What was not settled when retention was last applied.
@@ -64,18 +67,22 @@ impl Retention {
 
     /// Where the oldest message lies that is in a message queue: anywhere in the log, where that cannot be read.
     fn oldest_in_message_queues(&self) -> Option<LogOffset> {
-        let lanes = self.lanes.all();
-        let places = lanes.iter().filter_map(|lane| {
-            let queue = lane.queue().filter(|queue| queue.index.message_queue().is_some())?;
-            let from = lane.floor().max(queue.first());
-            self.place_of(queue, from)
+        let topics = self.model.queue_numbers().into_iter().map(TopicName::of_message_queue);
+        let places = topics.filter_map(|topic| {
+            let places = self.store.queues_of(&topic).into_iter().filter_map(|queue| {
+                // Of one that nobody has worked with nothing is settled.
+                let lane = self.lanes.lane(topic.as_str(), NO_GROUP, queue.queue().0);
+                let floor = lane.map_or(QueueOffset(0), |lane| lane.floor());
+                self.place_of(&queue, floor.max(queue.first()))
+            });
+            places.min()
         });
         places.min()
     }
 
     /// Where the message at an offset lies; anywhere in the log, where that cannot be read. `None`: there is none.
-    fn place_of(&self, queue: &Queue, offset: QueueOffset) -> Option<LogOffset> {
-        let entry = if offset < queue.end() { queue.index.entry(offset).transpose() } else { None };
+    fn place_of(&self, queue: &QueueIndex, offset: QueueOffset) -> Option<LogOffset> {
+        let entry = if offset < queue.end() { queue.entry(offset).transpose() } else { None };
         entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
     }
 
@@ -89,7 +96,7 @@ impl Retention {
             let Ok(queue) = known.queue(QueueId(lane.queue_id().0)) else { continue };
             let from = lane.floor().max(queue.first());
             let is_kept = self.catalog.group(group).is_some();
-            let place = if is_kept { self.place_of(queue, from) } else { None };
+            let place = if is_kept { self.place_of(&queue.index, from) } else { None };
             let (counts, oldest) = by_names.entry((topic.to_owned(), group.to_owned())).or_default();
             *counts = counts.plus(lane.counts_until(queue.end()));
             *oldest = oldest.iter().copied().chain(place).min();

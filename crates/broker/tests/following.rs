@@ -9,14 +9,15 @@ use std::path::Path;
 use base::{GroupName, LogOffset, QueueId, Refusal, TopicName};
 use broker::{Filter, Message, SendBack, Work};
 use format::document::{GroupDocument, TopicDocument};
+use format::master_tables::MasterTables;
 use format::state_documents::StateDocuments;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use support::pair::{commit, committed, follow, open, open_over, tables, take_tables};
+use support::pair::{commit, committed, follow, master_tables, of_java, open, open_over, tables, take_tables};
 use support::{Bench, layout, message};
 use testkit::at;
 
 fn take_java_tables(slave: &Bench, master: &Bench) {
-    slave.broker.take_tables(tables(master), None, slave.now).expect("takes");
+    slave.broker.take_tables(of_java(tables(master)), slave.now).expect("takes");
 }
 
 /// What is the same on a master and its slave.
@@ -311,11 +312,11 @@ fn who_becomes_the_master_has_what_was_settled_here_and_tells_nobody_of_it_later
 fn tables_that_were_copied_before_what_the_log_has_told_since_are_not_taken() {
     let (master, slave) = (open(&MemoryDisk::new(), false, 1000), open(&MemoryDisk::new(), true, 1000));
     commit_first(&master);
-    let (early, position) = (tables(&master), master.broker.state_position());
+    let early = master_tables(&master);
     commit(&master, "billing", 1);
-    slave.broker.take_tables(early.clone(), Some(position), slave.now).expect("takes");
+    slave.broker.take_tables(early.clone(), slave.now).expect("takes");
     follow(&slave, &master);
-    slave.broker.take_tables(early, Some(position), slave.now).expect("passes over them");
+    slave.broker.take_tables(early, slave.now).expect("passes over them");
     assert_eq!(committed(&slave, "billing"), Some(1));
     assert_same(&slave, &master);
 }
@@ -326,7 +327,7 @@ fn topics_that_a_slave_is_told_of_have_the_queues_of_its_log() {
     commit_first(&master);
     // As of a Java master: the log came before the table.
     let bytes = master.broker.store().read_raw(LogOffset(0), usize::MAX).expect("reads");
-    slave.broker.take_tables(StateDocuments::default(), None, slave.now).expect("takes");
+    slave.broker.take_tables(MasterTables::default(), slave.now).expect("takes");
     slave.broker.following.append(LogOffset(0), &[bytes]).expect("appends");
     assert!(slave.broker.catalog.topic("orders").is_none(), "what its log tells is not believed of a Java master");
     take_java_tables(&slave, &master);

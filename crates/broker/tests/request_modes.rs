@@ -14,7 +14,7 @@ use format::request_mode::{RequestMode, RequestModeDocument};
 use format::state::StateChange;
 use serde_json::{Value, json};
 use storage::disk::{Disk, MemoryDisk};
-use support::pair::{follow, open as open_one, tables, take_tables};
+use support::pair::{follow, of_java, open as open_one, tables, take_tables};
 use support::{Bench, layout, message, open_on};
 use testkit::at;
 
@@ -131,14 +131,14 @@ fn a_slave_of_a_java_master_has_what_its_table_says_also_after_a_kill() {
     let disk = MemoryDisk::new();
     let (master, slave) = (open_one(&MemoryDisk::new(), false, 1000), open_one(&disk, true, 1000));
     set(&master, "billing", RequestMode::Pop, 2);
-    slave.broker.take_tables(tables(&master), None, slave.now).expect("takes");
+    slave.broker.take_tables(of_java(tables(&master)), slave.now).expect("takes");
     let mut without = tables(&master);
     without.request_modes = None;
-    slave.broker.take_tables(without, None, slave.now).expect("takes");
+    slave.broker.take_tables(of_java(without), slave.now).expect("takes");
     drop(slave);
     let slave = open_one(&disk, true, 1000);
     assert_eq!(mode_of(&slave.broker.request_modes, "billing"), Some((RequestMode::Pop, 2)), "4.9.7 tells of none");
-    slave.broker.take_tables(tables(&open_one(&MemoryDisk::new(), false, 1000)), None, slave.now).expect("takes");
+    slave.broker.take_tables(of_java(tables(&open_one(&MemoryDisk::new(), false, 1000))), slave.now).expect("takes");
     assert_eq!(mode_of(&slave.broker.request_modes, "billing"), None);
 }
 
@@ -152,7 +152,7 @@ fn no_more_are_kept_than_there_is_room_for_and_those_that_are_there_can_be_chang
     let mut modes = format::state_tables::StateTables::default();
     all.for_each(|settings| modes.apply(StateChange::RequestMode { settings: Box::new(settings) }));
     tables.request_modes = Some(modes.request_modes);
-    bench.broker.take_tables(tables, None, START).expect("takes");
+    bench.broker.take_tables(of_java(tables), START).expect("takes");
     let refused = bench.broker.request_modes.set(settings("orders", "one-more", RequestMode::Pop, 1), START);
     assert!(matches!(refused, Err(base::Refusal::Busy(_))), "{refused:?}");
     set(&bench, "group-7", RequestMode::Pull, 0);

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use base::QueueId;
 use base::offset::AckPolicy;
 use broker::{Unknown, Work};
+use format::master_tables::MasterTables;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use support::pair::{commit, committed, follow, open, tables, take_tables};
+use support::pair::{commit, committed, follow, master_tables, open, tables, take_tables};
 use support::{Bench, layout, message, open_on};
 use testkit::at;
 
@@ -58,10 +59,10 @@ fn what_a_master_under_load_was_told_is_not_told_again_after_a_reset_there() {
     pay(&slave, &master);
     // While the tables travel the log goes on, and is followed: so in every round.
     for _ in 0..5 {
-        let (copied, position) = (tables(&master), master.broker.state_position());
+        let copied = master_tables(&master);
         drop(master.publish("orders", &message(b"more", b"")));
         follow(&slave, &master);
-        slave.broker.take_tables(copied, Some(position), slave.now).expect("passes over them");
+        slave.broker.take_tables(copied, slave.now).expect("passes over them");
     }
     // Hours later an administrator has the group begin again.
     commit(&master, "billing", 1);
@@ -254,12 +255,12 @@ fn a_commit_at_a_slave_that_is_answered_is_kept_whatever_tables_were_taken_meanw
     (0..500).for_each(|number| commit(&master, &format!("other-{number}"), 0));
     take_tables(&slave, &master);
     follow(&slave, &master);
-    let (of_master, position) = (tables(&master), master.broker.state_position());
+    let of_master = MasterTables { undocumented: None, ..master_tables(&master) };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                slave.broker.take_tables(of_master.clone(), Some(position), slave.now).expect("takes");
+                slave.broker.take_tables(of_master.clone(), slave.now).expect("takes");
             }
         });
         let began = Instant::now();
@@ -267,7 +268,7 @@ fn a_commit_at_a_slave_that_is_answered_is_kept_whatever_tables_were_taken_meanw
             slave.broker.offsets.commit("orders", "billing", QueueId(0), *offset).expect("commits");
             std::thread::yield_now();
             slave.broker.offsets.keep_changes(slave.now).expect("keeps");
-            let owed = slave.broker.following.unknown_to(&of_master).offsets;
+            let owed = slave.broker.following.unknown_to(&of_master.documents).offsets;
             committed(&slave, "billing") != Some(*offset) || !owed.iter().any(|owed| owed.3 == *offset)
         });
         is_over.store(true, Ordering::Relaxed);

@@ -12,6 +12,7 @@ pub mod key_index;
 pub mod lane_code;
 pub mod lease;
 pub mod loose_json;
+pub mod master_tables;
 pub mod model;
 pub mod noted_properties;
 pub mod properties;

@@ -213,7 +213,7 @@ pub enum ModelChange {
 }
 
 /// What a change is about: of two about the same the later counts. In the order in which changes can be made.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ModelSubject {
     /// Numbers of queues.
     Numbers,
@@ -248,6 +248,21 @@ impl ModelChange {
             Self::Binding(host, name, _) | Self::BindingRemoved(host, name) => {
                 ModelSubject::Binding(host.clone(), name.clone())
             }
+        }
+    }
+}
+
+impl ModelSubject {
+    /// The change by which it is not there; numbers that were given out stay so.
+    fn removal(&self) -> Option<ModelChange> {
+        match self.clone() {
+            Self::Numbers => None,
+            Self::Host(name) => Some(ModelChange::HostRemoved(name)),
+            Self::User(name) => Some(ModelChange::UserRemoved(name)),
+            Self::Permission(host, user) => Some(ModelChange::PermissionRemoved(host, user)),
+            Self::Exchange(host, name) => Some(ModelChange::ExchangeRemoved(host, name)),
+            Self::Queue(number) => Some(ModelChange::QueueRemoved(number)),
+            Self::Binding(host, name) => Some(ModelChange::BindingRemoved(host, name)),
         }
     }
 }
@@ -324,6 +339,17 @@ impl ModelTables {
             ModelChange::BindingRemoved(host, name) => drop(self.bindings.remove(&(host, name))),
             ModelChange::NumbersBelow(number) => self.numbers_below = self.numbers_below.max(number),
         }
+    }
+
+    /// Changes after which they are as `other`, in an order in which they can be made.
+    pub fn changes_to(&self, other: &Self) -> Vec<ModelChange> {
+        let of =
+            |tables: &Self| tables.all_changes().map(|change| (change.subject(), change)).collect::<BTreeMap<_, _>>();
+        let (known, wanted) = (of(self), of(other));
+        let gone = known.iter().rev().filter(|(subject, _)| !wanted.contains_key(*subject));
+        let gone: Vec<_> = gone.filter_map(|(subject, _)| subject.removal()).collect();
+        let put = wanted.into_iter().filter(|(subject, change)| known.get(subject) != Some(change));
+        gone.into_iter().chain(put.map(|(_, change)| change)).collect()
     }
 
     /// Changes that lead from nothing to these tables.

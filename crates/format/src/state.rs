@@ -128,6 +128,17 @@ impl StateChange {
         matches!(self, Self::Leases { .. } | Self::LeasesRemoved { .. })
     }
 
+    /// In which of `parts` parts it is told where all changes are too long for one answer: the same whenever it is asked.
+    pub fn part_of(&self, parts: u32) -> u32 {
+        let subject = match self {
+            Self::Leases { of, queue, .. } => postcard::to_allocvec(&(of, queue)),
+            Self::Model(change) => postcard::to_allocvec(&change.subject()),
+            // Of nothing else are there so many.
+            _ => return 0,
+        };
+        subject.map_or(0, |subject| crc32fast::hash(&subject)) % parts.max(1)
+    }
+
     /// The topic whose queues go with it: a topic's that is removed, or a message queue's.
     pub fn removed_topic(&self) -> Option<TopicName> {
         match self {

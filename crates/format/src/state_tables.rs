@@ -1,7 +1,7 @@
 //! All that changes of state have led to, as plain tables: what a start is given, what changes are told apart from, and what a check holds
 //! RocketMQ's documents against.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::lease::LeaseState;
@@ -178,6 +178,21 @@ pub fn lease_changes(leases: &LeaseTable) -> impl Iterator<Item = StateChange> {
         replaces: true,
         change: state.change(),
     })
+}
+
+/// Changes that lead from some leases to others.
+pub fn lease_changes_between(known: &LeaseTable, wanted: &LeaseTable) -> Vec<StateChange> {
+    let lacks = |of: &str, queue| wanted.get(of).is_none_or(|queues| !queues.contains_key(queue));
+    let gone: BTreeSet<_> =
+        known.iter().filter(|(of, queues)| queues.keys().any(|queue| lacks(of, queue))).map(|(of, _)| of).collect();
+    let removed = gone.iter().map(|of| StateChange::LeasesRemoved { of: (*of).clone() });
+    let is_news = |change: &StateChange| match change {
+        StateChange::Leases { of, queue, .. } if !gone.contains(of) => {
+            known.get(of).and_then(|queues| queues.get(queue)) != wanted.get(of).and_then(|queues| queues.get(queue))
+        }
+        _ => true,
+    };
+    removed.chain(lease_changes(wanted).filter(is_news)).collect()
 }
 
 /// Changes of a snapshot are not in the order in which they were made: the highest version counts.

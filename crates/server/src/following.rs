@@ -16,6 +16,7 @@ use cluster::registration::RegisterAnswer;
 use cluster::replication::{
     FollowerLog, FollowerSession, FollowerState, MasterSession, Newest, Owed, Place, Settled, Times,
 };
+use format::master_tables::MasterTables;
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use storage::schedule::WriteSchedule;
@@ -277,8 +278,8 @@ impl FollowerState for Followed {
         self.broker.note_told(told).map_err(|refusal| refusal.to_string())
     }
 
-    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {
-        self.broker.take_tables(tables, position, clock::now()).map_err(|refusal| refusal.to_string())
+    fn take_tables(&self, tables: MasterTables) -> Result<(), String> {
+        self.broker.take_tables(tables, clock::now()).map_err(|refusal| refusal.to_string())
     }
 
     fn note_ready(&self, masters: Range<LogOffset>) {

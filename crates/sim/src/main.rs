@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use sim::{Story, Trace, Violation, check_seed, outcome, shrink, tell};
+use sim::{QueueStory, Story, Trace, Violation, check_seed, outcome, shrink, tell};
 
 /// Runs random stories of a node on virtual clocks and disks.
 #[derive(Parser)]
@@ -86,9 +86,26 @@ fn run_seeds(arguments: &Arguments) -> ExitCode {
     }
 }
 
+/// The other story of a seed: that of message queues.
+fn tell_queues(seed: u64, whole: bool) -> ExitCode {
+    let story = QueueStory::of(seed);
+    let story = if whole { story } else { story.shrunk() };
+    println!("{story}");
+    let (trace, ended) = story.tell(Trace::kept());
+    trace.lines().iter().for_each(|line| println!("{line}"));
+    // Each has one trace, too.
+    match ended.and_then(|()| check_seed(seed)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(violation) => {
+            println!("{violation}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn tell_seed(seed: u64, whole: bool) -> ExitCode {
     let story = Story::of(seed);
-    let broken = outcome(&story).and_then(|()| check_seed(seed)).err();
+    let broken = outcome(&story).err();
     let told = match &broken {
         Some(violation) if !whole => shrink(&story, violation.rule),
         _ => story,
@@ -101,6 +118,6 @@ fn tell_seed(seed: u64, whole: bool) -> ExitCode {
             println!("{violation}");
             ExitCode::FAILURE
         }
-        None => ExitCode::SUCCESS,
+        None => tell_queues(seed, whole),
     }
 }

@@ -11,6 +11,7 @@ use base::budget::Budget;
 use base::metric::Metrics;
 use base::offset::AckPolicy;
 use broker::{Broker, Intervals, Schedule, Surroundings, WorkError};
+use dialect::amqp::model_options;
 use format::index_rules::IndexRules;
 use storage::disk::{Disk, FaultyDisk};
 use storage::schedule::{SyncSchedule, SyncStep};
@@ -100,7 +101,8 @@ impl Node {
             Place::Master => layout(setup, disk),
             Place::Slave => layout(setup, disk).following(),
         };
-        let options = broker::Options { ack_policy, ..broker_options() };
+        let model = if setup.has_message_queues { model_options() } else { broker::ModelOptions::default() };
+        let options = broker::Options { ack_policy, model, ..broker_options() };
         let host = SimHost::new(setup.rhythm);
         let surroundings =
             Surroundings { metrics: Arc::new(Metrics::default()), host: host.clone(), seed: setup.rhythm };

@@ -325,6 +325,18 @@ impl Replica {
         self.furthest > offset
     }
 
+    /// Where its log ends, if that is known to be the begin of its master's.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.node.as_ref().filter(|_| self.may_be_ahead.is_none()).map(Node::log_end)
+    }
+
+    /// Its process is killed; what is on its disk is there for another.
+    pub(crate) fn into_disk(mut self, now: Now) -> FaultyDisk {
+        self.stop(now);
+        self.disk.heal();
+        self.disk
+    }
+
     /// Nothing keeps it from following any more.
     pub(crate) fn recover(&mut self) {
         (self.is_parted, self.rests) = (false, false);

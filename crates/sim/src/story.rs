@@ -40,6 +40,8 @@ pub struct Setup {
     pub replica: Option<ReplicaSetup>,
     /// Who pops, if anybody does.
     pub pops: Option<PopSetup>,
+    /// Whether there are virtual hosts, with a user.
+    pub has_message_queues: bool,
 }
 
 /// What is done about what is waiting after an action.
@@ -260,7 +262,7 @@ struct Mood {
 }
 
 impl Setup {
-    fn new(chance: &mut Chance) -> Self {
+    pub(crate) fn new(chance: &mut Chance) -> Self {
         let segment_size = chance.pick(&[8192, 16_384, 65_536]);
         Self {
             segment_size,
@@ -277,6 +279,7 @@ impl Setup {
             rhythm: chance.pick(&[u64::MAX, u64::MAX, 0, chance.clone().number()]),
             replica: None,
             pops: None,
+            has_message_queues: false,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::cursor::committed::OffsetCursor;
 use crate::cursor::lanes::{Expiry, Unkept};
 use crate::cursor::lease::{GiveBack, Grant, LeaseCounts, LeaseCursor, Owner, Verdict};
 use crate::cursor::takers::{Taker, Takers, Wish};
+use crate::leasing::put_off;
 use crate::queue::Queue;
 
 /// Grants that are known of an attempt before those go that have nothing any more: more than it has messages.
@@ -260,6 +261,11 @@ impl Lane {
         if self.with(|cursor| cursor.give_back(owner, offset, how)) {
             self.tell();
         }
+    }
+
+    /// Has a message that its owner cannot read away for a while, and others come before it. It was given to nobody.
+    pub fn put_off(self: &Arc<Self>, owner: Owner, offset: QueueOffset, now: Monotonic) {
+        self.give_back(owner, offset, put_off(now));
     }
 
     /// Takes what the owner has of some messages back: they are ready again, at their places. `is_counted`: it had

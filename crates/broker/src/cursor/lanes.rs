@@ -11,6 +11,7 @@ use base::limits::LANES_MAX;
 use base::{Monotonic, QueueOffset, Refusal};
 use format::lease::{LeaseState, Settled};
 use format::state::StateChange;
+use format::state_tables::lease_changes;
 use parking_lot::Mutex;
 
 use crate::cursor::committed::key;
@@ -177,17 +178,18 @@ impl Lanes {
         }
     }
 
+    /// All there is.
+    pub(crate) fn table(&self) -> LeaseTable {
+        let mut table = LeaseTable::new();
+        for lane in self.all() {
+            table.entry(lane.of.to_string()).or_default().insert(lane.queue_id, lane.state());
+        }
+        table
+    }
+
     /// Changes that lead to all there is, sorted.
     pub(crate) fn state_changes(&self) -> Vec<StateChange> {
-        let mut lanes = self.all();
-        lanes.sort_unstable_by(|one, other| (&one.of, one.queue_id).cmp(&(&other.of, other.queue_id)));
-        let whole = lanes.iter().map(|lane| StateChange::Leases {
-            of: lane.of.to_string(),
-            queue: lane.queue_id,
-            replaces: true,
-            change: lane.state().change(),
-        });
-        whole.collect()
+        lease_changes(&self.table()).collect()
     }
 
     /// What is not in the log yet, as changes.

@@ -378,7 +378,7 @@ fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Resu
 }
 
 /// A message that cannot be read now stays away for a while. It was given to nobody.
-const fn put_off(now: Monotonic) -> GiveBack {
+pub(crate) const fn put_off(now: Monotonic) -> GiveBack {
     GiveBack { ready: Some(now.plus_ms(UNREADABLE_RETRY_MS)), is_counted: false }
 }
 

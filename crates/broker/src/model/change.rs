@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use base::{Now, QueueNumber, Refusal};
 use format::model::{BindingName, BoundTo, ExchangeState, HeaderPattern, ModelChange, RoutingKind, Text};
-use format::state::StateChange;
 use parking_lot::MutexGuard;
 
 use super::error::{ModelError, OtherExchange};
+use super::followed::state_change;
 use super::message_queue::{ConnectionNumber, MessageQueue, QueueWish};
 use super::virtual_host::{BindingTarget, BindingWish, Table, VirtualHost};
 use super::{Model, NUMBERS_AT_ONCE, Numbers};
@@ -216,7 +216,7 @@ impl Model {
         if changes.is_empty() {
             return Ok(());
         }
-        let changes = changes.into_iter().map(|change| StateChange::Model(Box::new(change))).collect();
+        let changes = changes.into_iter().map(state_change).collect();
         self.state.propose(changes, now).map(drop).map_err(refusal_of)
     }
 
@@ -225,7 +225,7 @@ impl Model {
         if changes.is_empty() {
             return;
         }
-        let changes: Vec<_> = changes.into_iter().map(|change| StateChange::Model(Box::new(change))).collect();
+        let changes: Vec<_> = changes.into_iter().map(state_change).collect();
         if let Err(error) = self.state.propose(changes.clone(), now) {
             tracing::warn!(%error, "what was removed is told to the log later");
             self.state.defer(changes);

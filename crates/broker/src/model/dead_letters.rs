@@ -8,11 +8,12 @@ use std::sync::Arc;
 use base::limits::STAGED_SIZE_MAX;
 use base::{Now, Refusal, Timestamp};
 use format::record::Record;
-use format::routed::Routed;
+use format::routed::{Routed, RoutedError};
 
 use super::Model;
 use super::message_queue::MessageQueue;
 use super::publish::RoutedMessage;
+use crate::error::internal;
 use crate::leasing::{DoomReason, Doomed};
 use crate::publish::PublishBatch;
 use crate::routing::Headers;
@@ -84,6 +85,15 @@ impl DeadLetterForm for Plain {
     }
 }
 
+/// The message that a record is; `None`: it is damaged. One of a newer version is another program's to deal with.
+fn readable(bytes: &[u8]) -> Result<Option<Routed<'_>>, Refusal> {
+    match Routed::decode(bytes) {
+        Ok(routed) => Ok(Some(routed)),
+        Err(error @ RoutedError::Newer(_)) => Err(internal(error)),
+        Err(_) => Ok(None),
+    }
+}
+
 impl Model {
     /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while;
     /// gives whether nothing did. Waits for the disk.
@@ -107,7 +117,8 @@ impl Model {
         }
         if queue.rules().dead_letter_exchange.is_some()
             && let Some(bytes) = doomed.read(&self.store)?
-            && let (Ok(record), Ok(routed)) = (Record::decode(&bytes), Routed::decode(&bytes))
+            && let Ok(record) = Record::decode(&bytes)
+            && let Some(routed) = readable(&bytes)?
         {
             let mut batch = self.begin_batch(bytes.len(), now);
             let message = RoutedMessage {

@@ -23,7 +23,7 @@ use crate::cursor::takers::{Taker, Wish};
 use crate::queue::Queue;
 
 /// The name of lease cursors that belong to the queue itself, and to no group.
-const NO_GROUP: &str = "";
+pub(crate) const NO_GROUP: &str = "";
 
 /// Names a connection, as the owner of queues that are its alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,6 +14,7 @@ pub(crate) mod connections;
 pub(crate) mod consumers;
 mod dead_letters;
 pub(crate) mod error;
+mod followed;
 pub(crate) mod message_queue;
 mod open;
 pub(crate) mod publish;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use base::metric::Metrics;
 use base::{QueueNumber, Refusal};
-use format::model::{RoutingKind, Text};
+use format::model::{ModelTables, RoutingKind, Text};
 use parking_lot::{Mutex, RwLock};
 use storage::Store;
 
@@ -99,6 +100,8 @@ pub struct Model {
     /// Queues that are gone, whose files are not.
     leaving: Mutex<Vec<QueueNumber>>,
     timers: Timers,
+    /// Of a slave, instead of all that.
+    followed: Mutex<ModelTables>,
     last_connection: AtomicU64,
     last_channel: AtomicU32,
 }
@@ -112,6 +115,10 @@ struct Numbers {
 }
 
 impl Model {
+    pub(crate) const fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// A virtual host.
     pub fn host(&self, name: &str) -> Result<Arc<VirtualHost>, ModelError> {
         self.hosts.read().get(name).cloned().ok_or_else(|| ModelError::NoSuchHost(name.to_owned()))

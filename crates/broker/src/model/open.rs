@@ -1,6 +1,6 @@
 //! The model at a start: what the log tells of it, and what is there from the first start on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -14,6 +14,7 @@ use storage::StorageError;
 use super::access::{Access, hash_password};
 use super::change::{changes_of, kind_of, settings_of, spec_of};
 use super::connections::Connections;
+use super::followed::{numbers_of, state_change};
 use super::message_queue::{MessageQueue, QueueWish};
 use super::sweep::Timers;
 use super::virtual_host::VirtualHost;
@@ -32,15 +33,16 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Model {
-    /// What the tables tell. Message queues of the store that they do not know of are on their way out.
+    /// What the tables tell. Message queues of which there is something left, and that they do not know of, are on their way out.
     pub(crate) fn open(
-        tables: &ModelTables,
+        tables: ModelTables,
         options: ModelOptions,
         parts: &Parts<'_>,
         now: Now,
     ) -> Result<Self, StorageError> {
         let store = parts.state.store();
-        let unknown = store.message_queues().into_iter().filter(|number| !tables.queues.contains_key(&number.0));
+        let (followed, tables) =
+            if store.follows() { (tables, ModelTables::default()) } else { (ModelTables::default(), tables) };
         let below = tables.numbers_below;
         let model = Self {
             store: store.clone(),
@@ -54,8 +56,9 @@ impl Model {
             hosts: RwLock::new(BTreeMap::new()),
             changing: Mutex::new(Numbers { next: below, below }),
             owned: Mutex::default(),
-            leaving: Mutex::new(unknown.collect()),
+            leaving: Mutex::new(Vec::new()),
             timers: Timers::default(),
+            followed: Mutex::new(followed),
             last_connection: AtomicU64::new(0),
             last_channel: AtomicU32::new(0),
         };
@@ -64,6 +67,12 @@ impl Model {
                 path: store.directory().join("state"),
                 problem: refusal.to_string(),
             })?;
+        }
+        if !store.follows() {
+            let lanes = model.lanes.of(|_, _| true);
+            let left = store.message_queues().into_iter().chain(numbers_of(lanes.iter().map(String::as_str)));
+            let unknown: BTreeSet<_> = left.filter(|number| !tables.queues.contains_key(&number.0)).collect();
+            model.leaving.lock().extend(unknown);
         }
         Ok(model)
     }
@@ -136,11 +145,14 @@ impl Model {
 
     /// Changes that lead to all that outlives a restart.
     pub(crate) fn state_changes(&self) -> Vec<StateChange> {
+        if self.store.follows() {
+            return self.followed_changes();
+        }
         let numbers = self.changing.lock();
         let below = (numbers.below > 0).then_some(ModelChange::NumbersBelow(numbers.below));
         let hosts = self.hosts().into_iter().flat_map(|host| changes_of(&host, |name| self.is_given(name)));
         let all = below.into_iter().chain(hosts).chain(self.access.changes());
-        all.map(|change| StateChange::Model(Box::new(change))).collect()
+        all.map(state_change).collect()
     }
 
     fn new_host(&self, name: &str, settings: VirtualHostSettings) -> VirtualHost {

@@ -48,6 +48,8 @@ pub(crate) struct StateLog {
     /// Whether the state is a slave's master's tables, as far as is known, and not what the log tells. What was settled here is kept in its
     /// own document either way.
     is_beside_log: AtomicBool,
+    /// Something beside the log is neither in the snapshot nor in what was settled here.
+    lacks_beside: AtomicBool,
     /// What of that the master may not know.
     settled: Mutex<SettledOffsets>,
 }
@@ -75,6 +77,7 @@ impl StateLog {
             imported: Mutex::new(tables.imported),
             // Until it is known that the log tells of everything.
             is_beside_log: AtomicBool::new(follows),
+            lacks_beside: AtomicBool::new(false),
             settled: Mutex::default(),
         }
     }
@@ -174,7 +177,16 @@ impl StateLog {
         let mut settled = self.settled.lock();
         changes.iter().for_each(|change| settled.note(change));
         drop(settled);
+        let is_settled = |change: &StateChange| matches!(change, StateChange::Offsets { .. });
+        let lacks = !changes.iter().all(is_settled);
         self.note(changes);
+        self.lacks_beside.fetch_or(lacks, Ordering::AcqRel);
+    }
+
+    /// Whether a start would not know of something that was changed beside the log: once there is a snapshot, documents that say its position
+    /// are not read.
+    pub(crate) fn lacks_beside(&self) -> bool {
+        self.lacks_beside.load(Ordering::Acquire)
     }
 
     /// Notes changes that a master told of, in its log or beside it.
@@ -234,6 +246,7 @@ impl StateLog {
     /// table. Waits for the disk. A start then reads state records from there on.
     pub(crate) fn save_snapshot(&self, all: impl FnOnce() -> Vec<StateChange>) -> Result<(), StorageError> {
         let mut snapshot = self.snapshot.lock();
+        let lacked = self.lacks_beside.swap(false, Ordering::AcqRel);
         let (taken, position) = {
             let mut unsaved = self.unsaved.lock();
             let position = match self.store.follows() {
@@ -262,7 +275,10 @@ impl StateLog {
             None => snapshot.write_delta(position, &state::encode(&taken.changes())),
         };
         let written = synced.and_then(|()| self.store.with_reserve(&mut write));
-        written.inspect_err(|_| self.unsaved.lock().put_back(taken))?;
+        written.inspect_err(|_| {
+            self.unsaved.lock().put_back(taken);
+            self.lacks_beside.fetch_or(lacked, Ordering::AcqRel);
+        })?;
         let mut unsaved = self.unsaved.lock();
         unsaved.saved_size = snapshot.size();
         self.store.reserve_for_state(unsaved.snapshot_size_max());

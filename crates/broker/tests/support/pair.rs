@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use base::{GroupName, QueueId};
+use format::master_tables::MasterTables;
 use format::state_documents::StateDocuments;
 use serde_json::json;
 use storage::disk::{Disk, MemoryDisk};
@@ -45,9 +46,20 @@ pub fn tables(of: &Bench) -> StateDocuments {
     tables
 }
 
+/// What a master answers to a slave that has just connected.
+pub fn master_tables(of: &Bench) -> MasterTables {
+    let position = Some(of.broker.state_position());
+    let undocumented = Some(of.broker.undocumented(of.now).expect("told"));
+    MasterTables { documents: tables(of), undocumented, position }
+}
+
+/// What a master of Java answers.
+pub fn of_java(documents: StateDocuments) -> MasterTables {
+    MasterTables { documents, ..MasterTables::default() }
+}
+
 pub fn take_tables(slave: &Bench, master: &Bench) {
-    let position = master.broker.state_position();
-    slave.broker.take_tables(tables(master), Some(position), slave.now).expect("takes");
+    slave.broker.take_tables(master_tables(master), slave.now).expect("takes");
 }
 
 pub fn commit(bench: &Bench, group: &str, offset: i64) {

@@ -11,17 +11,17 @@ use std::task::Waker;
 use base::session::{CloseReason, Job, Output, Session};
 use base::{LogOffset, Monotonic, Now};
 use bytes::{Bytes, BytesMut};
-use format::state_documents::{
-    self, DELAY_FILE, GROUPS_FILE, OFFSETS_FILE, REQUEST_MODES_FILE, StateDocuments, TOPICS_FILE,
-};
+use format::master_tables::MasterTables;
+use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use wire::rocketmq::body::kv_table::KvTable;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::field::{FieldSink, TypedHeader};
 use wire::rocketmq::frame::{self, Command, Form};
-use wire::rocketmq::header::{TableResponse, ViewMessageRequest};
+use wire::rocketmq::header::ViewMessageRequest;
 
 use super::owed::{Owed, Saying, Settled, Telling};
+use super::tables::{Gathered, succeeded};
 use crate::spoken_header;
 
 /// How often tables are asked for (`SlaveSynchronize`, as 4.9.7 does).
@@ -29,16 +29,6 @@ const ROUND_MS: u64 = 10_000;
 
 /// Time limit for each answer, and for what a job takes.
 const ANSWER_MS: u64 = 60_000;
-
-/// The tables, and the documents they are.
-const TABLES: [(i32, &str); 5] = [
-    (request::GET_ALL_TOPIC_CONFIG, TOPICS_FILE),
-    (request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG, GROUPS_FILE),
-    (request::GET_ALL_CONSUMER_OFFSET, OFFSETS_FILE),
-    (request::GET_ALL_DELAY_OFFSET, DELAY_FILE),
-    // Of 5.x: one of 4.9 does not know the request.
-    (request::GET_ALL_MESSAGE_REQUEST_MODE, REQUEST_MODES_FILE),
-];
 
 /// The newest message of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +53,8 @@ pub trait FollowerState: Send + Sync {
     /// The master knows of these now, or they are gone there.
     fn note_told(&self, told: &[Settled]) -> Result<(), String>;
 
-    /// Has the master's tables; what its log says below `position` is in them, where it says anything.
-    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String>;
+    /// Has the master's tables.
+    fn take_tables(&self, tables: MasterTables) -> Result<(), String>;
 
     /// The log may be followed from now on: the master has this part of it.
     fn note_ready(&self, masters: Range<LogOffset>);
@@ -77,9 +67,10 @@ pub struct MasterSession {
     step: Step,
     opaque: i32,
     until: Monotonic,
-    /// The tables that came in this round, in their order.
-    tables: Vec<Option<Bytes>>,
-    position: Option<LogOffset>,
+    /// What came of tables in this round.
+    gathered: Gathered,
+    /// What no table tells was taken: from then on the log tells it.
+    has_undocumented: bool,
     /// The part of its log that the master has.
     masters: Range<LogOffset>,
     /// In this round the master was told what it did not know.
@@ -131,8 +122,8 @@ impl MasterSession {
             step: Step::Begun,
             opaque: 0,
             until: Monotonic::default(),
-            tables: Vec::new(),
-            position: None,
+            gathered: Gathered::default(),
+            has_undocumented: false,
             masters: Range::default(),
             has_told: false,
             has_compared: false,
@@ -182,26 +173,26 @@ impl MasterSession {
 
     fn ask_tables(&mut self, now: Monotonic) {
         self.has_compared = true;
-        (self.tables, self.position) = (Vec::new(), None);
+        self.gathered = Gathered::asking(!self.has_undocumented);
         self.step = Step::Tables;
         self.ask_table(now);
     }
 
     /// Asks for the next table, or has those that came looked at.
     fn ask_table(&mut self, now: Monotonic) {
-        if let Some((code, _)) = TABLES.get(self.tables.len()) {
-            return self.ask(*code, |_| (), b"", now);
+        if let Some((code, fields)) = self.gathered.wanted() {
+            return self.ask(code, fields, b"", now);
         }
         self.step = Step::Taking;
-        let (bodies, position, may_owe) = (std::mem::take(&mut self.tables), self.position, !self.has_told);
+        let (gathered, may_owe) = (std::mem::take(&mut self.gathered), !self.has_told);
         self.run(
             move |state| {
-                let tables = read_tables(&bodies)?;
-                let owed = if may_owe { state.owed(&tables) } else { Owed::default() };
+                let tables = gathered.read()?;
+                let owed = if may_owe { state.owed(&tables.documents) } else { Owed::default() };
                 if owed != Owed::default() {
                     return Ok(Done::Owes(owed));
                 }
-                state.take_tables(tables, position).map(|()| Done::Taken)
+                state.take_tables(tables).map(|()| Done::Taken)
             },
             now,
         );
@@ -220,7 +211,7 @@ impl MasterSession {
             }
             Done::Noted => self.ask_tables(now),
             Done::Taken => {
-                self.has_told = false;
+                (self.has_told, self.has_undocumented) = (false, true);
                 self.step = Step::Resting;
                 self.until = now.plus_ms(ROUND_MS);
                 self.state.note_ready(self.masters.clone());
@@ -273,7 +264,7 @@ impl MasterSession {
                 self.ask_tables(now);
             }
             Step::Tables => {
-                self.take_table(&frame, &answer)?;
+                self.gathered.take(&frame, &answer).map_err(|problem| self.give_up(problem))?;
                 self.step = Step::Tables;
                 self.ask_table(now);
             }
@@ -300,8 +291,7 @@ impl MasterSession {
         end: LogOffset,
         now: Monotonic,
     ) -> Result<(), CloseReason> {
-        let table =
-            self.succeeded(answer).and_then(|()| KvTable::decode(answer.body).map_err(|error| error.to_string()));
+        let table = succeeded(answer).and_then(|()| KvTable::decode(answer.body).map_err(|error| error.to_string()));
         let table = table.map_err(|problem| self.give_up(problem))?.table;
         let number = |name: &str| table.get(name).and_then(|text| text.parse().ok()).map(LogOffset);
         let (first, last) = (number("commitLogMinOffset"), number("commitLogMaxOffset"));
@@ -330,50 +320,6 @@ impl MasterSession {
         }
         Ok(())
     }
-
-    /// Whether the table that comes next is that document.
-    fn asks_for(&self, document: &str) -> bool {
-        TABLES.get(self.tables.len()).is_some_and(|(_, name)| *name == document)
-    }
-
-    fn take_table(&mut self, frame: &Bytes, answer: &Command<'_>) -> Result<(), CloseReason> {
-        // So a master of Java says that a table is empty.
-        let says_none = answer.header.remark.as_deref().is_some_and(|remark| remark.ends_with("in this broker"));
-        let is_empty = match answer.header.code {
-            response::SYSTEM_ERROR => says_none,
-            response::REQUEST_CODE_NOT_SUPPORTED => self.asks_for(REQUEST_MODES_FILE),
-            _ => answer.body.is_empty(),
-        };
-        if !is_empty {
-            self.succeeded(answer).map_err(|problem| self.give_up(problem))?;
-        }
-        let fields = TableResponse::decode(&answer.fields).map_err(|error| self.give_up(error.to_string()))?;
-        let position = fields.log_position.and_then(|position| u64::try_from(position).ok()).map(LogOffset);
-        self.position = if self.tables.is_empty() { position } else { self.position.min(position) };
-        self.tables.push((!is_empty).then(|| frame.slice_ref(answer.body)));
-        Ok(())
-    }
-
-    fn succeeded(&self, answer: &Command<'_>) -> Result<(), String> {
-        let code = answer.header.code;
-        if code == response::SUCCESS {
-            return Ok(());
-        }
-        let remark = answer.header.remark.as_deref().unwrap_or("no reason given");
-        Err(format!("the master refused with code {code} ({}): {remark}", response::name(code)))
-    }
-}
-
-/// The tables that some bodies are, in the order of `TABLES`.
-fn read_tables(bodies: &[Option<Bytes>]) -> Result<StateDocuments, String> {
-    let mut documents = StateDocuments::default();
-    for ((_, name), body) in TABLES.iter().zip(bodies) {
-        let Some(body) = body else { continue };
-        let unreadable = |problem: String| format!("the master's {name} cannot be read: {problem}");
-        let document = state_documents::parse(body).map_err(|error| unreadable(error.to_string()))?;
-        documents.take_in(name, document).map_err(|error| unreadable(error.to_string()))?;
-    }
-    Ok(documents)
 }
 
 impl Session for MasterSession {
@@ -417,7 +363,7 @@ impl Session for MasterSession {
     }
 
     fn held_size(&self) -> usize {
-        self.output.size() + self.tables.iter().flatten().map(Bytes::len).sum::<usize>()
+        self.output.size() + self.gathered.size()
     }
 
     fn frame_size(&self, input: &[u8]) -> usize {

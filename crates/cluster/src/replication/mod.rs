@@ -13,6 +13,7 @@ mod gathered;
 mod leader;
 mod master;
 mod owed;
+mod tables;
 
 pub use follower::{FollowerLog, FollowerSession};
 pub use followers::{Follower, Followers, InReach};

@@ -11,6 +11,9 @@ use base::{LogOffset, Now, QueueOffset};
 use bytes::{Bytes, BytesMut};
 use cluster::replication::{FollowerState, MasterSession, Newest, Owed, Place, Settled};
 use format::document::GroupDocument;
+use format::master_tables::MasterTables;
+use format::model::{ModelChange, VirtualHostSettings};
+use format::state::{self, StateChange};
 use format::state_documents::StateDocuments;
 use parking_lot::Mutex;
 use wire::rocketmq::code::{request, response};
@@ -23,7 +26,7 @@ struct Slave {
     end: u64,
     newest: Option<Newest>,
     owed: Mutex<VecDeque<Owed>>,
-    taken: Mutex<Vec<(StateDocuments, Option<LogOffset>)>>,
+    taken: Mutex<Vec<MasterTables>>,
     told: Mutex<Vec<Settled>>,
     ready: Mutex<Vec<Range<LogOffset>>>,
 }
@@ -46,8 +49,8 @@ impl FollowerState for Slave {
         Ok(())
     }
 
-    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {
-        self.taken.lock().push((tables, position));
+    fn take_tables(&self, tables: MasterTables) -> Result<(), String> {
+        self.taken.lock().push(tables);
         Ok(())
     }
 
@@ -159,10 +162,27 @@ impl Connected {
                 request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG => {
                     self.answer(&asked, response::SYSTEM_ERROR, &fields, b"");
                 }
+                request::GET_ALL_UNDOCUMENTED_STATE => self.tell_state(&asked, master, &fields),
                 _ => self.answer(&asked, 0, &[], b""),
             }
         }
         codes
+    }
+
+    /// A master of Java does not know the request.
+    fn tell_state(&mut self, asked: &Asked, master: &Master, fields: &[(&str, &str)]) {
+        let field = |name: &str| {
+            let found = asked.fields.iter().find(|(known, _)| known == name);
+            found.map(|(_, text)| text.parse::<u32>().expect("a number"))
+        };
+        let Some(parts) = master.parts else {
+            return self.answer(asked, response::REQUEST_CODE_NOT_SUPPORTED, &[], b"");
+        };
+        let part = field("part").expect("a part");
+        assert_eq!(field("parts"), (part > 0).then_some(parts), "how many there are the first answer says");
+        let changes: Vec<_> = changes().into_iter().filter(|change| change.part_of(parts) == part).collect();
+        let parts = parts.to_string();
+        self.answer(asked, 0, &[fields, &[("parts", &parts)]].concat(), &state::encode(&changes));
     }
 
     fn problem(&self) -> Option<String> {
@@ -176,16 +196,26 @@ struct Master {
     newest: Option<&'static [u8]>,
     position: Option<u64>,
     is_of_4_9: bool,
+    /// In how many parts a master of ours tells its state.
+    parts: Option<u32>,
 }
 
-const MASTER: Master = Master { log: (1000, 9000), newest: Some(b"record"), position: None, is_of_4_9: false };
+/// What no table tells.
+fn changes() -> Vec<StateChange> {
+    let host = |number| ModelChange::Host(format!("host {number}"), VirtualHostSettings::default());
+    (0..9).map(|number| StateChange::Model(Box::new(host(number)))).collect()
+}
 
-const ROUND: [i32; 5] = [
+const MASTER: Master =
+    Master { log: (1000, 9000), newest: Some(b"record"), position: None, is_of_4_9: false, parts: None };
+
+const ROUND: [i32; 6] = [
     request::GET_ALL_TOPIC_CONFIG,
     request::GET_ALL_SUBSCRIPTION_GROUP_CONFIG,
     request::GET_ALL_CONSUMER_OFFSET,
     request::GET_ALL_DELAY_OFFSET,
     request::GET_ALL_MESSAGE_REQUEST_MODE,
+    request::GET_ALL_UNDOCUMENTED_STATE,
 ];
 
 fn slave(end: u64, newest: Option<&'static [u8]>) -> Slave {
@@ -200,8 +230,8 @@ fn a_slave_without_a_log_takes_the_tables_and_hears_which_part_of_its_log_the_ma
     let codes = connected.run(&MASTER);
     assert_eq!(codes, [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND].concat());
     assert_eq!(*slave.ready.lock(), [LogOffset(1000)..LogOffset(9000)]);
-    let (tables, position) = slave.taken.lock()[0].clone();
-    assert_eq!(position, None);
+    let MasterTables { documents: tables, undocumented, position } = slave.taken.lock()[0].clone();
+    assert_eq!((position, undocumented), (None, None), "no master of Java has more");
     assert_eq!(tables.topics.expect("topics").topic_config_table["orders"].read_queue_nums, 3);
     assert_eq!(tables.offsets.expect("offsets")["orders@billing"], [(0, 7)].into());
     assert_eq!((tables.delay, tables.groups), (Some([(1, 5)].into()), None));
@@ -214,7 +244,7 @@ fn a_master_of_4_9_tells_of_no_request_modes_and_of_everything_else() {
     let mut connected = Connected::of(&slave);
     connected.run(&Master { is_of_4_9: true, ..MASTER });
     assert_eq!(connected.problem(), None);
-    let (tables, _) = slave.taken.lock()[0].clone();
+    let tables = slave.taken.lock()[0].documents.clone();
     assert_eq!((tables.delay, tables.request_modes), (Some([(1, 5)].into()), None));
 }
 
@@ -226,15 +256,34 @@ fn tables_are_asked_for_again_every_10_s() {
     connected.now = connected.now.plus_ms(9_999);
     assert_eq!(connected.run(&MASTER), [0; 0]);
     connected.now = connected.now.plus_ms(1);
-    assert_eq!(connected.run(&MASTER), [&[request::GET_BROKER_RUNTIME_INFO][..], &ROUND].concat());
+    let again = &ROUND[..5];
+    assert_eq!(
+        connected.run(&MASTER),
+        [&[request::GET_BROKER_RUNTIME_INFO][..], again].concat(),
+        "the log tells the rest"
+    );
     assert_eq!(slave.taken.lock().len(), 2);
+}
+
+#[test]
+fn what_no_table_tells_comes_in_as_many_parts_as_the_master_says() {
+    for parts in [1, 3, 20] {
+        let slave = Arc::new(slave(0, None));
+        let mut connected = Connected::of(&slave);
+        let codes = connected.run(&Master { position: Some(8000), parts: Some(parts), ..MASTER });
+        assert_eq!(connected.problem(), None);
+        assert_eq!(codes.iter().filter(|code| **code == request::GET_ALL_UNDOCUMENTED_STATE).count(), parts as usize);
+        let mut told = slave.taken.lock()[0].undocumented.clone().expect("told");
+        told.sort_by_key(ToString::to_string);
+        assert_eq!(told, changes());
+    }
 }
 
 #[test]
 fn tables_of_a_sluice_master_say_which_part_of_the_log_is_in_them() {
     let slave = Arc::new(slave(0, None));
     Connected::of(&slave).run(&Master { position: Some(8000), ..MASTER });
-    assert_eq!(slave.taken.lock()[0].1, Some(LogOffset(8000)));
+    assert_eq!(slave.taken.lock()[0].position, Some(LogOffset(8000)));
 }
 
 #[test]
@@ -324,6 +373,9 @@ fn tell_of(slave: &Arc<Slave>, group: &Group, settled: i64, newest: Option<Place
                 assert_eq!((topic, group_name, queue, offset), (Some("orders"), Some("new"), Some("2"), Some(&*of)));
                 assert_eq!(field("sluiceOnlyForward").as_deref(), Some("true"));
                 connected.answer(&asked, group.answer, &[], b"");
+            }
+            request::GET_ALL_UNDOCUMENTED_STATE => {
+                connected.answer(&asked, response::REQUEST_CODE_NOT_SUPPORTED, &[], b"");
             }
             _ => connected.answer(&asked, 0, &[], b"{}"),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{Refusal, Timestamp};
+use base::{Now, Refusal, Timestamp};
 use broker::lease::Owner;
 use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Taker, Wanted, Wish};
 use format::model::{QueueKind, Text};
@@ -217,15 +217,8 @@ pub(super) fn deliver_to(
         return Look::Waits;
     };
     let (tag, no_ack) = (consumer.tag.clone(), consumer.no_ack);
-    if no_ack {
-        settle_all(owner, &hand_out);
-    } else {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        consumer.unsettled += count;
-        channel.given += count;
-    }
     let (channel_number, unacked) = (channel.number, &mut channel.unacked);
-    each_message(hand_out, |lane, offset, deliveries, piece, routed| {
+    let readable = each_message(&hand_out, (owner, link.now), |lane, offset, deliveries, piece, routed| {
         let delivery_tag = unacked.next_tag();
         if !no_ack {
             let (queue, lane, consumer) = (queue.clone(), lane.clone(), Some(number));
@@ -243,6 +236,12 @@ pub(super) fn deliver_to(
         let counted = counted(queue, deliveries, routed.header);
         link.send_content(channel_number, counted.as_deref().unwrap_or(routed.header), routed.body, Some(piece));
     });
+    if no_ack {
+        settle_all(owner, &hand_out);
+    } else if let Some(consumer) = channel.consumer(number) {
+        consumer.unsettled += readable;
+        channel.given += readable;
+    }
     if count > 0 {
         return Look::Again;
     }
@@ -264,20 +263,27 @@ fn given_of(hand_out: &HandOut) -> impl Iterator<Item = (&Arc<broker::Lane>, &[(
     given.filter_map(|given| Some((&hand_out.wanted().lanes.get(given.lane)?.0, &*given.messages)))
 }
 
-/// Each message with its lane, offset, count of deliveries and the piece that it is in.
+/// Each message with its lane, offset, count of deliveries and the piece that it is in; gives how many. What is there and cannot be read is
+/// of a newer version: its owner gives it back, and nobody gets it here.
 fn each_message(
-    hand_out: HandOut,
+    hand_out: &HandOut,
+    (owner, now): (Owner, Now),
     mut act: impl FnMut(&Arc<broker::Lane>, base::QueueOffset, u32, &bytes::Bytes, &Routed<'_>),
-) {
-    let places = given_of(&hand_out)
+) -> u32 {
+    let mut count = 0;
+    let places = given_of(hand_out)
         .flat_map(|(lane, messages)| messages.iter().map(move |(offset, deliveries)| (lane, *offset, *deliveries)));
     let records = hand_out.pieces().iter().flat_map(|piece| record::split(piece).map(move |record| (piece, record)));
     for ((lane, offset, deliveries), (piece, record)) in places.zip(records) {
-        // What is there and cannot be read is of a newer version: nobody gets it here, and it is not settled.
-        if let Ok(routed) = Routed::decode(record) {
-            act(lane, offset, deliveries, piece, &routed);
+        match Routed::decode(record) {
+            Ok(routed) => {
+                act(lane, offset, deliveries, piece, &routed);
+                count += 1;
+            }
+            Err(_) => lane.put_off(owner, offset, now.monotonic),
         }
     }
+    count
 }
 
 /// The header of a message that comes again from a queue whose clients are told how often it did.
@@ -325,12 +331,9 @@ pub(super) fn answer_get(
     link: &mut Link,
 ) {
     link.give_up(queue, hand_out.take_doomed());
-    if no_ack {
-        settle_all(channel.owner, &hand_out);
-    }
-    let (number, mut has_one, unacked) = (channel.number, false, &mut channel.unacked);
+    let (number, owner, unacked) = (channel.number, channel.owner, &mut channel.unacked);
     let message_count = u32::try_from(queue.counts().ready).unwrap_or(u32::MAX);
-    each_message(hand_out, |lane, offset, deliveries, piece, routed| {
+    let readable = each_message(&hand_out, (owner, link.now), |lane, offset, deliveries, piece, routed| {
         let delivery_tag = unacked.next_tag();
         if !no_ack {
             let (queue, lane) = (queue.clone(), lane.clone());
@@ -347,9 +350,11 @@ pub(super) fn answer_get(
         link.send(number, method);
         let counted = counted(queue, deliveries, routed.header);
         link.send_content(number, counted.as_deref().unwrap_or(routed.header), routed.body, Some(piece));
-        has_one = true;
     });
-    if !has_one {
+    if no_ack {
+        settle_all(owner, &hand_out);
+    }
+    if readable == 0 {
         link.send(number, Method::from(GetEmpty::default()));
     }
 }

@@ -115,6 +115,7 @@ pub const REQUESTS: &[Row] = &[
     row(request::QUERY_ASSIGNMENT, Subscribe, Apart(assignment::query)).answering(LONG_ANSWER_SIZE),
     row(request::SET_MESSAGE_REQUEST_MODE, Administer, Apart(assignment::set_mode)),
     row(request::GET_ALL_MESSAGE_REQUEST_MODE, Inspect, Apart(assignment::all_modes)).answering(LARGE_ANSWER_SIZE),
+    row(request::GET_ALL_UNDOCUMENTED_STATE, Inspect, Apart(slave::undocumented)).answering(LARGE_ANSWER_SIZE),
     row(request::GET_TIMER_CHECK_POINT, Inspect, Here(slave::timer_check_point)),
     row(request::GET_TIMER_METRICS, Inspect, Here(slave::timer_metrics)),
     // Its messages are there three times: as they were read, side by side, and in their frame.

@@ -3,11 +3,13 @@
 
 use base::Refusal;
 use broker::Broker;
+use format::state;
 use serde_json::json;
+use wire::rocketmq::code::response;
 use wire::rocketmq::frame::Command;
-use wire::rocketmq::header::TABLE_POSITION;
+use wire::rocketmq::header::{STATE_PARTS, StatePart, TABLE_POSITION};
 
-use super::answer::{Answer, Answered};
+use super::answer::{Answer, Answered, header};
 use super::context::Context;
 use super::requests::Needs;
 
@@ -23,6 +25,25 @@ pub(super) fn table(context: &Context<'_>, copied: impl FnOnce() -> Answered) ->
     // A slave acts on what it hears: nothing of it may be lost here any more.
     context.broker.sync_state()?;
     Ok(answer.field(TABLE_POSITION, position))
+}
+
+/// Bytes of state in one answer, more or less: what is longer is told in parts.
+const STATE_PART_SIZE: usize = 4 * 1024 * 1024;
+
+/// What no table tells: leases, and virtual hosts with what is in them. Of a slave nobody takes it.
+pub(super) fn undocumented(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let asked: StatePart = header(command)?;
+    if context.broker.follows() {
+        return Ok(Answer { code: response::REQUEST_CODE_NOT_SUPPORTED, ..Answer::default() });
+    }
+    table(context, || {
+        let mut changes = context.broker.undocumented(context.now)?;
+        let fitting = || (state::encode(&changes).len() / STATE_PART_SIZE + 1) as u32;
+        let parts = asked.parts.and_then(|parts| u32::try_from(parts).ok()).filter(|parts| *parts > 0);
+        let parts = parts.unwrap_or_else(fitting);
+        changes.retain(|change| change.part_of(parts) == asked.part.unwrap_or_default().unsigned_abs());
+        Ok(Answer::body(state::encode(&changes)).field(STATE_PARTS, parts))
+    })
 }
 
 /// What a slave leaves to its master, in the words of RocketMQ.

@@ -90,6 +90,20 @@ impl Bench {
         Self::on(scratch, now)
     }
 
+    /// Kills the broker, whatever it is about, and starts another on its directory: a slave's if `follows`.
+    pub fn reopened(self, follows: bool) -> Self {
+        let Self { broker, scratch, now, .. } = self;
+        assert_eq!(Arc::strong_count(&broker), 1, "somebody still uses the broker");
+        drop(broker);
+        Self::of_role(scratch, follows, now)
+    }
+
+    /// A broker in a directory; a slave's if `follows`.
+    pub fn of_role(scratch: TempDir, follows: bool, now: Now) -> Self {
+        let store = store_options(scratch.path());
+        Self::over(if follows { store.following() } else { store }, scratch, now)
+    }
+
     pub fn directory(&self) -> &std::path::Path {
         self.scratch.path()
     }

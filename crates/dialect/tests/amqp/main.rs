@@ -8,6 +8,7 @@ mod breaking;
 mod client;
 mod consuming;
 mod dying;
+mod following;
 mod lengths;
 mod publishing;
 mod replying;

@@ -95,6 +95,8 @@ pub enum Rule {
     AnswersAreWhole,
     /// A slave's log or tables are not its master's, or a message that waited for it is not there.
     SlavesFollow,
+    /// A message is said to have been with somebody before and was not, or the other way round.
+    RedeliveryIsTold,
     /// The program itself gave up.
     NothingPanics,
     /// Two runs of one story differ.

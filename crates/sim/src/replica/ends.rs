@@ -10,6 +10,7 @@ use base::{LogOffset, Now, QueueId};
 use broker::{Broker, Unknown};
 use bytes::{Bytes, BytesMut};
 use cluster::replication::{FollowerLog, FollowerState, InReach, LeaderLog, Newest, Owed, Place, Settled};
+use format::master_tables::MasterTables;
 use format::state_documents::StateDocuments;
 
 /// A master's log.
@@ -130,9 +131,9 @@ impl FollowerState for Followed {
         self.broker.note_told(told).map_err(|refusal| refusal.to_string())
     }
 
-    fn take_tables(&self, tables: StateDocuments, position: Option<LogOffset>) -> Result<(), String> {
+    fn take_tables(&self, tables: MasterTables) -> Result<(), String> {
         let now = *self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        self.broker.take_tables(tables, position, now).map_err(|refusal| refusal.to_string())
+        self.broker.take_tables(tables, now).map_err(|refusal| refusal.to_string())
     }
 
     fn note_ready(&self, masters: Range<LogOffset>) {

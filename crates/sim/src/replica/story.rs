@@ -46,16 +46,18 @@ impl ReplicaSetup {
 impl ReplicaAction {
     /// What befalls the slave beside a step.
     fn of(chance: &mut Chance) -> Option<Self> {
-        if !chance.percent(6) {
-            return None;
-        }
-        Some(match chance.below(10) {
+        chance.percent(6).then(|| Self::any(chance))
+    }
+
+    /// Any of it.
+    pub(crate) fn any(chance: &mut Chance) -> Self {
+        match chance.below(10) {
             0..4 => Self::Part,
             4..6 => Self::Rest,
             6..8 => Self::Kill { changes: chance.below(30) },
             8..9 => Self::CutPower { dice: chance.number(), percent: chance.pick(&[0, 50, 100]) },
             _ => Self::Restart,
-        })
+        }
     }
 }
 

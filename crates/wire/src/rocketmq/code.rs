@@ -133,6 +133,8 @@ pub mod request {
             QUERY_ASSIGNMENT = 400;
             SET_MESSAGE_REQUEST_MODE = 401;
             GET_ALL_MESSAGE_REQUEST_MODE = 402;
+            /// Of ours: what no table tells, for a slave. Others answer that they do not know it.
+            GET_ALL_UNDOCUMENTED_STATE = 771;
             UPDATE_AND_CREATE_STATIC_TOPIC = 513;
             GET_BROKER_MEMBER_GROUP = 901;
             ADD_BROKER = 902;

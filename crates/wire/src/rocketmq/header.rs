@@ -7,6 +7,9 @@ use super::field::headers;
 /// A field of ours in the answers to 21, 43, 45 and 201: what the log says below this position is in the table.
 pub const TABLE_POSITION: &str = "sluiceLogPosition";
 
+/// A field of the answer to 771: of how many parts it is one.
+pub const STATE_PARTS: &str = "parts";
+
 headers! { $ every_rocketmq_header
     /// 10 SEND_MESSAGE: long field names.
     SendRequestV1 {
@@ -122,6 +125,14 @@ headers! { $ every_rocketmq_header
     TableResponse {
         /// What the log says below this position is in the table.
         log_position ? i64 "sluiceLogPosition",
+    }
+
+    /// 771 GET_ALL_UNDOCUMENTED_STATE, and its response.
+    StatePart {
+        /// Which part, from 0.
+        part ? i32 "part",
+        /// Of how many: the first answer says it.
+        parts ? i32 "parts",
     }
 
     /// 17 UPDATE_AND_CREATE_TOPIC.
