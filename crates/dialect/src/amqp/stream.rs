@@ -223,7 +223,8 @@ fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Lin
         let Ok(routed) = Routed::decode(record) else { continue };
         let Some(header) = header_of(routed.header, offset, reader.filter.as_ref()) else { continue };
         let (tag, queue, lane) = (unacked.next_tag(), consumer.queue.clone(), lane.clone());
-        unacked.push(Delivered { tag, queue, lane, offset, consumer: Some(number) });
+        unacked.push(Delivered { tag, queue, lane, offset, consumer: Some(number), at: link.now.monotonic });
+        link.note_delivered();
         let method = Deliver {
             consumer_tag: ShortString::cut(&consumer.tag),
             delivery_tag: tag,
