@@ -57,8 +57,10 @@ pub use group::{ConsumerRegistration, GroupSnapshot, Groups, Subscription};
 pub use host::Host;
 pub use leasing::{DoomReason, Doomed, Expiry, Given, GrantName, HandOut, Holder, Leasing, Wanted};
 pub use lookup::{KeyKind, Lookup};
-pub use model::access::{Access, Permission as UserPermission, Right, hash_password};
-pub use model::connections::{Connected, Connections};
+pub use model::access::{
+    Access, Permission as UserPermission, Right, TopicPermission, TopicPermissions, hash_password,
+};
+pub use model::connections::{Connected, Connections, OpenChannel};
 pub use model::consumers::Consumer;
 pub use model::error::{ModelError, OtherExchange, Shown};
 pub use model::message_queue::{ConnectionNumber, MessageQueue, QueueWish};

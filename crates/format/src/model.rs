@@ -47,6 +47,34 @@ pub struct PermissionSettings {
     pub read: String,
 }
 
+/// What a user may do with messages of a topic exchange, each as a regular expression of keys. `{username}` and `{vhost}` in it stand for
+/// the user and the virtual host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicPermissionSettings {
+    /// Publish by which keys.
+    pub write: String,
+    /// Bind by which keys.
+    pub read: String,
+}
+
+/// How much there may be in a virtual host; none: as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostLimits {
+    /// Connections.
+    pub connections_max: Option<u32>,
+    /// Queues.
+    pub queues_max: Option<u32>,
+}
+
+/// How much a user may have at one time; none: as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserLimits {
+    /// Connections.
+    pub connections_max: Option<u32>,
+    /// Channels, on all connections together.
+    pub channels_max: Option<u32>,
+}
+
 /// How an exchange chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RoutingKind {
@@ -210,6 +238,14 @@ pub enum ModelChange {
     BindingRemoved(String, BindingName),
     /// Numbers of queues from this one on were never given out.
     NumbersBelow(u32),
+    /// In a virtual host a user may do this with messages of an exchange.
+    TopicPermission(String, String, Text, TopicPermissionSettings),
+    /// Its messages are a user's like those of any other.
+    TopicPermissionRemoved(String, String, Text),
+    /// A virtual host has these limits, and no others.
+    HostLimits(String, HostLimits),
+    /// A user has these.
+    UserLimits(String, UserLimits),
 }
 
 /// What a change is about: of two about the same the later counts. In the order in which changes can be made.
@@ -219,10 +255,16 @@ pub enum ModelSubject {
     Numbers,
     /// A virtual host.
     Host(String),
+    /// How much may be in it.
+    HostLimits(String),
     /// A user.
     User(String),
+    /// How much a user may have.
+    UserLimits(String),
     /// What a user may do in a virtual host.
     Permission(String, String),
+    /// With messages of an exchange.
+    TopicPermission(String, String, Text),
     /// An exchange of a virtual host.
     Exchange(String, Text),
     /// A queue.
@@ -241,6 +283,11 @@ impl ModelChange {
             Self::Permission(host, user, _) | Self::PermissionRemoved(host, user) => {
                 ModelSubject::Permission(host.clone(), user.clone())
             }
+            Self::TopicPermission(host, user, exchange, _) | Self::TopicPermissionRemoved(host, user, exchange) => {
+                ModelSubject::TopicPermission(host.clone(), user.clone(), exchange.clone())
+            }
+            Self::HostLimits(host, _) => ModelSubject::HostLimits(host.clone()),
+            Self::UserLimits(user, _) => ModelSubject::UserLimits(user.clone()),
             Self::Exchange(host, name, _) | Self::ExchangeRemoved(host, name) => {
                 ModelSubject::Exchange(host.clone(), name.clone())
             }
@@ -259,7 +306,12 @@ impl ModelSubject {
             Self::Numbers => None,
             Self::Host(name) => Some(ModelChange::HostRemoved(name)),
             Self::User(name) => Some(ModelChange::UserRemoved(name)),
+            Self::HostLimits(host) => Some(ModelChange::HostLimits(host, HostLimits::default())),
+            Self::UserLimits(user) => Some(ModelChange::UserLimits(user, UserLimits::default())),
             Self::Permission(host, user) => Some(ModelChange::PermissionRemoved(host, user)),
+            Self::TopicPermission(host, user, exchange) => {
+                Some(ModelChange::TopicPermissionRemoved(host, user, exchange))
+            }
             Self::Exchange(host, name) => Some(ModelChange::ExchangeRemoved(host, name)),
             Self::Queue(number) => Some(ModelChange::QueueRemoved(number)),
             Self::Binding(host, name) => Some(ModelChange::BindingRemoved(host, name)),
@@ -287,6 +339,24 @@ impl fmt::Display for ModelChange {
                 write!(out, "user {user} may in [{host}] configure [{configure}], write [{write}], read [{read}]")
             }
             Self::PermissionRemoved(host, user) => write!(out, "user {user} may do nothing in [{host}]"),
+            Self::TopicPermission(host, user, exchange, TopicPermissionSettings { write, read }) => {
+                let exchange = text(exchange);
+                write!(
+                    out,
+                    "user {user} may in [{host}] write [{write}], read [{read}] as keys of exchange [{exchange}]"
+                )
+            }
+            Self::TopicPermissionRemoved(host, user, exchange) => {
+                write!(out, "user {user} may in [{host}] use all keys of exchange [{}]", text(exchange))
+            }
+            Self::HostLimits(name, HostLimits { connections_max, queues_max }) => {
+                let (connections, queues) = (shown_limit(*connections_max), shown_limit(*queues_max));
+                write!(out, "virtual host [{name}] may have {connections} connections, {queues} queues")
+            }
+            Self::UserLimits(name, UserLimits { connections_max, channels_max }) => {
+                let (connections, channels) = (shown_limit(*connections_max), shown_limit(*channels_max));
+                write!(out, "user {name} may have {connections} connections, {channels} channels")
+            }
             Self::Exchange(host, name, state) => {
                 write!(out, "exchange [{}] in [{host}]: {:?}", text(name), state.kind)
             }
@@ -302,6 +372,10 @@ impl fmt::Display for ModelChange {
     }
 }
 
+fn shown_limit(most: Option<u32>) -> String {
+    most.map_or("any number of".to_owned(), |most| format!("at most {most}"))
+}
+
 /// What the changes lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelTables {
@@ -311,6 +385,12 @@ pub struct ModelTables {
     pub users: BTreeMap<String, UserSettings>,
     /// What users may do, by virtual host and user.
     pub permissions: BTreeMap<(String, String), PermissionSettings>,
+    /// What users may do with messages of exchanges, by virtual host, user and exchange.
+    pub topic_permissions: BTreeMap<(String, String, Text), TopicPermissionSettings>,
+    /// Limits of virtual hosts that have any.
+    pub host_limits: BTreeMap<String, HostLimits>,
+    /// Limits of users who have any.
+    pub user_limits: BTreeMap<String, UserLimits>,
     /// Exchanges by virtual host and name.
     pub exchanges: BTreeMap<(String, Text), ExchangeState>,
     /// Queues by number.
@@ -331,6 +411,14 @@ impl ModelTables {
             ModelChange::UserRemoved(name) => drop(self.users.remove(&name)),
             ModelChange::Permission(host, user, settings) => drop(self.permissions.insert((host, user), settings)),
             ModelChange::PermissionRemoved(host, user) => drop(self.permissions.remove(&(host, user))),
+            ModelChange::TopicPermission(host, user, exchange, settings) => {
+                self.topic_permissions.insert((host, user, exchange), settings);
+            }
+            ModelChange::TopicPermissionRemoved(host, user, exchange) => {
+                self.topic_permissions.remove(&(host, user, exchange));
+            }
+            ModelChange::HostLimits(host, limits) => put_limits(&mut self.host_limits, host, limits),
+            ModelChange::UserLimits(user, limits) => put_limits(&mut self.user_limits, user, limits),
             ModelChange::Exchange(host, name, state) => drop(self.exchanges.insert((host, name), state)),
             ModelChange::ExchangeRemoved(host, name) => drop(self.exchanges.remove(&(host, name))),
             ModelChange::Queue(number, state) => drop(self.queues.insert(number, state)),
@@ -361,6 +449,13 @@ impl ModelTables {
             .permissions
             .iter()
             .map(|((host, user), settings)| ModelChange::Permission(host.clone(), user.clone(), settings.clone()));
+        let host_limits = self.host_limits.iter();
+        let host_limits = host_limits.map(|(host, limits)| ModelChange::HostLimits(host.clone(), *limits));
+        let user_limits = self.user_limits.iter();
+        let user_limits = user_limits.map(|(user, limits)| ModelChange::UserLimits(user.clone(), *limits));
+        let topic_permissions = self.topic_permissions.iter().map(|((host, user, exchange), settings)| {
+            ModelChange::TopicPermission(host.clone(), user.clone(), exchange.clone(), settings.clone())
+        });
         let exchanges = self.exchanges.iter();
         let exchanges =
             exchanges.map(|((host, name), state)| ModelChange::Exchange(host.clone(), name.clone(), state.clone()));
@@ -368,7 +463,18 @@ impl ModelTables {
         let bindings = self.bindings.iter();
         let bindings =
             bindings.map(|((host, name), pattern)| ModelChange::Binding(host.clone(), name.clone(), pattern.clone()));
-        numbers.into_iter().chain(hosts).chain(users).chain(permissions).chain(exchanges).chain(queues).chain(bindings)
+        let hosts = numbers.into_iter().chain(hosts).chain(host_limits);
+        let users = users.chain(user_limits).chain(permissions).chain(topic_permissions);
+        hosts.chain(users).chain(exchanges).chain(queues).chain(bindings)
+    }
+}
+
+/// Limits that limit nothing are none.
+fn put_limits<L: Default + PartialEq>(all: &mut BTreeMap<String, L>, name: String, limits: L) {
+    if limits == L::default() {
+        all.remove(&name);
+    } else {
+        all.insert(name, limits);
     }
 }
 
@@ -403,8 +509,16 @@ mod tests {
         vec![
             ModelChange::NumbersBelow(64),
             ModelChange::Host("/".to_owned(), VirtualHostSettings::default()),
+            ModelChange::HostLimits("/".to_owned(), HostLimits { queues_max: Some(0), ..HostLimits::default() }),
             ModelChange::User("guest".to_owned(), UserSettings::default()),
+            ModelChange::UserLimits("guest".to_owned(), UserLimits { channels_max: Some(9), ..UserLimits::default() }),
             ModelChange::Permission("/".to_owned(), "guest".to_owned(), PermissionSettings::default()),
+            ModelChange::TopicPermission(
+                "/".to_owned(),
+                "guest".to_owned(),
+                text("x"),
+                TopicPermissionSettings { write: "^{username}".to_owned(), read: ".*".to_owned() },
+            ),
             ModelChange::Exchange("/".to_owned(), text("x"), exchange),
             ModelChange::Queue(7, queue),
             ModelChange::Binding("/".to_owned(), binding("a"), Some(pattern)),
@@ -420,8 +534,11 @@ mod tests {
             ModelChange::BindingRemoved("/".to_owned(), binding("a")),
             ModelChange::QueueRemoved(7),
             ModelChange::ExchangeRemoved("/".to_owned(), text("x")),
+            ModelChange::TopicPermissionRemoved("/".to_owned(), "guest".to_owned(), text("x")),
             ModelChange::PermissionRemoved("/".to_owned(), "guest".to_owned()),
+            ModelChange::UserLimits("guest".to_owned(), UserLimits::default()),
             ModelChange::UserRemoved("guest".to_owned()),
+            ModelChange::HostLimits("/".to_owned(), HostLimits::default()),
             ModelChange::HostRemoved("/".to_owned()),
         ];
         for (removed, made) in removed.iter().rev().zip(changes().iter().skip(1)) {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Refusal;
-use format::model::{ModelChange, PasswordHash, PermissionSettings, UserSettings};
+use format::model::{
+    ModelChange, PasswordHash, PermissionSettings, Text, TopicPermissionSettings, UserLimits, UserSettings,
+};
 use parking_lot::RwLock;
 use regex::bytes::{Regex, RegexBuilder};
 use sha2::{Digest as _, Sha256};
@@ -52,6 +54,39 @@ impl Permission {
     }
 }
 
+/// What a user may do with messages of a topic exchange.
+#[derive(Clone, Debug)]
+pub struct TopicPermission {
+    settings: TopicPermissionSettings,
+    write: Regex,
+    read: Regex,
+}
+
+impl TopicPermission {
+    /// With the patterns of keys compiled for a user in a virtual host; a text that is no pattern is refused.
+    pub fn of(settings: TopicPermissionSettings, host: &str, user: &str) -> Result<Self, Refusal> {
+        let meant = |text: &str| {
+            // A name stands for itself, whatever its characters mean in a pattern.
+            let text = text.replace("{username}", &regex::escape(user)).replace("{vhost}", &regex::escape(host));
+            compiled(&text)
+        };
+        Ok(Self { write: meant(&settings.write)?, read: meant(&settings.read)?, settings })
+    }
+
+    /// Whether that may be done by this key.
+    pub fn allows(&self, right: Right, key: &[u8]) -> bool {
+        match right {
+            // Keys say nothing of that.
+            Right::Configure => true,
+            Right::Write => self.write.is_match(key),
+            Right::Read => self.read.is_match(key),
+        }
+    }
+}
+
+/// What a user may do with messages of topic exchanges of a virtual host, by exchange; of others any key may be used.
+pub type TopicPermissions = BTreeMap<Text, TopicPermission>;
+
 fn compiled(text: &str) -> Result<Regex, Refusal> {
     // An empty pattern allows the empty name alone.
     let text = if text.is_empty() { "^$" } else { text };
@@ -77,6 +112,10 @@ struct Table {
     users: BTreeMap<String, UserSettings>,
     /// By virtual host and user.
     permissions: BTreeMap<(String, String), Arc<Permission>>,
+    /// The same; none is empty.
+    topic_permissions: BTreeMap<(String, String), Arc<TopicPermissions>>,
+    /// Of users who have any.
+    limits: BTreeMap<String, UserLimits>,
 }
 
 impl Access {
@@ -117,6 +156,36 @@ impl Access {
         all.map(|((host, user), permission)| (host.clone(), user.clone(), permission.settings.clone())).collect()
     }
 
+    /// What a user may do with messages of topic exchanges of a virtual host; `None`: all that permissions allow.
+    pub fn topic_permissions_of(&self, host: &str, user: &str) -> Option<Arc<TopicPermissions>> {
+        self.table.read().topic_permissions.get(&(host.to_owned(), user.to_owned())).cloned()
+    }
+
+    /// Every permission about messages: virtual host, user, exchange, patterns; sorted.
+    pub fn topic_permissions(&self) -> Vec<(String, String, Text, TopicPermissionSettings)> {
+        let table = self.table.read();
+        let all = table.topic_permissions.iter().flat_map(|((host, user), of)| {
+            let of = of.iter().map(|(exchange, permission)| (exchange.clone(), permission.settings.clone()));
+            of.map(|(exchange, settings)| (host.clone(), user.clone(), exchange, settings))
+        });
+        all.collect()
+    }
+
+    /// How much a user may have.
+    pub fn limits(&self, user: &str) -> UserLimits {
+        self.table.read().limits.get(user).copied().unwrap_or_default()
+    }
+
+    /// What takes back all permissions of those users in those virtual hosts.
+    pub(super) fn removals(&self, is_meant: impl Fn(&str, &str) -> bool) -> Vec<ModelChange> {
+        let permissions = self.permissions().into_iter().filter(|(host, user, _)| is_meant(host, user));
+        let permissions = permissions.map(|(host, user, _)| ModelChange::PermissionRemoved(host, user));
+        let of_topics = self.topic_permissions().into_iter().filter(|(host, user, ..)| is_meant(host, user));
+        let of_topics =
+            of_topics.map(|(host, user, exchange, _)| ModelChange::TopicPermissionRemoved(host, user, exchange));
+        permissions.chain(of_topics).collect()
+    }
+
     /// Makes a change, if it is about users or permissions.
     pub(super) fn take_in(&self, change: &ModelChange) -> Result<(), Refusal> {
         let mut table = self.table.write();
@@ -130,6 +199,24 @@ impl Access {
             ModelChange::PermissionRemoved(host, user) => {
                 table.permissions.remove(&(host.clone(), user.clone()));
             }
+            ModelChange::TopicPermission(host, user, exchange, settings) => {
+                let permission = TopicPermission::of(settings.clone(), host, user)?;
+                let of = table.topic_permissions.entry((host.clone(), user.clone())).or_default();
+                Arc::make_mut(of).insert(exchange.clone(), permission);
+            }
+            ModelChange::TopicPermissionRemoved(host, user, exchange) => {
+                let place = (host.clone(), user.clone());
+                if let Some(of) = table.topic_permissions.get_mut(&place) {
+                    Arc::make_mut(of).remove(exchange);
+                    if of.is_empty() {
+                        table.topic_permissions.remove(&place);
+                    }
+                }
+            }
+            ModelChange::UserLimits(user, limits) if *limits == UserLimits::default() => {
+                table.limits.remove(user);
+            }
+            ModelChange::UserLimits(user, limits) => drop(table.limits.insert(user.clone(), *limits)),
             _ => return Ok(()),
         }
         drop(table);
@@ -141,7 +228,12 @@ impl Access {
         let users = self.users().into_iter().map(|(name, settings)| ModelChange::User(name, settings));
         let permissions = self.permissions().into_iter();
         let permissions = permissions.map(|(host, user, settings)| ModelChange::Permission(host, user, settings));
-        users.chain(permissions).collect()
+        let of_topics = self.topic_permissions().into_iter();
+        let of_topics = of_topics
+            .map(|(host, user, exchange, settings)| ModelChange::TopicPermission(host, user, exchange, settings));
+        let limits = self.table.read().limits.clone().into_iter();
+        let limits = limits.map(|(user, limits)| ModelChange::UserLimits(user, limits));
+        users.chain(permissions).chain(of_topics).chain(limits).collect()
     }
 }
 
@@ -161,6 +253,20 @@ mod tests {
         assert!(permission.allows(Right::Read, b"") && !permission.allows(Right::Read, b"a"));
         assert!(Permission::of(self::permission("(", "", "")).is_err());
         assert!(Permission::of(self::permission("(a{1000}){1000}", "", "")).is_err(), "too large");
+    }
+
+    #[test]
+    fn patterns_of_keys_know_whose_they_are() {
+        let settings = |write: &str| TopicPermissionSettings { write: write.to_owned(), read: String::new() };
+        let permission = TopicPermission::of(settings(r"^{vhost}\.{username}\."), "a.b", "anna").expect("patterns");
+        assert!(
+            permission.allows(Right::Write, b"a.b.anna.news") && !permission.allows(Right::Write, b"a-b.anna.news")
+        );
+        assert!(
+            !permission.allows(Right::Write, b"a.b.bert.news") && !permission.allows(Right::Read, b"a.b.anna.news")
+        );
+        let odd = TopicPermission::of(settings("^{username}$"), "/", "(").expect("a name is no pattern");
+        assert!(odd.allows(Right::Write, b"(") && TopicPermission::of(settings("("), "/", "anna").is_err());
     }
 
     #[test]

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use base::{Now, Refusal};
-use format::model::{ModelChange, PermissionSettings, UserSettings, VirtualHostSettings};
+use format::model::{
+    HostLimits, ModelChange, PermissionSettings, TopicPermissionSettings, UserLimits, UserSettings, VirtualHostSettings,
+};
 
 use super::Model;
-use super::access::Permission;
+use super::access::{Permission, TopicPermission};
 use super::change::changes_of;
 use super::error::ModelError;
 use super::message_queue::MessageQueue;
@@ -37,9 +39,7 @@ impl Model {
     pub fn remove_host(&self, name: &str, now: Now) -> Result<(), ModelError> {
         let _changing = self.changing.lock();
         let host = self.host(name)?;
-        let permissions = self.access.permissions().into_iter().filter(|(of, ..)| of == name);
-        let permissions = permissions.map(|(host, user, _)| ModelChange::PermissionRemoved(host, user));
-        let permissions: Vec<_> = permissions.collect();
+        let permissions = self.access.removals(|of, _| of == name);
         // What is inside goes first: a log that ends in between tells of a host with less in it.
         let made = changes_of(&host, |exchange| self.is_given(exchange));
         let removed = made.into_iter().rev().filter_map(removal_of);
@@ -91,9 +91,9 @@ impl Model {
         if self.access.user(name).is_none() {
             return Err(ModelError::NoSuchUser(name.to_owned()));
         }
-        let permissions = self.access.permissions().into_iter().filter(|(_, of, _)| of == name);
-        let mut changes: Vec<_> =
-            permissions.map(|(host, user, _)| ModelChange::PermissionRemoved(host, user)).collect();
+        let mut changes = self.access.removals(|_, of| of == name);
+        // Who comes by the same name later has limits of its own.
+        changes.push(ModelChange::UserLimits(name.to_owned(), UserLimits::default()));
         changes.push(ModelChange::UserRemoved(name.to_owned()));
         self.propose(changes.clone(), now)?;
         changes.iter().try_for_each(|change| self.access.take_in(change))?;
@@ -123,6 +123,49 @@ impl Model {
         self.change(ModelChange::PermissionRemoved(host, user), now)
     }
 
+    /// Says what a user may do with messages of a topic exchange, instead of what was said before. The exchange need not be there yet.
+    pub fn permit_topic(
+        &self,
+        (host, user, exchange): (&str, &str, &[u8]),
+        settings: TopicPermissionSettings,
+        now: Now,
+    ) -> Result<(), ModelError> {
+        // As above.
+        TopicPermission::of(settings.clone(), host, user)?;
+        let _changing = self.changing.lock();
+        self.host(host)?;
+        if self.access.user(user).is_none() {
+            return Err(ModelError::NoSuchUser(user.to_owned()));
+        }
+        self.change(ModelChange::TopicPermission(host.to_owned(), user.to_owned(), exchange.into(), settings), now)
+    }
+
+    /// A user may use all keys of an exchange again; nothing happens if it may anyway.
+    pub fn forget_topic(&self, (host, user, exchange): (&str, &str, &[u8]), now: Now) -> Result<(), ModelError> {
+        let _changing = self.changing.lock();
+        let of_user = self.access.topic_permissions_of(host, user);
+        if !of_user.is_some_and(|of_user| of_user.contains_key(exchange)) {
+            return Ok(());
+        }
+        self.change(ModelChange::TopicPermissionRemoved(host.to_owned(), user.to_owned(), exchange.into()), now)
+    }
+
+    /// Limits what may be in a virtual host from now on: what is there stays.
+    pub fn limit_host(&self, name: &str, limits: HostLimits, now: Now) -> Result<(), ModelError> {
+        let _changing = self.changing.lock();
+        self.host(name)?;
+        self.change(ModelChange::HostLimits(name.to_owned(), limits), now)
+    }
+
+    /// Limits what a user may have from now on: what it has it keeps.
+    pub fn limit_user(&self, name: &str, limits: UserLimits, now: Now) -> Result<(), ModelError> {
+        let _changing = self.changing.lock();
+        if self.access.user(name).is_none() {
+            return Err(ModelError::NoSuchUser(name.to_owned()));
+        }
+        self.change(ModelChange::UserLimits(name.to_owned(), limits), now)
+    }
+
     fn change(&self, change: ModelChange, now: Now) -> Result<(), ModelError> {
         self.propose(vec![change.clone()], now)?;
         self.take_in(change, now)?;
@@ -150,6 +193,7 @@ impl VirtualHost {
 fn removal_of(change: ModelChange) -> Option<ModelChange> {
     match change {
         ModelChange::Host(name, _) => Some(ModelChange::HostRemoved(name)),
+        ModelChange::HostLimits(name, _) => Some(ModelChange::HostLimits(name, HostLimits::default())),
         ModelChange::Exchange(host, name, _) => Some(ModelChange::ExchangeRemoved(host, name)),
         ModelChange::Queue(number, _) => Some(ModelChange::QueueRemoved(number)),
         ModelChange::Binding(host, name, _) => Some(ModelChange::BindingRemoved(host, name)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Now, QueueNumber, Refusal};
-use format::model::{BindingName, BoundTo, ExchangeState, HeaderPattern, ModelChange, RoutingKind, Text};
+use format::model::{BindingName, BoundTo, ExchangeState, HeaderPattern, HostLimits, ModelChange, RoutingKind, Text};
 use parking_lot::MutexGuard;
 
 use super::error::{ModelError, OtherExchange};
@@ -90,6 +90,9 @@ impl Model {
             same_queue(&known, &wish, who)?;
             known.note_used(now.monotonic);
             return Ok((known, false));
+        }
+        if let Some(most) = host.limits().queues_max.filter(|most| host.queue_count() >= *most as usize) {
+            return Err(ModelError::TooManyQueues { host: host.name().clone(), name: wish.name, most });
         }
         let number = self.take_number(&mut numbers, now)?;
         let (owner, is_durable) = (wish.owner, wish.is_durable);
@@ -363,5 +366,7 @@ pub(super) fn changes_of(host: &VirtualHost, is_given: impl Fn(&[u8]) -> bool) -
     let bindings =
         bindings.map(|spec| ModelChange::Binding(name.clone(), name_of(spec), spec.rule.as_ref().map(pattern_of)));
     let itself = ModelChange::Host(name.clone(), host.settings().clone());
-    std::iter::once(itself).chain(exchanges).chain(queues).chain(bindings).collect()
+    let limits = host.limits();
+    let limits = (limits != HostLimits::default()).then(|| ModelChange::HostLimits(name.clone(), limits));
+    std::iter::once(itself).chain(limits).chain(exchanges).chain(queues).chain(bindings).collect()
 }

@@ -1,10 +1,13 @@
-//! Who is connected to which virtual host, and as which user: so that they can be told to go.
+//! Who is connected to which virtual host, and as which user: so that there are not more than may be, and that they can be told to go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use format::model::{HostLimits, UserLimits};
 use parking_lot::Mutex;
 
+use super::error::ModelError;
 use super::message_queue::ConnectionNumber;
 use crate::group::mailbox::{Mailbox, Signal};
 
@@ -21,23 +24,72 @@ pub struct Connected {
 
 /// The open connections.
 #[derive(Debug, Default)]
-pub struct Connections(Mutex<HashMap<ConnectionNumber, Connected>>);
+pub struct Connections(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<ConnectionNumber, Connected>,
+    /// Open channels by user; those of nobody stay until the next user comes.
+    channels: HashMap<Arc<str>, Arc<AtomicU32>>,
+}
+
+/// An open channel; it is closed when this is dropped.
+#[derive(Debug)]
+pub struct OpenChannel(Arc<AtomicU32>);
+
+impl Drop for OpenChannel {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Connections {
-    /// One is open. It has to look after this whether it still may be: who was removed before has told nobody.
-    pub fn add(&self, number: ConnectionNumber, connected: Connected) {
-        self.0.lock().insert(number, connected);
+    /// One is open, if it may be. It has to look after this whether its user may still use the virtual host: who was removed before has
+    /// told nobody.
+    pub fn add(
+        &self,
+        number: ConnectionNumber,
+        connected: Connected,
+        of_host: HostLimits,
+        of_user: UserLimits,
+    ) -> Result<(), ModelError> {
+        let mut table = self.0.lock();
+        let Connected { host, user, .. } = &connected;
+        let count = |is_meant: &dyn Fn(&Connected) -> bool| table.open.values().filter(|one| is_meant(one)).count();
+        if let Some(most) = of_host.connections_max.filter(|most| count(&|one| one.host == *host) >= *most as usize) {
+            return Err(ModelError::TooManyOfHost { host: host.clone(), user: user.clone(), most });
+        }
+        if let Some(most) = of_user.connections_max.filter(|most| count(&|one| one.user == *user) >= *most as usize) {
+            return Err(ModelError::TooManyOfUser { user: user.clone(), most });
+        }
+        table.open.insert(number, connected);
+        Ok(())
+    }
+
+    /// A user opens a channel, if it may.
+    pub fn open_channel(&self, user: &Arc<str>, limits: UserLimits) -> Result<OpenChannel, ModelError> {
+        let mut table = self.0.lock();
+        if !table.channels.contains_key(user) {
+            table.channels.retain(|_, open| Arc::strong_count(open) > 1);
+        }
+        let open = table.channels.entry(user.clone()).or_default();
+        // Nobody opens one meanwhile.
+        if let Some(most) = limits.channels_max.filter(|most| open.load(Ordering::Relaxed) >= *most) {
+            return Err(ModelError::TooManyChannels { user: user.clone(), most });
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        Ok(OpenChannel(open.clone()))
     }
 
     /// One is closed.
     pub(super) fn remove(&self, number: ConnectionNumber) {
-        self.0.lock().remove(&number);
+        self.0.lock().open.remove(&number);
     }
 
     /// Tells those that are meant that they have to go, and why.
     pub(super) fn dismiss(&self, is_meant: impl Fn(&Connected) -> bool, why: &str) {
         let why: Arc<str> = why.into();
-        for connected in self.0.lock().values().filter(|connected| is_meant(connected)) {
+        for connected in self.0.lock().open.values().filter(|connected| is_meant(connected)) {
             connected.mailbox.send(Signal::Dismissed(why.clone()));
         }
     }

@@ -77,6 +77,42 @@ pub enum ModelError {
     /// The same of an exchange.
     #[error("the exchange is declared otherwise")]
     OtherExchange(Box<OtherExchange>),
+    /// A virtual host has as many queues as it may.
+    #[error("cannot declare queue '{}': queue limit in vhost '{host}' ({most}) is reached", Shown(.name))]
+    TooManyQueues {
+        /// The virtual host.
+        host: Arc<str>,
+        /// The queue that was to be.
+        name: Box<[u8]>,
+        /// How many it may have.
+        most: u32,
+    },
+    /// A virtual host has as many connections as it may.
+    #[error("access to vhost '{host}' refused for user '{user}': connection limit ({most}) is reached")]
+    TooManyOfHost {
+        /// The virtual host.
+        host: Arc<str>,
+        /// Who wanted one more.
+        user: Arc<str>,
+        /// How many it may have.
+        most: u32,
+    },
+    /// A user has as many connections as it may.
+    #[error("Connection refused for user '{user}': user connection limit ({most}) is reached")]
+    TooManyOfUser {
+        /// The user.
+        user: Arc<str>,
+        /// How many it may have.
+        most: u32,
+    },
+    /// A user has as many channels as it may.
+    #[error("number of channels opened for user '{user}' has reached the maximum allowed user limit of ({most})")]
+    TooManyChannels {
+        /// The user.
+        user: Arc<str>,
+        /// How many it may have.
+        most: u32,
+    },
     /// It is used.
     #[error("{what} '{}' in vhost '{host}' {why}", Shown(.name))]
     InUse {

@@ -109,6 +109,7 @@ impl Model {
                     .or_insert_with(|| Arc::new(self.new_host(&name, settings)));
             }
             ModelChange::HostRemoved(name) => drop(self.hosts.write().remove(name.as_str())),
+            ModelChange::HostLimits(host, limits) => self.with_host(&host, |host| *host.limits.write() = limits),
             ModelChange::Exchange(host, name, state) => {
                 self.with_host(&host, |host| host.table.write().router.put_exchange(&name, settings_of(state)));
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::QueueNumber;
-use format::model::{HeaderPattern, Text, VirtualHostSettings};
+use format::model::{HeaderPattern, HostLimits, Text, VirtualHostSettings};
 use parking_lot::RwLock;
 
 use super::error::ModelError;
@@ -23,6 +23,7 @@ pub const DEFAULT_EXCHANGE: &[u8] = b"";
 pub struct VirtualHost {
     name: Arc<str>,
     settings: VirtualHostSettings,
+    pub(super) limits: RwLock<HostLimits>,
     pub(super) table: RwLock<Table>,
     generation: AtomicU64,
     is_gone: AtomicBool,
@@ -78,6 +79,7 @@ impl VirtualHost {
         Self {
             name: name.into(),
             settings,
+            limits: RwLock::default(),
             table: RwLock::default(),
             generation: AtomicU64::new(1),
             is_gone: AtomicBool::new(false),
@@ -92,6 +94,11 @@ impl VirtualHost {
     /// Its settings.
     pub const fn settings(&self) -> &VirtualHostSettings {
         &self.settings
+    }
+
+    /// How much may be in it.
+    pub fn limits(&self) -> HostLimits {
+        *self.limits.read()
     }
 
     /// Changes whenever anything in it does.

@@ -91,6 +91,10 @@ impl Problem {
             | ModelError::OtherQueue(_)
             | ModelError::OtherExchange(_)
             | ModelError::InUse { .. }
+            | ModelError::TooManyQueues { .. }
+            | ModelError::TooManyOfHost { .. }
+            | ModelError::TooManyOfUser { .. }
+            | ModelError::TooManyChannels { .. }
             | ModelError::Exists { .. } => Self::conflict(text),
             ModelError::Refused(refusal) => Self::of_refusal(refusal),
         }

@@ -1,6 +1,7 @@
 //! One channel: what it is receiving, whom it delivers to, what it owes.
 
 use base::budget::Room;
+use broker::OpenChannel;
 use broker::lease::Owner;
 use format::model::Text;
 
@@ -44,10 +45,12 @@ pub(super) struct Channel {
     pub(super) transaction: Option<Transaction>,
     /// It was told to close, and has not answered: what it sends is not heeded.
     pub(super) is_closing: bool,
+    /// Its user has one more as long as this is there.
+    _counted: OpenChannel,
 }
 
 impl Channel {
-    pub(super) fn new(number: u16, serial: u64, owner: Owner) -> Self {
+    pub(super) fn new(number: u16, serial: u64, owner: Owner, counted: OpenChannel) -> Self {
         Self {
             number,
             serial,
@@ -64,6 +67,7 @@ impl Channel {
             confirmed: None,
             transaction: None,
             is_closing: false,
+            _counted: counted,
         }
     }
 

@@ -107,9 +107,12 @@ impl Fault {
 impl From<ModelError> for Fault {
     fn from(error: ModelError) -> Self {
         let code = match &error {
-            ModelError::NoSuchHost(_) | ModelError::NoSuchUser(_) | ModelError::NoSuchPermission { .. } => {
-                code::NOT_ALLOWED
-            }
+            ModelError::NoSuchHost(_)
+            | ModelError::NoSuchUser(_)
+            | ModelError::NoSuchPermission { .. }
+            | ModelError::TooManyOfHost { .. }
+            | ModelError::TooManyOfUser { .. }
+            | ModelError::TooManyChannels { .. } => code::NOT_ALLOWED,
             ModelError::NoSuchQueue { .. } | ModelError::NoSuchExchange { .. } | ModelError::NoSuchBinding(_) => {
                 code::NOT_FOUND
             }
@@ -117,6 +120,7 @@ impl From<ModelError> for Fault {
             ModelError::ExclusiveUse { .. } => code::ACCESS_REFUSED,
             ModelError::OtherQueue(_)
             | ModelError::OtherExchange(_)
+            | ModelError::TooManyQueues { .. }
             | ModelError::InUse { .. }
             | ModelError::Exists { .. } => code::PRECONDITION_FAILED,
             ModelError::Refused(refusal) => return refusal.clone().into(),

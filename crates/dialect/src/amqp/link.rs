@@ -7,7 +7,10 @@ use base::budget::{Budget, Room};
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
 use base::session::{Output, Subject};
 use base::{Monotonic, Now};
-use broker::{Broker, ConnectionNumber, Mailbox, Right, Shown, UserPermission, VirtualHost};
+use broker::{
+    Broker, ConnectionNumber, ExchangeKind, Mailbox, OpenChannel, Right, Shown, TopicPermissions, UserPermission,
+    VirtualHost,
+};
 use bytes::{Bytes, BytesMut};
 use wire::amqp::frame::{self, Kind};
 use wire::amqp::method::Method;
@@ -48,6 +51,7 @@ pub(super) struct Login {
     /// Of users and permissions, when this was looked up.
     generation: u64,
     permission: Option<Arc<UserPermission>>,
+    topics: Option<Arc<TopicPermissions>>,
 }
 
 /// What the channels of a connection share.
@@ -82,7 +86,15 @@ impl Login {
         let access = &broker.model.access;
         let generation = access.generation();
         let permission = access.permission(host.name(), &user);
-        Self { user, host, generation, permission }
+        let topics = access.topic_permissions_of(host.name(), &user);
+        Self { user, host, generation, permission, topics }
+    }
+
+    /// What was looked up before may be otherwise.
+    fn renew(&mut self, broker: &Broker) {
+        if broker.model.access.generation() != self.generation {
+            *self = Self::new(self.user.clone(), self.host.clone(), broker);
+        }
     }
 
     /// Whether the user may connect to the virtual host.
@@ -92,20 +104,41 @@ impl Login {
 
     /// Whether the user may do that with what is called `name`.
     pub(super) fn check(&mut self, broker: &Broker, right: Right, kind: &str, name: &[u8]) -> Result<(), Fault> {
-        let generation = broker.model.access.generation();
-        if generation != self.generation {
-            *self = Self::new(self.user.clone(), self.host.clone(), broker);
-        }
+        self.renew(broker);
         if self.permission.as_ref().is_some_and(|permission| permission.allows(right, name)) {
             return Ok(());
         }
-        let (host, user, name) = (self.host.name(), &self.user, Shown(name));
-        let right = match right {
-            Right::Configure => "configure",
-            Right::Write => "write",
-            Right::Read => "read",
-        };
+        let (host, user, right, name) = (self.host.name(), &self.user, name_of(right), Shown(name));
         Err(Fault::refused(format!("{right} access to {kind} '{name}' in vhost '{host}' refused for user '{user}'")))
+    }
+
+    /// Whether the user may do that by a key of an exchange. Of exchanges that are no topics any key may be used.
+    pub(super) fn check_key(
+        &mut self,
+        broker: &Broker,
+        right: Right,
+        exchange: &[u8],
+        key: &[u8],
+    ) -> Result<(), Fault> {
+        self.renew(broker);
+        let permission = self.topics.as_ref().and_then(|topics| topics.get(exchange));
+        let is_topic = || self.host.exchange(exchange).is_ok_and(|exchange| exchange.kind == ExchangeKind::Topic);
+        if permission.is_none_or(|permission| permission.allows(right, key)) || !is_topic() {
+            return Ok(());
+        }
+        let (host, user, right) = (self.host.name(), &self.user, name_of(right));
+        let (exchange, key) = (Shown(exchange), Shown(key));
+        Err(Fault::refused(format!(
+            "{right} access to topic '{key}' in exchange '{exchange}' in vhost '{host}' refused for user '{user}'"
+        )))
+    }
+}
+
+const fn name_of(right: Right) -> &'static str {
+    match right {
+        Right::Configure => "configure",
+        Right::Write => "write",
+        Right::Read => "read",
     }
 }
 
@@ -145,6 +178,19 @@ impl Link {
     pub(super) fn check(&mut self, right: Right, kind: &str, name: &[u8]) -> Result<(), Fault> {
         let broker = self.broker.clone();
         self.login()?.check(&broker, right, kind, name)
+    }
+
+    /// The same by a key of an exchange.
+    pub(super) fn check_key(&mut self, right: Right, exchange: &[u8], key: &[u8]) -> Result<(), Fault> {
+        let broker = self.broker.clone();
+        self.login()?.check_key(&broker, right, exchange, key)
+    }
+
+    /// One more channel of the user, if it may have one.
+    pub(super) fn open_channel(&mut self) -> Result<OpenChannel, Fault> {
+        let broker = self.broker.clone();
+        let (user, model) = (&self.login()?.user, &broker.model);
+        Ok(model.connections.open_channel(user, model.access.limits(user))?)
     }
 
     /// Sends a method.

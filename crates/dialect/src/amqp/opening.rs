@@ -67,7 +67,14 @@ impl AmqpSession {
                 self.phase = Phase::Open { user };
             }
             (Phase::Open { user }, Method::Open(open)) => self.open(user, open.virtual_host)?,
-            (Phase::Running, Method::UpdateSecret(_)) => self.link().send(0, UpdateSecretOk {}),
+            (Phase::Running, Method::UpdateSecret(update)) => {
+                let link = self.link();
+                let user = link.login()?.user.clone();
+                if !link.broker.model.access.is_password(&user, update.new_secret) {
+                    return Err(Fault::not_allowed("New secret was refused by one of the backends"));
+                }
+                link.send(0, UpdateSecretOk {});
+            }
             _ => {
                 let text = format!("unexpected method {} in this state of the connection", method.name());
                 return Err(Fault::new(code::CHANNEL_ERROR, text));
@@ -109,7 +116,7 @@ impl AmqpSession {
         let host = found.and_then(|name| broker.model.host(name))?;
         let link = self.link();
         let connected = Connected { host: host.name().clone(), user: user.clone(), mailbox: link.mailbox.clone() };
-        broker.model.connections.add(link.number, connected);
+        broker.model.connections.add(link.number, connected, host.limits(), broker.model.access.limits(&user))?;
         // After this: whoever removes the user or the virtual host from here on tells the connection.
         let login = Login::new(user, host, &broker);
         if !login.is_allowed() {
@@ -129,8 +136,9 @@ impl AmqpSession {
             return Err(Fault::not_allowed(text));
         }
         self.last_serial += 1;
+        let counted = self.link().open_channel()?;
         let owner = self.core.link.broker.model.number_channel();
-        self.channels.insert(number, Channel::new(number, self.last_serial, owner));
+        self.channels.insert(number, Channel::new(number, self.last_serial, owner, counted));
         self.link().send(number, ChannelOpenOk::default());
         Ok(())
     }

@@ -157,6 +157,9 @@ impl Publishing {
         if said.copies.keys.is_empty() && !route.by_headers {
             return Ok(route.queues);
         }
+        for key in &said.copies.keys {
+            link.check_key(Right::Write, message.exchange, key)?;
+        }
         let headers = HeaderTable(said.properties.headers.unwrap_or_default());
         let keys = [&[message.key][..], &said.copies.keys].concat();
         let mut queues = Vec::new();
@@ -341,6 +344,8 @@ fn find_route(message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {
         let (exchange, host) = (Shown(exchange), host.name());
         return Err(Fault::refused(format!("cannot publish to internal exchange '{exchange}' in vhost '{host}'")));
     }
+    link.check_key(Right::Write, exchange, key)?;
+    let host = &link.login()?.host;
     let by_headers = host.depends_on_headers(exchange);
     let mut queues = Vec::new();
     if !by_headers {

@@ -297,6 +297,7 @@ impl Topology {
         self.check(Right::Write, kind, &name)?;
         self.check(Right::Read, "exchange", &source)?;
         let exchange = self.host().exchange(&source)?;
+        self.login.check_key(&self.broker, Right::Read, &source, key)?;
         let pattern: Option<HeaderPattern> = match exchange.kind {
             ExchangeKind::Headers => Some(arguments::header_pattern(arguments)?),
             _ => None,
