@@ -162,9 +162,8 @@ impl Broker {
         let StateTables { offsets, delay, leases, request_modes, model, .. } = tables.clone();
         let catalog =
             Arc::new(Catalog::open(tables, state.clone(), host.clone(), options.clone(), metrics.clone(), now)?);
-        let locks = Arc::<Locks>::default();
+        let (locks, fetched) = (Arc::<Locks>::default(), Arc::<FetchedTable>::default());
         let groups = Arc::new(Groups::new(catalog.clone(), locks.clone(), options.client_expiry_ms));
-        let fetched = Arc::<FetchedTable>::default();
         let lanes = Arc::new(Lanes::open(leases, |topic, queue| end_of_lane(&store, &catalog, topic, QueueId(queue))));
         let offsets = Arc::new(Offsets::open(
             (offsets, offsets_version),

@@ -14,6 +14,7 @@ pub mod lease;
 pub mod loose_json;
 pub mod master_tables;
 pub mod model;
+pub mod model_tables;
 pub mod noted_properties;
 pub mod properties;
 pub mod queue_entry;

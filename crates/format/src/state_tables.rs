@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{DataVersion, GroupTableDocument, TopicTableDocument};
 use crate::lease::LeaseState;
-use crate::model::ModelTables;
+use crate::model_tables::ModelTables;
 use crate::request_mode::RequestModes;
 use crate::state::StateChange;
 

@@ -245,9 +245,6 @@ impl Drive {
             has_moved |= holding.may_read && !had_room;
             let interest = interest(session, stopping || !holding.may_read);
             let now = clock::monotonic();
-            if !holding.may_read {
-                session.note_unread(now);
-            }
             if std::mem::take(&mut has_moved) {
                 moved_at = now;
             }
@@ -281,6 +278,9 @@ impl Drive {
 
     /// Decides how long to wait if nothing happens.
     fn pause(&self, session: &mut impl Session, holding: &Holding, moved_at: Monotonic, now: Monotonic) -> Pause {
+        if !holding.may_read {
+            session.note_unread(now);
+        }
         let deadline = session.deadline();
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Pause::Due;

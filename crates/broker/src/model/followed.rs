@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use base::{QueueNumber, TopicName};
-use format::model::{ModelChange, ModelTables};
+use format::model::ModelChange;
+use format::model_tables::ModelTables;
 use format::state::StateChange;
 use storage::StorageError;
 

@@ -30,7 +30,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use base::metric::Metrics;
 use base::{QueueNumber, Refusal};
-use format::model::{ModelTables, RoutingKind, Text};
+use format::model::{RoutingKind, Text};
+use format::model_tables::ModelTables;
 use parking_lot::{Mutex, RwLock};
 use storage::Store;
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use base::metric::Metrics;
 use base::{Now, QueueNumber, Refusal};
-use format::model::{ModelChange, ModelTables, PermissionSettings, QueueState, UserSettings, VirtualHostSettings};
+use format::model::{ModelChange, PermissionSettings, QueueState, UserSettings, VirtualHostSettings};
+use format::model_tables::ModelTables;
 use format::state::StateChange;
 use parking_lot::{Mutex, RwLock};
 use storage::StorageError;
