@@ -102,6 +102,8 @@ impl Client {
             let name = short(QUEUES[*queue]);
             client.put(CHANNEL, Consume { queue: name, consumer_tag: name, ..Consume::default() });
         }
+        // At once: who takes long to open its connection is not waited for.
+        client.drive(node, now);
         client
     }
 

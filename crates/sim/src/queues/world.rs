@@ -287,7 +287,8 @@ impl World {
         let Some(replica) = self.replica.take() else { return Ok(()) };
         self.trace.end_disk(&self.disk);
         self.disk = replica.into_disk(self.now);
-        self.confirmed_until = 0;
+        // Its own slave has to have all of it before that can be the master.
+        self.confirmed_until = end;
         self.start()?;
         self.follow()
     }
