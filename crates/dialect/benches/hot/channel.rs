@@ -141,7 +141,7 @@ fn consuming(body: &[u8], no_ack: bool) -> Connection {
     connection.tell(1, Consume { queue: short(QUEUE), no_ack, ..Consume::default() });
     for _ in 0..=WARM {
         connection.go();
-        while connection.session.deadline().is_some() {
+        while connection.session.deadline().is_some_and(|deadline| deadline <= NOW.monotonic) {
             connection.session.wake(NOW);
         }
         connection.session.output().take_all();
