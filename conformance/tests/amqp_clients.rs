@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use conformance::program::{java, node, run, rust};
+use conformance::program::{java, node, python, run, rust};
 use conformance::sluice::{Setup, Sluice};
 
 /// A broker of its own for a test.
@@ -14,8 +14,13 @@ struct Broker {
 }
 
 fn broker() -> Broker {
+    broker_with(|setup| setup)
+}
+
+fn broker_with(more: impl FnOnce(Setup) -> Setup) -> Broker {
     let scratch = tempfile::tempdir().expect("directory");
     let (setup, port) = Setup::serve_amqp(&scratch.path().join("data"));
+    let setup = more(setup);
     Broker { _sluice: setup.start(), scratch, port: port.to_string() }
 }
 
@@ -36,6 +41,18 @@ fn amqplib_finds_every_promise_kept() {
 fn lapin_finds_every_promise_kept() {
     let broker = broker();
     keeps(10, rust("lapin").arg(&broker.port));
+}
+
+#[test]
+fn workers_of_celery_find_every_promise_kept() {
+    let broker = broker();
+    keeps(11, python("celery.txt").arg("check_celery.py").arg(&broker.port));
+}
+
+#[test]
+fn workers_of_celery_raise_their_prefetch_where_the_server_is_said_to_be_of_version_3() {
+    let broker = broker_with(|setup| setup.set("amqp.version", "3.13.7"));
+    keeps(1, python("celery.txt").args(["check_celery.py", &broker.port, "waiting"]));
 }
 
 #[test]
