@@ -18,11 +18,10 @@ use run::{Broker, Run};
 const AT_ONCE: usize = 3;
 
 /// Flags that no row has, and why.
-const NOT_TRIED: [(&str, &[&str]); 4] = [
+const NOT_TRIED: [(&str, &[&str]); 3] = [
     ("no broker is asked", &["-?", "-env", "-mh", "-v"]),
     ("several instances find each other without the broker", &["-ei", "-isn", "-ist"]),
     ("there are no tokens of OAuth 2", &["-o2gr", "-o2id", "-o2p", "-o2sec", "-o2uri"]),
-    ("the mechanism EXTERNAL is not offered", &["-se"]),
 ];
 
 fn flags_of<'r>(rows: impl IntoIterator<Item = &'r Run>) -> BTreeSet<String> {

@@ -2,18 +2,18 @@
 
 use conformance::perf_test::Counter;
 
-use crate::run::{Run, counted, ending, produced, refused, timed};
-
-/// What a stream is refused with.
-const NO_LENGTH_IN_BYTES: &str = "540, reply-text=NOT_IMPLEMENTED - Sluice does not support x-max-length-bytes yet";
+use crate::run::{Run, counted, ending, produced, timed};
 
 pub fn rows() -> Vec<Vec<Run>> {
     [target_and_topology(), producers(), consumers(), reports()].concat()
 }
 
-/// Over TLS, with the certificate verified.
+/// Over TLS, with the certificate verified; by a password, and by a certificate.
 pub fn by_tls() -> Vec<Run> {
-    vec![counted("-h {secure} -udsc -sni localhost -c 10 -s 50000 -C 200 -D 200")]
+    vec![
+        counted("-h {secure} -udsc -sni localhost -c 10 -s 50000 -C 200 -D 200"),
+        counted("-h {secure} -udsc -se -C 200 -D 200"),
+    ]
 }
 
 fn target_and_topology() -> Vec<Vec<Run>> {
@@ -31,31 +31,33 @@ fn target_and_topology() -> Vec<Vec<Run>> {
                 .counts(Counter::Received, 299..=301),
         ],
         vec![counted("-E -a -po -pi 1 -C 50 -D 50")],
-        vec![refused(
-            NO_LENGTH_IN_BYTES,
-            "-sq -ma PT1H -smssb 1000000 -mlb 10000000 -sco first -q 100 -u stream -C 100 -D 100",
-        )],
+        vec![
+            produced("-sq -ll balanced -ma PT1H -smssb 1000000 -mlb 10000000 -u stream -y 0 -c 20 -C 200"),
+            // Nothing is taken away.
+            ending("Consumer reached message limit", "-x 0 -y 2 -p -u stream -sco first -q 50 -A 10 -D 200"),
+            ending("Consumer reached message limit", "-x 0 -p -u stream -sco 100 -q 50 -D 100"),
+        ],
     ]
 }
 
 fn producers() -> Vec<Vec<Run>> {
     vec![
-        vec![counted("-m 10 -n 10 -f persistent -ad false -u in-transactions -C 500 -D 500")],
+        vec![counted("-m 10 -n 10 -mlb 1000000 -f persistent -ad false -u in-transactions -C 500 -D 500")],
         vec![
             timed(0..=0, "-qa x-max-length=10,x-overflow=reject-publish -u full -y 0 -c 10 -r 100 -z 2")
-                .counts(Counter::Sent, 100..=220)
+                .counts(Counter::Sent, 20..=500)
                 .counts(Counter::Confirmed, 9..=11)
-                .counts(Counter::Nacked, 80..=210),
+                .counts(Counter::Nacked, 1..=500),
         ],
         // What goes nowhere is sent back, and confirmed all the same.
         vec![
             timed(0..=0, "-sb -u unbound -f mandatory -f persistent -c 20 -r 100 -z 2")
-                .counts(Counter::Sent, 100..=220)
-                .counts(Counter::Returned, 100..=220)
+                .counts(Counter::Sent, 20..=500)
+                .counts(Counter::Returned, 20..=500)
                 .confirms_but(22),
         ],
         vec![
-            timed(150..=450, "-vr 100:1 -vr 200:1 -vs 20:1 -vs 2000:1 -vl 0:1 -vl 1000:1 -c 10 -z 3").confirms_but(12),
+            timed(20..=900, "-vr 100:1 -vr 200:1 -vs 20:1 -vs 2000:1 -vl 0:1 -vl 1000:1 -c 10 -z 3").confirms_but(12),
         ],
         vec![
             counted(
@@ -87,7 +89,7 @@ fn consumers() -> Vec<Vec<Run>> {
 
 fn reports() -> Vec<Vec<Run>> {
     vec![vec![
-        timed(10..=40, "-P 0.1 -pst 1 -a -ca x-priority=10 -d named -ms -i 1 -st 3 -mf compact -em expected=1 -z 3")
+        timed(5..=80, "-P 0.1 -pst 1 -a -ca x-priority=10 -d named -ms -i 1 -st 3 -mf compact -em expected=1 -z 3")
             .says("consumer latency min/median/75th/95th/99th"),
     ]]
 }
