@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::amqp::driver::AmqpDriver;
 use crate::amqp::options::Amqp;
+use crate::amqp::options::AmqpDriver;
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use wire::amqp::method::Method;
 
 use crate::amqp::control::Control;
-use crate::amqp::driver::AmqpDriver;
 use crate::amqp::mark::{Marker, Origin};
+use crate::amqp::options::AmqpDriver;
 use crate::amqp::template::Template;
 use crate::amqp::topology::{Topology, topology_of};
 use crate::error::BenchError;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::amqp::address::AmqpAddress;
 use crate::amqp::control::Control;
-use crate::amqp::options::Amqp;
+use crate::amqp::options::AmqpDriver;
 use crate::amqp::{connect, consume, mark, send, visible};
 use crate::driver::Driver;
 use crate::error::BenchError;
@@ -15,15 +14,6 @@ use crate::load::pop_report::PopReport;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
 use crate::target::Target;
-
-/// A broker, and how it is spoken to.
-#[derive(Clone, Debug)]
-pub struct AmqpDriver {
-    /// Where it is.
-    pub address: AmqpAddress,
-    /// How it is spoken to.
-    pub amqp: Amqp,
-}
 
 impl Driver for AmqpDriver {
     fn check_reachable(&self, _target: &Target) -> Result<(), BenchError> {

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::amqp::address::AmqpAddress;
 use crate::error::BenchError;
 use crate::load::options::{by_default, check_range, wrong};
 
@@ -104,6 +105,15 @@ pub struct Amqp {
     pub publish: PublishOptions,
     /// Its consumers.
     pub deliver: DeliverOptions,
+}
+
+/// A broker, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct AmqpDriver {
+    /// Where it is.
+    pub address: AmqpAddress,
+    /// How it is spoken to.
+    pub amqp: Amqp,
 }
 
 impl Default for QueueOptions {

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use crate::amqp::control::Control;
 use crate::amqp::conversation::Conversation;
-use crate::amqp::driver::AmqpDriver;
 use crate::amqp::mark::{Marker, Origin};
+use crate::amqp::options::AmqpDriver;
 use crate::amqp::send_lane::PublishLane;
 use crate::amqp::template::Template;
 use crate::amqp::topology::{Topology, topology_of};
 use crate::error::BenchError;
-use crate::load::live::Live;
 use crate::load::options::SendOptions;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup};
-use crate::load::sender::senders;
-use crate::load::supervisor::{Supervisor, check_broker};
-use crate::load::tally::SendTally;
+use crate::load::sending::run_senders;
+use crate::load::supervisor::check_broker;
 use crate::machine::Machine;
 use crate::machine::clock::Clock;
 
@@ -28,24 +26,12 @@ pub fn send(options: SendOptions, driver: &AmqpDriver, sink: &dyn ProgressSink) 
     let topology = topology_of(&options.run, &driver.amqp, &mut control, sink)?;
     control.close()?;
     let by_thread = open_lanes(&options, driver, &topology)?;
-    let threads = by_thread.len();
-    let what = format!("send {} to {}", options.run.topic, options.run.target);
-    let total = options.run.count.filter(|_| options.run.seconds.is_none() && options.run.warm_up_seconds == 0.0);
-    sink.begin(&what, options.run.seconds.map(|seconds| seconds + options.run.warm_up_seconds), total);
-
-    let (live, clock) = (Live::default(), Clock::start());
+    let (protocol, brokers) = (driver.amqp.described(), topology.described(&driver.address.address));
+    let setup = Setup { protocol, machine, brokers, threads: by_thread.len() };
+    let clock = Clock::start();
     let origin = Origin::of(clock);
     let by_thread = by_thread.into_iter().map(|lanes| (lanes, Marker::new(origin))).collect();
-    let senders = senders(&options, clock, &live, by_thread, None);
-    let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
-    let watched = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
-
-    let mut tally = SendTally::default();
-    for part in watched.parts {
-        tally.add(part);
-    }
-    let (protocol, brokers) = (driver.amqp.described(), topology.described(&driver.address.address));
-    Ok(SendReport::new(options, Setup { protocol, machine, brokers, threads }, tally, watched.observed))
+    Ok(run_senders(options, clock, by_thread, setup, sink))
 }
 
 /// The connections with their channels, dealt out to the threads.

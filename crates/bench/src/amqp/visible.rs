@@ -6,9 +6,9 @@
 use crate::amqp::consume::{self, terms_of};
 use crate::amqp::consumer::{Consumer, Until};
 use crate::amqp::control::Control;
-use crate::amqp::driver::AmqpDriver;
 use crate::amqp::mark::{Marker, Origin};
 use crate::amqp::observer::Observer;
+use crate::amqp::options::AmqpDriver;
 use crate::amqp::send;
 use crate::amqp::topology::topology_of;
 use crate::error::BenchError;

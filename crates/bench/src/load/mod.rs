@@ -15,6 +15,7 @@ pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod sender;
+pub(crate) mod sending;
 pub(crate) mod socket;
 pub(crate) mod supervisor;
 pub(crate) mod table;

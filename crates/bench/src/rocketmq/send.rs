@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use crate::error::BenchError;
 use crate::load::link::Link;
-use crate::load::live::Live;
 use crate::load::options::SendOptions;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup};
-use crate::load::sender::senders;
-use crate::load::supervisor::{Supervisor, check_broker};
-use crate::load::tally::SendTally;
+use crate::load::sending::run_senders;
+use crate::load::supervisor::check_broker;
 use crate::machine::Machine;
 use crate::machine::clock::{Clock, wall_ms};
 use crate::rocketmq::options::RocketMq;
@@ -26,22 +24,9 @@ pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -
     let machine = Machine::describe();
     let brokers = brokers_of(&options.run, Access::Write, sink)?;
     let by_thread = open_lanes(&options, rocketmq, &brokers)?;
-    let (protocol, brokers, threads) = (rocketmq.described(), describe(&brokers), by_thread.len());
-    let what = format!("send {} to {}", options.run.topic, options.run.target);
-    let total = options.run.count.filter(|_| options.run.seconds.is_none() && options.run.warm_up_seconds == 0.0);
-    sink.begin(&what, options.run.seconds.map(|seconds| seconds + options.run.warm_up_seconds), total);
-
-    let live = Live::default();
-    let clock = Clock::start();
-    let senders = senders(&options, clock, &live, by_thread, None);
-    let workers = senders.into_iter().map(|sender| move || sender.run()).collect();
-    let watched = Supervisor { clock, live: &live, sink, run: &options.run }.watch(workers);
-
-    let mut tally = SendTally::default();
-    for part in watched.parts {
-        tally.add(part);
-    }
-    Ok(SendReport::new(options, Setup { protocol, machine, brokers, threads }, tally, watched.observed))
+    let (protocol, brokers) = (rocketmq.described(), describe(&brokers));
+    let setup = Setup { protocol, machine, brokers, threads: by_thread.len() };
+    Ok(run_senders(options, Clock::start(), by_thread, setup, sink))
 }
 
 /// The connections, spread over the brokers, dealt out to the threads.
