@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::skip;
+use crate::sluice::binary;
+
 /// Taking down a file system is a matter of milliseconds; a loaded machine gets more.
 const FREE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,7 +28,7 @@ pub struct LoopDisk {
 
 impl LoopDisk {
     /// Makes one of `size` bytes in the folder `scratch`. `Err` is the reason why this machine cannot.
-    pub fn make(scratch: &Path, size: u64) -> Result<Self, String> {
+    fn make(scratch: &Path, size: u64) -> Result<Self, String> {
         let disk = Self { image: scratch.join("disk.image"), directory: scratch.join("disk") };
         std::fs::create_dir(&disk.directory).map_err(|error| error.to_string())?;
         let image = File::create(&disk.image).map_err(|error| error.to_string())?;
@@ -34,6 +37,12 @@ impl LoopDisk {
         run(&mut disk.command("true"))?;
         disk.wait_until_free();
         Ok(disk)
+    }
+
+    /// The same for a test that needs it as `what`; `None`: it has been said why this machine cannot, and the test is over.
+    pub fn make_or_skip(scratch: &Path, size: u64, what: &str) -> Option<Self> {
+        let made = Self::make(scratch, size);
+        made.map_err(|why| skip(&format!("{what} needs root, loop devices and mkfs.ext4: {why}"))).ok()
     }
 
     /// Where it is mounted, as processes on it see it.
@@ -77,6 +86,21 @@ impl LoopDisk {
             rustix::ioctl::ioctl(&root, request)
         };
         cut.expect("ext4 can be shut down");
+    }
+
+    /// Has the store in its folder `data` examined, which finds nothing damaged; what was being written when the power went is no damage. Of
+    /// what was not synced a later segment may be on the disk and an earlier one not: that the examination cannot tell from damage, and says
+    /// where the next start takes the log to end. `may_have_hole`: that is no fault either.
+    pub fn check_store(&self, may_have_hole: bool) {
+        let mut command = self.command(binary());
+        let output = command.args(["store", "check"]).arg(self.directory.join("data")).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let code = output.status.code();
+        let damage: Vec<_> = said.lines().filter(|line| line.starts_with("damage: ")).collect();
+        let is_hole = may_have_hole && damage == ["damage: log-broken (1)"];
+        let is_fine = matches!(code, Some(0 | 1)) || (code == Some(2) && is_hole);
+        assert!(is_fine, "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        self.wait_until_free();
     }
 
     /// Waits until no process has it any more.

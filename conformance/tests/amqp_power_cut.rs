@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use conformance::channel::{Channel, Said};
 use conformance::loop_disk::LoopDisk;
-use conformance::sluice::{Setup, Sluice, binary};
-use conformance::{cut_count, free_port, seed, skip};
+use conformance::sluice::{Setup, Sluice};
+use conformance::{cut_count, free_port, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -39,12 +39,7 @@ struct Before {
 #[test]
 fn no_confirmed_message_is_lost_from_any_of_its_queues_and_no_acknowledged_one_comes_again() {
     let scratch = tempfile::tempdir().expect("directory");
-    let disk = match LoopDisk::make(scratch.path(), DISK_SIZE) {
-        Ok(disk) => disk,
-        Err(why) => {
-            return skip(&format!("a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}"));
-        }
-    };
+    let Some(disk) = LoopDisk::make_or_skip(scratch.path(), DISK_SIZE, "a disk whose power can be cut") else { return };
     let mut random = StdRng::seed_from_u64(seed());
     let port = free_port();
     let (setup, address) = (setup(&disk, port), format!("127.0.0.1:{port}"));
@@ -59,7 +54,7 @@ fn no_confirmed_message_is_lost_from_any_of_its_queues_and_no_acknowledged_one_c
     for cut in 1..=cut_count(CUTS) {
         let moment = Duration::from_millis(random.random_range(500..4000));
         let (before, cut_began) = load_until_cut(&disk, &mut sluice, &address, cut, moment);
-        check(&disk);
+        disk.check_store(true);
         sluice = setup.start();
         let is_sure = |time: &Instant| cut_began.duration_since(*time) > SURELY_KEPT;
         for (name, queues, _) in &before.confirmed {
@@ -201,18 +196,6 @@ fn consume_until_cut(address: &str, queue: &str) -> (Times, Times) {
         std::thread::sleep(Duration::from_millis(1));
     }
     (given, acknowledged)
-}
-
-/// The examination finds nothing damaged, but what was not synced may be missing in the middle.
-fn check(disk: &LoopDisk) {
-    let mut command = disk.command(binary());
-    let output = command.args(["store", "check"]).arg(disk.directory().join("data")).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let damage: Vec<_> = said.lines().filter(|line| line.starts_with("damage: ")).collect();
-    let code = output.status.code();
-    let is_fine = matches!(code, Some(0 | 1)) || (code == Some(2) && damage == ["damage: log-broken (1)"]);
-    assert!(is_fine, "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
-    disk.wait_until_free();
 }
 
 /// All messages of a queue in the order in which they come, and whether they are marked; they stay in it.

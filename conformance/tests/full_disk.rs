@@ -194,10 +194,7 @@ fn with_async_flush_filled_again_and_again() {
 
 fn fill_again_and_again(flush: &str) {
     let scratch = tempfile::tempdir().expect("directory");
-    let disk = match LoopDisk::make(scratch.path(), DISK_SIZE) {
-        Ok(disk) => disk,
-        Err(why) => return skip(&format!("a small disk needs root, loop devices and mkfs.ext4: {why}")),
-    };
+    let Some(disk) = LoopDisk::make_or_skip(scratch.path(), DISK_SIZE, "a small disk") else { return };
     let ways = WAYS.into_iter().cycle();
     for (number, way) in (0..fill_count(FILLS)).zip(ways) {
         println!("{flush}, fill {number}: {way:?}");

@@ -10,7 +10,6 @@ use conformance::directory::{count_entries, count_keys, topics_with_queues};
 use conformance::java::{JavaBroker, JavaNameServer};
 use conformance::ledger::Ledger;
 use conformance::loop_disk::LoopDisk;
-use conformance::skip;
 use conformance::sluice::{Setup, Sluice, binary};
 use format::state::STATE_TOPIC;
 use wire::rocketmq::code::response;
@@ -176,11 +175,9 @@ fn is_passed_on(version: &'static str, end: End, further: &[&'static str]) {
     let scratch = tempfile::tempdir().expect("directory");
     let mut disk = None;
     if end == End::PowerCut {
-        match LoopDisk::make(scratch.path(), DISK_SIZE) {
-            Ok(made) => disk = Some(made),
-            Err(why) => {
-                return skip(&format!("a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}"));
-            }
+        disk = LoopDisk::make_or_skip(scratch.path(), DISK_SIZE, "a disk whose power can be cut");
+        if disk.is_none() {
+            return;
         }
     }
     let home = disk.as_ref().map_or(scratch.path(), LoopDisk::directory).join("java");

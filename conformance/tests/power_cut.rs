@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
 use conformance::loop_disk::LoopDisk;
-use conformance::sluice::{Setup, Sluice, binary};
-use conformance::{cut_count, seed, skip};
+use conformance::sluice::{Setup, Sluice};
+use conformance::{cut_count, seed};
 use format::record::Record;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -37,12 +37,7 @@ fn with_async_flush_what_is_left_is_whole_and_in_order() {
 
 fn cut_again_and_again(flush: &str) {
     let scratch = tempfile::tempdir().expect("directory");
-    let disk = match LoopDisk::make(scratch.path(), DISK_SIZE) {
-        Ok(disk) => disk,
-        Err(why) => {
-            return skip(&format!("a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}"));
-        }
-    };
+    let Some(disk) = LoopDisk::make_or_skip(scratch.path(), DISK_SIZE, "a disk whose power can be cut") else { return };
     let mut random = StdRng::seed_from_u64(seed());
     let setup = setup(&disk, flush);
     let mut sluice = setup.start();
@@ -55,7 +50,7 @@ fn cut_again_and_again(flush: &str) {
         let moment = Duration::from_millis(random.random_range(100..2500) + later);
         let agony = Duration::from_millis(random.random_range(0..50));
         acknowledged.extend(load_until_cut(&disk, &mut sluice, cut, moment, agony));
-        check(&disk, flush);
+        disk.check_store(flush == "async");
         let started = Instant::now();
         sluice = setup.start();
         let took = started.elapsed();
@@ -77,7 +72,7 @@ fn cut_again_and_again(flush: &str) {
     }
     assert!(sluice.stop().success());
     disk.wait_until_free();
-    check(&disk, "sync");
+    disk.check_store(false);
 }
 
 /// Small files, so that every cut meets new ones.
@@ -167,21 +162,6 @@ fn consume_until_cut(broker: &str) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// The examination finds nothing damaged; what was being written when the power went is no damage. Of what was not synced a later
-/// segment may be on the disk and an earlier one not: that the examination cannot tell from damage, and says where the next start
-/// takes the log to end.
-fn check(disk: &LoopDisk, flush: &str) {
-    let mut command = disk.command(binary());
-    let output = command.args(["store", "check"]).arg(disk.directory().join("data")).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let code = output.status.code();
-    let damage: Vec<_> = said.lines().filter(|line| line.starts_with("damage: ")).collect();
-    let is_hole = flush == "async" && damage == ["damage: log-broken (1)"];
-    let is_fine = matches!(code, Some(0 | 1)) || (code == Some(2) && is_hole);
-    assert!(is_fine, "{code:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
-    disk.wait_until_free();
 }
 
 /// Every message of the topic, all of them whole and sent by a sender of ours, and each sender's in their order.

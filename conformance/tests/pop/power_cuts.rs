@@ -10,7 +10,7 @@ use conformance::pop::consumer::PushConsumer;
 use conformance::pop::{Hand, Pop, Popped};
 use conformance::sender::{Sender, Sent};
 use conformance::sluice::{Setup, Sluice};
-use conformance::{cut_count, seed, skip};
+use conformance::{cut_count, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -123,12 +123,7 @@ fn set_up(disk: &LoopDisk) -> Setup {
 #[test]
 fn power_cuts_lose_nothing_and_what_was_acknowledged_on_the_disk_is_done() {
     let scratch = tempfile::tempdir().expect("directory");
-    let disk = match LoopDisk::make(scratch.path(), DISK_SIZE) {
-        Ok(disk) => disk,
-        Err(why) => {
-            return skip(&format!("a disk whose power can be cut needs root, loop devices and mkfs.ext4: {why}"));
-        }
-    };
+    let Some(disk) = LoopDisk::make_or_skip(scratch.path(), DISK_SIZE, "a disk whose power can be cut") else { return };
     let mut random = StdRng::seed_from_u64(seed());
     let setup = set_up(&disk);
     let mut sluice = setup.start();
