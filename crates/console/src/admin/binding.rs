@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use broker::{BindingShown, BindingTarget, Broker, Shown};
-use dialect::amqp::{AskedBinding, shown_arguments};
+use dialect::amqp::{AdminError, Administrator, AskedBinding, shown_arguments};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use super::body::Body;
 use super::caller::Caller;
 use super::list::Piece;
 use super::problem::Problem;
-use super::{Admin, Answer, within};
+use super::{Admin, Answer, host, within};
 
 /// What a binding leads to.
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -86,7 +86,7 @@ fn shown(BindingShown { source, to, key, arguments }: &BindingShown) -> Value {
 
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        let host = broker.model.host(&vhost).map_err(|error| Problem::of(&error, broker))?;
+        let host = host(broker, &vhost)?;
         Ok(piece.of(host.bindings(), |binding| shown(&binding)))
     };
     admin.read(work).await
@@ -99,12 +99,7 @@ pub(super) async fn add(
     Body(named): Body<Named>,
 ) -> Answer {
     let what = format!("binding {} is made in [{vhost}]", named.told());
-    let work = move |broker: &Broker, now| {
-        let target = named.target();
-        within((broker, &vhost), now, |administrator| administrator.bind(&named.asked(&target)))?;
-        Ok(named.answer(&vhost))
-    };
-    admin.change(caller, what, work).await
+    change(&admin, caller, (vhost, named), what, |administrator, asked| administrator.bind(asked)).await
 }
 
 pub(super) async fn remove(
@@ -118,9 +113,19 @@ pub(super) async fn remove(
     let arguments = arguments.map_err(|error| Problem::bad(format!("the arguments are no JSON object: {error}")))?;
     let named = Named { source, destination, destination_type, key, arguments };
     let what = format!("binding {} is removed from [{vhost}]", named.told());
+    change(&admin, caller, (vhost, named), what, |administrator, asked| administrator.unbind(asked)).await
+}
+
+async fn change(
+    admin: &Admin,
+    caller: Caller,
+    (vhost, named): (String, Named),
+    what: String,
+    act: impl FnOnce(&Administrator<'_>, &AskedBinding<'_>) -> Result<(), AdminError> + Send + 'static,
+) -> Answer {
     let work = move |broker: &Broker, now| {
         let target = named.target();
-        within((broker, &vhost), now, |administrator| administrator.unbind(&named.asked(&target)))?;
+        within((broker, &vhost), now, |administrator| act(administrator, &named.asked(&target)))?;
         Ok(named.answer(&vhost))
     };
     admin.change(caller, what, work).await

@@ -10,8 +10,7 @@ use super::address::{Path, Query};
 use super::body::Body;
 use super::caller::Caller;
 use super::list::Piece;
-use super::problem::Problem;
-use super::{Admin, Answer, within};
+use super::{Admin, Answer, host, within};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +41,7 @@ pub(super) const fn yes() -> bool {
 
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        let host = broker.model.host(&vhost).map_err(|error| Problem::of(&error, broker))?;
+        let host = host(broker, &vhost)?;
         Ok(piece.of(host.exchanges(), |(name, settings)| {
             json!({
                 "name": Shown(&name).to_string(),

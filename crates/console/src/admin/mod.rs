@@ -28,7 +28,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, put};
 use base::Now;
-use broker::Broker;
+use broker::{Broker, VirtualHost};
 use dialect::amqp::{AdminError, Administrator};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -111,6 +111,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         parts.extensions.get().cloned().ok_or_else(|| Problem::failed("nobody has said who asks"))
     }
+}
+
+/// A virtual host, to look at.
+fn host(broker: &Broker, name: &str) -> Result<Arc<VirtualHost>, Problem> {
+    broker.model.host(name).map_err(|error| Problem::of(&error, broker))
 }
 
 /// Does something in a virtual host.

@@ -11,8 +11,7 @@ use super::body::Body;
 use super::caller::Caller;
 use super::exchange::yes;
 use super::list::Piece;
-use super::problem::Problem;
-use super::{Admin, Answer, within};
+use super::{Admin, Answer, host, within};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +50,7 @@ fn shown(queue: &MessageQueue) -> Value {
 
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        let host = broker.model.host(&vhost).map_err(|error| Problem::of(&error, broker))?;
+        let host = host(broker, &vhost)?;
         Ok(piece.of(host.queues(), |queue| shown(&queue)))
     };
     admin.read(work).await
