@@ -8,8 +8,9 @@ use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{Table, Value};
 
 use super::error::Fault;
-use super::overdue::TIMEOUT_ARGUMENT;
-use super::stream;
+
+/// How long a client may have a message of the queue.
+pub(super) const TIMEOUT_ARGUMENT: &str = "x-consumer-timeout";
 
 /// The longest time, ms: ten years.
 const TIME_MAX_MS: i64 = 315_360_000_000;
@@ -34,7 +35,7 @@ const NOT_OF_STREAMS: [&str; 17] = [
     "x-delivery-limit",
     "x-queue-mode",
     "x-queue-version",
-    "x-consumer-timeout",
+    TIMEOUT_ARGUMENT,
     "x-quorum-initial-group-size",
     "x-quorum-target-group-size",
     "x-max-in-memory-length",
@@ -96,7 +97,7 @@ pub(super) fn queue_rules(table: Table<'_>, queue: &str) -> Result<QueueRules, F
                 }
             }
             "x-max-age" => {
-                let age_ms = stream::age_ms(text()?);
+                let age_ms = age_ms(text()?);
                 rules.time_to_live_ms =
                     Some(age_ms.ok_or_else(|| bad("it must be a number with one of Y, M, D, h, m, s"))?);
             }
@@ -222,6 +223,23 @@ pub(super) fn header_pattern(table: Table<'_>) -> Result<HeaderPattern, Fault> {
     Ok(HeaderPattern { any, with_x, wanted: wanted.collect() })
 }
 
+/// A time as `7D`: a number of years, months, days, hours, minutes or seconds; ms.
+pub(super) fn age_ms(text: &[u8]) -> Option<u64> {
+    let (unit, digits) = text.split_last()?;
+    let seconds: u64 = match unit {
+        b'Y' => 365 * 86_400,
+        b'M' => 30 * 86_400,
+        b'D' => 86_400,
+        b'h' => 3600,
+        b'm' => 60,
+        b's' => 1,
+        _ => return None,
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    number.checked_mul(seconds)?.checked_mul(1000)
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
@@ -233,6 +251,18 @@ mod tests {
         let mut out = BytesMut::new();
         write_table(&mut out, write);
         queue_rules(Table::read(&out[4..]).expect("a table"), "queue 'q' in vhost '/'").map_err(|fault| fault.code)
+    }
+
+    #[test]
+    fn ages_are_numbers_of_one_unit() {
+        for (text, seconds) in
+            [("7D", 604_800), ("1h", 3600), ("90m", 5400), ("0s", 0), ("2Y", 63_072_000), ("1M", 2_592_000)]
+        {
+            assert_eq!(age_ms(text.as_bytes()), Some(seconds * 1000), "{text}");
+        }
+        for text in ["", "h", "1", "1d", "-1h", "+1h", "1.5h", "1h30m", "99999999999999999999h", "9999999999999999Y"] {
+            assert_eq!(age_ms(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -18,7 +18,6 @@ use wire::amqp::method::Method;
 use super::consume::Read;
 use super::error::{Fault, code};
 use super::options::AmqpOptions;
-use super::overdue::OVERDUE_LOOK_MS;
 use super::stream::Streamed;
 use super::topology::Carried;
 use crate::jobs::Jobs;
@@ -28,6 +27,9 @@ const LITTLE_SIZE_MAX: usize = 64 * 1024;
 
 /// Bytes of deliveries that may wait: enough to keep a socket busy.
 const DELIVERIES_SIZE_MAX: usize = 1024 * 1024;
+
+/// How often is looked for messages that a client has had for too long, ms.
+pub(super) const OVERDUE_LOOK_MS: u64 = 60_000;
 
 /// Smaller pieces are copied: a piece of its own costs more.
 const SHARED_SIZE_MIN: usize = 8 * 1024;

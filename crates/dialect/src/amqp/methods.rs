@@ -26,7 +26,7 @@ use super::prepared::Message;
 use super::publish::Publishing;
 use super::replies::{REPLY_TO, Reply, ReplyConsumer};
 use super::settle::{self, Settle};
-use super::stream::{self, StreamReader};
+use super::stream::{self, StreamReader, Streamed};
 use super::topology::{self, Topology};
 use super::transaction::Transaction;
 
@@ -363,6 +363,18 @@ impl Core {
                 }
                 consume::answer_get(channel, &read.queue, no_ack, hand_out, &mut self.link);
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on with messages of a stream that a job has read.
+    pub(super) fn take_streamed(&mut self, channel: Option<&mut Channel>, read: Streamed) -> Result<(), Fault> {
+        let Some(channel) = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing) else {
+            return Ok(());
+        };
+        let number = read.consumer;
+        if stream::go_on(channel, read, &mut self.link)? == Look::Again {
+            self.ready.push_back(number);
         }
         Ok(())
     }

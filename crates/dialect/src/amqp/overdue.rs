@@ -8,16 +8,12 @@ use base::Monotonic;
 use broker::MessageQueue;
 use wire::amqp::table::Table;
 
+use super::arguments::TIMEOUT_ARGUMENT;
 use super::channel::Channel;
 use super::error::Fault;
+use super::link::OVERDUE_LOOK_MS;
 use super::session::AmqpSession;
 use super::unacked::Delivered;
-
-/// How often is looked, ms.
-pub(super) const OVERDUE_LOOK_MS: u64 = 60_000;
-
-/// The argument of a queue that says how long.
-pub(super) const TIMEOUT_ARGUMENT: &str = "x-consumer-timeout";
 
 impl AmqpSession {
     /// Closes the channels that have had some message for too long.

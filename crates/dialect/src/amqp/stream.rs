@@ -11,12 +11,12 @@ use wire::amqp::content::ContentHeader;
 use wire::amqp::method::basic::{Consume, Deliver};
 use wire::amqp::table::{Table, Value};
 
+use super::arguments::age_ms;
 use super::channel::Channel;
 use super::consume::{COUNT_MAX, Look, SIZE_MAX};
 use super::error::Fault;
 use super::headers::with_headers;
 use super::link::{Done, Link};
-use super::methods::Core;
 use super::unacked::Delivered;
 
 /// Header of deliveries, and argument of consumers: an offset.
@@ -44,28 +44,11 @@ struct Filter {
 /// Messages that a job has read for a consumer.
 pub(super) struct Streamed {
     pub(super) channel: u16,
-    serial: u64,
-    consumer: u64,
+    pub(super) serial: u64,
+    pub(super) consumer: u64,
     /// Messages that its channel counts as given meanwhile.
     promised: u32,
     result: Result<StreamRead, Refusal>,
-}
-
-/// A time as `7D`: a number of years, months, days, hours, minutes or seconds; ms.
-pub(super) fn age_ms(text: &[u8]) -> Option<u64> {
-    let (unit, digits) = text.split_last()?;
-    let seconds: u64 = match unit {
-        b'Y' => 365 * 86_400,
-        b'M' => 30 * 86_400,
-        b'D' => 86_400,
-        b'h' => 3600,
-        b'm' => 60,
-        b's' => 1,
-        _ => return None,
-    };
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
-    number.checked_mul(seconds)?.checked_mul(1000)
 }
 
 /// Refuses what no stream can be asked for.
@@ -247,36 +230,11 @@ fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Lin
     if consumer.queue.stream_bounds().end > next { Look::Again } else { Look::Waits }
 }
 
-impl Core {
-    /// Goes on with messages of a stream that a job has read.
-    pub(super) fn take_streamed(&mut self, channel: Option<&mut Channel>, read: Streamed) -> Result<(), Fault> {
-        let Streamed { serial, consumer: number, promised, result, .. } = read;
-        let Some(channel) = channel.filter(|channel| channel.serial == serial && !channel.is_closing) else {
-            return Ok(());
-        };
-        channel.given = channel.given.saturating_sub(promised);
-        let Some(consumer) = channel.consumer(number) else { return Ok(()) };
-        consumer.is_reading = false;
-        if deliver(channel, number, &result?, &mut self.link) == Look::Again {
-            self.ready.push_back(number);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_numbers_of_one_unit() {
-        for (text, seconds) in
-            [("7D", 604_800), ("1h", 3600), ("90m", 5400), ("0s", 0), ("2Y", 63_072_000), ("1M", 2_592_000)]
-        {
-            assert_eq!(age_ms(text.as_bytes()), Some(seconds * 1000), "{text}");
-        }
-        for text in ["", "h", "1", "1d", "-1h", "+1h", "1.5h", "1h30m", "99999999999999999999h", "9999999999999999Y"] {
-            assert_eq!(age_ms(text.as_bytes()), None, "{text}");
-        }
-    }
+/// Goes on with messages that a job has read for a consumer of the channel.
+pub(super) fn go_on(channel: &mut Channel, read: Streamed, link: &mut Link) -> Result<Look, Fault> {
+    let Streamed { consumer: number, promised, result, .. } = read;
+    channel.given = channel.given.saturating_sub(promised);
+    let Some(consumer) = channel.consumer(number) else { return Ok(Look::Waits) };
+    consumer.is_reading = false;
+    Ok(deliver(channel, number, &result?, link))
 }

@@ -255,15 +255,21 @@ fn both_sides_may_end_a_connection_at_one_time() {
     assert!(client.is_closed && client.session.close_reason().is_none());
 }
 
-#[test]
-fn who_gives_no_sign_of_life_is_given_up_and_gets_signs_itself() {
-    let bench = Bench::new();
+/// A client that has promised to give a sign of life every two seconds.
+fn with_heartbeat(bench: &Bench) -> Client {
     let mut client = bench.stranger("127.0.0.1:1");
     client.bytes(&PROTOCOL_HEADER);
     client.log_in("PLAIN", b"\0guest\0guest");
     client.send(0, TuneOk { channel_max: 0, frame_max: 4096, heartbeat: 2 });
     client.send(0, Open { virtual_host: short("/"), ..Open::default() });
     client.take();
+    client
+}
+
+#[test]
+fn who_gives_no_sign_of_life_is_given_up_and_gets_signs_itself() {
+    let bench = Bench::new();
+    let mut client = with_heartbeat(&bench);
     let start = client.now;
     for (ms, expected) in [(900, 0), (1100, 1), (2100, 1)] {
         client.now = start.plus_ms(ms);
@@ -280,22 +286,11 @@ fn who_gives_no_sign_of_life_is_given_up_and_gets_signs_itself() {
     assert!(client.session.close_reason().is_some_and(|reason| reason.0.contains("missed heartbeats")));
 }
 
-/// A client that has promised to give a sign of life every two seconds.
-fn with_heartbeat(bench: &Bench) -> Client {
-    let mut client = bench.stranger("127.0.0.1:1");
-    client.bytes(&PROTOCOL_HEADER);
-    client.log_in("PLAIN", b"\0guest\0guest");
-    client.send(0, TuneOk { channel_max: 0, frame_max: 4096, heartbeat: 2 });
-    client.send(0, Open { virtual_host: short("/"), ..Open::default() });
-    client.take();
-    client.open(1);
-    client
-}
-
 #[test]
 fn who_is_not_read_is_not_given_up_for_its_silence() {
     let bench = Bench::new();
     let mut client = with_heartbeat(&bench);
+    client.open(1);
     for _ in 0..10 {
         client.now = client.now.plus_ms(3000);
         client.session.note_unread(client.now.monotonic);
@@ -311,6 +306,7 @@ fn who_is_not_read_is_not_given_up_for_its_silence() {
 fn who_takes_none_of_its_answers_and_gives_no_sign_of_life_is_given_up() {
     let bench = Bench::new();
     let mut client = with_heartbeat(&bench);
+    client.open(1);
     client.is_stuck = true;
     let now = client.now;
     let mut asked = BytesMut::new();

@@ -17,7 +17,7 @@ use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::Method;
 use wire::amqp::method::basic::{Consume, Get, Publish};
 use wire::amqp::method::connection::{ChannelOpen, Open, StartOk, TuneOk};
-use wire::amqp::method::queue::QueueDeclare;
+use wire::amqp::method::queue::{QueueBind, QueueDeclare};
 use wire::amqp::table::{Table, TableWriter, Value, write_table};
 
 pub const START: Now = at(1_700_000_000_000);
@@ -136,6 +136,20 @@ impl Bench {
         }
     }
 
+    /// A client with a queue `q` with further arguments, and `dead`, which is bound to the exchange that gets its dead letters.
+    pub fn client_with_dead_letters(&self, write: impl FnOnce(&mut TableWriter<'_>)) -> Client {
+        let mut client = self.client();
+        client.simple_queue("dead");
+        client.send(1, QueueBind { queue: short("dead"), exchange: short("amq.fanout"), ..QueueBind::default() });
+        assert_eq!(client.take(), ["queue.bind-ok"]);
+        let arguments = Arguments::of(|table| {
+            table.put("x-dead-letter-exchange", Value::LongString(b"amq.fanout"));
+            write(table);
+        });
+        assert_eq!(client.queue("q", true, &arguments), ["queue q 0/0"]);
+        client
+    }
+
     /// A client with channel 1 open.
     pub fn client(&self) -> Client {
         let mut client = self.stranger("127.0.0.1:40000");
@@ -240,6 +254,17 @@ impl Client {
 
     pub fn simple_queue(&mut self, name: &str) {
         assert_eq!(self.queue(name, true, &Arguments::of(|_| ())), [format!("queue {name} 0/0")]);
+    }
+
+    /// Has a queue `q` there with further arguments, and `dead`, to which its dead letters go at once.
+    pub fn dying_queue(&mut self, write: impl FnOnce(&mut TableWriter<'_>)) {
+        self.simple_queue("dead");
+        let arguments = Arguments::of(|table| {
+            table.put("x-dead-letter-exchange", Value::LongString(b""));
+            table.put("x-dead-letter-routing-key", Value::LongString(b"dead"));
+            write(table);
+        });
+        assert_eq!(self.queue("q", true, &arguments), ["queue q 0/0"]);
     }
 
     pub fn get(&mut self, queue: &str, no_ack: bool) -> String {

@@ -2,29 +2,14 @@
 
 use wire::amqp::content::Properties;
 use wire::amqp::method::basic::{Ack, Publish, Qos, Reject};
-use wire::amqp::method::queue::QueueBind;
-use wire::amqp::table::{TableWriter, Value};
+use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, Client, short};
-
-/// A queue `q` with further arguments, and `dead` for its dead letters.
-fn with_dead_letters(bench: &Bench, write: impl FnOnce(&mut TableWriter<'_>)) -> Client {
-    let mut client = bench.client();
-    client.simple_queue("dead");
-    client.send(1, QueueBind { queue: short("dead"), exchange: short("amq.fanout"), ..QueueBind::default() });
-    assert_eq!(client.take(), ["queue.bind-ok"]);
-    let arguments = Arguments::of(|table| {
-        table.put("x-dead-letter-exchange", Value::LongString(b"amq.fanout"));
-        write(table);
-    });
-    assert_eq!(client.queue("q", true, &arguments), ["queue q 0/0"]);
-    client
-}
+use crate::client::{Arguments, Bench, short};
 
 #[test]
 fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
     let mut bench = Bench::new();
-    let mut client = with_dead_letters(&bench, |table| {
+    let mut client = bench.client_with_dead_letters(|table| {
         table.put("x-message-ttl", Value::I32(1000)).put("x-max-length", Value::I32(2));
     });
     client.publish("", "q", b"rejected");
@@ -46,7 +31,7 @@ fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
 #[test]
 fn of_too_many_those_of_the_lowest_priority_go_first_however_many_they_are() {
     let mut bench = Bench::new();
-    let mut client = with_dead_letters(&bench, |table| {
+    let mut client = bench.client_with_dead_letters(|table| {
         table.put("x-max-priority", Value::I32(5)).put("x-max-length", Value::I32(1));
     });
     let count = 1000;
@@ -81,7 +66,7 @@ fn a_message_has_a_time_of_its_own_and_an_old_one_is_never_delivered() {
 #[test]
 fn what_has_no_time_goes_to_who_can_take_it_at_once_or_is_over() {
     let mut bench = Bench::new();
-    let mut client = with_dead_letters(&bench, |table| _ = table.put("x-message-ttl", Value::I32(0)));
+    let mut client = bench.client_with_dead_letters(|table| _ = table.put("x-message-ttl", Value::I32(0)));
     client.publish("", "q", b"nobody waits");
     assert_eq!(client.get("q", true), "basic.get-empty");
     bench.pass(1);
@@ -109,14 +94,7 @@ fn what_has_no_time_goes_to_who_can_take_it_at_once_or_is_over() {
 fn what_a_producer_says_of_deaths_is_not_believed() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    client.simple_queue("dead");
-    let arguments = Arguments::of(|table| {
-        table
-            .put("x-dead-letter-exchange", Value::LongString(b""))
-            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
-        table.put("x-message-ttl", Value::I32(10));
-    });
-    client.queue("q", true, &arguments);
+    client.dying_queue(|table| _ = table.put("x-message-ttl", Value::I32(10)));
     let headers = Arguments::of(|table| {
         table.array("x-death", |deaths| {
             deaths.table(|entry| {
@@ -134,7 +112,7 @@ fn what_a_producer_says_of_deaths_is_not_believed() {
 #[test]
 fn what_comes_back_too_often_is_given_up() {
     let bench = Bench::new();
-    let mut client = with_dead_letters(&bench, |table| {
+    let mut client = bench.client_with_dead_letters(|table| {
         table.put("x-delivery-limit", Value::I32(2));
     });
     client.publish("", "q", b"poison");

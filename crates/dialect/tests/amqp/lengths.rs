@@ -3,24 +3,17 @@
 use bytes::BytesMut;
 use wire::amqp::content::{PERSISTENT, Properties};
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Nack, Publish};
-use wire::amqp::method::queue::{QueueBind, QueueDeclare, QueuePurge};
+use wire::amqp::method::queue::{QueueDeclare, QueuePurge};
 use wire::amqp::table::{TableWriter, Value};
 
 use crate::client::{Arguments, Bench, Client, message, short};
 
 /// A queue `q` of at most 10 bytes with further arguments, and `dead` for its dead letters.
 fn with_queue(bench: &Bench, write: impl FnOnce(&mut TableWriter<'_>)) -> Client {
-    let mut client = bench.client();
-    client.simple_queue("dead");
-    client.send(1, QueueBind { queue: short("dead"), exchange: short("amq.fanout"), ..QueueBind::default() });
-    assert_eq!(client.take(), ["queue.bind-ok"]);
-    let arguments = Arguments::of(|table| {
+    bench.client_with_dead_letters(|table| {
         table.put("x-max-length-bytes", Value::I32(10));
-        table.put("x-dead-letter-exchange", Value::LongString(b"amq.fanout"));
         write(table);
-    });
-    assert_eq!(client.queue("q", true, &arguments), ["queue q 0/0"]);
-    client
+    })
 }
 
 fn refusing(overflow: &'static [u8]) -> impl FnOnce(&mut TableWriter<'_>) {

@@ -43,14 +43,7 @@ fn a_durable_exclusive_queue_is_gone_after_a_kill() {
 fn a_message_that_came_back_too_late_is_given_up() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    client.simple_queue("dead");
-    let arguments = Arguments::of(|table| {
-        table
-            .put("x-dead-letter-exchange", Value::LongString(b""))
-            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
-        table.put("x-message-ttl", Value::I32(1000));
-    });
-    client.queue("q", true, &arguments);
+    client.dying_queue(|table| _ = table.put("x-message-ttl", Value::I32(1000)));
     client.publish("", "q", b"m");
     assert_eq!(client.get("q", false), "got 1, 0 more: m");
     // While the client has it, its time is over, and the broker sweeps.
@@ -241,15 +234,8 @@ fn what_could_not_be_given_up_is_given_up_later() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let mut bench = on_disk(&disk);
     let mut client = bench.client();
-    client.simple_queue("dead");
+    client.dying_queue(|table| _ = table.put("x-message-ttl", Value::I32(1000)));
     client.simple_queue("other");
-    let arguments = Arguments::of(|table| {
-        table
-            .put("x-dead-letter-exchange", Value::LongString(b""))
-            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
-        table.put("x-message-ttl", Value::I32(1000));
-    });
-    client.queue("q", true, &arguments);
     client.publish("", "q", b"old");
     for _ in 0..20 {
         client.publish("", "other", &[b'x'; 100_000]);
@@ -345,14 +331,7 @@ fn replicas_that_do_not_answer_and_a_slow_disk_keep_no_thread_busy() {
 fn drop_head_keeps_up() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    client.simple_queue("dead");
-    let arguments = Arguments::of(|table| {
-        table
-            .put("x-dead-letter-exchange", Value::LongString(b""))
-            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
-        table.put("x-max-length", Value::I32(10));
-    });
-    client.queue("q", true, &arguments);
+    client.dying_queue(|table| _ = table.put("x-max-length", Value::I32(10)));
     let mut pass = BytesMut::new();
     for _ in 0..500 {
         pass.extend_from_slice(&message(1, to("q"), Properties::default(), b"m"));
@@ -406,13 +385,7 @@ fn what_is_rejected_and_cannot_be_a_dead_letter_yet_comes_again_and_says_so() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let mut bench = on_disk(&disk);
     let mut client = bench.client();
-    client.simple_queue("dead");
-    let arguments = Arguments::of(|table| {
-        table
-            .put("x-dead-letter-exchange", Value::LongString(b""))
-            .put("x-dead-letter-routing-key", Value::LongString(b"dead"));
-    });
-    client.queue("q", true, &arguments);
+    client.dying_queue(|_| ());
     client.simple_queue("other");
     client.publish("", "q", b"m");
     assert_eq!(client.get("q", false), "got 1, 0 more: m");
