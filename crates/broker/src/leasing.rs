@@ -5,7 +5,6 @@
 
 mod hand_out;
 mod wanted;
-pub(crate) mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +20,6 @@ use crate::error::internal;
 use crate::options::Options;
 use crate::retry::Retries;
 
-pub(crate) use hand_out::put_off;
 pub use hand_out::{Given, HandOut};
 pub use wanted::{Expiry, Holder, Wanted};
 

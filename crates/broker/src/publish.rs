@@ -1,5 +1,6 @@
 //! From a message to a record with a place: check, route, encode; then append the batch once.
 
+pub(crate) mod promised;
 pub(crate) mod published;
 
 use std::net::SocketAddr;
@@ -21,9 +22,9 @@ use storage::{AppendBatch, QueueIndex, StorageError, Store};
 use crate::catalog::{Catalog, Topic};
 use crate::error::refusal_of;
 use crate::host::Host;
-use crate::model::room::PromisedPlace;
 use crate::options::Options;
 use crate::parked::delay::Delay;
+use crate::publish::promised::PromisedPlace;
 use crate::publish::published::Published;
 use crate::state::StateLog;
 

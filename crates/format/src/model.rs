@@ -300,7 +300,7 @@ impl ModelChange {
 
 impl ModelSubject {
     /// The change by which it is not there; numbers that were given out stay so.
-    pub(crate) fn removal(&self) -> Option<ModelChange> {
+    pub fn removal(&self) -> Option<ModelChange> {
         match self.clone() {
             Self::Numbers => None,
             Self::Host(name) => Some(ModelChange::HostRemoved(name)),

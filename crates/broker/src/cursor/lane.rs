@@ -17,11 +17,13 @@ use crate::cursor::committed::OffsetCursor;
 use crate::cursor::lanes::{Expiry, Unkept};
 use crate::cursor::lease::{GiveBack, Grant, LeaseCounts, LeaseCursor, Owner, Verdict};
 use crate::cursor::takers::{Taker, Takers, Wish};
-use crate::leasing::put_off;
 use crate::queue::Queue;
 
 /// Grants that are known of an attempt before those go that have nothing any more: more than it has messages.
 const OWNERS_MAX: usize = 64;
+
+/// How long what cannot be read now stays away, where it holds nothing up.
+const UNREADABLE_RETRY_MS: u64 = 1000;
 
 /// A group's cursor in a queue.
 #[derive(Debug)]
@@ -265,7 +267,8 @@ impl Lane {
 
     /// Has a message that its owner cannot read away for a while, and others come before it. It was given to nobody.
     pub fn put_off(self: &Arc<Self>, owner: Owner, offset: QueueOffset, now: Monotonic) {
-        self.give_back(owner, offset, put_off(now));
+        let ready = Some(now.plus_ms(UNREADABLE_RETRY_MS));
+        self.give_back(owner, offset, GiveBack { ready, is_counted: false });
     }
 
     /// Takes what the owner has of some messages back: they are ready again, at their places. `is_counted`: it had

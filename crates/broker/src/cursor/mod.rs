@@ -10,3 +10,4 @@ pub(crate) mod offset;
 pub(crate) mod takers;
 pub(crate) mod waiters;
 pub(crate) mod weighing;
+pub(crate) mod window;

@@ -8,7 +8,7 @@ use storage::{ReadMode, StorageError};
 
 use super::lane::Lane;
 use super::lease::LeaseCursor;
-use crate::leasing::window::Window;
+use super::window::Window;
 
 /// Entries read at once, and looked at with the lane locked.
 const SCAN_COUNT: usize = 256;

@@ -11,10 +11,10 @@ use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
 use super::wanted::Wanted;
-use super::window::Window;
 use super::{DoomReason, Doomed};
 use crate::cursor::lane::Take;
 use crate::cursor::lease::{GiveBack, Verdict};
+use crate::cursor::window::Window;
 use crate::filter::Filter;
 use crate::queue::Queue;
 
@@ -32,9 +32,6 @@ const DOOMED_MAX: usize = 64;
 
 /// Messages that cannot be read and are passed over in one look at most.
 const UNREADABLE_MAX: usize = 32;
-
-/// How long what cannot be read now stays away, where it holds nothing up.
-const UNREADABLE_RETRY_MS: u64 = 1000;
 
 /// Messages that a lane has given.
 #[derive(Debug)]
@@ -283,7 +280,7 @@ impl HandOut {
             Verdict::Lease
         });
         doomed.iter().skip(doomed_before).for_each(|doomed| doomed.take_from(grant.owner));
-        unreadable.into_iter().for_each(|offset| lane.give_back(grant.owner, offset, put_off(now)));
+        unreadable.into_iter().for_each(|offset| lane.put_off(grant.owner, offset, now));
         match failure {
             Some(error) if leased.is_empty() => Err(error),
             _ if held > 0 && !may_take => Ok(Look::Lost),
@@ -325,7 +322,11 @@ impl HandOut {
                 Ok(records) => self.take_in(&[leased], records),
                 Err(error) => {
                     failure = Some(error);
-                    lane.give_back(owner, leased.offset, if in_order { at_once } else { put_off(now) });
+                    if in_order {
+                        lane.give_back(owner, leased.offset, at_once);
+                    } else {
+                        lane.put_off(owner, leased.offset, now);
+                    }
                 }
             }
         }
@@ -375,11 +376,6 @@ impl HandOut {
 fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Result<Records, StorageError> {
     let entries: Vec<_> = leased.iter().map(|leased| (leased.offset, leased.entry)).collect();
     store.read(&queue.index, &entries, mode)
-}
-
-/// A message that cannot be read now stays away for a while. It was given to nobody.
-pub(crate) const fn put_off(now: Monotonic) -> GiveBack {
-    GiveBack { ready: Some(now.plus_ms(UNREADABLE_RETRY_MS)), is_counted: false }
 }
 
 /// Copies of records; with `is_told` they say how often they were handed out.

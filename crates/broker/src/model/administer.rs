@@ -42,7 +42,7 @@ impl Model {
         let permissions = self.access.removals(|of, _| of == name);
         // What is inside goes first: a log that ends in between tells of a host with less in it.
         let made = changes_of(&host, |exchange| self.is_given(exchange));
-        let removed = made.into_iter().rev().filter_map(removal_of);
+        let removed = made.into_iter().rev().filter_map(|change| change.subject().removal());
         self.propose(permissions.iter().cloned().chain(removed).collect(), now)?;
         self.hosts.write().remove(name);
         permissions.iter().try_for_each(|change| self.access.take_in(change))?;
@@ -88,9 +88,7 @@ impl Model {
     /// Removes a user with all that it may do. Who is connected as that user has to go.
     pub fn remove_user(&self, name: &str, now: Now) -> Result<(), ModelError> {
         let _changing = self.changing.lock();
-        if self.access.user(name).is_none() {
-            return Err(ModelError::NoSuchUser(name.to_owned()));
-        }
+        self.check_user(name)?;
         let mut changes = self.access.removals(|_, of| of == name);
         // Who comes by the same name later has limits of its own.
         changes.push(ModelChange::UserLimits(name.to_owned(), UserLimits::default()));
@@ -107,9 +105,7 @@ impl Model {
         Permission::of(settings.clone())?;
         let _changing = self.changing.lock();
         self.host(host)?;
-        if self.access.user(user).is_none() {
-            return Err(ModelError::NoSuchUser(user.to_owned()));
-        }
+        self.check_user(user)?;
         self.change(ModelChange::Permission(host.to_owned(), user.to_owned(), settings), now)
     }
 
@@ -134,9 +130,7 @@ impl Model {
         TopicPermission::of(settings.clone(), host, user)?;
         let _changing = self.changing.lock();
         self.host(host)?;
-        if self.access.user(user).is_none() {
-            return Err(ModelError::NoSuchUser(user.to_owned()));
-        }
+        self.check_user(user)?;
         self.change(ModelChange::TopicPermission(host.to_owned(), user.to_owned(), exchange.into(), settings), now)
     }
 
@@ -160,10 +154,12 @@ impl Model {
     /// Limits what a user may have from now on: what it has it keeps.
     pub fn limit_user(&self, name: &str, limits: UserLimits, now: Now) -> Result<(), ModelError> {
         let _changing = self.changing.lock();
-        if self.access.user(name).is_none() {
-            return Err(ModelError::NoSuchUser(name.to_owned()));
-        }
+        self.check_user(name)?;
         self.change(ModelChange::UserLimits(name.to_owned(), limits), now)
+    }
+
+    fn check_user(&self, name: &str) -> Result<(), ModelError> {
+        if self.access.user(name).is_some() { Ok(()) } else { Err(ModelError::NoSuchUser(name.to_owned())) }
     }
 
     fn change(&self, change: ModelChange, now: Now) -> Result<(), ModelError> {
@@ -186,18 +182,6 @@ impl VirtualHost {
         let table = std::mem::take(&mut *table);
         self.note_change();
         table.by_number.into_values().collect()
-    }
-}
-
-/// What takes back a change of what is in a virtual host, or of the host itself.
-fn removal_of(change: ModelChange) -> Option<ModelChange> {
-    match change {
-        ModelChange::Host(name, _) => Some(ModelChange::HostRemoved(name)),
-        ModelChange::HostLimits(name, _) => Some(ModelChange::HostLimits(name, HostLimits::default())),
-        ModelChange::Exchange(host, name, _) => Some(ModelChange::ExchangeRemoved(host, name)),
-        ModelChange::Queue(number, _) => Some(ModelChange::QueueRemoved(number)),
-        ModelChange::Binding(host, name, _) => Some(ModelChange::BindingRemoved(host, name)),
-        _ => None,
     }
 }
 

@@ -15,11 +15,11 @@ use storage::{QueueIndex, Store};
 
 use super::consumers::{Consumer, Consumers};
 use super::error::ModelError;
-use super::room::Incoming;
 use crate::cursor::lane::{Lane, Place};
 use crate::cursor::lanes::Lanes;
 use crate::cursor::lease::{LeaseCounts, LeaseCursor};
 use crate::cursor::takers::{Taker, Wish};
+use crate::publish::promised::Incoming;
 use crate::queue::Queue;
 
 /// The name of lease cursors that belong to the queue itself, and to no group.
@@ -72,7 +72,7 @@ pub struct MessageQueue {
     /// When it was last declared, read or left by a consumer, ms of the monotonic clock.
     used: AtomicU64,
     has_timed: AtomicBool,
-    pub(super) incoming: Mutex<Incoming>,
+    pub(super) incoming: Arc<Mutex<Incoming>>,
 }
 
 impl MessageQueue {
@@ -98,7 +98,7 @@ impl MessageQueue {
             is_gone: AtomicBool::new(false),
             used: AtomicU64::new(now.0),
             has_timed: AtomicBool::new(has_timed),
-            incoming: Mutex::default(),
+            incoming: Arc::default(),
         };
         for index in store.queues_of(&queue.topic) {
             if let Ok(priority) = u8::try_from(index.queue().0) {

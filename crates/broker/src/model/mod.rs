@@ -19,7 +19,7 @@ pub(crate) mod message_queue;
 mod open;
 pub(crate) mod publish;
 mod removal;
-pub(crate) mod room;
+mod room;
 mod stream;
 mod sweep;
 pub(crate) mod virtual_host;
