@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use conformance::connection::Connection;
 use conformance::loop_disk::LoopDisk;
+use conformance::program::{python, run};
 use conformance::sluice::{Setup, Sluice};
-use conformance::{fill_count, skip};
+use conformance::{fill_count, free_port, skip};
 use rustix::fs::FallocateFlags;
 use wire::rocketmq::code::response;
 
@@ -39,7 +40,7 @@ fn a_full_disk_refuses_and_recovers() {
         return skip("a disk of its own needs the right to mount (unshare --mount)");
     }
     let scratch = tempfile::tempdir().expect("directory");
-    let (sluice, filler) = start_on_a_small_disk(scratch.path());
+    let (sluice, filler) = start_on_a_small_disk(scratch.path(), |setup| setup);
     Connection::open(&sluice.broker).make_topic(TOPIC, QUEUES);
     let (is_over, consumed) = (AtomicBool::new(false), AtomicU64::new(0));
     let senders: Vec<_> = (0..QUEUES).map(|_| Sender::default()).collect();
@@ -69,6 +70,20 @@ fn a_full_disk_refuses_and_recovers() {
     everything_acknowledged_is_there(&sluice, acknowledged);
 }
 
+#[test]
+fn amqp_publishers_wait_on_a_full_disk_and_consumers_do_not() {
+    let allowed = Command::new("unshare").args(["--mount", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return skip("a disk of its own needs the right to mount (unshare --mount)");
+    }
+    let (scratch, port) = (tempfile::tempdir().expect("directory"), free_port());
+    let (_sluice, filler) = start_on_a_small_disk(scratch.path(), |setup| setup.set("amqp.port", port));
+    let mut program = python("pika.txt");
+    program.arg("blocked.py").arg(port.to_string()).arg(&filler);
+    let said = run(&mut program);
+    assert_eq!(said.lines().last(), Some("holds"), "{said}");
+}
+
 /// Ends what runs beside a test, also one that fails.
 struct Over<'a>(&'a AtomicBool);
 
@@ -79,11 +94,11 @@ impl Drop for Over<'_> {
 }
 
 /// A broker on a disk of its own, and the file that takes room there.
-fn start_on_a_small_disk(scratch: &Path) -> (Sluice, PathBuf) {
+fn start_on_a_small_disk(scratch: &Path, change: impl FnOnce(Setup) -> Setup) -> (Sluice, PathBuf) {
     let disk = scratch.join("disk");
     std::fs::create_dir(&disk).expect("makes");
     let mount = format!("mount -t tmpfs -o size=160m tmpfs {} && exec \"$@\"", disk.display());
-    let sluice = Setup::serve(&disk.join("data"))
+    let setup = Setup::serve(&disk.join("data"))
         .set("storage.segment_size", "16MiB")
         .set("storage.queue_file_entries", "1000")
         .set("storage.index_slots", "1000")
@@ -91,8 +106,8 @@ fn start_on_a_small_disk(scratch: &Path) -> (Sluice, PathBuf) {
         .set("retention.check_interval", "100ms")
         // Full before anything is deleted to make room.
         .set("retention.force_enabled", "false")
-        .within(&["unshare", "--mount", "sh", "-c", &mount, "sh"])
-        .start();
+        .within(&["unshare", "--mount", "sh", "-c", &mount, "sh"]);
+    let sluice = change(setup).start();
     let filler = PathBuf::from(format!("/proc/{}/root{}", sluice.id(), disk.display())).join("filler");
     std::fs::write(&filler, vec![1; 60 << 20]).expect("takes room");
     (sluice, filler)

@@ -146,6 +146,7 @@ metrics! {
     messages_out Counter "sluice_messages_out" "Messages handed to consumers.";
     message_bytes_out Counter "sluice_message_bytes_out" "Bytes of records handed to consumers.";
     publish_refused Counter "sluice_publish_refused" "Messages refused.";
+    publishers_blocked Counter "sluice_publishers_blocked" "Times that messages of a connection had to wait until the log took them.";
     fetch_hits Counter "sluice_fetch_hits" "Fetches that found messages.";
     fetch_misses Counter "sluice_fetch_misses" "Fetches that found none.";
     fetch_waiting Gauge "sluice_fetch_waiting" "Fetches waiting for messages.";

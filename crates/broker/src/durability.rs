@@ -84,6 +84,11 @@ impl Durability {
         self.store.staged_size() >= STAGED_SIZE_MAX
     }
 
+    /// Why there is no space for messages on the disk, or soon will be none, if that is so.
+    pub fn lacks_space(&self) -> Option<String> {
+        self.store.shortage().map(|error| error.to_string())
+    }
+
     /// Why nothing more can be stored, if that is so.
     pub fn poisoned(&self) -> Option<Refusal> {
         let reason = self.store.poisoned()?;

@@ -28,11 +28,7 @@ fn answer(status: StatusCode, body: &Value) -> impl IntoResponse + use<> {
 /// Why a broker takes no messages, or soon will not.
 fn problem(broker: &Broker) -> Option<String> {
     let poisoned = broker.durability.poisoned().map(|refusal| refusal.to_string());
-    poisoned.or_else(|| {
-        broker.store().writes_are_refused().then(|| {
-            "the disk is full: messages are refused, or will be once the log's current segment is full".to_owned()
-        })
-    })
+    poisoned.or_else(|| broker.durability.lacks_space())
 }
 
 fn judge(problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {

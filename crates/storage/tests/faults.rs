@@ -217,12 +217,12 @@ fn a_full_disk_refuses_and_takes_messages_again_when_there_is_room() {
         }
     };
     assert!(refused.is_disk_full() && world.store.poisoned().is_none(), "{refused}");
-    assert!(world.store.prepare_next_segment().is_err() && world.store.writes_are_refused());
+    assert!(world.store.prepare_next_segment().is_err() && world.store.shortage().is_some());
     world.verify();
     world.sync().expect("what was taken is kept");
     disk.heal();
     world.store.prepare_next_segment().expect("there is room");
-    assert!(!world.store.writes_are_refused());
+    assert!(world.store.shortage().is_none());
     world.append(&mut chance).expect("appends");
     world.write().expect("writes");
     world.verify();
@@ -643,7 +643,7 @@ fn entries_that_cannot_be_written_do_not_gather_without_end() {
     // No full disk: one that fails in one place.
     disk.fail(Failure::error(Operation::Write, EIO).at("consumequeue"));
     let mut gathered = 0;
-    while !store.writes_are_refused() {
+    while store.shortage().is_none() {
         for _ in 0..10 {
             orders::append_to(&store, 0);
         }
@@ -656,7 +656,7 @@ fn entries_that_cannot_be_written_do_not_gather_without_end() {
     assert_eq!(orders::verify_queue(&store, 0), gathered, "they are served all the same");
     disk.heal();
     store.flush_entries().expect("writes");
-    assert!(!store.writes_are_refused());
+    assert!(store.shortage().is_none());
     orders::append_to(&store, 0);
 }
 

@@ -48,13 +48,13 @@ fn goes_on(mut world: World, chance: &mut Chance) {
         let _ = world.store.flush_entries();
         let _ = world.store.index_staged();
         let _ = world.store.prepare_next_segment();
-        assert!(world.store.writes_are_refused());
+        assert!(world.store.shortage().is_some());
     }
     world.begin_retention_for_room();
     world.apply_retention().expect("removes what a checkpoint covers");
     assert!(world.store.log_first().0 > 0);
     world.store.prepare_next_segment().expect("there is room");
-    assert!(!world.store.writes_are_refused());
+    assert!(world.store.shortage().is_none());
     world.append(chance).expect("appends");
     world.write().expect("writes");
     world.verify();
@@ -99,7 +99,7 @@ fn room_that_others_give_back_is_kept_aside_before_the_log_has_it() {
     let mut world = World::open(&options, &Model::default(), 0).expect("opens");
     fill(&mut world, &mut chance);
     assert_eq!(world.model.written, 0, "nothing is taken that could not be checkpointed");
-    assert!(world.store.writes_are_refused());
+    assert!(world.store.shortage().is_some());
     drop(filler);
     disk.remove_file(path).expect("removes");
     world.store.prepare_next_segment().expect("there is room");

@@ -5,9 +5,9 @@ use broker::OpenChannel;
 use broker::lease::Owner;
 use format::model::Text;
 
+use super::confirms::ConfirmTo;
 use super::consume::Consumer;
 use super::content::Incoming;
-use super::publish::ConfirmTo;
 use super::replies::ReplyConsumer;
 use super::transaction::Transaction;
 use super::unacked::Unacked;
@@ -77,11 +77,10 @@ impl Channel {
     }
 
     /// The number of a message, if it is to be confirmed.
-    pub(super) fn next_confirm(&mut self) -> Option<(ConfirmTo, u64)> {
-        let to = self.confirm_to();
+    pub(super) fn next_confirm(&mut self) -> Option<u64> {
         let last = self.confirmed.as_mut()?;
         *last += 1;
-        Some((to, *last))
+        Some(*last)
     }
 
     /// How many messages more its consumers may have unsettled. What was asked for one by one counts for memory alone.
@@ -93,6 +92,11 @@ impl Channel {
             0 => in_memory,
             most => in_memory.min(most.saturating_sub(self.given)),
         }
+    }
+
+    /// Whether messages wait for a commit.
+    pub(super) fn has_messages_to_commit(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| !transaction.messages.is_empty())
     }
 
     /// Whether a consumer is called that.

@@ -20,11 +20,12 @@ const MECHANISMS: &[u8] = b"AMQPLAIN PLAIN";
 const MECHANISMS_WITH_CERTIFICATE: &[u8] = b"AMQPLAIN PLAIN EXTERNAL";
 
 /// What the server can; drivers switch features on by it.
-const CAPABILITIES: [&str; 8] = [
+const CAPABILITIES: [&str; 9] = [
     "publisher_confirms",
     "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
+    "connection.blocked",
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
@@ -65,6 +66,8 @@ fn server_properties(table: &mut TableWriter<'_>, options: &AmqpOptions) {
 pub(super) struct ClientCapabilities {
     /// It is told of consumers that end.
     pub(super) consumer_cancel_notify: bool,
+    /// It is told that what it publishes has to wait.
+    pub(super) connection_blocked: bool,
     /// It is told why it is not let in.
     pub(super) authentication_failure_close: bool,
 }
@@ -75,6 +78,7 @@ impl ClientCapabilities {
         let is_set = |name| capabilities.get(name) == Some(Value::Bool(true));
         Self {
             consumer_cancel_notify: is_set("consumer_cancel_notify"),
+            connection_blocked: is_set("connection.blocked"),
             authentication_failure_close: is_set("authentication_failure_close"),
         }
     }
@@ -164,16 +168,17 @@ mod tests {
             });
         });
         let read = ClientCapabilities::of(&Table::read(&out[4..]).expect("a table"));
-        assert_eq!((read.consumer_cancel_notify, read.authentication_failure_close), (true, false));
+        let expected = ClientCapabilities { consumer_cancel_notify: true, ..ClientCapabilities::default() };
+        assert_eq!(read, expected);
         assert_eq!(ClientCapabilities::of(&Table::default()), ClientCapabilities::default());
     }
 
     #[test]
-    fn the_server_names_no_capability_that_it_does_not_have() {
+    fn clients_are_told_what_the_server_can() {
         start(&AmqpOptions::default(), false, |start| {
             let Some(Value::Table(capabilities)) = start.server_properties.get("capabilities") else { panic!("none") };
             assert_eq!(capabilities.get("publisher_confirms"), Some(Value::Bool(true)));
-            assert_eq!(capabilities.get("connection.blocked"), None);
+            assert_eq!(capabilities.iter().count(), CAPABILITIES.len());
             assert_eq!(start.server_properties.get("product"), Some(Value::LongString(b"RabbitMQ")));
         });
     }

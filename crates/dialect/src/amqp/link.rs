@@ -16,7 +16,7 @@ use wire::amqp::frame::{self, Kind};
 use wire::amqp::method::Method;
 
 use super::consume::Read;
-use super::error::{Fault, code};
+use super::error::Fault;
 use super::options::AmqpOptions;
 use super::stream::Streamed;
 use super::topology::Carried;
@@ -74,6 +74,8 @@ pub(super) struct Link {
     pub(super) frame_max: usize,
     /// Whether the client is told of consumers that end.
     pub(super) hears_of_cancelled: bool,
+    /// Whether the client is told that what it publishes has to wait.
+    pub(super) hears_of_blocked: bool,
     pub(super) login: Option<Login>,
     pub(super) budget: Arc<Budget>,
     pub(super) jobs: Jobs<Done>,
@@ -163,6 +165,7 @@ impl Link {
             scratch: BytesMut::new(),
             frame_max: frame::SIZE_MIN,
             hears_of_cancelled: false,
+            hears_of_blocked: false,
             login: None,
             budget: Arc::default(),
             jobs: Jobs::default(),
@@ -228,9 +231,9 @@ impl Link {
         }
     }
 
-    /// A channel has failed, some time after its method was taken.
-    pub(super) fn fail_later(&mut self, channel: u16, why: &str) {
-        self.failed.push((channel, Fault::new(code::INTERNAL_ERROR, why)));
+    /// A channel has failed, some time after its method was taken; 0: the connection.
+    pub(super) fn fail_later(&mut self, channel: u16, fault: Fault) {
+        self.failed.push((channel, fault));
     }
 
     /// Channels that have.

@@ -21,6 +21,7 @@ use super::channel::Channel;
 use super::consume::{self, Consumer, Look, Read, Reader};
 use super::content::Progress;
 use super::error::{Fault, code};
+use super::kept::KeptMessage;
 use super::link::{Done, Link, Login};
 use super::prepared::Message;
 use super::publish::Publishing;
@@ -121,7 +122,7 @@ impl Core {
                 &gathered
             }
         };
-        let confirm = channel.next_confirm();
+        let (from, confirm) = (channel.confirm_to(), channel.next_confirm());
         let incoming = &channel.incoming;
         let message = Message {
             exchange: &incoming.exchange,
@@ -136,7 +137,7 @@ impl Core {
             transaction.keep(&message);
             return self.link.check_transaction_size(transaction.messages_size());
         }
-        self.publishing.publish(&message, channel.number, confirm, &mut self.link)
+        self.publishing.publish(&message, from, confirm, &mut self.link)
     }
 
     /// Has a method of exchanges or queues carried out by a job; what comes next waits for it.
@@ -323,8 +324,7 @@ impl Core {
     fn commit(&mut self, channel: &mut Channel) -> Result<(), Fault> {
         let Transaction { messages, settlements, .. } = take_transaction(channel)?;
         let settling = settle::settled_by(&settlements, channel.owner);
-        let reply_address = channel.replies.as_ref().map(|replies| &*replies.address);
-        let messages: Vec<_> = messages.iter().map(|kept| kept.message(reply_address)).collect();
+        let messages: Vec<_> = messages.iter().map(KeptMessage::message).collect();
         let committed = self.publishing.commit(&messages, &settling, channel.confirm_to(), &mut self.link);
         if let Err(fault) = committed {
             // They come again with all else that the channel has.

@@ -4,7 +4,9 @@
 
 mod administering;
 mod arguments;
+mod blocked;
 mod channel;
+mod confirms;
 mod consume;
 mod content;
 mod deaths;
@@ -12,6 +14,7 @@ mod error;
 mod handshake;
 mod headers;
 mod json;
+mod kept;
 mod life;
 mod link;
 mod methods;

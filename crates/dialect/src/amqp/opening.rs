@@ -49,6 +49,7 @@ impl AmqpSession {
                 let link = self.link();
                 let capabilities = ClientCapabilities::of(&start.client_properties);
                 link.hears_of_cancelled = capabilities.consumer_cancel_notify;
+                link.hears_of_blocked = capabilities.connection_blocked;
                 match handshake::authenticate(start, link) {
                     Ok(user) => {
                         let AmqpOptions { channel_max, frame_max, heartbeat_s: heartbeat, .. } = *link.options;

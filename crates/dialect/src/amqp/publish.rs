@@ -1,8 +1,6 @@
 //! Messages on their way in: routed, gathered into one batch a pass, and confirmed when they are kept.
-//!
-//! **Always holds**: confirms of a channel leave in the order in which its messages came, so that one may stand for all before it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::limits::PUBLISH_BATCH_SIZE_MAX;
@@ -10,53 +8,23 @@ use base::offset::AckPolicy;
 use base::{LogOffset, Monotonic};
 use broker::{MessageQueue, PublishBatch, Right, Settling, Shown};
 use wire::amqp::argument::ShortString;
-use wire::amqp::method::basic::{Ack, Nack, Return, TxCommitOk};
+use wire::amqp::method::MethodId;
+use wire::amqp::method::basic::Return;
 
+use super::blocked::{self, Blocked, WaitingMessage};
+use super::confirms::{Confirm, ConfirmTo, Kept, WaitingConfirms};
 use super::error::{Fault, code};
 use super::headers::HeaderTable;
+use super::kept::KeptMessage;
 use super::link::Link;
 use super::prepared::{Message, Prepared, Said, Way};
 use super::replies::Replies;
 
+/// The method that messages come with.
+pub(super) const PUBLISH: MethodId = MethodId { class: 60, method: 40 };
+
 /// Routes of messages that a connection remembers.
 const ROUTES_MAX: usize = 1024;
-
-/// Where confirms of a channel go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConfirmTo {
-    /// The channel's number.
-    pub(super) channel: u16,
-    /// No other channel of the connection is or was this one.
-    pub(super) serial: u64,
-}
-
-/// What a channel is to be told once something is kept.
-#[derive(Clone, Copy, Debug)]
-struct Confirm {
-    to: ConfirmTo,
-    what: Kept,
-    /// Whether it was stored for every queue that it goes to.
-    is_taken: bool,
-}
-
-/// What is kept.
-#[derive(Clone, Copy, Debug)]
-enum Kept {
-    /// The message of that number.
-    Message(u64),
-    /// A transaction.
-    Transaction,
-}
-
-/// Confirms that wait for a watermark.
-#[derive(Debug)]
-struct Waiting {
-    end: LogOffset,
-    ack_policy: AckPolicy,
-    confirms: Vec<Confirm>,
-    /// Until when replicas are waited for.
-    deadline: Monotonic,
-}
 
 /// Where messages of a key go, and what has to be looked at for each.
 #[derive(Clone, Debug)]
@@ -79,7 +47,12 @@ pub(super) struct Publishing {
     watched: LogOffset,
     /// Bytes that came in this pass: about what its records take.
     expected_size: usize,
-    waiting: VecDeque<Waiting>,
+    /// What is owed for passes before.
+    pub(super) waiting: WaitingConfirms,
+    /// What does not get into the log now.
+    blocked: Option<Box<Blocked>>,
+    /// Since when the client is not read because the log is behind.
+    behind_since: Option<Monotonic>,
     /// By exchange and key, as of these generations.
     routes: HashMap<Box<[u8]>, Route>,
     generations: (u64, u64),
@@ -99,17 +72,51 @@ impl Publishing {
         self.batch.as_ref().is_some_and(|batch| batch.size() >= PUBLISH_BATCH_SIZE_MAX)
     }
 
-    /// Takes a message into the pass. Returns go to `channel`.
+    /// Takes a message of a channel, which is confirmed by that number if it has one: into the pass, or it waits while the log takes none.
     pub(super) fn publish(
         &mut self,
         message: &Message<'_>,
-        channel: u16,
-        confirm: Option<(ConfirmTo, u64)>,
+        from: ConfirmTo,
+        confirm: Option<u64>,
+        link: &mut Link,
+    ) -> Result<(), Fault> {
+        // While messages wait, none is in a pass.
+        if self.batch.is_none() && self.waits(message, from, confirm, link)? {
+            return Ok(());
+        }
+        self.take(message, Some(from), confirm, link)
+    }
+
+    /// Has a message wait if the log takes none.
+    fn waits(
+        &mut self,
+        message: &Message<'_>,
+        from: ConfirmTo,
+        confirm: Option<u64>,
+        link: &mut Link,
+    ) -> Result<bool, Fault> {
+        self.block_if_refused(link);
+        if self.blocked.is_some() {
+            // What is wrong with it is said at once.
+            self.prepare(message, link)?;
+        }
+        let Some(blocked) = &mut self.blocked else { return Ok(false) };
+        blocked.hold(WaitingMessage { message: KeptMessage::of(message), from: Some(from), confirm });
+        Ok(true)
+    }
+
+    /// Takes a message into the pass.
+    fn take(
+        &mut self,
+        message: &Message<'_>,
+        from: Option<ConfirmTo>,
+        confirm: Option<u64>,
         link: &mut Link,
     ) -> Result<(), Fault> {
         let prepared = self.prepare(message, link)?;
+        let confirm = from.zip(confirm);
         let Way::Queues(queues) = &prepared.way else {
-            send_elsewhere(message, &prepared, channel, link);
+            send_elsewhere(message, &prepared, from.map_or(0, |from| from.channel), link);
             self.note(confirm, true);
             return Ok(());
         };
@@ -126,9 +133,58 @@ impl Publishing {
         Ok(())
     }
 
-    /// Whether a message may be published.
+    /// Whether a message of a transaction may be published.
     pub(super) fn check(&mut self, message: &Message<'_>, link: &mut Link) -> Result<(), Fault> {
+        self.block_if_refused(link);
         self.prepare(message, link).map(drop)
+    }
+
+    /// Has messages wait if there is no space for them. What is in the pass already is tried.
+    fn block_if_refused(&mut self, link: &mut Link) {
+        if self.blocked.is_none()
+            && let Some(why) = link.broker.durability.lacks_space()
+        {
+            self.blocked = Some(Box::new(Blocked::begin(&format!("low on disk: {why}"), link)));
+        }
+    }
+
+    /// Publishes what has waited, as far as the log takes it now.
+    pub(super) fn resume(&mut self, link: &mut Link) {
+        let Some(mut blocked) = self.blocked.take() else { return };
+        while !self.is_held(link) && link.broker.durability.lacks_space().is_none() {
+            let Some(first) = blocked.take_first() else { return blocked.end(link) };
+            self.begin_pass(blocked.size() + first.message.size());
+            let mut next = Some(first);
+            while let Some(WaitingMessage { message, from, confirm }) = next {
+                if let Err(fault) = self.take(&message.message(), from, confirm, link)
+                    && let Some(from) = from
+                {
+                    blocked.discard(from);
+                    link.fail_later(from.channel, fault.by(PUBLISH));
+                }
+                next = if self.is_full() { None } else { blocked.take_first() };
+            }
+            if let Err(fault) = self.end_pass(link) {
+                link.fail_later(0, fault);
+            }
+        }
+        blocked.look_later(link.now.monotonic);
+        self.blocked = Some(blocked);
+    }
+
+    /// Whether the log takes no messages.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// What has to wait, if the log takes no messages.
+    pub(super) fn blocked(&mut self) -> Option<&mut Blocked> {
+        self.blocked.as_deref_mut()
+    }
+
+    /// The connection ends: what waits was promised to nobody.
+    pub(super) fn give_up(&mut self) {
+        self.blocked = None;
     }
 
     /// Finds out where a message goes, and whether it may.
@@ -225,7 +281,7 @@ impl Publishing {
             send_elsewhere(message, prepared, to.channel, link);
         }
         let confirm = Confirm { to, what: Kept::Transaction, is_taken: true };
-        self.confirm_when_kept((ack_policy, end), vec![confirm], link);
+        self.waiting.confirm_when_kept((ack_policy, end), vec![confirm], link);
         Ok(())
     }
 
@@ -244,93 +300,61 @@ impl Publishing {
             }
         }
         if !confirms.is_empty() {
-            self.confirm_when_kept((ack_policy, end), confirms, link);
+            self.waiting.confirm_when_kept((ack_policy, end), confirms, link);
         }
         Ok(())
     }
 
-    fn confirm_when_kept(
-        &mut self,
-        (ack_policy, end): (AckPolicy, LogOffset),
-        confirms: Vec<Confirm>,
-        link: &mut Link,
-    ) {
-        let deadline = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
-        self.waiting.push_back(Waiting { end, ack_policy, confirms, deadline });
-        self.release(link);
-        if self.waiting.back().is_some_and(|last| last.end == end) {
-            link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
-        }
-    }
-
-    /// Confirms what is kept as it was promised, or never will be.
-    pub(super) fn release(&mut self, link: &mut Link) {
-        while let Some(first) = self.waiting.front() {
-            let durability = &link.broker.durability;
-            let is_kept = durability.is_kept(first.ack_policy, first.end);
-            let kept_here = AckPolicy { replicated: false, ..first.ack_policy };
-            let is_over = first.ack_policy.replicated
-                && (first.deadline <= link.now.monotonic || !durability.replicas().are_in_reach(first.end))
-                && durability.is_kept(kept_here, first.end);
-            if !is_kept && !is_over && durability.poisoned().is_none() {
-                let now = link.now.monotonic;
-                let Some(first) = self.waiting.front_mut().filter(|first| first.deadline <= now) else { return };
-                // Replicas were given their time, the disk was not: its watermark wakes the session.
-                first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
-                return;
-            }
-            let Some(first) = self.waiting.pop_front() else { return };
-            send_confirms(&first.confirms, is_kept, link);
-        }
+    /// Whether the client is not to be read.
+    pub(super) fn holds_up(&self, link: &Link) -> bool {
+        self.blocked.as_ref().map_or_else(|| self.is_held(link), |blocked| blocked.is_full(link))
     }
 
     /// Whether more has to wait: the connection has had its share, and the log is behind.
-    pub(super) fn is_held(&self, link: &Link) -> bool {
+    fn is_held(&self, link: &Link) -> bool {
         let durability = &link.broker.durability;
         durability.is_behind() && !durability.is_kept(AckPolicy::WRITTEN, self.end)
     }
 
-    /// Has the session woken when the log may no longer be behind.
-    pub(super) fn watch_log(&mut self, link: &Link) {
+    /// Has the session woken when the log may no longer be behind. While it is, the client is not read; if that takes long, messages wait
+    /// apart, and the client is heard again.
+    pub(super) fn watch_log(&mut self, link: &mut Link) {
+        if !self.is_held(link) {
+            self.behind_since = None;
+            return;
+        }
         let durability = &link.broker.durability;
-        if self.is_held(link) && durability.is_kept(AckPolicy::WRITTEN, self.watched) {
+        if durability.is_kept(AckPolicy::WRITTEN, self.watched) {
             self.watched = durability.when_caught_up(&link.mailbox.waker());
+        }
+        let now = link.now.monotonic;
+        let since = *self.behind_since.get_or_insert(now);
+        if self.blocked.is_none() && since.plus_ms(blocked::PATIENCE_MS) <= now {
+            let reason = "low on memory: messages come faster than the log's disk takes them";
+            self.blocked = Some(Box::new(Blocked::begin(reason, link)));
         }
     }
 
-    /// When replicas have been waited for long enough.
+    /// When something is to be done whatever comes: replicas have been waited for long enough, or it is looked how the log is.
     pub(super) fn deadline(&self) -> Option<Monotonic> {
-        self.waiting.front().filter(|first| first.ack_policy.replicated).map(|first| first.deadline)
-    }
-
-    /// Whether confirms are owed.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        let log = match &self.blocked {
+            Some(blocked) => Some(blocked.deadline()),
+            None => self.behind_since.map(|since| since.plus_ms(blocked::PATIENCE_MS)),
+        };
+        self.waiting.deadline().into_iter().chain(log).min()
     }
 
     /// Bytes of what waits.
     pub(super) fn size(&self) -> usize {
-        self.waiting.iter().map(|waiting| waiting.confirms.len() * size_of::<Confirm>()).sum()
+        self.waiting.size() + self.blocked.as_ref().map_or(0, |blocked| blocked.size())
     }
 
     /// A channel is gone: nobody hears of its messages any more.
     pub(super) fn forget(&mut self, to: ConfirmTo) {
         self.confirms.retain(|confirm| confirm.to != to);
-        self.waiting.iter_mut().for_each(|waiting| waiting.confirms.retain(|confirm| confirm.to != to));
-    }
-}
-
-/// Confirms in their order; one stands for all that come one behind the other.
-fn send_confirms(confirms: &[Confirm], is_kept: bool, link: &mut Link) {
-    let is_taken = |confirm: &Confirm| is_kept && confirm.is_taken;
-    for run in confirms.chunk_by(|one, other| one.to == other.to && is_taken(one) == is_taken(other)) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        let (channel, multiple) = (last.to.channel, run.len() > 1);
-        match last.what {
-            Kept::Message(delivery_tag) if is_taken(first) => link.send(channel, Ack { delivery_tag, multiple }),
-            Kept::Message(delivery_tag) => link.send(channel, Nack { delivery_tag, multiple, requeue: false }),
-            Kept::Transaction if is_taken(first) => link.send(channel, TxCommitOk {}),
-            Kept::Transaction => link.fail_later(channel, "the transaction was not kept"),
+        self.waiting.forget(to);
+        if let Some(blocked) = &mut self.blocked {
+            blocked.forget(to);
         }
     }
 }

@@ -26,6 +26,7 @@ use super::error::{Fault, code};
 use super::link::Link;
 use super::methods::{Core, channel_of};
 use super::options::AmqpOptions;
+use super::publish::PUBLISH;
 
 /// How long a client may take to end a connection that was closed, ms.
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
@@ -101,8 +102,25 @@ impl AmqpSession {
         !self.core.is_paused
             && link.has_room_for_answers()
             && link.jobs.count() < JOBS_MAX
-            && !self.core.publishing.is_held(link)
+            && !self.core.publishing.holds_up(link)
             && self.phase != Phase::Over
+    }
+
+    /// Whether a frame is not taken before messages that wait are in their queues.
+    fn has_to_wait(&mut self, frame: &Frame<'_>) -> bool {
+        let Self { core, channels, .. } = self;
+        let Some(blocked) = core.publishing.blocked() else { return false };
+        let Some(method) = (frame.kind == Kind::Method).then(|| Method::decode(frame.payload).ok()).flatten() else {
+            return false;
+        };
+        let has_to_wait = match method {
+            Method::TxCommit(_) => channels.get(&frame.channel).is_some_and(Channel::has_messages_to_commit),
+            method => blocked.holds_up(&method),
+        };
+        if has_to_wait {
+            blocked.await_messages();
+        }
+        has_to_wait
     }
 
     fn take_frame(&mut self, frame: &Frame<'_>) {
@@ -180,10 +198,7 @@ impl AmqpSession {
         let Self { core, channels, .. } = self;
         match channels.get_mut(&frame.channel) {
             Some(channel) if channel.is_closing => Ok(()),
-            Some(channel) => {
-                let publish = MethodId { class: 60, method: 40 };
-                core.take_content(channel, frame).map_err(|fault| fault.by(publish))
-            }
+            Some(channel) => core.take_content(channel, frame).map_err(|fault| fault.by(PUBLISH)),
             None if frame.channel == 0 || self.phase != Phase::Running => {
                 Err(Fault::new(code::UNEXPECTED_FRAME, "content outside of a channel"))
             }
@@ -230,6 +245,7 @@ impl AmqpSession {
     pub(super) fn close_channels(&mut self) {
         let Self { core, channels, .. } = self;
         let _ = core.publishing.end_pass(&mut core.link);
+        core.publishing.give_up();
         for (_, mut channel) in std::mem::take(channels) {
             core.close_channel(&mut channel);
         }
@@ -306,6 +322,7 @@ impl Session for AmqpSession {
                 continue;
             }
             match frame::decode(rest, self.core.link.frame_max) {
+                Ok(Some(frame)) if self.core.publishing.is_blocked() && self.has_to_wait(&frame) => break,
                 Ok(Some(frame)) => {
                     self.take_frame(&frame);
                     consumed += frame.size();
@@ -338,7 +355,8 @@ impl Session for AmqpSession {
         self.take_done();
         self.take_signals();
         let Core { publishing, link, .. } = &mut self.core;
-        publishing.release(link);
+        publishing.waiting.release(link);
+        publishing.resume(link);
         self.watch_life();
         self.watch_overdue();
         self.go_on();
@@ -374,7 +392,7 @@ impl Session for AmqpSession {
     }
 
     fn is_busy(&self) -> bool {
-        self.core.publishing.is_waiting() || self.core.link.jobs.count() > 0
+        !self.core.publishing.waiting.is_empty() || self.core.link.jobs.count() > 0
     }
 
     fn is_over(&self) -> bool {

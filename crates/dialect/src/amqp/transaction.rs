@@ -1,18 +1,9 @@
 //! Messages and settlements that wait for a commit.
 
+use super::kept::KeptMessage;
 use super::prepared::Message;
 use super::settle::Settlement;
 use super::unacked::Delivered;
-
-/// A message that is kept until the commit.
-#[derive(Debug)]
-pub(super) struct KeptMessage {
-    exchange: Box<[u8]>,
-    key: Box<[u8]>,
-    mandatory: bool,
-    header: Box<[u8]>,
-    body: Box<[u8]>,
-}
 
 /// What waits on a channel.
 #[derive(Debug, Default)]
@@ -47,22 +38,5 @@ impl Transaction {
     pub(super) const fn size(&self) -> usize {
         let settlements_size = self.settlements.capacity() * size_of::<Settlement>();
         self.messages_size + settlements_size + self.settled_count * size_of::<Delivered>()
-    }
-}
-
-impl KeptMessage {
-    fn of(message: &Message<'_>) -> Self {
-        let Message { exchange, key, mandatory, header, body, .. } = *message;
-        Self { exchange: exchange.into(), key: key.into(), mandatory, header: header.into(), body: body.into() }
-    }
-
-    const fn size(&self) -> usize {
-        size_of::<Self>() + self.exchange.len() + self.key.len() + self.header.len() + self.body.len()
-    }
-
-    /// As it came, from a channel whose direct replies go to `reply_address`.
-    pub(super) fn message<'a>(&'a self, reply_address: Option<&'a [u8]>) -> Message<'a> {
-        let Self { exchange, key, mandatory, header, body } = self;
-        Message { exchange, key, mandatory: *mandatory, header, body, reply_address }
     }
 }

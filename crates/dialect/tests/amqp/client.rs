@@ -133,6 +133,7 @@ impl Bench {
             is_closed: false,
             now: self.now,
             is_stuck: false,
+            hears_of_blocked: true,
         }
     }
 
@@ -152,16 +153,7 @@ impl Bench {
 
     /// A client with channel 1 open.
     pub fn client(&self) -> Client {
-        let mut client = self.stranger("127.0.0.1:40000");
-        client.bytes(&PROTOCOL_HEADER);
-        assert_eq!(client.take(), ["connection.start"]);
-        client.log_in("PLAIN", b"\0guest\0guest");
-        assert_eq!(client.take(), ["connection.tune"]);
-        client.send(0, TuneOk { channel_max: 0, frame_max: FRAME_MAX as u32, heartbeat: 0 });
-        client.send(0, Open { virtual_host: short("/"), ..Open::default() });
-        assert_eq!(client.take(), ["connection.open-ok"]);
-        client.open(1);
-        client
+        self.stranger("127.0.0.1:40000").connected()
     }
 }
 
@@ -184,13 +176,29 @@ pub struct Client {
     pub now: Now,
     /// The client reads nothing from its socket.
     pub is_stuck: bool,
+    /// The client says that it can be told that it is blocked.
+    pub hears_of_blocked: bool,
 }
 
 impl Client {
+    /// Logs in and opens channel 1.
+    pub fn connected(mut self) -> Self {
+        self.bytes(&PROTOCOL_HEADER);
+        assert_eq!(self.take(), ["connection.start"]);
+        self.log_in("PLAIN", b"\0guest\0guest");
+        assert_eq!(self.take(), ["connection.tune"]);
+        self.send(0, TuneOk { channel_max: 0, frame_max: FRAME_MAX as u32, heartbeat: 0 });
+        self.send(0, Open { virtual_host: short("/"), ..Open::default() });
+        assert_eq!(self.take(), ["connection.open-ok"]);
+        self.open(1);
+        self
+    }
+
     pub fn log_in(&mut self, mechanism: &str, response: &[u8]) {
         let capabilities = Arguments::of(|table| {
             table.table("capabilities", |table| {
                 table.put("consumer_cancel_notify", Value::Bool(true));
+                table.put("connection.blocked", Value::Bool(self.hears_of_blocked));
                 table.put("authentication_failure_close", Value::Bool(true));
             });
         });
@@ -421,6 +429,7 @@ fn line(method: &Method<'_>) -> String {
         }
         Method::QueueDeleteOk(it) => format!("deleted {}", it.message_count),
         Method::QueuePurgeOk(it) => format!("purged {}", it.message_count),
+        Method::Blocked(it) => format!("blocked: {}", text(it.reason)),
         Method::Cancel(it) => format!("cancel {}", text(it.consumer_tag)),
         Method::ChannelClose(it) => format!("channel.close {}", text(it.reply_text)),
         Method::ConnectionClose(it) => format!("connection.close {}", text(it.reply_text)),

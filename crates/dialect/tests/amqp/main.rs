@@ -4,6 +4,7 @@
 
 mod access;
 mod administering;
+mod blocking;
 mod breaking;
 mod client;
 mod consuming;

@@ -122,10 +122,17 @@ impl Store {
         }
     }
 
-    /// Whether appends are refused because of the disk, or soon will be.
-    pub fn writes_are_refused(&self) -> bool {
-        let flags = [&self.writes_refused, &self.lacks_segment_space, &self.index_has_failed, &self.entries_are_stuck];
-        self.reserve.is_short() || flags.iter().any(|why| why.load(Ordering::Relaxed))
+    /// Why appends are refused because of the disk, or soon will be.
+    pub fn shortage(&self) -> Option<StorageError> {
+        let lacks_segment = || {
+            let directory = self.log.directory().display();
+            self.lacks_segment_space.load(Ordering::Relaxed).then(|| {
+                StorageError::DiskFull(format!(
+                    "the disk of {directory} has no room for the next segment of the log (storage.segment_size): free space on that disk"
+                ))
+            })
+        };
+        self.check_accepts_messages().err().or_else(lacks_segment)
     }
 
     /// Bytes used on the log's disk, and bytes in total.
