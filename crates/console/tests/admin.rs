@@ -83,8 +83,8 @@ async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobo
     assert_eq!(
         console.items("/users").await,
         [
-            json!({"name": "alice", "tags": ["monitoring"], "has_password": true}),
-            json!({"name": "guest", "tags": ["administrator"], "has_password": true}),
+            json!({"name": "alice", "tags": ["monitoring"], "has_password": true, "connections_max": null, "channels_max": null}),
+            json!({"name": "guest", "tags": ["administrator"], "has_password": true, "connections_max": null, "channels_max": null}),
         ]
     );
     assert_eq!(console.ask("PUT", "/users/alice/password", Some(json!({"password": "other"}))).await.0, 200);
@@ -97,6 +97,36 @@ async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobo
     );
     assert_eq!(console.ask("DELETE", "/users/alice", None).await.0, 200);
     assert!(access.user("alice").is_none());
+}
+
+#[tokio::test]
+async fn limits_and_permissions_of_keys_are_set_shown_and_taken_back() {
+    let console = Console::start().await;
+    let limit = |path: &'static str, limits: Value| console.ask("PUT", path, Some(limits));
+    assert_eq!(limit("/vhosts/%2F/limits", json!({"connections": 7, "queues": 0})).await.0, 200);
+    assert_eq!(limit("/users/guest/limits", json!({"channels": 9})).await.0, 200);
+    let host = &console.items("/vhosts").await[0];
+    assert_eq!((&host["connections_max"], &host["queues_max"]), (&json!(7), &json!(0)));
+    let user = &console.items("/users").await[0];
+    assert_eq!((&user["connections_max"], &user["channels_max"]), (&json!(null), &json!(9)));
+    assert_eq!(console.ask("POST", "/vhosts/%2F/queues", Some(json!({"name": "q"}))).await.0, 409, "none may be there");
+    assert_eq!(limit("/vhosts/%2F/limits", json!({})).await.0, 200);
+    assert_eq!(console.ask("POST", "/vhosts/%2F/queues", Some(json!({"name": "q"}))).await.0, 200);
+    assert_eq!(limit("/vhosts/%2F/limits", json!({"queues": -1})).await.0, 400);
+    assert_eq!(limit("/users/gest/limits", json!({})).await, {
+        (404, json!({"error": "user 'gest' not found", "nearest": ["guest"]}))
+    });
+
+    let of_guest = "/vhosts/%2F/topic-permissions/guest/amq.topic";
+    let patterns = json!({"write": "^{username}\\.", "read": ".*"});
+    assert_eq!(console.ask("PUT", of_guest, Some(patterns)).await.0, 200);
+    assert_eq!(
+        console.items("/topic-permissions").await,
+        [json!({"vhost": "/", "user": "guest", "exchange": "amq.topic", "write": "^{username}\\.", "read": ".*"})]
+    );
+    assert_eq!(console.ask("PUT", of_guest, Some(json!({"write": "(", "read": ""}))).await.0, 400);
+    assert_eq!(console.ask("DELETE", of_guest, None).await.0, 200);
+    assert!(console.items("/topic-permissions").await.is_empty());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod nearest;
 mod permission;
 mod problem;
 mod queue;
+mod topic_permission;
 mod user;
 mod vhost;
 
@@ -74,12 +75,19 @@ pub(crate) fn router(sources: Sources) -> Router {
     Router::new()
         .route("/vhosts", get(vhost::list).post(vhost::add))
         .route("/vhosts/{vhost}", delete(vhost::remove))
+        .route("/vhosts/{vhost}/limits", put(vhost::limit))
         .route("/users", get(user::list).post(user::add))
         .route("/users/{user}", delete(user::remove))
         .route("/users/{user}/password", put(user::set_password))
         .route("/users/{user}/tags", put(user::set_tags))
+        .route("/users/{user}/limits", put(user::limit))
         .route("/permissions", get(permission::list))
         .route("/vhosts/{vhost}/permissions/{user}", put(permission::set).delete(permission::clear))
+        .route("/topic-permissions", get(topic_permission::list))
+        .route(
+            "/vhosts/{vhost}/topic-permissions/{user}/{exchange}",
+            put(topic_permission::set).delete(topic_permission::clear),
+        )
         .route("/vhosts/{vhost}/exchanges", get(exchange::list).post(exchange::add))
         .route("/vhosts/{vhost}/exchanges/{exchange}", delete(exchange::remove))
         .route("/vhosts/{vhost}/queues", get(queue::list).post(queue::add))

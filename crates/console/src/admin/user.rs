@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use broker::{Broker, hash_password};
-use format::model::{PasswordHash, UserSettings};
+use format::model::{PasswordHash, UserLimits, UserSettings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,10 +35,26 @@ pub(super) struct NewTags {
     tags: Vec<String>,
 }
 
+/// Most that the user may have at one time from now on; none: as much as there is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    connections: Option<u32>,
+    channels: Option<u32>,
+}
+
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        Ok(piece.of(broker.model.access.users(), |(name, settings)| {
-            json!({"name": name, "tags": settings.tags, "has_password": settings.password.is_some()})
+        let access = &broker.model.access;
+        Ok(piece.of(access.users(), |(name, settings)| {
+            let UserLimits { connections_max, channels_max } = access.limits(&name);
+            json!({
+                "name": name,
+                "tags": settings.tags,
+                "has_password": settings.password.is_some(),
+                "connections_max": connections_max,
+                "channels_max": channels_max,
+            })
         }))
     };
     admin.read(work).await
@@ -79,6 +95,21 @@ pub(super) async fn set_tags(
     check_tags(&tags)?;
     let what = format!("user [{name}] has the tags {tags:?}");
     let work = move |broker: &Broker, now| change(broker, name, |settings| settings.tags = tags, now);
+    admin.change(caller, what, work).await
+}
+
+pub(super) async fn limit(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(Limits { connections, channels }): Body<Limits>,
+) -> Answer {
+    let limits = UserLimits { connections_max: connections, channels_max: channels };
+    let what = format!("user [{name}] is limited: {limits:?}");
+    let work = move |broker: &Broker, now| {
+        broker.model.limit_user(&name, limits, now).map_err(|error| Problem::of(&error, broker))?;
+        Ok(json!({"name": name, "connections_max": connections, "channels_max": channels}))
+    };
     admin.change(caller, what, work).await
 }
 

@@ -6,6 +6,7 @@ mod exchange;
 mod permission;
 mod queue;
 mod show;
+mod topic_permission;
 mod user;
 mod vhost;
 
@@ -49,6 +50,8 @@ enum Noun {
     User(user::Arguments),
     /// What users may do in a virtual host.
     Permission(permission::Arguments),
+    /// By which keys users may publish to topic exchanges and bind from them.
+    TopicPermission(topic_permission::Arguments),
     /// Exchanges, which route messages to queues.
     Exchange(exchange::Arguments),
     /// Message queues: who waits in them, who consumes.
@@ -118,6 +121,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Noun::Vhost(arguments) => vhost::run(arguments, &asking),
         Noun::User(arguments) => user::run(arguments, &asking),
         Noun::Permission(arguments) => permission::run(arguments, &asking),
+        Noun::TopicPermission(arguments) => topic_permission::run(arguments, &asking),
         Noun::Exchange(arguments) => exchange::run(arguments, &asking),
         Noun::Queue(arguments) => queue::run(arguments, &asking),
         Noun::Binding(arguments) => binding::run(arguments, &asking),

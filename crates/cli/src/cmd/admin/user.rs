@@ -15,7 +15,8 @@ const PASSWORD_SIZE_MAX: u64 = 4096;
 #[command(after_help = "Examples:\n  \
     sluice admin user add alice\n  \
     pass show broker/alice | sluice admin user add alice --password-stdin\n  \
-    sluice admin user tags alice administrator")]
+    sluice admin user tags alice administrator\n  \
+    sluice admin user limit alice --connections 10 --channels 100")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -48,6 +49,17 @@ enum Action {
         name: String,
         /// Tags; none: the user has none from then on.
         tags: Vec<String>,
+    },
+    /// Says how much a user may have at one time, instead of what was said before; what it has it keeps.
+    Limit {
+        /// The user's name.
+        name: String,
+        /// Connections; without it any number.
+        #[arg(long, value_name = "COUNT")]
+        connections: Option<u32>,
+        /// Channels, on all connections together; without it any number.
+        #[arg(long, value_name = "COUNT")]
+        channels: Option<u32>,
     },
     /// Removes a user with all permissions; the user's connections are closed.
     Delete {
@@ -97,7 +109,7 @@ fn ask() -> Result<String, String> {
 pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
     match &arguments.action {
-        Action::List => asking.list("/users", &["name", "tags", "has_password"]),
+        Action::List => asking.list("/users", &["name", "tags", "has_password", "connections_max", "channels_max"]),
         Action::Add { name, password, tags } => {
             let new = json!({"name": name, "password": password.read()?, "tags": tags});
             let answer = client.post("/users", &new)?;
@@ -110,6 +122,11 @@ pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure>
         Action::Tags { name, tags } => {
             let answer = client.put(&path(["users", name, "tags"]), &json!({"tags": tags}))?;
             asking.tell(&answer, |_| format!("user {name} has these tags: {}", words(tags)))
+        }
+        Action::Limit { name, connections, channels } => {
+            let limits = json!({"connections": connections, "channels": channels});
+            let answer = client.put(&path(["users", name, "limits"]), &limits)?;
+            asking.tell(&answer, |_| format!("user {name} is limited"))
         }
         Action::Delete { name } => {
             let answer = client.delete(&path(["users", name]))?;

@@ -6,9 +6,8 @@ use super::Asking;
 use super::client::{Failure, path};
 
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  sluice admin vhost add /shop --description \"the shop's events\"\n  sluice admin vhost list"
-)]
+#[command(after_help = "Examples:\n  sluice admin vhost add /shop --description \"the shop's events\"\n  \
+    sluice admin vhost limit /shop --queues 1000\n  sluice admin vhost list")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -26,6 +25,17 @@ enum Action {
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
     },
+    /// Says how much there may be in a virtual host, instead of what was said before; what is there stays.
+    Limit {
+        /// Its name.
+        name: String,
+        /// Connections; without it any number.
+        #[arg(long, value_name = "COUNT")]
+        connections: Option<u32>,
+        /// Queues; without it any number.
+        #[arg(long, value_name = "COUNT")]
+        queues: Option<u32>,
+    },
     /// Removes a virtual host with its exchanges, queues and messages; connections to it are closed.
     Delete {
         /// Its name.
@@ -35,10 +45,15 @@ enum Action {
 
 pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
     match &arguments.action {
-        Action::List => asking.list("/vhosts", &["name", "queues", "description"]),
+        Action::List => asking.list("/vhosts", &["name", "queues", "queues_max", "connections_max", "description"]),
         Action::Add { name, description } => {
             let answer = asking.client.post("/vhosts", &json!({"name": name, "description": description}))?;
             asking.tell(&answer, |_| format!("virtual host {name} was made"))
+        }
+        Action::Limit { name, connections, queues } => {
+            let limits = json!({"connections": connections, "queues": queues});
+            let answer = asking.client.put(&path(["vhosts", name, "limits"]), &limits)?;
+            asking.tell(&answer, |_| format!("virtual host {name} is limited"))
         }
         Action::Delete { name } => {
             let answer = asking.client.delete(&path(["vhosts", name]))?;
