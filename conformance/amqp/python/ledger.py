@@ -2,10 +2,12 @@
 
     produce PORT QUEUE    persistent messages with confirms, a number each; prints each number that is confirmed, until it cannot
     settle PORT QUEUE N   consumes, and acknowledges the first N; prints each number that it has acknowledged
+    acknowledge PORT QUEUE   consumes and acknowledges; prints each number once that has come to the broker, and when, until it cannot
     drain PORT QUEUE      takes all there is; prints a number each, and whether it was delivered before
 """
 
 import sys
+import time
 
 import pika
 
@@ -31,6 +33,21 @@ elif what == "settle":
         left -= 1
     # Answered behind the last acknowledgement.
     channel.queue_declare(queue, passive=True)
+elif what == "acknowledge":
+    channel.basic_qos(prefetch_count=50)
+    told = []
+    for method, _, body in channel.consume(queue, inactivity_timeout=10):
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        told.append(body.decode())
+        if len(told) == 25:
+            # Answered behind the acknowledgements.
+            channel.queue_declare(queue, passive=True)
+            now = time.time()
+            for number in told:
+                print(number, now, flush=True)
+            told.clear()
 elif what == "drain":
     for method, _, body in channel.consume(queue, inactivity_timeout=2, auto_ack=True):
         if method is None:
