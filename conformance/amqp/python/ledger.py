@@ -2,7 +2,7 @@
 
     produce PORT QUEUE    persistent messages with confirms, a number each; prints each number that is confirmed, until it cannot
     settle PORT QUEUE N   consumes, and acknowledges the first N; prints each number that it has acknowledged
-    acknowledge PORT QUEUE   consumes and acknowledges; prints each number once that has come to the broker, and when, until it cannot
+    acknowledge PORT QUEUE   consumes and acknowledges, until it cannot; prints each number as `sent`, and when the broker has that
     drain PORT QUEUE      takes all there is; prints a number each, and whether it was delivered before
 """
 
@@ -39,6 +39,7 @@ elif what == "acknowledge":
     for method, _, body in channel.consume(queue, inactivity_timeout=10):
         if method is None:
             break
+        print(body.decode(), "sent", flush=True)
         channel.basic_ack(method.delivery_tag)
         told.append(body.decode())
         if len(told) == 25:
