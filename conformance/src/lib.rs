@@ -28,7 +28,7 @@ pub mod program;
 pub mod sender;
 pub mod sluice;
 
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,6 +58,14 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// An address by which other machines reach this one, if it has one.
+pub fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent; this asks which address it would come from.
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
+}
+
 /// How many messages the large tests move: fewer in everyday runs, `SLUICE_CONFORMANCE_COUNT` in full ones.
 pub fn message_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_COUNT").unwrap_or(everyday)
@@ -73,7 +81,7 @@ pub fn tries_original() -> bool {
     number_in("SLUICE_CONFORMANCE_ORIGINAL").is_some_and(|number| number > 0)
 }
 
-/// How often brokers of pop consumers are killed: a few times in everyday runs, `SLUICE_CONFORMANCE_KILLS` in full ones.
+/// How often brokers are killed under consumers: a few times in everyday runs, `SLUICE_CONFORMANCE_KILLS` in full ones.
 pub fn kill_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_KILLS").unwrap_or(everyday)
 }

@@ -1,8 +1,8 @@
 """Keeps books of messages with pika.
 
     produce PORT QUEUE    persistent messages with confirms, a number each; prints each number that is confirmed, until it cannot
-    settle PORT QUEUE N   consumes, and acknowledges the first N; prints each number that it has acknowledged
-    acknowledge PORT QUEUE   consumes and acknowledges, until it cannot; prints each number as `sent`, and when the broker has that
+    acknowledge PORT QUEUE   consumes, and acknowledges nine of ten, until it cannot; prints each number as `given`, as `sent` before it is
+                          acknowledged, and when the broker has that
     drain PORT QUEUE      takes all there is; prints a number each, and whether it was delivered before
 """
 
@@ -22,37 +22,27 @@ if what == "produce":
         channel.basic_publish("", queue, str(number).encode(), pika.BasicProperties(delivery_mode=2))
         print(number, flush=True)
         number += 1
-elif what == "settle":
-    channel.basic_qos(prefetch_count=10)
-    left = int(sys.argv[4])
-    for method, _, body in channel.consume(queue, inactivity_timeout=10):
-        if method is None or left == 0:
-            break
-        channel.basic_ack(method.delivery_tag)
-        print(body.decode(), flush=True)
-        left -= 1
-    # Answered behind the last acknowledgement.
-    channel.queue_declare(queue, passive=True)
 elif what == "acknowledge":
-    channel.basic_qos(prefetch_count=50)
-    told = []
+    channel.basic_qos(prefetch_count=1000)
+    sent = []
     for method, _, body in channel.consume(queue, inactivity_timeout=10):
         if method is None:
             break
+        print(body.decode(), "given", flush=True)
+        if int(body) % 10 == 0:
+            continue
         print(body.decode(), "sent", flush=True)
         channel.basic_ack(method.delivery_tag)
-        told.append(body.decode())
-        if len(told) == 25:
+        sent.append(body.decode())
+        if len(sent) == 25:
             # Answered behind the acknowledgements.
             channel.queue_declare(queue, passive=True)
             now = time.time()
-            for number in told:
+            for number in sent:
                 print(number, now, flush=True)
-            told.clear()
+            sent.clear()
 elif what == "drain":
-    for method, _, body in channel.consume(queue, inactivity_timeout=2, auto_ack=True):
-        if method is None:
-            break
-        print(body.decode(), int(method.redelivered))
+    while (got := channel.basic_get(queue, auto_ack=True))[0]:
+        print(got[2].decode(), int(got[0].redelivered))
 else:
     sys.exit(__doc__)

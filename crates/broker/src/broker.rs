@@ -133,6 +133,9 @@ impl Broker {
         }
         take_up_settled(settled, &state, &mut known.0, now)?;
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
+        if !recovery.was_clean {
+            broker.model.doubt_deliveries();
+        }
         if !broker.follows() {
             broker.catalog.make_system_topics(now);
             let salt = (broker.random() as u32).to_be_bytes();

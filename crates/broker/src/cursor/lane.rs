@@ -4,7 +4,7 @@
 //! first of their ends; who waits has been told if more is ready than those who were told before will take.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{Monotonic, QueueId, QueueOffset};
@@ -40,6 +40,8 @@ pub struct Lane {
     expiry: Arc<Mutex<Expiry>>,
     /// The table has it no longer: nothing of it goes into the log any more.
     is_forgotten: AtomicBool,
+    /// Who had messages below this is not known for sure.
+    doubted_below: AtomicU64,
 }
 
 /// Where a lane is.
@@ -100,6 +102,7 @@ impl Lane {
             unkept: unkept.clone(),
             expiry: expiry.clone(),
             is_forgotten: AtomicBool::new(false),
+            doubted_below: AtomicU64::new(0),
         }
     }
 
@@ -121,6 +124,16 @@ impl Lane {
     /// Whether messages can be taken from it: it is known where it is, and it is not gone.
     pub fn is_in_use(&self) -> bool {
         self.place.get().is_some() && !self.is_forgotten()
+    }
+
+    /// Any message that is there may have been handed out in the moment before a crash, of which the log was not told.
+    pub(crate) fn doubt_all(&self) {
+        self.doubted_below.store(self.bounds().end.0, Ordering::Relaxed);
+    }
+
+    /// Whether somebody may have had a message before a crash, whatever is counted.
+    pub fn is_doubted(&self, offset: QueueOffset) -> bool {
+        offset.0 < self.doubted_below.load(Ordering::Relaxed)
     }
 
     pub(super) fn put_at(&self, place: Place) {

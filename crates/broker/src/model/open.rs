@@ -78,6 +78,12 @@ impl Model {
         Ok(model)
     }
 
+    /// The last process did not stop in an orderly way: what is in queues may have been delivered, and nobody knows.
+    pub(crate) fn doubt_deliveries(&self) {
+        let queues = self.hosts().into_iter().flat_map(|host| host.queues());
+        queues.flat_map(|queue| queue.lanes()).for_each(|lane| lane.doubt_all());
+    }
+
     /// Has there what a first start makes. `salt` is random.
     pub(crate) fn begin(&self, salt: [u8; 4], now: Now) -> Result<(), Refusal> {
         let Some(host) = self.options.first_host.clone() else { return Ok(()) };

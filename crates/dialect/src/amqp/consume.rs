@@ -228,7 +228,7 @@ pub(super) fn deliver_to(
         let method = Deliver {
             consumer_tag: ShortString::cut(&tag),
             delivery_tag,
-            redelivered: deliveries > 0,
+            redelivered: deliveries > 0 || lane.is_doubted(offset),
             exchange: ShortString::cut(routed.exchange),
             routing_key: ShortString::cut(routed.key),
         };
@@ -342,7 +342,7 @@ pub(super) fn answer_get(
         }
         let method = GetOk {
             delivery_tag,
-            redelivered: deliveries > 0,
+            redelivered: deliveries > 0 || lane.is_doubted(offset),
             exchange: ShortString::cut(routed.exchange),
             routing_key: ShortString::cut(routed.key),
             message_count,

@@ -148,7 +148,21 @@ fn after_a_kill_what_is_settled_is_gone_and_the_rest_is_there() {
     let bench = bench.killed();
     let mut client = bench.client();
     assert_eq!(client.get("q", true), "got 1, 2 more again: 1");
-    assert_eq!(client.get("q", true), "got 2, 1 more: 2");
+    assert_eq!(client.get("q", true), "got 2, 1 more again: 2");
+}
+
+#[test]
+fn what_may_have_been_delivered_in_the_moment_before_a_crash_comes_again_and_says_so() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 1);
+    client.get("q", false);
+    client.lose();
+    // Nobody has told the log of that delivery.
+    let bench = bench.reopened(false);
+    let mut client = bench.client();
+    client.publish("", "q", b"new");
+    assert_eq!(client.get("q", true), "got 1, 1 more again: 0");
+    assert_eq!(client.get("q", true), "got 2, 0 more: new");
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn what_the_tables_tell_of_before_the_log_does_is_not_undone_by_it() {
     follow(&slave, &master);
     let promoted = slave.reopened(false);
     let mut client_then = promoted.client();
-    assert_eq!(drain(&mut client_then, "first"), ["1, 0 more: of the second"]);
+    assert_eq!(drain(&mut client_then, "first"), ["1, 0 more again: of the second"]);
     client_then.lose();
     client.lose();
 }
@@ -258,7 +258,7 @@ fn retention_at_a_slave_keeps_what_is_in_queues_and_nothing_else() {
         let promoted = slave.reopened(false);
         if queue == "work" {
             let mut client = promoted.client();
-            assert_eq!(drain(&mut client, "work"), ["1, 1 more: waits", "2, 0 more: waits too"]);
+            assert_eq!(drain(&mut client, "work"), ["1, 1 more again: waits", "2, 0 more again: waits too"]);
             client.lose();
         }
         promoted.broker.work(Work::FinishRemovals, promoted.now).expect("removes");

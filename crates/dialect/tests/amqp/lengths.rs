@@ -181,7 +181,7 @@ fn bytes_of_before_a_killed_process_count_without_those_that_were_settled() {
         if overflow == b"drop-head" {
             assert_eq!(client.take(), ["ack 2 and before"]);
             assert_eq!(client.get("dead", true), "got 1, 0 more: 1111");
-            assert_eq!(client.get("q", true), "got 2, 2 more: 333");
+            assert_eq!(client.get("q", true), "got 2, 2 more again: 333");
         } else {
             assert_eq!(client.take(), ["ack 1", "nack 2"]);
             assert_eq!(client.get("q", true), "got 1, 2 more again: 1111");

@@ -87,8 +87,8 @@ fn a_kill_right_after_a_commit_takes_none_of_it_back() {
     copy(bench.directory(), scratch.path());
     let bench = Bench::on(scratch, bench.now);
     let mut client = bench.client();
-    assert_eq!(client.get("q", true), "got 1, 1 more: 1");
-    assert_eq!(client.get("q", true), "got 2, 0 more: answer");
+    assert_eq!(client.get("q", true), "got 1, 1 more again: 1");
+    assert_eq!(client.get("q", true), "got 2, 0 more again: answer");
 }
 
 #[test]

@@ -35,6 +35,8 @@ impl Told {
 enum Given {
     Never,
     Once(Told),
+    /// It was, and a crash came before the log was told: who starts after that takes every message for handed out, until it stops.
+    BeforeCrash,
     /// A crash may have come in between.
     Perhaps,
 }
@@ -68,6 +70,8 @@ struct Message {
 /// What ends a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
+    /// It stopped in good order.
+    Stopped,
     /// The page cache stays.
     Killed,
     /// What was not synced may be gone.
@@ -137,7 +141,7 @@ impl Oracle {
         })?;
         let is_right = match copy.given {
             Given::Never => !is_again,
-            Given::Once(_) => is_again,
+            Given::Once(_) | Given::BeforeCrash => is_again,
             Given::Perhaps => true,
         };
         check(is_right, Rule::RedeliveryIsTold, || {
@@ -206,7 +210,7 @@ impl Oracle {
         (self.last, self.unconfirmed) = (BTreeMap::new(), BTreeMap::new());
         for message in self.messages.values_mut() {
             message.is_confirmed &= match crash {
-                Crash::Killed | Crash::Promoted { lacks_some: false } => true,
+                Crash::Stopped | Crash::Killed | Crash::Promoted { lacks_some: false } => true,
                 Crash::PowerCut | Crash::Promoted { lacks_some: true } => message.is_persistent,
             };
             for copy in message.copies.values_mut() {
@@ -214,9 +218,11 @@ impl Oracle {
                 if copy.over.is_some_and(|over| !over.is_below(end)) {
                     (copy.over, copy.may_be_over) = (None, true);
                 }
-                if !matches!(copy.given, Given::Once(told) if told.is_below(end)) {
-                    copy.given = Given::Perhaps;
-                }
+                copy.given = match (copy.given, crash) {
+                    (Given::Once(told), _) if told.is_below(end) => Given::Once(told),
+                    (Given::Once(_) | Given::BeforeCrash, Crash::Killed | Crash::PowerCut) => Given::BeforeCrash,
+                    _ => Given::Perhaps,
+                };
             }
         }
     }

@@ -244,7 +244,7 @@ impl World {
         node.broker.close(now).map_err(|error| Violation::of(Rule::WorkSucceeds, error.to_string()))?;
         let end = node.broker.state_position().0;
         self.oracle.told(end);
-        self.stop(Crash::Killed, end);
+        self.stop(Crash::Stopped, end);
         self.start()
     }
 
