@@ -1,7 +1,7 @@
 """Uses a virtual host with pika as a user: PORT VHOST USER; the password comes by standard input.
 
 Prints `in`, or `out` and why not; then for each line it reads what came of it: `declare QUEUE`, `publish QUEUE`, `get QUEUE`,
-and `wait` for the end of the connection.
+`send EXCHANGE KEY`, `bind QUEUE EXCHANGE KEY` and `wait` for the end of the connection.
 """
 
 import sys
@@ -17,7 +17,7 @@ except pika.exceptions.AMQPConnectionError as error:
     sys.exit()
 print("in", flush=True)
 for line in sys.stdin:
-    what, _, queue = line.strip().partition(" ")
+    what, queue, *more = line.split() + [""]
     try:
         channel = connection.channel()
         if what == "declare":
@@ -26,6 +26,13 @@ for line in sys.stdin:
         elif what == "publish":
             channel.confirm_delivery()
             channel.basic_publish("", queue, b"m", pika.BasicProperties(delivery_mode=2))
+            said = "done"
+        elif what == "send":
+            channel.confirm_delivery()
+            channel.basic_publish(queue, more[0], b"m")
+            said = "done"
+        elif what == "bind":
+            channel.queue_bind(queue, *more[:2])
             said = "done"
         elif what == "get":
             method, _, body = channel.basic_get(queue, auto_ack=True)
