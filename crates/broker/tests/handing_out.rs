@@ -269,7 +269,8 @@ fn those_who_wait_at_lanes_of_one_queue_come_and_leave_in_the_same_time_however_
     // The least of several: what else the machine does only adds to it.
     let time_of = |count| (0..7).map(|_| once(count)).min().expect("some");
     let (few, many) = (time_of(4000), time_of(32_000));
-    assert!(many < 16 * few, "4000 took {few:?}, 8 times as many {many:?}");
+    // What does not fit into caches takes some times as long; if each looked at all, that would come on top of 64.
+    assert!(many < 64 * few, "4000 took {few:?}, 8 times as many {many:?}");
 }
 
 #[test]
