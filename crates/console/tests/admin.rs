@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Now;
+use base::{GroupName, Now, QueueId};
 use broker::Broker;
 use console::Sources;
 use serde_json::{Value, json};
@@ -65,6 +65,24 @@ impl Console {
         (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}")))
     }
 
+    /// One message more in a queue.
+    fn publish(&self, topic: &str, queue: u32) {
+        let topic = self.broker.catalog.topic(topic).expect("the topic is there");
+        let mut batch = self.broker.publisher.begin_batch(0, START);
+        let message = broker::Message {
+            queue: Some(QueueId(queue)),
+            body: b"m",
+            properties: b"",
+            flag: 0,
+            system_flag: 0,
+            born_timestamp: START.wall,
+            born_host: self.address,
+            delivery_count: 0,
+        };
+        self.broker.publisher.add(&mut batch, &topic, &message).expect("taken");
+        self.broker.publisher.append(batch, START).expect("appended");
+    }
+
     async fn items(&self, path: &str) -> Vec<Value> {
         let (status, mut list) = self.ask("GET", path, None).await;
         assert_eq!(status, 200, "{list}");
@@ -97,6 +115,86 @@ async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobo
     );
     assert_eq!(console.ask("DELETE", "/users/alice", None).await.0, 200);
     assert!(access.user("alice").is_none());
+}
+
+#[tokio::test]
+async fn topics_are_made_altered_described_and_removed() {
+    let console = Console::start().await;
+    let asked = json!({"name": "orders", "queues": 4});
+    let (status, told) = console.ask("POST", "/topics", Some(asked.clone())).await;
+    assert_eq!((status, &told["write_queues"], &told["permission"]), (200, &json!(4), &json!("rw")), "{told}");
+    assert_eq!(console.ask("POST", "/topics", Some(asked)).await.0, 409);
+    let (status, told) = console.ask("PUT", "/topics/orders", Some(json!({"read_queues": 6, "permission": "r"}))).await;
+    assert_eq!((status, &told["read_queues"], &told["write_queues"]), (200, &json!(6), &json!(4)), "{told}");
+    let settings = console.broker.catalog.topic("orders").expect("there").settings.clone();
+    assert_eq!((settings.perm, settings.read_queue_nums, settings.write_queue_nums), (4, 6, 4));
+    let (_, told) = console.ask("GET", "/topics/orders", None).await;
+    assert_eq!((&told["name"], told["queues"].as_array().map(Vec::len)), (&json!("orders"), Some(6)), "{told}");
+    assert_eq!(
+        told["queues"][5],
+        json!({"broker": "broker-a", "queue": 5, "first": 0, "end": 0, "messages": 0, "last_stored_ms": null})
+    );
+    let named: Vec<_> = console.items("/topics").await.into_iter().filter(|topic| topic["system"] == false).collect();
+    assert_eq!(named.iter().map(|topic| &topic["name"]).collect::<Vec<_>>(), ["orders"]);
+    assert_eq!(console.items("/topics/orders/offsets?time=5").await.len(), 6);
+    for (asked, status) in [
+        (json!({"name": "a b"}), 400),
+        (json!({"name": "x", "queues": 100_000_000}), 400),
+        (json!({"name": "x", "permission": "all"}), 400),
+        (json!({"name": "TBW102"}), 409),
+        (json!({"name": "rmq_sys_mine"}), 400),
+        (json!({"name": "x", "colour": "red"}), 400),
+        (json!({"queues": 1}), 400),
+    ] {
+        assert_eq!(console.ask("POST", "/topics", Some(asked.clone())).await.0, status, "{asked}");
+    }
+    let (status, told) = console.ask("DELETE", "/topics/order", None).await;
+    assert_eq!((status, &told["nearest"]), (404, &json!(["orders"])), "{told}");
+    assert_eq!(console.ask("DELETE", "/topics/TBW102", None).await.0, 400);
+    assert_eq!(console.ask("DELETE", "/topics/orders", None).await.0, 200);
+    assert!(console.broker.catalog.topic("orders").is_none());
+}
+
+#[tokio::test]
+async fn groups_are_described_and_reset_with_a_look_first() {
+    let console = Console::start().await;
+    let broker = &console.broker;
+    assert_eq!(console.ask("POST", "/topics", Some(json!({"name": "orders", "queues": 2}))).await.0, 200);
+    for number in 0..10 {
+        console.publish("orders", number % 2);
+    }
+    let group = GroupName::trusted("billing");
+    broker.catalog.group_for_use(&group, START).expect("made");
+    broker.offsets.commit("orders", "billing", QueueId(0), 4).expect("committed");
+    broker.offsets.commit("orders", "billing", QueueId(1), 1).expect("committed");
+    let (_, told) = console.ask("GET", "/groups/billing", None).await;
+    assert_eq!((&told["lag"], &told["members"]), (&json!(5), &json!([])), "{told}");
+    assert_eq!((&told["queues"][1]["committed"], &told["queues"][1]["lag"]), (&json!(1), &json!(4)));
+    assert_eq!(console.items("/groups").await, [json!({"name": "billing", "members": 0, "lag": 5})]);
+
+    let reset = |asked: Value| console.ask("POST", "/groups/billing/reset", Some(asked));
+    let (_, told) = reset(json!({"topic": "orders", "to": "end", "dry_run": true})).await;
+    assert_eq!(told["items"][1], json!({"broker": "broker-a", "queue": 1, "from": 1, "to": 5}), "{told}");
+    assert_eq!(broker.offsets.committed("orders", "billing", QueueId(1)), Some(1), "it was a look");
+    let (status, told) = reset(json!({"topic": "orders", "to": {"offset": 3}, "queue": 1})).await;
+    assert_eq!((status, told["items"].as_array().map(Vec::len)), (200, Some(1)), "{told}");
+    assert_eq!(broker.offsets.committed("orders", "billing", QueueId(1)), Some(3));
+    assert_eq!(broker.offsets.committed("orders", "billing", QueueId(0)), Some(4), "the other queue stays");
+    assert_eq!(reset(json!({"topic": "orders", "to": "first"})).await.0, 200);
+    assert_eq!(broker.offsets.committed("orders", "billing", QueueId(0)), Some(0));
+    for (asked, status) in [
+        (json!({"topic": "ordres", "to": "end"}), 404),
+        (json!({"topic": "orders", "to": "end", "queue": 7}), 404),
+        (json!({"topic": "orders", "to": "yesterday"}), 400),
+        (json!({"topic": "orders"}), 400),
+    ] {
+        assert_eq!(reset(asked.clone()).await.0, status, "{asked}");
+    }
+    let (status, told) = console.ask("DELETE", "/groups/biling", None).await;
+    assert_eq!((status, &told["nearest"]), (404, &json!(["billing"])), "{told}");
+    assert_eq!(console.ask("DELETE", "/groups/billing?keep_offsets=true", None).await.0, 200);
+    assert!(broker.catalog.group("billing").is_none());
+    assert_eq!(broker.offsets.committed("orders", "billing", QueueId(0)), Some(0), "kept");
 }
 
 #[tokio::test]

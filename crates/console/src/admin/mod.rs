@@ -9,11 +9,13 @@ mod binding;
 mod body;
 mod caller;
 mod exchange;
+mod group;
 mod list;
 mod nearest;
 mod permission;
 mod problem;
 mod queue;
+mod topic;
 mod topic_permission;
 mod user;
 mod vhost;
@@ -27,7 +29,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, put};
+use axum::routing::{delete, get, post, put};
 use base::Now;
 use broker::{Broker, VirtualHost};
 use dialect::amqp::{AdminError, Administrator};
@@ -73,6 +75,12 @@ pub(crate) fn router(sources: Sources) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
     let admin = Admin { sources, jobs, requests };
     Router::new()
+        .route("/topics", get(topic::list).post(topic::add))
+        .route("/topics/{topic}", get(topic::show).put(topic::alter).delete(topic::remove))
+        .route("/topics/{topic}/offsets", get(topic::offsets))
+        .route("/groups", get(group::list))
+        .route("/groups/{group}", get(group::show).delete(group::remove))
+        .route("/groups/{group}/reset", post(group::reset))
         .route("/vhosts", get(vhost::list).post(vhost::add))
         .route("/vhosts/{vhost}", delete(vhost::remove))
         .route("/vhosts/{vhost}/limits", put(vhost::limit))
@@ -152,34 +160,68 @@ impl Admin {
         Ok(broker.clone())
     }
 
-    /// Looks something up, on a thread that may wait.
-    async fn read(&self, work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static) -> Answer {
-        let (broker, now) = (self.broker()?, self.sources.now);
+    /// The brokers of the process, of which each has topics and groups of its own.
+    fn brokers(&self) -> Result<Vec<Arc<Broker>>, Problem> {
+        if self.sources.brokers.is_empty() {
+            return Err(Problem::unavailable("a name server alone has no topics: ask a broker"));
+        }
+        Ok(self.sources.brokers.clone())
+    }
+
+    /// Does something on a thread that may wait.
+    async fn work(&self, work: impl FnOnce(Now) -> Result<Value, Problem> + Send + 'static) -> Answer {
         let _permit = self.job().await?;
+        let now = self.sources.now;
         // Where the work has ended by a panic, that is in the log already.
-        let done = tokio::task::spawn_blocking(move || work(&broker, now())).await;
+        let done = tokio::task::spawn_blocking(move || work(now())).await;
         done.map_err(|_| Problem::failed("the work was not finished"))?.map(Done)
     }
 
-    /// Changes something, has it in the log, and tells it. `what` says what, without secrets.
+    /// Looks up something of virtual hosts.
+    async fn read(&self, work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static) -> Answer {
+        let broker = self.broker()?;
+        self.work(move |now| work(&broker, now)).await
+    }
+
+    /// Looks up something of topics and groups.
+    async fn read_all(
+        &self,
+        work: impl FnOnce(&[Arc<Broker>], Now) -> Result<Value, Problem> + Send + 'static,
+    ) -> Answer {
+        let brokers = self.brokers()?;
+        self.work(move |now| work(&brokers, now)).await
+    }
+
+    /// Changes something of virtual hosts, has it in the log, and tells it. `what` says what, without secrets.
     async fn change(
         &self,
         caller: Caller,
         what: String,
         work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static,
     ) -> Answer {
-        let done = self
-            .read(move |broker, now| {
-                let done = work(broker, now)?;
-                broker.model.write_changes().map_err(|refusal| Problem::of_refusal(&refusal))?;
-                Ok(done)
-            })
-            .await;
-        match &done {
-            Ok(_) => tracing::info!(%caller, what, "administration"),
-            Err(problem) => tracing::info!(%caller, what, why = problem.text(), "administration refused"),
-        }
-        done
+        let done = self.read(move |broker, now| {
+            let done = work(broker, now)?;
+            broker.model.write_changes().map_err(|refusal| Problem::of_refusal(&refusal))?;
+            Ok(done)
+        });
+        logged(&caller, &what, done.await)
+    }
+
+    /// The same of topics and groups: of several brokers each has what is changed at it in its own log.
+    async fn change_all(
+        &self,
+        caller: Caller,
+        what: String,
+        work: impl FnOnce(&[Arc<Broker>], Now) -> Result<Value, Problem> + Send + 'static,
+    ) -> Answer {
+        let done = self.read_all(move |brokers, now| {
+            if brokers.iter().any(|broker| broker.follows()) {
+                let text = "a broker here is a slave and takes no administration: ask its master";
+                return Err(Problem::unavailable(text));
+            }
+            work(brokers, now)
+        });
+        logged(&caller, &what, done.await)
     }
 
     async fn job(&self) -> Result<SemaphorePermit<'_>, Problem> {
@@ -188,4 +230,13 @@ impl Admin {
             _ => Err(Problem::busy("the admin API still works on other requests; try again")),
         }
     }
+}
+
+/// Tells the log what was changed, or why it was not.
+fn logged(caller: &Caller, what: &str, done: Answer) -> Answer {
+    match &done {
+        Ok(_) => tracing::info!(%caller, what, "administration"),
+        Err(problem) => tracing::info!(%caller, what, why = problem.text(), "administration refused"),
+    }
+    done
 }

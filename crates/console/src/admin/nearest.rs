@@ -34,7 +34,8 @@ pub(super) fn of(error: &ModelError, broker: &Broker) -> Vec<String> {
     }
 }
 
-fn likest(wrong: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+/// The names that are most like a wrong one.
+pub(super) fn likest(wrong: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     let wrong = wrong.to_lowercase();
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&wrong, &name.to_lowercase());
     let names = names.take(LOOKED_AT_MAX).map(|name| (likeness(&name), name));

@@ -35,6 +35,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, text)
     }
 
+    /// The same with names that may have been meant.
+    pub(super) fn near(self, nearest: Vec<String>) -> Self {
+        Self { nearest, ..self }
+    }
+
     pub(super) fn too_late(text: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, text)
     }
@@ -67,7 +72,10 @@ impl Problem {
     pub(super) fn of_refusal(refusal: &Refusal) -> Self {
         let text = refusal.to_string();
         match refusal {
-            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) => Self::bad(text),
+            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) | Refusal::ReservedTopic(_) => {
+                Self::bad(text)
+            }
+            Refusal::NoSuchTopic(_) | Refusal::NoSuchGroup(_) | Refusal::NoSuchQueue { .. } => Self::not_found(text),
             Refusal::Unavailable(_) => Self::unavailable(text),
             Refusal::Busy(_) => Self::busy(text),
             _ => Self::failed(text),

@@ -24,6 +24,12 @@ impl ClientDescription {
     }
 }
 
+/// What a member is written in, and its version, for people.
+pub fn client_kind(member: &Member) -> (&'static str, i32) {
+    let client = ClientDescription::of(member);
+    (client.language.name(), client.version)
+}
+
 /// How a group consumes, in the names its last heartbeat had.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct GroupDescription {

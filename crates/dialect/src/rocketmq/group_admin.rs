@@ -13,6 +13,7 @@ use wire::rocketmq::header::{
     TopicGroupRequest,
 };
 
+use super::administering::Administrator;
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
 use super::description::{ClientDescription, GroupDescription};
@@ -56,7 +57,7 @@ fn keep(context: &Context<'_>, groups: Vec<GroupDocument>) -> Answered {
 pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: DeleteGroupRequest<'_> = header(command)?;
     let forget = request.clean_offset.or(request.remove_offset).unwrap_or_default();
-    context.broker.removals.group(&request.group_name, forget, context.now)?;
+    Administrator::new(context.broker, context.now).remove_group(&request.group_name, forget)?;
     Ok(Answer::ok())
 }
 

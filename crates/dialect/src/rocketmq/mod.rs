@@ -4,6 +4,7 @@
 //! order: clients match them by `opaque`.
 
 mod acks;
+mod administering;
 mod allocation;
 mod answer;
 mod assignment;
@@ -40,6 +41,8 @@ mod topic_admin;
 mod version;
 mod waits;
 
+pub use administering::{Administrator, Move, Reset, ResetTo};
+pub use description::client_kind;
 pub use options::SessionOptions;
 pub use requests::{Needs, REQUESTS, Row};
 pub use session::RocketSession;

@@ -10,6 +10,7 @@ use wire::rocketmq::header::{
     UpdateConsumerOffsetRequest,
 };
 
+use super::administering::{Administrator, Reset, ResetTo};
 use super::answer::{Answer, Answered, header};
 use super::connection::Connection;
 use super::context::Context;
@@ -78,40 +79,20 @@ pub(super) fn earliest(context: &Context<'_>, command: &Command<'_>) -> Answered
 /// next pull, or the one that waits.
 pub(super) fn reset(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: ResetOffsetRequest<'_> = header(command)?;
-    let broker = context.broker;
-    let queues = broker.catalog.queues_of(&request.topic)?;
-    if broker.catalog.group(&request.group).is_none() {
-        return Err(Refusal::NoSuchGroup(request.group.to_string()));
-    }
-    let mut moved = Vec::new();
-    for queue in &queues {
-        let wanted = request.queue_id.filter(|&number| number >= 0);
-        if wanted.is_some_and(|number| i64::from(number) != i64::from(queue.id().0)) {
-            continue;
-        }
-        let target = match request.offset.filter(|&offset| offset >= 0) {
-            Some(offset) => offset.clamp(queue.first().0 as i64, queue.end().0 as i64),
-            None if request.timestamp < 0 => queue.end().0 as i64,
-            None => {
-                let time = Timestamp(request.timestamp as u64);
-                broker.offsets.search(queue, time, Boundary::Lower)?.0 as i64
-            }
-        };
-        let committed = broker.offsets.committed(&request.topic, &request.group, queue.id());
+    let to = match request.offset.and_then(|offset| u64::try_from(offset).ok()) {
+        Some(offset) => ResetTo::Offset(offset),
+        None => u64::try_from(request.timestamp).map_or(ResetTo::End, |time| ResetTo::Time(Timestamp(time))),
+    };
+    let moves = Administrator::new(context.broker, context.now).reset(&Reset {
+        group: &request.group,
+        topic: &request.topic,
+        queue: request.queue_id.and_then(|number| u32::try_from(number).ok()),
+        to,
         // Without force a group is only ever set back.
-        let offset = match committed {
-            Some(committed) if !request.is_force && target > committed => {
-                broker.offsets.stay(&request.topic, &request.group, queue.id(), committed)?;
-                committed
-            }
-            _ => {
-                broker.offsets.reset(&request.topic, &request.group, queue.id(), target)?;
-                target
-            }
-        };
-        moved.push((message_queue(broker, &request.topic, queue.id()), offset));
-    }
-    broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
+        only_back: !request.is_force,
+    })?;
+    let moved = moves.iter().map(|done| (message_queue(context.broker, &request.topic, done.queue), done.to));
+    let moved: Vec<_> = moved.collect();
     let table = queue_keyed_object(moved.iter().map(|(queue, offset)| (queue, json!(offset))));
     Ok(Answer::body(format!("{{\"offsetTable\":{table}}}")))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Refusal, TopicName};
+use base::Refusal;
 use format::document::TopicDocument;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,26 +10,17 @@ use wire::rocketmq::body::client::{decode, queue_keyed_object};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::{CreateTopicRequest, TopicRequest};
 
+use super::administering::{Administrator, check_attribute};
 use super::answer::{Answer, Answered, bad_body, header};
 use super::context::Context;
 use super::queue::message_queue;
 use super::slave::table;
 
-/// Bits a permission may have: inherit, write, read.
-const PERMISSION_MASK: i32 = 0b111;
-
 pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: CreateTopicRequest<'_> = header(command)?;
-    let name = checked_name(context.broker.catalog.system_topics(), &request.topic)?;
-    let known = context.broker.catalog.topic(name.as_str());
+    let known = context.broker.catalog.topic(&request.topic);
     let mut attributes = known.map(|topic| topic.settings.attributes.clone()).unwrap_or_default();
     change_attributes(&mut attributes, request.attributes.as_deref().unwrap_or_default())?;
-    if request.permission & !PERMISSION_MASK != 0 {
-        return Err(Refusal::BadRequest(format!(
-            "the permission {} of topic [{name}] is not a sum of 1 (inherit), 2 (write) and 4 (read)",
-            request.permission
-        )));
-    }
     let settings = TopicDocument {
         attributes,
         order: request.order,
@@ -40,7 +31,7 @@ pub(super) fn put(context: &Context<'_>, command: &Command<'_>) -> Answered {
         topic_sys_flag: request.topic_system_flag.unwrap_or_default(),
         topic_name: request.topic.to_string(),
     };
-    keep(context, vec![(name, settings)])
+    keep(context, vec![settings])
 }
 
 #[derive(Deserialize, Default)]
@@ -51,44 +42,17 @@ struct TopicList {
 
 pub(super) fn put_list(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let list: TopicList = decode("topic list", command.body).map_err(bad_body)?;
-    let reserved = context.broker.catalog.system_topics();
-    let mut checked = Vec::new();
-    for settings in list.topic_config_list {
-        settings.attributes.iter().try_for_each(|(key, value)| check_attribute(key, value))?;
-        checked.push((checked_name(reserved, &settings.topic_name)?, settings));
-    }
-    keep(context, checked)
+    keep(context, list.topic_config_list)
 }
 
-fn keep(context: &Context<'_>, topics: Vec<(TopicName, TopicDocument)>) -> Answered {
-    context.broker.catalog.put_topics(topics, context.now)?;
-    context.broker.keep(context.now).map_err(|error| Refusal::Internal(error.to_string()))?;
-    context.broker.catalog.announce();
+fn keep(context: &Context<'_>, topics: Vec<TopicDocument>) -> Answered {
+    Administrator::new(context.broker, context.now).put_topics(topics)?;
     Ok(Answer::ok())
-}
-
-fn checked_name(reserved: &[String], name: &str) -> Result<TopicName, Refusal> {
-    let checked = TopicName::checked(name)?;
-    if reserved.iter().any(|system| system == name) || name.starts_with("rmq_sys_") {
-        return Err(Refusal::ReservedTopic(name.to_owned()));
-    }
-    Ok(checked)
 }
 
 fn queue_count(topic: &str, count: i32) -> Result<u32, Refusal> {
     u32::try_from(count)
         .map_err(|_| Refusal::BadRequest(format!("topic [{topic}]: {count} queues; 0 or more are possible")))
-}
-
-/// Other attributes are kept and have no effect. A Java broker that takes over does not start if the files of a topic's queues are not of the
-/// kind its attribute says.
-fn check_attribute(key: &str, value: &str) -> Result<(), Refusal> {
-    if key.trim_start_matches('+').trim() == "queue.type" && value.trim() != "SimpleCQ" {
-        return Err(Refusal::NotSupported(format!(
-            "Sluice does not support queues of the type [{value}] (attribute queue.type); SimpleCQ is the one it has"
-        )));
-    }
-    Ok(())
 }
 
 /// Applies `+key=value,-key` to attributes.
@@ -114,10 +78,7 @@ fn change_attributes(attributes: &mut BTreeMap<String, String>, changes: &str) -
 
 pub(super) fn delete(context: &Context<'_>, command: &Command<'_>) -> Answered {
     let request: TopicRequest<'_> = header(command)?;
-    if request.topic.trim().is_empty() {
-        return Err(Refusal::BadRequest("The specified topic is blank.".to_owned()));
-    }
-    context.broker.removals.topic(&request.topic, context.now)?;
+    Administrator::new(context.broker, context.now).remove_topic(&request.topic)?;
     Ok(Answer::ok())
 }
 

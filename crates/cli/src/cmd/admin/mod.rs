@@ -3,9 +3,12 @@
 mod binding;
 mod client;
 mod exchange;
+mod group;
+mod moment;
 mod permission;
 mod queue;
 mod show;
+mod topic;
 mod topic_permission;
 mod user;
 mod vhost;
@@ -26,6 +29,8 @@ const NOT_DONE: u8 = 3;
 /// Arguments of `sluice admin`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
+    sluice admin topic create orders --queues 8\n  \
+    sluice admin group describe billing\n  \
     sluice admin vhost add /shop\n  \
     sluice admin user add alice --password-stdin < password.txt\n  \
     sluice admin permission set alice --vhost /shop\n  \
@@ -44,6 +49,10 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand, Debug)]
 enum Noun {
+    /// Topics of RocketMQ.
+    Topic(topic::Arguments),
+    /// Consumer groups of RocketMQ: who is behind, and where they go on.
+    Group(group::Arguments),
     /// Virtual hosts: namespaces of exchanges and queues.
     Vhost(vhost::Arguments),
     /// Users, who connect with a name and a password.
@@ -118,6 +127,8 @@ fn pretty(value: &Value) -> String {
 pub fn run(arguments: &Arguments) -> ExitCode {
     let asking = Asking { client: Client::of(&arguments.console), is_json: arguments.json };
     let done = match &arguments.noun {
+        Noun::Topic(arguments) => topic::run(arguments, &asking),
+        Noun::Group(arguments) => group::run(arguments, &asking),
         Noun::Vhost(arguments) => vhost::run(arguments, &asking),
         Noun::User(arguments) => user::run(arguments, &asking),
         Noun::Permission(arguments) => permission::run(arguments, &asking),

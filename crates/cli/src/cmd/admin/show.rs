@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// These columns of all items. Nothing at all if there are none.
@@ -26,12 +27,12 @@ fn arranged(items: &[Value], columns: &[&str], width: Option<usize>) -> String {
 
 fn table(items: &[Value], columns: &[&str]) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(columns.iter().copied());
+    table.load_preset(NOTHING).set_header(columns.iter().map(|column| heading(column)));
     for item in items {
-        table.add_row(columns.iter().map(|column| shown(&item[*column])));
+        table.add_row(columns.iter().map(|column| cell(item, column)));
     }
     for (at, column) in columns.iter().enumerate() {
-        let has_numbers = items.iter().all(|item| item[*column].is_number());
+        let has_numbers = items.iter().all(|item| item[*column].is_number()) && heading(column) == *column;
         let Some(column) = table.column_mut(at) else { continue };
         column.set_padding((0, 2));
         if has_numbers {
@@ -46,16 +47,33 @@ fn stacked(items: &[Value], columns: &[&str]) -> String {
     let mut lines = Vec::new();
     for item in items {
         for (at, column) in columns.iter().enumerate() {
-            let value = shown(&item[*column]);
-            lines.push(if at == 0 { value } else { format!("  {column} {value}").trim_end().to_owned() });
+            let value = cell(item, column);
+            lines.push(if at == 0 { value } else { format!("  {} {value}", heading(column)).trim_end().to_owned() });
         }
     }
     lines.join("\n")
 }
 
+/// The items of a list in what was told.
+pub(super) fn rows<'a>(told: &'a Value, name: &str) -> &'a [Value] {
+    told[name].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// Words in a sentence.
 pub(super) fn words(words: &[String]) -> String {
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+/// What a column is called: a moment is shown as a date.
+fn heading(column: &str) -> &str {
+    column.strip_suffix("_ms").unwrap_or(column)
+}
+
+fn cell(item: &Value, column: &str) -> String {
+    let value = &item[column];
+    let is_moment = heading(column) != column;
+    let moment = value.as_i64().filter(|_| is_moment).and_then(|ms| Timestamp::from_second(ms / 1000).ok());
+    moment.map_or_else(|| shown(value), |moment| moment.to_string())
 }
 
 /// A value in one line, which cannot move the cursor of a terminal.
@@ -96,6 +114,13 @@ mod tests {
         assert_eq!(lines[1], "orders          5  yes      x-max-length=9");
         assert!(lines[2].starts_with("a\\u{1b}[2J"), "{text}");
         assert_eq!(arranged(&[], &COLUMNS, None), "");
+    }
+
+    #[test]
+    fn moments_are_dates() {
+        let items = [json!({"queue": 1, "stored_ms": 1_700_000_000_999_i64}), json!({"queue": 2, "stored_ms": null})];
+        let text = arranged(&items, &["queue", "stored_ms"], None);
+        assert_eq!(text, "queue  stored\n    1  2023-11-14T22:13:20Z\n    2  -");
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! `sluice admin group`.
+
+use serde_json::{Value, json};
+
+use super::Asking;
+use super::client::{Failure, flag, path, query};
+use super::moment::moment;
+use super::show::{self, rows};
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    sluice admin group list                                   who is behind\n  \
+    sluice admin group describe billing                       and where\n  \
+    sluice admin group reset billing --topic orders --to-time 2h --dry-run\n  \
+    sluice admin group reset billing --topic orders --to-offset 4711 --queue 3     skip a message")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Lists groups with their members and how many messages they have not consumed.
+    List,
+    /// Shows a group's members, and how far it has come in each queue.
+    Describe {
+        /// Its name.
+        name: String,
+    },
+    /// Has a group go on elsewhere in a topic; its members hear of it at once.
+    Reset {
+        /// The group's name.
+        name: String,
+        /// The topic.
+        #[arg(long, value_name = "NAME")]
+        topic: String,
+        #[command(flatten)]
+        to: To,
+        /// In this queue alone.
+        #[arg(long, value_name = "NUMBER")]
+        queue: Option<u32>,
+        /// At this broker alone, where a process has several.
+        #[arg(long, value_name = "NAME")]
+        broker: Option<String>,
+        /// Shows where it would lead, and does nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Removes a group and how far it has come; who consumes by it makes it anew.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Keeps how far it has come.
+        #[arg(long)]
+        keep_offsets: bool,
+    },
+}
+
+/// Where to.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+struct To {
+    /// To the oldest message that is kept.
+    #[arg(long)]
+    to_first: bool,
+    /// Behind the newest message.
+    #[arg(long)]
+    to_end: bool,
+    /// To the first message that was stored then or later: a date as 2026-11-25T10:00:00Z, or an age as 10m.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    to_time: Option<u64>,
+    /// To this offset, or as near to it as a queue goes.
+    #[arg(long, value_name = "OFFSET")]
+    to_offset: Option<u64>,
+}
+
+impl To {
+    fn json(&self) -> Value {
+        match (self.to_time, self.to_offset) {
+            (Some(time), _) => json!({"time": time}),
+            (_, Some(offset)) => json!({"offset": offset}),
+            _ if self.to_first => json!("first"),
+            _ => json!("end"),
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+    let client = &asking.client;
+    match &arguments.action {
+        Action::List => asking.list("/groups", &["name", "members", "lag"]),
+        Action::Describe { name } => asking.tell(&client.get(&path(["groups", name]))?, described),
+        Action::Reset { name, topic, to, queue, broker, dry_run } => {
+            let asked = json!({"topic": topic, "to": to.json(), "queue": queue, "broker": broker, "dry_run": dry_run});
+            let answer = client.post(&path(["groups", name, "reset"]), &asked)?;
+            asking.tell(&answer, |told| {
+                let how = if *dry_run { "would go on" } else { "goes on" };
+                let rows = show::list(rows(told, "items"), &["broker", "queue", "from", "to"]);
+                format!("group {name} {how} in {topic}\n\n{rows}")
+            })
+        }
+        Action::Delete { name, keep_offsets } => {
+            let query = query(&Vec::from_iter(flag("keep_offsets", *keep_offsets)));
+            let answer = client.delete(&format!("{}{query}", path(["groups", name])))?;
+            asking.tell(&answer, |_| format!("group {name} was deleted"))
+        }
+    }
+}
+
+fn described(group: &Value) -> String {
+    let members = rows(group, "members");
+    let queues = rows(group, "queues");
+    let mut parts = vec![format!("{}: {} messages behind", group["name"].as_str().unwrap_or_default(), group["lag"])];
+    parts.push(match members {
+        [] => "no members".to_owned(),
+        _ => show::list(members, &["client", "address", "broker", "language", "seen_ms"]),
+    });
+    parts.push(match queues {
+        [] => "it has consumed nothing".to_owned(),
+        _ => show::list(queues, &["topic", "broker", "queue", "committed", "end", "lag", "consumed_time_ms"]),
+    });
+    parts.join("\n\n")
+}

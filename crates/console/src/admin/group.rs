@@ -1,0 +1,191 @@
+//! Consumer groups: who is in them, how far they have come, and where they are to go on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::State;
+use base::{Now, Timestamp};
+use broker::Broker;
+use dialect::rocketmq::{Administrator, Move, Reset, ResetTo, client_kind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::address::{Path, Query};
+use super::body::Body;
+use super::caller::Caller;
+use super::list::Piece;
+use super::nearest;
+use super::problem::Problem;
+use super::topic;
+use super::{Admin, Answer};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum To {
+    First,
+    End,
+    /// ms since 1970.
+    Time(u64),
+    Offset(u64),
+}
+
+impl From<To> for ResetTo {
+    fn from(to: To) -> Self {
+        match to {
+            To::First => Self::First,
+            To::End => Self::End,
+            To::Time(time) => Self::Time(Timestamp(time)),
+            To::Offset(offset) => Self::Offset(offset),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskedReset {
+    topic: String,
+    to: To,
+    /// This broker alone.
+    broker: Option<String>,
+    /// This queue alone.
+    queue: Option<u32>,
+    /// Tells where it would lead, and does nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Removal {
+    /// Whether to keep how far it has come.
+    keep_offsets: bool,
+}
+
+fn names(brokers: &[Arc<Broker>]) -> BTreeSet<String> {
+    brokers.iter().flat_map(|broker| broker.catalog.groups()).map(|group| group.group_name.clone()).collect()
+}
+
+fn check_is_there(name: &str, brokers: &[Arc<Broker>]) -> Result<(), Problem> {
+    if brokers.iter().any(|broker| broker.catalog.group(name).is_some()) {
+        return Ok(());
+    }
+    let like = nearest::likest(name, names(brokers).into_iter());
+    Err(Problem::not_found(format!("group '{name}' not found")).near(like))
+}
+
+pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
+    let work = move |brokers: &[Arc<Broker>], _| {
+        let lags: Vec<_> = brokers.iter().map(|broker| broker.snapshots.lag_by_group()).collect();
+        Ok(piece.of(names(brokers), |name| {
+            let lag: u64 = lags.iter().filter_map(|lags| lags.get(&name)).sum();
+            let ids = brokers.iter().filter_map(|broker| broker.groups.member_ids(&name)).flatten();
+            let members = ids.collect::<BTreeSet<_>>().len();
+            json!({"name": name, "members": members, "lag": lag})
+        }))
+    };
+    admin.read_all(work).await
+}
+
+pub(super) async fn show(State(admin): State<Admin>, Path(name): Path<String>) -> Answer {
+    let work = move |brokers: &[Arc<Broker>], now: Now| {
+        check_is_there(&name, brokers)?;
+        let (mut members, mut progress, mut lag) = (Vec::new(), Vec::new(), 0);
+        for broker in brokers {
+            let settled = queues_of(broker, &name, now)?;
+            lag += settled.iter().filter_map(|row| row["lag"].as_u64()).sum::<u64>();
+            progress.extend(settled);
+            for member in broker.groups.snapshot(&name).map(|group| group.members).unwrap_or_default() {
+                let (language, version) = client_kind(&member);
+                members.push(json!({
+                    "client": member.client_id,
+                    "address": member.address.to_string(),
+                    "broker": broker.options().broker_name,
+                    "language": language,
+                    "version": version,
+                    "seen_ms": member.seen.wall.0,
+                }));
+            }
+        }
+        Ok(json!({"name": name, "lag": lag, "members": members, "queues": progress}))
+    };
+    admin.read_all(work).await
+}
+
+/// How far a group has come at a broker, a row a queue.
+fn queues_of(broker: &Broker, group: &str, now: Now) -> Result<Vec<Value>, Problem> {
+    let mut rows = Vec::new();
+    for topic in broker.snapshots.topics_of_group(group) {
+        if broker.catalog.topic(&topic).is_none() {
+            continue;
+        }
+        let progress = broker.snapshots.progress(&topic, group).map_err(|refusal| Problem::of_refusal(&refusal))?;
+        let rate = broker.snapshots.consume_rate(&topic, group, now);
+        for queue in progress {
+            let committed = u64::try_from(queue.committed).unwrap_or_default();
+            rows.push(json!({
+                "topic": topic,
+                "broker": broker.options().broker_name,
+                "queue": queue.queue.0,
+                "committed": queue.committed,
+                "end": queue.end.0,
+                "lag": queue.end.0.saturating_sub(committed),
+                "consumed_time_ms": Some(queue.consumed_time.0).filter(|time| *time > 0),
+                "topic_messages_out_per_second": rate,
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+pub(super) async fn reset(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<AskedReset>,
+) -> Answer {
+    let AskedReset { topic, to, broker: only, queue, dry_run } = asked;
+    let to = ResetTo::from(to);
+    let how = if dry_run { "would be reset" } else { "is reset" };
+    let what = format!("group [{name}] {how} in topic [{topic}] to {to:?}");
+    let work =
+        move |brokers: &[Arc<Broker>], now: Now| {
+            check_is_there(&name, brokers)?;
+            let asked = Reset { group: &name, topic: &topic, queue, to, only_back: false };
+            let mut items = Vec::new();
+            for (broker, _) in topic::found(&topic, brokers)? {
+                let at = &broker.options().broker_name;
+                if only.as_ref().is_some_and(|only| only != at) || broker.catalog.group(&name).is_none() {
+                    continue;
+                }
+                let administrator = Administrator::new(broker, now);
+                let moves = if dry_run { administrator.plan(&asked) } else { administrator.reset(&asked) };
+                let moves = moves.map_err(|refusal| Problem::of_refusal(&refusal))?;
+                items.extend(moves.iter().map(
+                    |Move { queue, from, to, .. }| json!({"broker": at, "queue": queue.0, "from": from, "to": to}),
+                ));
+            }
+            if items.is_empty() {
+                return Err(Problem::not_found(format!("topic '{topic}' has no such queue at these brokers")));
+            }
+            Ok(json!({"group": name, "topic": topic, "dry_run": dry_run, "items": items}))
+        };
+    admin.change_all(caller, what, work).await
+}
+
+pub(super) async fn remove(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(Removal { keep_offsets }): Query<Removal>,
+) -> Answer {
+    let what = format!("group [{name}] is removed");
+    let work = move |brokers: &[Arc<Broker>], now: Now| {
+        check_is_there(&name, brokers)?;
+        for broker in brokers {
+            let removed = Administrator::new(broker, now).remove_group(&name, !keep_offsets);
+            removed.map_err(|refusal| Problem::of_refusal(&refusal))?;
+        }
+        Ok(json!({"name": name}))
+    };
+    admin.change_all(caller, what, work).await
+}
