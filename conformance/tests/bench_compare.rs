@@ -100,7 +100,10 @@ fn masters_are_compared_with_their_slaves_where_a_step_asks_for_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
     let step = &report["scenarios"][0]["steps"][0];
-    assert_eq!(step["needs"], serde_json::json!({"flush": "async", "groups": 1, "replication": "async"}));
+    assert_eq!(
+        step["needs"],
+        serde_json::json!({"protocol": "rocketmq", "flush": "async", "groups": 1, "replication": "async"})
+    );
     for peer in step["peers"].as_array().expect("peers") {
         let round = &peer["rounds"][0];
         assert_eq!(round["problems"], Value::Array(Vec::new()));
@@ -109,6 +112,35 @@ fn masters_are_compared_with_their_slaves_where_a_step_asks_for_them() {
     let commands = report["broker_commands"].as_array().expect("commands");
     let with = |role| commands.iter().filter_map(Value::as_str).filter(|command| command.contains(role)).count();
     assert_eq!((with("broker.role=async_master"), with("broker.role=slave")), (2, 2));
+    assert!(is_tidy(&work));
+}
+
+#[test]
+fn brokers_that_speak_amqp_are_compared_before_and_behind_a_long_queue() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
+    std::fs::create_dir(&work).expect("directory");
+    let compare = ["compare", "queue-backlog", "--with", "sluice", "--quick", "--rounds", "1", "--backlog", "50000"];
+    let output = run(bench(&compare, &work).arg("--json").arg(&json));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = report(&json);
+    let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
+    assert_eq!(steps.len(), 5);
+    for step in steps {
+        assert_eq!(step["needs"]["protocol"], "amqp");
+        for round in step["peers"].as_array().expect("peers").iter().map(|peer| &peer["rounds"][0]) {
+            assert_eq!(round["problems"], Value::Array(Vec::new()), "{step}");
+        }
+    }
+    for at in 0..2 {
+        let rate = |step: &Value| step["peers"][at]["rounds"][0]["messages_per_second"].as_f64().expect("a rate");
+        // A broker that does not keep half of what it reached is told of among the problems.
+        let share = rate(&steps[3]) / rate(&steps[0]);
+        assert!((0.4..0.6).contains(&share), "{share}");
+    }
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("% of its own rate in \"publish, empty queue\""), "{told}");
+    assert!(told.contains("messages a second were consumed meanwhile"), "{told}");
     assert!(is_tidy(&work));
 }
 
@@ -150,7 +182,9 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
     assert!(said(&["compare", "sinc-send"]).contains("the nearest are sync-send"));
     assert!(said(&["compare", "sync-send", "--with", "rabbit"]).contains("not one of sluice, rocketmq"));
     assert!(said(&["compare", "sync-send", "--with", "rocketmq:1.0"]).contains("there is no rocketmq 1.0 here"));
-    assert!(said(&["compare", "sync-send", "--with", "kafka"]).contains("no load can be made for kafka yet"));
+    assert!(said(&["compare", "sync-send", "--with", "kafka"]).contains("no load can be made for kafka: "));
+    assert!(said(&["compare", "sync-send", "--with", "rabbitmq"]).contains("no load can be made for rabbitmq: "));
+    assert!(said(&["compare", "amqp-flows"]).contains("no load can be made for rocketmq: "));
     assert!(
         said(&["compare", "sync-send", "--html", "/nowhere/page.html"])
             .contains("/nowhere/page.html cannot be written")

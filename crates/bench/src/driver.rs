@@ -6,7 +6,7 @@ use crate::amqp::options::Amqp;
 use crate::amqp::options::AmqpDriver;
 use crate::error::BenchError;
 use crate::load::link::Held;
-use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
+use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions};
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
 use crate::load::progress::ProgressSink;
@@ -33,6 +33,10 @@ pub trait Driver: Sync {
     fn connect(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError>;
     /// The same, to keep them.
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError>;
+    /// Messages that are ready in the queues of a run, which are made if it says so; nothing where reading leaves messages there.
+    fn ready(&self, run: &RunOptions) -> Result<Option<u64>, BenchError>;
+    /// Makes the queues of a run, where it says so, and takes what is ready in them away; nothing where reading leaves messages there.
+    fn empty(&self, run: &RunOptions) -> Result<(), BenchError>;
     /// Waits until the slaves of every master have what it has now, for `limit` at most; gives how long that took.
     fn wait_until_followed(&self, target: &Target, limit: Duration) -> Result<Duration, BenchError>;
 }
@@ -114,6 +118,14 @@ impl Driver for RocketMq {
 
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
         connect::hold(options)
+    }
+
+    fn ready(&self, _run: &RunOptions) -> Result<Option<u64>, BenchError> {
+        Ok(None)
+    }
+
+    fn empty(&self, _run: &RunOptions) -> Result<(), BenchError> {
+        Ok(())
     }
 
     fn wait_until_followed(&self, target: &Target, limit: Duration) -> Result<Duration, BenchError> {

@@ -44,10 +44,10 @@ pub enum BenchError {
         /// What happened, and its last words.
         problem: String,
     },
-    /// The load generator does not speak a broker's protocol.
+    /// No scenario speaks a broker's protocol.
     #[error(
-        "no load can be made for {peer} yet: sluice bench speaks RocketMQ's protocol alone; sluice bench peers up \
-         {peer} starts one for other tools"
+        "no load can be made for {peer}: sluice bench speaks RocketMQ's protocol and AMQP, and each scenario one of them \
+         (sluice bench list tells which); sluice bench peers up {peer} starts one for other tools"
     )]
     NotSpoken {
         /// Which broker.

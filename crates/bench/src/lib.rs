@@ -42,7 +42,11 @@ pub use compare::peer::{Cluster, Peer, PeerKind};
 pub use compare::ratio::Ratio;
 pub use compare::remarks::remarks_of;
 pub use compare::rounds::compare;
-pub use compare::scenario::step::{BrokerNeeds, FieldFigures, Flush, Load, Replication, Scale, Scenario, Step};
+pub use compare::scenario::load::Load;
+pub use compare::scenario::scale::Scale;
+pub use compare::scenario::step::{
+    BrokerNeeds, FieldFigures, Flush, Pacing, Protocol, Replication, Scenario, Side, Step, Whose,
+};
 pub use compare::scenario::{ALL as SCENARIOS, find as find_scenario};
 pub use compare::stage::Stage;
 pub use compare::start_up::{StartUp, WarmUp};

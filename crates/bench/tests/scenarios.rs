@@ -7,8 +7,13 @@ mod fake_broker;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bench::{Load, Measured, Quiet, SCENARIOS, Scale, Scenario, Stage, StartUp, Step, WarmUp, find_scenario};
+use bench::{Load, Measured, Protocol, Quiet, SCENARIOS, Scale, Scenario, Stage, StartUp, Step, WarmUp, find_scenario};
 use fake_broker::{FakeBroker, Fate, Manners};
+
+/// Those that speak what the fake broker speaks.
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().filter(|scenario| scenario.protocol() == Protocol::RocketMq)
+}
 
 /// A step made short, for a broker that is a thread of this test.
 fn shortened(mut step: Step) -> Step {
@@ -63,7 +68,7 @@ fn is_sending(scenario: &Scenario) -> bool {
 
 #[test]
 fn a_broker_that_does_everything_right_has_no_problems() {
-    for scenario in &SCENARIOS {
+    for scenario in scenarios() {
         let measured = first_round(scenario, keeping());
         assert_eq!(measured.problems, Vec::<String>::new(), "{}", scenario.name);
         assert!(measured.messages > 0 && measured.messages_per_second > 0.0, "{}", scenario.name);
@@ -73,7 +78,7 @@ fn a_broker_that_does_everything_right_has_no_problems() {
 #[test]
 fn refused_and_unanswered_sends_are_named_with_their_number() {
     let has_sends = |scenario: &&Scenario| !is_backlog(scenario);
-    for scenario in SCENARIOS.iter().filter(has_sends) {
+    for scenario in scenarios().filter(has_sends) {
         let refuses = Manners { fate: |number| if number == 0 { Fate::Refused(2) } else { Fate::Stored }, ..keeping() };
         let problems = first_round(scenario, refuses).problems.join("; ");
         assert!(
@@ -89,7 +94,7 @@ fn refused_and_unanswered_sends_are_named_with_their_number() {
 
 #[test]
 fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
-    for scenario in SCENARIOS.iter().filter(|scenario| is_reading(scenario)) {
+    for scenario in scenarios().filter(|scenario| is_reading(scenario)) {
         let loses = first_round(scenario, Manners { forgets: true, ..keeping() }).problems.join("; ");
         assert!(loses.contains("messages were lost"), "{}: {loses}", scenario.name);
         assert!(!is_backlog(scenario) || loses.contains("of 500 messages"), "{}: {loses}", scenario.name);
@@ -99,7 +104,7 @@ fn lost_doubled_and_reordered_messages_are_named_with_their_number() {
         assert!(doubles.contains(told), "{}: {doubles}", scenario.name);
     }
     // Who pops is promised no order.
-    for scenario in SCENARIOS.iter().filter(|scenario| is_reading(scenario) && !is_popping(scenario)) {
+    for scenario in scenarios().filter(|scenario| is_reading(scenario) && !is_popping(scenario)) {
         let reorders = first_round(scenario, Manners { reorders: true, ..keeping() }).problems.join("; ");
         assert!(reorders.contains("out of their queue's order"), "{}: {reorders}", scenario.name);
     }
@@ -122,7 +127,7 @@ fn a_slave_that_is_missing_or_does_not_have_everything_in_the_end_is_named() {
 
 #[test]
 fn a_broker_that_delays_shows_it_in_the_time_from_when_a_message_was_due() {
-    for scenario in SCENARIOS.iter().filter(|scenario| is_sending(scenario)) {
+    for scenario in scenarios().filter(|scenario| is_sending(scenario)) {
         let measured = first_round(scenario, Manners { delay_ms: 60, ..keeping() });
         let latency = measured.latency_ms.expect("measured");
         assert!(latency.max >= 60.0 && latency.p50 >= 60.0, "{}: {latency:?}", scenario.name);
@@ -160,7 +165,7 @@ fn every_kind_of_load_is_put_on_a_broker_before_its_first_round() {
 #[test]
 fn a_round_in_which_nothing_went_well_is_a_problem() {
     let refuses = Manners { fate: |_| Fate::Refused(2), ..keeping() };
-    for scenario in SCENARIOS.iter().filter(|scenario| is_sending(scenario)) {
+    for scenario in scenarios().filter(|scenario| is_sending(scenario)) {
         let measured = first_round(scenario, refuses.clone());
         assert_eq!((measured.messages_per_second, measured.latency_ms), (0.0, None), "{}", scenario.name);
         assert!(measured.problems.contains(&"no message went well in a round".to_owned()), "{}", scenario.name);

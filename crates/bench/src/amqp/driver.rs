@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use crate::amqp::control::Control;
 use crate::amqp::options::AmqpDriver;
+use crate::amqp::topology::topology_of;
 use crate::amqp::{connect, consume, mark, send, visible};
 use crate::driver::Driver;
 use crate::error::BenchError;
 use crate::load::link::Held;
-use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions, wrong};
+use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions, wrong};
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
-use crate::load::progress::ProgressSink;
+use crate::load::progress::{ProgressSink, Quiet};
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
 use crate::target::Target;
 
@@ -47,6 +48,20 @@ impl Driver for AmqpDriver {
     fn hold(&self, options: &SendOptions) -> Result<Held, BenchError> {
         self.check_send(options, 0)?;
         connect::hold(options, self)
+    }
+
+    fn ready(&self, run: &RunOptions) -> Result<Option<u64>, BenchError> {
+        let mut control = Control::open(&self.address)?;
+        let topology = topology_of(run, &self.amqp, &mut control, &Quiet)?;
+        control.close()?;
+        Ok(Some(topology.ready))
+    }
+
+    fn empty(&self, run: &RunOptions) -> Result<(), BenchError> {
+        let mut control = Control::open(&self.address)?;
+        let topology = topology_of(run, &self.amqp, &mut control, &Quiet)?;
+        topology.empty(&mut control)?;
+        control.close()
     }
 
     fn wait_until_followed(&self, _target: &Target, _limit: Duration) -> Result<Duration, BenchError> {

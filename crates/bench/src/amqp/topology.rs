@@ -1,10 +1,12 @@
 //! The queues of a run, and where its messages go so that they come there.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::Method;
 use wire::amqp::method::exchange::ExchangeDeclare;
-use wire::amqp::method::queue::{QueueBind, QueueDeclare};
+use wire::amqp::method::queue::{QueueBind, QueueDeclare, QueuePurge};
 use wire::amqp::table::{Value, write_table};
 
 use crate::amqp::control::{Control, table_of};
@@ -15,6 +17,8 @@ use crate::load::progress::ProgressSink;
 
 /// The channel on which they are made.
 const CHANNEL: u16 = 1;
+/// How long a broker may take to empty one.
+const EMPTY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Where messages go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +82,17 @@ pub fn topology_of(
 }
 
 impl Topology {
+    /// Takes what is ready away from all queues.
+    pub fn empty(&self, control: &mut Control) -> Result<(), BenchError> {
+        // There may be very much of it.
+        control.answer_within(EMPTY_WITHIN)?;
+        for queue in &self.queues {
+            let purge = QueuePurge { queue: short("topic", queue)?, ..QueuePurge::default() };
+            control.ask(CHANNEL, &purge.into(), |method| matches!(method, Method::QueuePurgeOk(_)).then_some(()))?;
+        }
+        Ok(())
+    }
+
     /// A line for the report.
     pub fn described(&self, address: &str) -> Vec<String> {
         vec![format!("{address} ({} queues)", self.queues.len())]

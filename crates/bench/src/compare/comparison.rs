@@ -6,7 +6,8 @@ use crate::compare::measured::Measured;
 use crate::compare::peer::Peer;
 use crate::compare::peer::process::PeerSetup;
 use crate::compare::ratio::Ratio;
-use crate::compare::scenario::step::{BrokerNeeds, FieldFigures, Scale, Scenario, Step};
+use crate::compare::scenario::scale::Scale;
+use crate::compare::scenario::step::{BrokerNeeds, FieldFigures, Scenario, Step};
 use crate::compare::start_up::WarmUp;
 use crate::limit::report::LimitReport;
 use crate::load::report::to_json;
@@ -31,6 +32,8 @@ pub struct CompareOptions {
     pub scale: Scale,
     /// Rounds of each step.
     pub rounds: usize,
+    /// Messages of a backlog that stands in the queues that are measured; without a number, as many as the scenario says.
+    pub backlog: Option<u64>,
     /// How brokers are started.
     pub setup: PeerSetup,
     /// The command line, for the report.
@@ -86,6 +89,8 @@ pub struct StepResult {
     pub field: Option<FieldFigures>,
     /// How this differs from its set-up.
     pub remark: Option<&'static str>,
+    /// Label of an earlier step, of which each broker's own rate there stands beside that of this one.
+    pub beside_step: Option<&'static str>,
     /// What was asked of the brokers.
     pub needs: BrokerNeeds,
     /// What each broker did.
@@ -162,6 +167,7 @@ impl StepResult {
             label: step.label.clone(),
             field: step.field,
             remark: step.remark,
+            beside_step: step.beside_step,
             needs: step.needs,
             peers: peers.iter().zip(rounds).enumerate().map(result).collect(),
         }
@@ -263,7 +269,8 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::scenario::step::{Load, Step};
+    use crate::compare::scenario::load::Load;
+    use crate::compare::scenario::step::Step;
     use crate::load::latency::LatencySummary;
 
     fn round(rate: f64) -> Measured {

@@ -6,7 +6,9 @@ use crate::compare::comparison::{CompareOptions, Comparison, ScenarioResult, Ste
 use crate::compare::measured::Measured;
 use crate::compare::peer::Peer;
 use crate::compare::peer::process::PeerSetup;
-use crate::compare::scenario::step::{FieldFigures, Load, Scale, Step};
+use crate::compare::scenario::load::Load;
+use crate::compare::scenario::scale::Scale;
+use crate::compare::scenario::step::{FieldFigures, Step};
 use crate::compare::start_up::WarmUp;
 use crate::limit::report::{LimitOptions, LimitReport};
 use crate::load::latency::LatencySummary;
@@ -50,6 +52,7 @@ pub fn comparison() -> Comparison {
         peers: peers(),
         scale: Scale::Quick,
         rounds: 3,
+        backlog: None,
         setup: PeerSetup::default(),
         command: "sluice bench compare made-up".to_owned(),
     };

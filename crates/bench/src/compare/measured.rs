@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::compare::scenario::step::Side;
 use crate::error::BenchError;
 use crate::load::latency::LatencySummary;
 use crate::load::pop_report::PopReport;
@@ -26,6 +27,8 @@ pub struct Measured {
     pub seconds: f64,
     /// Messages a second.
     pub messages_per_second: f64,
+    /// Messages a second that were read meanwhile, where `messages_per_second` is of sends.
+    pub read_per_second: Option<f64>,
     /// Sends that went well; nothing where nothing was sent.
     pub success_percent: Option<f64>,
     /// Most the machine was late to wake a thread that wanted nothing else: latencies of that length say nothing of the broker.
@@ -62,6 +65,7 @@ impl Measured {
     /// Of sends.
     pub(crate) fn of_send(report: SendReport) -> Self {
         let totals = &report.totals;
+        let went_well = if report.options.one_way { totals.sent } else { totals.ok };
         Self {
             seconds: totals.seconds,
             messages_per_second: totals.messages_per_second,
@@ -69,7 +73,7 @@ impl Measured {
             latency_of: "round trip",
             problems: problems_of_sends(&report),
             latency_ms: report.round_trip_ms,
-            ..Self::used(report.observed, &report.generator, totals.ok)
+            ..Self::used(report.observed, &report.generator, went_well)
         }
         .judged()
     }
@@ -84,15 +88,19 @@ impl Measured {
         self.drift_percent.is_some_and(|drift| drift.abs() > DRIFT_PERCENT)
     }
 
-    /// Of reading a backlog of `backlog` messages.
-    pub(crate) fn of_consume(report: ConsumeReport, backlog: u64) -> Self {
+    /// Of reading a backlog of `backlog` messages to its end; without a number, of reading a part of one.
+    pub(crate) fn of_consume(report: ConsumeReport, backlog: Option<u64>) -> Self {
         let totals = &report.totals;
         let mut problems = report.faults;
-        if totals.messages < backlog {
-            problems.push(format!("{} of {backlog} messages were lost", backlog - totals.messages));
-        }
-        if totals.messages > backlog {
-            problems.push(format!("{} messages more came than were sent", totals.messages - backlog));
+        let came = totals.messages;
+        match backlog {
+            Some(backlog) if came < backlog => {
+                problems.push(format!("{} of {backlog} messages were lost", backlog - came));
+            }
+            Some(backlog) if came > backlog => {
+                problems.push(format!("{} messages more came than were sent", came - backlog));
+            }
+            _ => {}
         }
         problems.extend(wrong_order(&report.totals));
         Self {
@@ -147,8 +155,8 @@ impl Measured {
         Self { problems, ..passes.swap_remove(middle) }
     }
 
-    /// Of sending and reading at once: the rate is that of the reads.
-    pub(crate) fn of_visible(report: VisibleReport) -> Self {
+    /// Of sending and reading at once: the rate and the times are those of one side.
+    pub(crate) fn of_visible(report: VisibleReport, side: Side) -> Self {
         let totals = &report.consume.totals;
         let (lost, doubled) = (report.lost(), report.doubled());
         let mut problems = problems_of_sends(&report.send);
@@ -165,16 +173,28 @@ impl Measured {
         }
         let (sender, reader) = (&report.send.generator, &report.consume.generator);
         let busiest = if sender.busy_percent > reader.busy_percent { sender } else { reader };
-        Self {
-            seconds: totals.seconds,
-            messages_per_second: totals.messages_per_second,
-            success_percent: report.send.totals.success_percent,
-            latency_of: "due to arrival",
-            latency_ms: report.due_to_consume_ms,
-            problems,
-            ..Self::used(report.consume.observed, busiest, totals.messages)
-        }
-        .judged()
+        let sends = &report.send.totals;
+        let success_percent = sends.success_percent;
+        let measured = match side {
+            Side::Reads => Self {
+                seconds: totals.seconds,
+                messages_per_second: totals.messages_per_second,
+                latency_of: "due to arrival",
+                latency_ms: report.due_to_consume_ms,
+                ..Self::used(report.consume.observed, busiest, totals.messages)
+            },
+            Side::Sends => Self {
+                seconds: sends.seconds,
+                messages_per_second: sends.messages_per_second,
+                read_per_second: Some(totals.messages_per_second),
+                latency_of: "round trip",
+                latency_ms: report.send.round_trip_ms,
+                // Second by second only the reads are known.
+                drift_percent: None,
+                ..Self::used(report.consume.observed, busiest, sends.ok)
+            },
+        };
+        Self { success_percent, problems, ..measured }.judged()
     }
 
     /// With what became of the slaves: the time they took for the rest, or why they do not have it.

@@ -1,8 +1,9 @@
 //! What is to be known of a scenario's figures besides the figures: what went wrong, what differs from the field note, where the
 //! generator or the machine may have been the limit. The page and the tables for documents say the same.
 
-use crate::compare::comparison::{PeerResult, ScenarioResult};
+use crate::compare::comparison::{PeerResult, ScenarioResult, StepResult};
 use crate::compare::peer::Peer;
+use crate::load::table::grouped;
 
 /// Pauses of the machine that are worth a word.
 const PAUSE_MS: f64 = 10.0;
@@ -16,9 +17,10 @@ pub fn remarks_of(scenario: &ScenarioResult) -> Vec<String> {
     for step in &scenario.steps {
         let remark = step.remark.map(|remark| sentence(&format!("Unlike the field note: {remark}")));
         remarks.extend(remark.filter(|remark| !remarks.contains(remark)));
-        for peer in &step.peers {
+        for (at, peer) in step.peers.iter().enumerate() {
             let who = format!("{}, {}", title_of(&peer.peer), step.label);
-            remarks.extend(notes(peer).into_iter().map(|note| sentence(&format!("{who}: {note}"))));
+            let share = share_of_earlier(scenario, step, at);
+            remarks.extend(share.into_iter().chain(notes(peer)).map(|note| sentence(&format!("{who}: {note}"))));
         }
     }
     let rounds = scenario.steps.iter().flat_map(|step| &step.peers).flat_map(|peer| &peer.rounds);
@@ -29,6 +31,15 @@ pub fn remarks_of(scenario: &ScenarioResult) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// Which part of its own rate in the step that this one is held against the broker reached.
+fn share_of_earlier(scenario: &ScenarioResult, step: &StepResult, at: usize) -> Option<String> {
+    let label = step.beside_step?;
+    let earlier = scenario.steps.iter().find(|earlier| earlier.label == label)?;
+    let rate_in = |step: &StepResult| Some(step.peers.get(at)?.typical()?.messages_per_second);
+    let (rate, before) = (rate_in(step)?, rate_in(earlier)?);
+    (before > 0.0).then(|| format!("{:.0} % of its own rate in \"{label}\"", rate * 100.0 / before))
 }
 
 /// A broker as people write it.
@@ -45,6 +56,8 @@ pub fn sentence(text: &str) -> String {
 /// What is to be known of a broker's rounds.
 fn notes(peer: &PeerResult) -> Vec<String> {
     let mut notes = peer.problems();
+    let read = peer.typical().and_then(|round| round.read_per_second);
+    notes.extend(read.map(|rate| format!("{} messages a second were consumed meanwhile", grouped(rate))));
     if peer.warm_up.was_rising && !peer.rounds.is_empty() {
         let slices = peer.warm_up.speeds.len();
         notes.push(format!("it was still getting faster when its warm-up ended, after {slices} slices"));
@@ -67,6 +80,32 @@ fn notes(peer: &PeerResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::example::{comparison, round};
+    use crate::compare::measured::Measured;
+
+    #[test]
+    fn a_rate_is_held_against_that_of_the_same_broker_in_an_earlier_step() {
+        let mut scenario = comparison().scenarios.remove(0);
+        let (Some(first), Some(last)) = (scenario.steps.first().cloned(), scenario.steps.last_mut()) else { panic!() };
+        last.beside_step = Some("fast");
+        for (peer, (share, earlier)) in last.peers.iter_mut().zip([0.5, 0.95].into_iter().zip(&first.peers)) {
+            let rate = earlier.typical().expect("a round").messages_per_second * share;
+            peer.rounds = vec![Measured { read_per_second: Some(17_000.0), ..round(rate, 1.0) }];
+        }
+        let label = last.label.clone();
+        assert_eq!(first.label, "fast");
+        let told = remarks_of(&scenario);
+        let of_last = |peer: &str| {
+            let told = |words: &str| told.contains(&format!("{peer}, {label}: {words}."));
+            told("17 000 messages a second were consumed meanwhile")
+                && told(if peer.starts_with("Sluice") {
+                    "50 % of its own rate in \"fast\""
+                } else {
+                    "95 % of its own rate in \"fast\""
+                })
+        };
+        assert!(of_last("Sluice 0.1.0") && of_last("RocketMQ 5.4.0"), "{told:?}");
+    }
 
     #[test]
     fn a_sentence_has_one_mark_at_its_end() {

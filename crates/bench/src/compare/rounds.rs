@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::compare::comparison::{CompareOptions, Comparison, PeerRounds, ScenarioResult, StepResult};
 use crate::compare::measured::Measured;
 use crate::compare::peer::{Cluster, Peer};
-use crate::compare::scenario::step::{BrokerNeeds, Load, Scenario, Step};
+use crate::compare::scenario::load::Load;
+use crate::compare::scenario::step::{BrokerNeeds, Pacing, Scenario, Step, Whose};
 use crate::compare::stage::Stage;
 use crate::compare::start_up::WarmUp;
 use crate::error::BenchError;
@@ -29,7 +30,7 @@ const LIMIT_SECONDS: f64 = 1.0;
 
 /// Compares; what was asked to stop gives what it has.
 pub fn compare(options: &CompareOptions, sink: &dyn ProgressSink) -> Result<Comparison, BenchError> {
-    options.peers.iter().try_for_each(Peer::check)?;
+    options.peers.iter().try_for_each(|peer| check(peer, options))?;
     let machine = Machine::describe();
     let data = options.setup.work_folder().to_owned();
     let limit = limit::limit(LimitOptions { data, seconds: LIMIT_SECONDS }, sink)?;
@@ -49,6 +50,14 @@ pub fn compare(options: &CompareOptions, sink: &dyn ProgressSink) -> Result<Comp
     let results = run.scenarios()?;
     let Run { commands, .. } = run;
     Ok(Comparison::new(options, machine, limit, commands, results))
+}
+
+/// Fails early if a broker cannot be measured: it should run already and does not, or no scenario speaks what it speaks.
+fn check(peer: &Peer, options: &CompareOptions) -> Result<(), BenchError> {
+    peer.check()?;
+    let mut steps = options.scenarios.iter().flat_map(|scenario| scenario.steps(options.scale));
+    let is_spoken_to = steps.any(|step| peer.speaks(step.needs.protocol));
+    if is_spoken_to { Ok(()) } else { Err(BenchError::NotSpoken { peer: peer.kind.name() }) }
 }
 
 /// A scenario, and how far it has come.
@@ -87,8 +96,8 @@ struct Run<'a> {
     all: usize,
     /// Steps that were begun.
     steps: usize,
-    /// One for each broker, all of the same needs.
-    stages: Vec<(Cluster, Stage)>,
+    /// One for each broker, all of the same needs; nothing for one that does not speak what is spoken.
+    stages: Vec<Option<(Cluster, Stage)>>,
     needs: Option<BrokerNeeds>,
     /// The disk as it was before they were started.
     space: Option<DiskSpace>,
@@ -109,28 +118,36 @@ impl Run<'_> {
     }
 
     fn plan(&self, scenario: &'static Scenario) -> Plan {
-        let steps: Vec<_> = scenario.steps(self.options.scale).into_iter().map(|step| (step, None)).collect();
+        let of_length = |step: Step| self.options.backlog.map_or(step.clone(), |count| step.with_backlog(count));
+        let steps: Vec<_> =
+            scenario.steps(self.options.scale).into_iter().map(|step| (of_length(step), None)).collect();
         let pops = steps.iter().any(|(step, _)| matches!(step.load, Load::Pop { .. }));
+        let speaks = |peer: &Peer| steps.iter().all(|(step, _)| peer.speaks(step.needs.protocol));
         // One that lacks what is measured is not taken through it.
-        let has_given_up = self.options.peers.iter().map(|peer| pops && !peer.has_pop()).collect();
+        let has_given_up = self.options.peers.iter().map(|peer| !speaks(peer) || pops && !peer.has_pop()).collect();
         Plan { scenario, steps, has_given_up }
     }
 
     /// The steps of a scenario that ask for just that.
     fn steps_with(&mut self, needs: BrokerNeeds, plan: &mut Plan) -> Result<(), BenchError> {
         let Plan { scenario, steps, has_given_up } = plan;
-        for (step, result) in steps.iter_mut().filter(|(step, _)| step.needs == needs) {
+        for at in 0..steps.len() {
+            let Some((step, _)) = steps.get(at).filter(|(step, _)| step.needs == needs) else { continue };
             if self.sink.stop_requested() || has_given_up.iter().all(|gave_up| *gave_up) {
                 return Ok(());
             }
             self.prepare(needs)?;
-            let rounds = self.step(scenario, step, has_given_up)?;
+            let by_peer: Vec<Step> = (0..self.stages.len()).map(|peer| paced(step, steps, peer)).collect();
+            let rounds = self.step(scenario, &by_peer, has_given_up)?;
             if let Some(limit_ms) = step.gives_up_above_ms {
                 for (gave_up, (_, rounds)) in has_given_up.iter_mut().zip(&rounds) {
                     *gave_up |= !rounds.iter().any(|round| is_within(round, limit_ms));
                 }
             }
-            *result = Some(StepResult::new(step, &self.options.peers, rounds));
+            let found = StepResult::new(step, &self.options.peers, rounds);
+            if let Some((_, result)) = steps.get_mut(at) {
+                *result = Some(found);
+            }
         }
         Ok(())
     }
@@ -144,6 +161,10 @@ impl Run<'_> {
         self.stages.clear();
         self.space = DiskSpace::of(self.options.setup.work_folder());
         for peer in &self.options.peers {
+            if !peer.speaks(needs.protocol) {
+                self.stages.push(None);
+                continue;
+            }
             self.sink.preparing(&format!("starting {peer}"));
             let cluster = peer.start(needs, &self.options.setup)?;
             if self.needs != Some(needs) {
@@ -151,18 +172,23 @@ impl Run<'_> {
             }
             let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
             stage.start_up(self.options.scale.start_up().for_brokers(needs.brokers()), self.sink)?;
-            self.stages.push((cluster, stage));
+            self.stages.push(Some((cluster, stage)));
         }
         self.needs = Some(needs);
         Ok(())
     }
 
-    /// All rounds of a step, by broker.
-    fn step(&mut self, scenario: &Scenario, step: &Step, has_given_up: &[bool]) -> Result<Vec<PeerRounds>, BenchError> {
+    /// All rounds of a step, by broker, each of which has its own form of it.
+    fn step(
+        &mut self,
+        scenario: &Scenario,
+        by_peer: &[Step],
+        has_given_up: &[bool],
+    ) -> Result<Vec<PeerRounds>, BenchError> {
         let mut rounds = vec![PeerRounds::default(); self.stages.len()];
         for at in turns(self.stages.len(), self.steps) {
             if has_given_up.get(at) != Some(&true) && !self.sink.stop_requested() {
-                let warm_up = self.warm_up(scenario, step, at)?;
+                let warm_up = self.warm_up(scenario, by_peer, at)?;
                 rounds.get_mut(at).into_iter().for_each(|(of_peer, _)| *of_peer = warm_up.clone());
             }
         }
@@ -172,7 +198,7 @@ impl Run<'_> {
                 if has_given_up.get(at) == Some(&true) || self.sink.stop_requested() {
                     continue;
                 }
-                let measured = self.round(scenario, step, (at, round))?;
+                let measured = self.round(scenario, by_peer, (at, round))?;
                 rounds.get_mut(at).into_iter().for_each(|(_, of_peer)| of_peer.push(measured.clone()));
             }
         }
@@ -181,16 +207,25 @@ impl Run<'_> {
     }
 
     /// The load of the step on the broker at that index, until it gets no faster.
-    fn warm_up(&mut self, scenario: &Scenario, step: &Step, at: usize) -> Result<WarmUp, BenchError> {
-        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(WarmUp::default()) };
+    fn warm_up(&mut self, scenario: &Scenario, by_peer: &[Step], at: usize) -> Result<WarmUp, BenchError> {
+        let (Some(Some((cluster, stage))), Some(step)) = (self.stages.get_mut(at), by_peer.get(at)) else {
+            return Ok(WarmUp::default());
+        };
         self.sink.preparing(&format!("warming up: {}, {}, {}", scenario.name, step.label, cluster.peer));
         let warm_up = stage.warm_up(scenario.name, step, self.options.scale.start_up(), self.sink);
         cluster.check_running()?;
         warm_up
     }
 
-    fn round(&mut self, scenario: &Scenario, step: &Step, (at, round): (usize, usize)) -> Result<Measured, BenchError> {
-        let Some((cluster, stage)) = self.stages.get_mut(at) else { return Ok(Measured::default()) };
+    fn round(
+        &mut self,
+        scenario: &Scenario,
+        by_peer: &[Step],
+        (at, round): (usize, usize),
+    ) -> Result<Measured, BenchError> {
+        let (Some(Some((cluster, stage))), Some(step)) = (self.stages.get_mut(at), by_peer.get(at)) else {
+            return Ok(Measured::default());
+        };
         let what = format!("{}, {}, {}", scenario.name, step.label, cluster.peer);
         let number = if self.options.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
         self.sink.round(&(what + &number), self.done, self.all);
@@ -200,6 +235,21 @@ impl Run<'_> {
         cluster.check_running()?;
         measured
     }
+}
+
+/// The step as the broker at that index is taken through it: with the pace that an earlier one gives.
+fn paced(step: &Step, steps: &[(Step, Option<StepResult>)], peer: usize) -> Step {
+    let Some(Pacing { of_step, share, whose }) = step.pacing else { return step.clone() };
+    let found = steps.iter().filter_map(|(_, result)| result.as_ref()).find(|result| result.label == of_step);
+    let rates: Vec<Option<f64>> = found.map_or_else(Vec::new, |found| {
+        found.peers.iter().map(|peer| peer.typical().map(|round| round.messages_per_second)).collect()
+    });
+    let rate = match whose {
+        Whose::Own => rates.get(peer).copied().flatten(),
+        Whose::Slowest => rates.into_iter().flatten().min_by(f64::total_cmp),
+    };
+    let pace = rate.map(|rate| (rate * share).max(1.0) as u64);
+    Step { load: pace.map_or(step.load.clone(), |pace| step.load.clone().paced(pace)), ..step.clone() }
 }
 
 /// Whether brokers that found the disk as `before` have filled it too far.
@@ -220,6 +270,8 @@ fn is_within(measured: &Measured, limit_ms: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::example::round;
+    use crate::load::options::SendOptions;
 
     #[test]
     fn brokers_begin_anew_before_they_fill_the_disk_but_not_where_others_have_filled_it() {
@@ -227,6 +279,27 @@ mod tests {
         for (before, now, wanted) in [(20, 59, false), (20, 61, true), (60, 65, false), (60, 69, true)] {
             assert_eq!(is_filled(space(before), space(now)), wanted, "{before} GiB, then {now}");
         }
+    }
+
+    #[test]
+    fn a_pace_is_a_share_of_what_an_earlier_step_found_of_the_broker_itself_or_of_the_slowest() {
+        let peers = ["sluice", "rabbitmq"].map(|name| name.parse().expect("a broker"));
+        let unpaced = || Load::Send(SendOptions::default());
+        let found = |label, rates: [f64; 2]| {
+            let step = Step::new(label, unpaced());
+            let rounds = rates.map(|rate| (WarmUp::default(), vec![round(rate, 1.0)])).to_vec();
+            let result = StepResult::new(&step, &peers, rounds);
+            (step, Some(result))
+        };
+        let steps = [found("other", [1.0, 2.0]), found("first", [300_000.0, 20_000.0])];
+        let paces = |pacing| {
+            let step = Step { pacing, ..Step::new("second", unpaced()) };
+            [0, 1].map(|peer| paced(&step, &steps, peer).load.pace())
+        };
+        let pacing = |share, whose| Some(Pacing { of_step: "first", share, whose });
+        assert_eq!(paces(None), [0, 0]);
+        assert_eq!(paces(pacing(0.5, Whose::Own)), [150_000, 10_000]);
+        assert_eq!(paces(pacing(1.0, Whose::Slowest)), [20_000, 20_000]);
     }
 
     #[test]

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::compare::measured::Measured;
-use crate::compare::scenario::step::{Load, Step};
+use crate::compare::scenario::load::Load;
+use crate::compare::scenario::step::Step;
 use crate::compare::start_up::{StartUp, WarmUp};
-use crate::driver::{Driver, driver_of};
+use crate::driver::{Driver, Spoken, driver_of};
 use crate::error::BenchError;
 use crate::load::link::Held;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::load::pop_options::PopOptions;
 use crate::load::progress::ProgressSink;
 use crate::machine::clock::{Clock, wall_ms};
-use crate::rocketmq::options::RocketMq;
 use crate::target::Target;
 
 /// Idle connections being opened at any moment.
@@ -64,7 +64,7 @@ impl Stage {
 
     /// Load that nobody measures, until a broker that was just started is as fast as it gets: sends, then reads of what was sent.
     pub fn start_up(&self, start_up: StartUp, sink: &dyn ProgressSink) -> Result<(), BenchError> {
-        let (driver, seconds) = (driver_of(&self.target, RocketMq::default()), Some(start_up.slice.as_secs_f64()));
+        let (driver, seconds) = (driver_of(&self.target, Spoken::default()), Some(start_up.slice.as_secs_f64()));
         let run = RunOptions { queues: Some(4), seconds, ..RunOptions::default() };
         let load = SendOptions { run: run.clone(), window: START_UP_WINDOW, ..SendOptions::default() };
         let (clock, mut rates) = (Clock::start(), Vec::new());
@@ -76,7 +76,6 @@ impl Stage {
             // Nothing may have been sent, and so there may be no topic.
             return Ok(());
         }
-        let run = RunOptions { queues: None, ..run };
         let read = ConsumeOptions { run, until_empty: true, ..ConsumeOptions::default() };
         driver.consume(self.reading(&read, START_UP_TOPIC), sink).map(drop)
     }
@@ -138,18 +137,30 @@ impl Stage {
         load: &Load,
         sink: &dyn ProgressSink,
     ) -> Result<Measured, BenchError> {
-        let (driver, topic) = (self.driver(step), topic_of(scenario, &step.label));
+        let driver = self.driver(step);
+        let behind = step.beside.as_ref().filter(|_| step.is_behind);
+        let topic = behind.map_or_else(|| topic_of(scenario, &step.label), |fill| topic_of_backlog(scenario, fill));
         match load {
-            Load::Send(send) => driver.send(self.aimed(send, &topic), sink).map(Measured::of_send),
+            Load::Send(send) => {
+                let send = self.aimed(send, &topic);
+                let measured = driver.send(send.clone(), sink).map(Measured::of_send)?;
+                self.clear(step, &send.run)?;
+                Ok(measured)
+            }
             Load::Connect(send) => driver.connect(self.aimed(send, &topic), sink).map(Measured::of_connect),
             Load::Consume { fill, read, seconds } => {
-                let (topic, backlog) = self.fill(scenario, step, fill, sink)?;
-                let read = ConsumeOptions { start_from: StartFrom::First, ..self.reading(read, &topic) };
-                let mut passes = vec![Measured::of_consume(driver.consume(read.clone(), sink)?, backlog)];
-                while is_read_again(&passes, *seconds) && !sink.stop_requested() {
-                    passes.push(Measured::of_consume(driver.consume(read.clone(), sink)?, backlog));
+                let mut passes = Vec::new();
+                loop {
+                    // What is acknowledged is gone, and made anew.
+                    let (topic, backlog) = self.fill(scenario, step, fill, sink)?;
+                    let read = ConsumeOptions { start_from: StartFrom::First, ..self.reading(read, &topic) };
+                    let is_whole = read.run.count.is_none() && read.run.seconds.is_none();
+                    let report = driver.consume(read, sink)?;
+                    passes.push(Measured::of_consume(report, is_whole.then_some(backlog)));
+                    if !is_read_again(&passes, *seconds) || sink.stop_requested() {
+                        return Ok(Measured::middle_of(passes));
+                    }
                 }
-                Ok(Measured::middle_of(passes))
             }
             Load::Pop { fill, pop, seconds } => {
                 let (topic, backlog) = self.fill(scenario, step, fill, sink)?;
@@ -161,12 +172,21 @@ impl Stage {
             }
             Load::Visible(visible) => {
                 let (send, consume) = (self.aimed(&visible.send, &topic), self.reading(&visible.consume, &topic));
-                driver.visible(VisibleOptions { send, consume }, sink).map(Measured::of_visible)
+                let run = send.run.clone();
+                let report = driver.visible(VisibleOptions { send, consume }, sink)?;
+                self.clear(step, &run)?;
+                Ok(Measured::of_visible(report, step.side))
             }
         }
     }
 
-    /// Has a topic with that backlog; gives its name, and how many messages the broker took. Steps that want the same share one.
+    /// Takes what a load left in its queues away, so that the next pass finds them as this one did; not where a backlog is to be there.
+    fn clear(&self, step: &Step, run: &RunOptions) -> Result<(), BenchError> {
+        if step.is_behind { Ok(()) } else { self.driver(step).empty(run) }
+    }
+
+    /// Has a topic with that backlog; gives its name, and how many messages the broker took. Steps that want the same share one; what
+    /// others have consumed of it for good is made up for.
     fn fill(
         &mut self,
         scenario: &str,
@@ -174,18 +194,26 @@ impl Stage {
         fill: &SendOptions,
         sink: &dyn ProgressSink,
     ) -> Result<(String, u64), BenchError> {
-        let topic =
-            topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.run.queues, fill.run.count));
+        let topic = topic_of_backlog(scenario, fill);
         if let Some(backlog) = self.filled.get(&topic) {
             return Ok((topic, *backlog));
         }
-        let backlog = self.driver(step).send(self.aimed(fill, &topic), sink)?.totals.ok;
-        self.filled.insert(topic.clone(), backlog);
-        Ok((topic, backlog))
+        let (driver, mut fill) = (self.driver(step), self.aimed(fill, &topic));
+        let Some(ready) = driver.ready(&fill.run)? else {
+            let backlog = driver.send(fill, sink)?.totals.ok;
+            self.filled.insert(topic.clone(), backlog);
+            return Ok((topic, backlog));
+        };
+        let missing = fill.run.count.unwrap_or_default().saturating_sub(ready);
+        if missing == 0 {
+            return Ok((topic, ready));
+        }
+        fill.run.count = Some(missing);
+        Ok((topic, ready + driver.send(fill, sink)?.totals.ok))
     }
 
     fn driver(&self, step: &Step) -> Box<dyn Driver> {
-        driver_of(&self.target, step.rocketmq)
+        driver_of(&self.target, step.spoken())
     }
 
     fn aimed(&self, send: &SendOptions, topic: &str) -> SendOptions {
@@ -222,6 +250,11 @@ fn is_read_again(passes: &[Measured], seconds: f64) -> bool {
 fn speed_of(measured: &Measured, pace: u64) -> f64 {
     let cpu_seconds = measured.broker_cpu_seconds_per_million.filter(|seconds| pace > 0 && *seconds > 0.0);
     cpu_seconds.map_or(measured.messages_per_second, |seconds| 1e6 / seconds)
+}
+
+/// Of a backlog: the same for all that want the same.
+fn topic_of_backlog(scenario: &str, fill: &SendOptions) -> String {
+    topic_of(scenario, &format!("{:?}, {:?}, {:?}", fill.message_sizes, fill.run.queues, fill.run.count))
 }
 
 /// A topic of its own for each purpose, so that no step finds another's messages.

@@ -18,7 +18,7 @@ use wire::amqp::method::connection::{
     Blocked, ChannelClose, ChannelOpenOk, ConnectionCloseOk, OpenOk, Start, Tune, Unblocked,
 };
 use wire::amqp::method::exchange::ExchangeDeclareOk;
-use wire::amqp::method::queue::{QueueBindOk, QueueDeclareOk};
+use wire::amqp::method::queue::{QueueBindOk, QueueDeclareOk, QueuePurgeOk};
 
 /// What happens to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Fate {
     Nacked,
     /// Never answered.
     Dropped,
+    /// Confirmed, and forgotten all the same.
+    Forgotten,
 }
 
 /// How the confirms of one read are told.
@@ -62,7 +64,7 @@ impl Default for Manners {
 #[derive(Default)]
 pub struct Seen {
     pub queues: BTreeMap<String, VecDeque<Vec<u8>>>,
-    bindings: BTreeMap<String, Vec<String>>,
+    bindings: BTreeMap<String, BTreeSet<String>>,
     /// Bodies' properties, once for each publish.
     pub delivery_modes: Vec<Option<u8>>,
     /// Channels that published, by connection.
@@ -207,8 +209,14 @@ impl Connection {
             Method::ExchangeDeclare(_) => self.say(channel, ExchangeDeclareOk {}.into()),
             Method::QueueBind(bind) => {
                 let (exchange, queue) = (text(bind.exchange), text(bind.queue));
-                self.seen.lock().expect("not poisoned").bindings.entry(exchange).or_default().push(queue);
+                self.seen.lock().expect("not poisoned").bindings.entry(exchange).or_default().insert(queue);
                 self.say(channel, QueueBindOk {}.into());
+            }
+            Method::QueuePurge(purge) => {
+                let queue = text(purge.queue);
+                let purged = self.seen.lock().expect("not poisoned").queues.get_mut(&queue).map(std::mem::take);
+                let message_count = purged.map_or(0, |messages| messages.len() as u32);
+                self.say(channel, QueuePurgeOk { message_count }.into());
             }
             Method::ConfirmSelect(_) => {
                 self.channel(channel).confirms = true;
@@ -263,14 +271,14 @@ impl Connection {
         seen.publishing.entry(connection).or_default().insert(number);
         if fate == Fate::Stored {
             let bound = seen.bindings.get(&exchange).cloned().unwrap_or_default();
-            let queues = if exchange.is_empty() { vec![key] } else { bound };
+            let queues = if exchange.is_empty() { BTreeSet::from([key]) } else { bound };
             for queue in queues {
                 seen.queues.get_mut(&queue).expect("it was declared").push_back(body.clone());
             }
         }
         drop(seen);
         match fate {
-            Fate::Stored if channel.confirms => channel.stored.push(tag),
+            Fate::Stored | Fate::Forgotten if channel.confirms => channel.stored.push(tag),
             Fate::Nacked if channel.confirms => self.say(number, Nack { delivery_tag: tag, ..Nack::default() }.into()),
             _ => {}
         }

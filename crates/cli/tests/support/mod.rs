@@ -33,12 +33,13 @@ pub struct Ports {
     pub name_server: u16,
     pub rocketmq: u16,
     pub console: u16,
+    pub amqp: u16,
 }
 
 impl Ports {
     /// Ports nobody uses, from below those the system gives to outgoing connections.
     pub fn free() -> Self {
-        Self { name_server: free_port(), rocketmq: free_port(), console: free_port() }
+        Self { name_server: free_port(), rocketmq: free_port(), console: free_port(), amqp: free_port() }
     }
 }
 
@@ -136,6 +137,11 @@ impl Serve {
         self.sluice(&["bench", "send", "--target", &target, "--topic", "bench", "--queues", "1", "--count", &count])
     }
 
+    /// Where it speaks AMQP.
+    pub fn amqp_target(&self) -> String {
+        format!("amqp://127.0.0.1:{}", self.ports.amqp)
+    }
+
     /// Runs another `sluice` to its end.
     pub fn sluice(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_sluice")).args(arguments).output().expect("it runs")
@@ -207,6 +213,7 @@ fn spawn(
         format!("nameserver.port={}", ports.name_server),
         format!("rocketmq.port={}", ports.rocketmq),
         format!("console.port={}", ports.console),
+        format!("amqp.port={}", ports.amqp),
         // A small segment and no bound on the disk: a full disk is another test's matter.
         "storage.segment_size=4MiB".to_owned(),
         "retention.disk_refuse_percent=100".to_owned(),

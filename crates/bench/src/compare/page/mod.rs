@@ -197,7 +197,8 @@ fn cell(column: usize, figure: Markup) -> Markup {
 
 fn figures(peer: &PeerResult, at: usize, most: f64) -> Markup {
     let Some(measured) = peer.typical() else {
-        let why = "not measured: it had left the limit before, or the run was stopped";
+        let why =
+            "not measured: it does not have what this asks for, it had left the limit before, or the run was stopped";
         return html! { td.rate colspan=(FIGURES.len()) { (why) } };
     };
     // The figure stands behind its bar.

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use tempfile::{Builder, TempDir};
 
-use crate::compare::scenario::step::BrokerNeeds;
+use crate::compare::scenario::step::{BrokerNeeds, Protocol};
 use crate::driver::{Spoken, driver_of};
 use crate::error::BenchError;
 use crate::target::Target;
@@ -96,11 +96,6 @@ impl PeerKind {
             Self::Running => &[],
         }
     }
-
-    /// Whether the load generator speaks a protocol of it.
-    const fn is_spoken_to(self) -> bool {
-        matches!(self, Self::Sluice | Self::RocketMq | Self::Running)
-    }
 }
 
 impl FromStr for Peer {
@@ -133,15 +128,28 @@ impl std::fmt::Display for Peer {
 }
 
 impl Peer {
-    /// Fails early if it cannot be measured: its protocol is not spoken, or it should run already and does not.
+    /// Fails early if it should run already and does not.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         match self.kind {
             PeerKind::Running => {
                 let target = self.version.parse()?;
                 driver_of(&target, Spoken::default()).check_reachable(&target)
             }
-            kind if kind.is_spoken_to() => Ok(()),
-            kind => Err(BenchError::NotSpoken { peer: kind.name() }),
+            PeerKind::Sluice | PeerKind::RocketMq | PeerKind::RabbitMq | PeerKind::Kafka => Ok(()),
+        }
+    }
+
+    /// Whether the load generator can speak to it in that protocol.
+    pub fn speaks(&self, protocol: Protocol) -> bool {
+        match self.kind {
+            PeerKind::Sluice => true,
+            PeerKind::RocketMq => protocol == Protocol::RocketMq,
+            PeerKind::RabbitMq => protocol == Protocol::Amqp,
+            PeerKind::Kafka => false,
+            PeerKind::Running => {
+                let is_amqp = matches!(self.version.parse(), Ok(Target::Amqp(_)));
+                is_amqp == (protocol == Protocol::Amqp)
+            }
         }
     }
 

@@ -82,8 +82,8 @@ pub(super) fn start_rabbitmq(version: &str, needs: BrokerNeeds, ground: Ground<'
     let name_process = RABBITMQ.run("names", &["names", version, &names.to_string()], names, ground)?;
     let arguments = ["broker", version, &ground.path("broker"), &port.to_string(), &names.to_string()];
     let broker = RABBITMQ.run("rabbitmq", &arguments, port, ground)?;
-    let address = format!("amqp://guest:guest@127.0.0.1:{port}");
-    Ok(Started { address, target: None, processes: vec![broker, name_process] })
+    let target = format!("amqp://guest:guest@127.0.0.1:{port}").parse()?;
+    Ok(Started::at(target, vec![broker, name_process]))
 }
 
 /// Version of Kafka.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::process::{Ground, Process, Started};
-use crate::compare::scenario::step::{BrokerNeeds, Flush, Replication};
+use crate::compare::scenario::step::{BrokerNeeds, Flush, Protocol, Replication};
 use crate::error::BenchError;
 use crate::target::Target;
 
@@ -19,16 +19,24 @@ pub(super) fn start(needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, B
     };
     if needs.brokers() == 1 {
         let arguments = ["serve".to_owned(), "--data".to_owned(), ground.path("data-0")];
-        let settings = ["nameserver.port=0", "rocketmq.port=0", "console.port=0", flush];
-        let (process, name_server) = run("sluice", &arguments, &settings, ground)?;
-        return Ok(Started::at(name_server.parse()?, vec![process]));
+        let mut settings = vec!["nameserver.port=0", "rocketmq.port=0", "console.port=0", flush];
+        if needs.protocol == Protocol::Amqp {
+            settings.push("amqp.port=0");
+        }
+        let (process, ready) = run("sluice", &arguments, &settings, ground)?;
+        let address = match needs.protocol {
+            Protocol::RocketMq => format!("rocketmq://{}", address_behind(&ready, "name server ")),
+            Protocol::Amqp => format!("amqp://{}", address_behind(&ready, "AMQP ")),
+        };
+        return Ok(Started::at(address.parse()?, vec![process]));
     }
     let names = format!("storage.directory={}", ground.path("names"));
     let settings = ["nameserver.port=0", "console.port=0", &names];
-    let (name_server, address) = run("namesrv", &["namesrv".to_owned()], &settings, ground)?;
-    let target: Target = address.parse()?;
+    let (name_server, ready) = run("namesrv", &["namesrv".to_owned()], &settings, ground)?;
+    let address = address_behind(&ready, "name server ");
+    let target: Target = format!("rocketmq://{address}").parse()?;
     let broker = |process: &str, group: &str, own: [&str; 2]| {
-        let arguments = ["broker".to_owned(), "-n".to_owned(), address.trim_start_matches("rocketmq://").to_owned()];
+        let arguments = ["broker".to_owned(), "-n".to_owned(), address.to_owned()];
         let group = format!("broker.name={group}");
         let data = format!("storage.directory={}", ground.path(&format!("data-{process}")));
         let ports = ["rocketmq.port=0", "replication.port=0", "console.port=0"];
@@ -53,7 +61,7 @@ pub(super) fn start(needs: BrokerNeeds, ground: Ground<'_>) -> Result<Started, B
     Ok(Started::at(target, processes))
 }
 
-/// Starts one process; gives it with the target of the name server it names when it is ready.
+/// Starts one process; gives it with the line by which it says that it is ready.
 fn run(
     name: &str,
     arguments: &[String],
@@ -68,7 +76,11 @@ fn run(
     let line = process.wait_until("say that it is ready", READY_WITHIN, |process| {
         process.output().lines().find(|line| line.contains(" ready in ")).map(str::to_owned)
     })?;
-    let rest = line.split("name server ").nth(1).unwrap_or_default();
-    let address = rest.split([',', ' ']).next().unwrap_or_default();
-    Ok((process, format!("rocketmq://{address}")))
+    Ok((process, line))
+}
+
+/// The address that stands behind those words.
+fn address_behind<'a>(line: &'a str, words: &str) -> &'a str {
+    let rest = line.split(words).nth(1).unwrap_or_default();
+    rest.split([',', ' ']).next().unwrap_or_default()
 }

@@ -1,6 +1,8 @@
 //! Many of something: broker groups, topics, queues, connections, hours.
 
-use super::step::{FieldFigures, Load, Replication, Scale, Scenario, Step, fill, reads, sends};
+use super::load::{Load, fill, reads, sends};
+use super::scale::Scale;
+use super::step::{FieldFigures, Replication, Scenario, Step};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 pub(super) const BROKER_GROUPS: Scenario = Scenario {

@@ -2,19 +2,23 @@
 //!
 //! **Owns** the list of scenarios. A scenario is a sentence, where it comes from, and its steps; a step is a load, what it asks of
 //! the broker, and what the field note measured. Steps are values: who runs them stands in `stage.rs` and `rounds.rs`.
-//! To add one: a constant in one of the files here, of the shapes in `step.rs`, a line in `ALL`.
+//! To add one: a constant in one of the files here, of the shapes in `load.rs`, a line in `ALL`.
 
+mod amqp;
+pub(crate) mod load;
 mod many;
 mod popping;
 mod reading;
+pub(crate) mod scale;
 mod sending;
 pub(crate) mod step;
+mod working;
 
 use crate::error::BenchError;
 use step::Scenario;
 
 /// All of them, in the order of the field notes. Those without a note of their own come last.
-pub static ALL: [Scenario; 20] = [
+pub static ALL: [Scenario; 23] = [
     sending::SYNC_SEND,
     sending::ASYNC_SEND,
     reading::CONSUME_BY_QUEUES,
@@ -29,12 +33,15 @@ pub static ALL: [Scenario; 20] = [
     many::MANY_QUEUES,
     sending::BIG_MESSAGES,
     reading::BACKLOG,
+    working::WORKING_CONSUMERS,
+    working::QUEUE_BACKLOG,
     many::SOAK,
     many::CONNECTION_STORM,
     many::IDLE_CONNECTIONS,
     sending::PRODUCER_SHAPES,
     reading::PULL_SIZES,
     popping::POP,
+    amqp::AMQP_FLOWS,
 ];
 
 /// What people measured in the field note of that name, and on what; nothing for a scenario that replays none.
@@ -68,7 +75,8 @@ pub fn find(name: &str) -> Result<&'static Scenario, BenchError> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::step::{Load, Scale};
+    use super::load::Load;
+    use super::scale::Scale;
     use super::*;
     use crate::rocketmq::options::HeaderForm;
 

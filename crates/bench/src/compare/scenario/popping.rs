@@ -1,6 +1,8 @@
 //! Consumers that pop: messages are handed out for a time, and each is acknowledged.
 
-use super::step::{Load, Scale, Scenario, Step, fill, pops};
+use super::load::{Load, fill, pops};
+use super::scale::Scale;
+use super::step::{Scenario, Step};
 
 pub(super) const POP: Scenario = Scenario {
     name: "pop",

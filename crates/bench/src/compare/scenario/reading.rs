@@ -1,9 +1,8 @@
 //! Readers: of few and many queues, with one and several consumers, beside senders and behind a backlog.
 
-use super::step::{
-    FieldFigures, Load, PAIR_ON_ONE_MACHINE, Replication, Scale, Scenario, Step, fill, reads, sends,
-    threads_of_one_client,
-};
+use super::load::{Load, fill, reads, sends, threads_of_one_client};
+use super::scale::Scale;
+use super::step::{FieldFigures, PAIR_ON_ONE_MACHINE, Replication, Scenario, Step};
 use crate::load::options::{ConsumeOptions, VisibleOptions};
 use crate::rocketmq::options::{HeaderForm, RocketMq};
 

@@ -1,8 +1,8 @@
 //! Senders: one by one, many at once, before and after the disk, in all sizes and at all paces.
 
-use super::step::{
-    FieldFigures, Flush, Load, PAIR_ON_ONE_MACHINE, Replication, Scale, Scenario, Step, sends, threads_of_one_client,
-};
+use super::load::{Load, sends, threads_of_one_client};
+use super::scale::Scale;
+use super::step::{FieldFigures, Flush, PAIR_ON_ONE_MACHINE, Replication, Scenario, Step};
 use crate::load::options::{ConsumeOptions, SendOptions, VisibleOptions};
 
 pub(super) const SYNC_SEND: Scenario = Scenario {

@@ -1,69 +1,13 @@
-//! What a scenario is made of: steps, each a load and what it asks of the brokers; and the loads of the usual shapes.
-
-use std::time::Duration;
+//! What a scenario is made of: steps, each a load, how it is spoken, and what it asks of the brokers.
 
 use serde::Serialize;
 
-use crate::compare::start_up::StartUp;
-use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions};
-use crate::load::pop_options::PopOptions;
+use super::load::Load;
+use super::scale::Scale;
+use crate::amqp::options::Amqp;
+use crate::driver::Spoken;
+use crate::load::options::SendOptions;
 use crate::rocketmq::options::RocketMq;
-
-/// How thorough a run is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scale {
-    /// Seconds a step: all field notes in some minutes.
-    Quick,
-    /// Long enough for figures to be quoted.
-    #[default]
-    Full,
-    /// So many seconds a step.
-    Lasting(u32),
-}
-
-impl Scale {
-    /// Length of a step.
-    pub const fn seconds(self) -> f64 {
-        match self {
-            Self::Quick => 2.0,
-            Self::Full => 20.0,
-            Self::Lasting(seconds) => seconds as f64,
-        }
-    }
-
-    /// Load before a step is measured.
-    pub const fn warm_up_seconds(self) -> f64 {
-        match self {
-            Self::Quick => 0.8,
-            Self::Full | Self::Lasting(_) => 3.0,
-        }
-    }
-
-    /// Load on a broker that was just started, and that of each step, before anything is measured.
-    pub const fn start_up(self) -> StartUp {
-        match self {
-            Self::Quick => StartUp { slice: Duration::from_secs(1), slices_max: 16 },
-            Self::Full | Self::Lasting(_) => StartUp { slice: Duration::from_secs(2), slices_max: 20 },
-        }
-    }
-
-    /// How long a backlog is read again and again: a short one is read in less time than the machine may pause.
-    pub const fn reading_seconds(self) -> f64 {
-        match self {
-            Self::Quick => 2.0,
-            Self::Full | Self::Lasting(_) => 0.0,
-        }
-    }
-
-    /// Messages of a backlog that the field note made `full` of.
-    pub const fn backlog(self, full: u64) -> u64 {
-        match self {
-            Self::Quick => full / 10,
-            Self::Full | Self::Lasting(_) => full,
-        }
-    }
-}
 
 /// Whether a broker answers before or after its disk has the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -89,9 +33,32 @@ pub enum Replication {
     Sync,
 }
 
+/// What a step speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// RocketMQ's.
+    #[default]
+    RocketMq,
+    /// AMQP 0-9-1.
+    Amqp,
+}
+
+impl Protocol {
+    /// Its name as people write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::RocketMq => "RocketMQ",
+            Self::Amqp => "AMQP",
+        }
+    }
+}
+
 /// What a step asks of the brokers it is run against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct BrokerNeeds {
+    /// What it is spoken to in.
+    pub protocol: Protocol,
     /// When it answers.
     pub flush: Flush,
     /// Broker groups (masters) of the cluster.
@@ -102,7 +69,8 @@ pub struct BrokerNeeds {
 
 impl Default for BrokerNeeds {
     fn default() -> Self {
-        Self { flush: Flush::Async, groups: 1, replication: Replication::None }
+        let (protocol, flush, replication) = (Protocol::RocketMq, Flush::Async, Replication::None);
+        Self { protocol, flush, groups: 1, replication }
     }
 }
 
@@ -145,75 +113,34 @@ impl FieldFigures {
     }
 }
 
-/// What a step does. Target, topic and process are filled in by who runs it.
-#[derive(Clone, Debug)]
-pub enum Load {
-    /// Sends.
-    Send(SendOptions),
-    /// Opens connections, with a first send on each: `connections` of them, `threads` at a time.
-    Connect(SendOptions),
-    /// Reads a backlog that is made once, before the first round, and shared with other steps that want the same.
-    Consume {
-        /// How it is made.
-        fill: SendOptions,
-        /// How it is read, from its beginning each time.
-        read: ConsumeOptions,
-        /// It is read again and again for so many seconds, at least once; the pass with the middle rate is the one that counts.
-        seconds: f64,
-    },
-    /// Pops such a backlog, and acknowledges each message, by a new group each time.
-    Pop {
-        /// How it is made.
-        fill: SendOptions,
-        /// How it is popped.
-        pop: PopOptions,
-        /// As for `Consume`.
-        seconds: f64,
-    },
-    /// Sends and reads at once.
-    Visible(VisibleOptions),
+/// A pace that follows from what an earlier step of the scenario found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pacing {
+    /// Label of that step.
+    pub of_step: &'static str,
+    /// Share of its rate.
+    pub share: f64,
+    /// Whose rate it is.
+    pub whose: Whose,
 }
 
-impl Load {
-    /// The same for so many seconds, with nothing of it left out of the measurement. Opening connections takes as long as it takes.
-    pub(crate) fn for_seconds(&self, length: f64) -> Self {
-        let shortened = |send: &SendOptions| {
-            let run = RunOptions { seconds: Some(length), count: None, warm_up_seconds: 0.0, ..send.run.clone() };
-            SendOptions { run, ..send.clone() }
-        };
-        match self {
-            Self::Send(send) => Self::Send(shortened(send)),
-            Self::Connect(_) => self.clone(),
-            Self::Consume { fill, read, .. } => {
-                Self::Consume { fill: fill.clone(), read: read.clone(), seconds: length }
-            }
-            // Its slices end with their time: acknowledging takes a broker far longer than reading.
-            Self::Pop { fill, pop, .. } => {
-                let run = RunOptions { seconds: Some(length), ..pop.run.clone() };
-                let pop = PopOptions { run, ..pop.clone() };
-                Self::Pop { fill: fill.clone(), pop, seconds: length }
-            }
-            Self::Visible(VisibleOptions { send, consume }) => {
-                Self::Visible(VisibleOptions { send: shortened(send), consume: consume.clone() })
-            }
-        }
-    }
+/// Which side of a load that sends and reads at once its rate and times are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// What was sent, and the round trips of that.
+    Sends,
+    /// What arrived, and how long after it was due.
+    #[default]
+    Reads,
+}
 
-    /// Messages a second its sends are paced to; 0 if they are not.
-    pub(crate) const fn pace(&self) -> u64 {
-        match self {
-            Self::Send(send) | Self::Visible(VisibleOptions { send, .. }) => send.pace,
-            Self::Connect(_) | Self::Consume { .. } | Self::Pop { .. } => 0,
-        }
-    }
-
-    /// How the backlog is made that it reads.
-    pub(crate) const fn backlog(&self) -> Option<&SendOptions> {
-        match self {
-            Self::Consume { fill, .. } | Self::Pop { fill, .. } => Some(fill),
-            Self::Send(_) | Self::Connect(_) | Self::Visible(_) => None,
-        }
-    }
+/// One broker's rate, or that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Each broker's own.
+    Own,
+    /// For all that of the slowest.
+    Slowest,
 }
 
 /// One line of a scenario's table.
@@ -229,8 +156,18 @@ pub struct Step {
     pub load: Load,
     /// How it is done where the broker speaks RocketMQ's protocol.
     pub rocketmq: RocketMq,
+    /// How it is done where the broker speaks AMQP.
+    pub amqp: Amqp,
     /// A backlog in another topic, made before the first round.
     pub beside: Option<SendOptions>,
+    /// Whether that backlog is in the very queues that the load goes to, and how long it is can be said on the command line.
+    pub is_behind: bool,
+    /// What its sends are paced to, if that is not known before.
+    pub pacing: Option<Pacing>,
+    /// What is measured where it sends and reads at once.
+    pub side: Side,
+    /// Label of an earlier step: which share of its own rate in that each broker reaches in this one is told.
+    pub beside_step: Option<&'static str>,
     /// Connections that are open all the while and say nothing.
     pub held_connections: usize,
     /// How it differs from the field note's set-up.
@@ -247,11 +184,50 @@ impl Step {
             needs: BrokerNeeds::default(),
             load,
             rocketmq: RocketMq::default(),
+            amqp: Amqp::default(),
             beside: None,
+            is_behind: false,
+            pacing: None,
+            side: Side::default(),
+            beside_step: None,
             held_connections: 0,
             remark: None,
             gives_up_above_ms: None,
         }
+    }
+
+    /// How protocols are spoken.
+    pub(crate) fn spoken(&self) -> Spoken {
+        Spoken { rocketmq: self.rocketmq, amqp: self.amqp.clone() }
+    }
+
+    /// The same; a backlog in its queues has so many messages.
+    pub(crate) fn with_backlog(mut self, count: u64) -> Self {
+        let fill = match &mut self.load {
+            Load::Consume { fill, .. } => Some(fill),
+            _ => None,
+        };
+        for fill in self.beside.iter_mut().chain(fill).filter(|_| self.is_behind) {
+            fill.run.count = Some(count);
+        }
+        self
+    }
+
+    /// Spoken by AMQP, in this way.
+    pub(super) fn amqp(mut self, amqp: Amqp) -> Self {
+        self.needs.protocol = Protocol::Amqp;
+        self.amqp = amqp;
+        self
+    }
+
+    pub(super) fn paced(mut self, pacing: Pacing) -> Self {
+        self.pacing = Some(pacing);
+        self
+    }
+
+    pub(super) fn beside_step(mut self, label: &'static str) -> Self {
+        self.beside_step = Some(label);
+        self
     }
 
     pub(super) fn field(mut self, figures: FieldFigures) -> Self {
@@ -296,41 +272,13 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// What its steps speak.
+    pub fn protocol(&self) -> Protocol {
+        self.steps(Scale::Quick).first().map_or(Protocol::default(), |step| step.needs.protocol)
+    }
+
     /// Its lines.
     pub fn steps(&self, scale: Scale) -> Vec<Step> {
         (self.steps)(scale)
     }
-}
-
-/// Sends as the official client does that most field notes used: every thread of the program on one connection, each with one
-/// send in flight.
-pub(super) fn threads_of_one_client(scale: Scale, threads: usize, message_size: usize) -> SendOptions {
-    let mut send = SendOptions { window: threads, ..sends(scale, message_size) };
-    send.run.connections = 1;
-    send
-}
-
-/// Sends of the usual shape.
-pub(super) fn sends(scale: Scale, message_size: usize) -> SendOptions {
-    let (seconds, warm_up_seconds) = (Some(scale.seconds()), scale.warm_up_seconds());
-    let run = RunOptions { queues: Some(4), seconds, warm_up_seconds, ..RunOptions::default() };
-    SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() }
-}
-
-/// Makes a backlog as fast as it goes.
-pub(super) fn fill(message_size: usize, queues: u32, count: u64) -> SendOptions {
-    let run = RunOptions { queues: Some(queues), seconds: None, count: Some(count), ..RunOptions::default() };
-    SendOptions { run, message_sizes: vec![message_size], ..SendOptions::default() }
-}
-
-/// Pops what is there to its end, with `consumers` consumers on a connection each.
-pub(super) fn pops(consumers: usize) -> PopOptions {
-    let run = RunOptions { connections: consumers, seconds: None, ..RunOptions::default() };
-    PopOptions { run, until_empty: true, ..PopOptions::default() }
-}
-
-/// Reads what is there to its end, on `connections` connections with a thread each.
-pub(super) fn reads(connections: usize) -> ConsumeOptions {
-    let run = RunOptions { connections, threads: connections, seconds: None, ..RunOptions::default() };
-    ConsumeOptions { run, until_empty: true, ..ConsumeOptions::default() }
 }

@@ -16,8 +16,8 @@ use crate::cmd::Outcome;
 use crate::cmd::report::write;
 use crate::say;
 
-/// Field notes whose scenarios the protocols spoken so far can replay.
-const NOTES: [&str; 3] = ["N0", "N2", "N4"];
+/// Field notes that scenarios replay.
+const NOTES: [&str; 4] = ["N0", "N2", "N3", "N4"];
 
 /// What comparisons share.
 #[derive(clap::Args, Debug)]
@@ -33,6 +33,9 @@ struct Common {
     /// So long a step, as in 90s or 10h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Messages of a backlog in the queues that are measured (queue-backlog), instead of the scenario's own number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    backlog: Option<u64>,
     /// Writes a page to look at.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -53,7 +56,7 @@ pub(super) struct Compare {
     /// Scenarios, by name.
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Brokers beside Sluice: rocketmq, rocketmq:4.9.7, or the address of one that runs, as in rocketmq://HOST:PORT.
+    /// Brokers beside Sluice: rocketmq, rocketmq:4.9.7, rabbitmq, or the address of one that runs, as in rocketmq://HOST:PORT.
     #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
     with: Vec<String>,
     #[command(flatten)]
@@ -66,7 +69,7 @@ pub(super) struct Run {
     /// Scenarios, by name.
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Where the broker's name server listens, as in rocketmq://HOST:PORT.
+    /// Where the broker's name server listens, as in rocketmq://HOST:PORT; or an AMQP broker, as in amqp://HOST:PORT.
     #[arg(long, value_name = "ADDRESS")]
     target: String,
     #[command(flatten)]
@@ -76,7 +79,7 @@ pub(super) struct Run {
 /// Arguments of `sluice bench field-notes`.
 #[derive(clap::Args, Debug)]
 pub(super) struct FieldNotes {
-    /// Brokers beside Sluice: rocketmq, or rocketmq:4.9.7.
+    /// Brokers beside Sluice: rocketmq, rocketmq:4.9.7, or rabbitmq.
     #[arg(long, value_delimiter = ',', default_value = "rocketmq", value_name = "NAME")]
     with: Vec<String>,
     #[command(flatten)]
@@ -113,9 +116,9 @@ enum PeersAction {
 pub(super) fn list() -> Outcome {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["scenario", "source", "what it does"]);
+    table.set_header(["scenario", "source", "protocol", "what it does"]);
     for scenario in &SCENARIOS {
-        table.add_row([scenario.name, scenario.source, scenario.sentence]);
+        table.add_row([scenario.name, scenario.source, scenario.protocol().title(), scenario.sentence]);
     }
     say::line(format_args!(
         "{table}\nsluice bench compare SCENARIO --with rocketmq takes Sluice and others through one of them in turn;\n\
@@ -134,8 +137,16 @@ pub(super) fn run_running(running: &Run) -> Outcome {
 }
 
 pub(super) fn run_field_notes(notes: &FieldNotes) -> Outcome {
-    let scenarios = SCENARIOS.iter().filter(|scenario| NOTES.contains(&scenario.source)).collect();
-    run(scenarios, &beside_sluice(&notes.with), &notes.common)
+    let (peers, others) = (beside_sluice(&notes.with), peers_of(&notes.with)?);
+    let all = || SCENARIOS.iter().filter(|scenario| NOTES.contains(&scenario.source));
+    let is_told_beside = |scenario: &&Scenario| others.iter().any(|peer| peer.speaks(scenario.protocol()));
+    let scenarios: Vec<_> = all().filter(is_told_beside).collect();
+    // Where nobody speaks anything, who does not is told.
+    run(if scenarios.is_empty() { all().collect() } else { scenarios }, &peers, &notes.common)
+}
+
+fn peers_of(names: &[String]) -> Result<Vec<Peer>, String> {
+    names.iter().map(|name| name.parse()).collect::<Result<_, bench::BenchError>>().map_err(|error| error.to_string())
 }
 
 fn named(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
@@ -151,7 +162,7 @@ pub(super) fn run_peers(peers: &Peers) -> Outcome {
     let PeersAction::Up { peer, sync_flush, groups, replication, setup } = &peers.action;
     let peer: Peer = peer.parse().map_err(|error: bench::BenchError| error.to_string())?;
     let flush = if *sync_flush { Flush::Sync } else { Flush::Async };
-    let needs = BrokerNeeds { flush, groups: *groups, replication: *replication };
+    let needs = BrokerNeeds { flush, groups: *groups, replication: *replication, ..BrokerNeeds::default() };
     watch_for_ctrl_c()?;
     let mut cluster = peer.start(needs, setup).map_err(|error| error.to_string())?;
     let (address, processes) = (&cluster.address, cluster.broker_pids());
@@ -174,8 +185,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
     if common.rounds == 0 {
         return Err("--rounds 0 measures nothing; 1 is the least".to_owned());
     }
-    let peers = peers.iter().map(|name| name.parse()).collect::<Result<Vec<Peer>, bench::BenchError>>();
-    let peers = peers.map_err(|error| error.to_string())?;
+    let peers = peers_of(peers)?;
     if let Some(cpus) = &common.setup.cpus {
         bench::leave_processors(cpus).map_err(|error| error.to_string())?;
     }
@@ -189,6 +199,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
         peers,
         scale,
         rounds: common.rounds,
+        backlog: common.backlog,
         setup: common.setup.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
