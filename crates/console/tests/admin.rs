@@ -67,12 +67,16 @@ impl Console {
 
     /// One message more in a queue.
     fn publish(&self, topic: &str, queue: u32) {
+        self.publish_with(topic, queue, b"m", b"");
+    }
+
+    fn publish_with(&self, topic: &str, queue: u32, body: &[u8], properties: &[u8]) {
         let topic = self.broker.catalog.topic(topic).expect("the topic is there");
         let mut batch = self.broker.publisher.begin_batch(0, START);
         let message = broker::Message {
             queue: Some(QueueId(queue)),
-            body: b"m",
-            properties: b"",
+            body,
+            properties,
             flag: 0,
             system_flag: 0,
             born_timestamp: START.wall,
@@ -195,6 +199,43 @@ async fn groups_are_described_and_reset_with_a_look_first() {
     assert_eq!(console.ask("DELETE", "/groups/billing?keep_offsets=true", None).await.0, 200);
     assert!(broker.catalog.group("billing").is_none());
     assert_eq!(broker.offsets.committed("orders", "billing", QueueId(0)), Some(0), "kept");
+}
+
+#[tokio::test]
+async fn messages_are_found_by_place_by_key_and_by_either_id() {
+    let console = Console::start().await;
+    assert_eq!(console.ask("POST", "/topics", Some(json!({"name": "orders", "queues": 2}))).await.0, 200);
+    for number in 0..150 {
+        let properties = format!("KEYS\u{1}k{number} all\u{2}UNIQ_KEY\u{1}U{number}\u{2}");
+        console.publish_with("orders", 1, &[0xff, number], properties.as_bytes());
+    }
+    console.broker.store().index_staged().expect("indexed");
+    let at = console.items("/topics/orders/messages?queue=1&offset=7&count=2").await;
+    assert_eq!(at.iter().map(|message| &message["offset"]).collect::<Vec<_>>(), [7, 8]);
+    let message = &at[0];
+    assert_eq!(
+        (&message["body_base64"], &message["properties"]["UNIQ_KEY"]),
+        (&json!("/wc="), &json!("U7")),
+        "{message}"
+    );
+    assert_eq!(console.items("/topics/orders/messages?queue=1&count=1000").await.len(), 100, "bounded");
+    assert!(console.items("/topics/orders/messages?queue=1&offset=150").await.is_empty());
+    assert_eq!(&console.items("/topics/orders/messages?key=k7").await[0], message);
+    assert_eq!(&console.items("/topics/orders/messages?id=U7").await[0], message);
+    assert!(console.items("/topics/orders/messages?key=k700").await.is_empty());
+    let id = message["id"].as_str().expect("an id");
+    assert_eq!(&console.ask("GET", &format!("/messages/{}", id.to_lowercase()), None).await.1, message);
+    let other = format!("{}{:016X}", &id[..16], u64::MAX);
+    for (path, status) in [
+        ("/topics/orders/messages", 400),
+        ("/topics/orders/messages?key=a&queue=1", 400),
+        ("/topics/orders/messages?queue=2", 404),
+        ("/topics/none/messages?queue=0", 404),
+        ("/messages/U7", 400),
+        (&format!("/messages/{other}"), 404),
+    ] {
+        assert_eq!(console.ask("GET", path, None).await.0, status, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod caller;
 mod exchange;
 mod group;
 mod list;
+mod message;
 mod nearest;
 mod permission;
 mod problem;
@@ -78,6 +79,8 @@ pub(crate) fn router(sources: Sources) -> Router {
         .route("/topics", get(topic::list).post(topic::add))
         .route("/topics/{topic}", get(topic::show).put(topic::alter).delete(topic::remove))
         .route("/topics/{topic}/offsets", get(topic::offsets))
+        .route("/topics/{topic}/messages", get(message::find))
+        .route("/messages/{id}", get(message::show))
         .route("/groups", get(group::list))
         .route("/groups/{group}", get(group::show).delete(group::remove))
         .route("/groups/{group}/reset", post(group::reset))

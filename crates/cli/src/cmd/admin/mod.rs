@@ -4,6 +4,7 @@ mod binding;
 mod client;
 mod exchange;
 mod group;
+mod message;
 mod moment;
 mod permission;
 mod queue;
@@ -53,6 +54,8 @@ enum Noun {
     Topic(topic::Arguments),
     /// Consumer groups of RocketMQ: who is behind, and where they go on.
     Group(group::Arguments),
+    /// Stored messages of topics.
+    Message(message::Arguments),
     /// Virtual hosts: namespaces of exchanges and queues.
     Vhost(vhost::Arguments),
     /// Users, who connect with a name and a password.
@@ -129,6 +132,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let done = match &arguments.noun {
         Noun::Topic(arguments) => topic::run(arguments, &asking),
         Noun::Group(arguments) => group::run(arguments, &asking),
+        Noun::Message(arguments) => message::run(arguments, &asking),
         Noun::Vhost(arguments) => vhost::run(arguments, &asking),
         Noun::User(arguments) => user::run(arguments, &asking),
         Noun::Permission(arguments) => permission::run(arguments, &asking),

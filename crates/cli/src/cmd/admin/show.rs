@@ -54,6 +54,12 @@ fn stacked(items: &[Value], columns: &[&str]) -> String {
     lines.join("\n")
 }
 
+/// These columns of one thing, below each other.
+pub(super) fn below_each_other(item: &Value, columns: &[&str]) -> String {
+    let lines = columns.iter().map(|column| format!("  {} {}", heading(column), cell(item, column)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The items of a list in what was told.
 pub(super) fn rows<'a>(told: &'a Value, name: &str) -> &'a [Value] {
     told[name].as_array().map(Vec::as_slice).unwrap_or_default()

@@ -1,0 +1,154 @@
+//! Stored messages of topics: found by id, by key, or by their place in a queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use base::{QueueId, Refusal, Timestamp};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use broker::{Broker, Fetch, Filter, KeyKind, RawOffset};
+use bytes::Bytes;
+use format::properties;
+use format::record::{self, Record, log_offset_of_message_id, offset_message_id};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::address::{Path, Query};
+use super::problem::Problem;
+use super::topic::found;
+use super::{Admin, Answer};
+
+/// Messages of one answer.
+const COUNT_MAX: usize = 100;
+
+/// Bytes of the records of one answer; one is always given.
+const SIZE_MAX: usize = 8 * 1024 * 1024;
+
+/// Which messages of a topic are wanted: with a key, with an id that a producer made, or from a place in a queue on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    key: Option<String>,
+    id: Option<String>,
+    queue: Option<u32>,
+    offset: Option<u64>,
+    count: Option<usize>,
+    /// ms since 1970; of those with a key or an id.
+    from: Option<u64>,
+    /// The same.
+    until: Option<u64>,
+}
+
+impl Wanted {
+    fn count(&self) -> usize {
+        self.count.unwrap_or(1).clamp(1, COUNT_MAX)
+    }
+
+    fn times(&self) -> (Timestamp, Timestamp) {
+        (Timestamp(self.from.unwrap_or_default()), Timestamp(self.until.unwrap_or(u64::MAX / 2)))
+    }
+
+    /// What a broker has of it; nothing is no error, another broker may have it.
+    fn find(&self, broker: &Broker, topic: &str) -> Result<Vec<Bytes>, Refusal> {
+        let by = |key: &str, kind| {
+            let limits = (self.count(), SIZE_MAX);
+            match broker.lookup.by_key(topic, key, kind, self.times(), limits) {
+                Err(Refusal::NoSuchMessage(_)) => Ok(Vec::new()),
+                found => found,
+            }
+        };
+        match (&self.key, &self.id, self.queue) {
+            (Some(key), None, None) => by(key, KeyKind::Key),
+            (None, Some(id), None) => by(id, KeyKind::Unique),
+            (None, None, Some(queue)) => self.read(broker, topic, QueueId(queue)),
+            _ => Err(Refusal::BadRequest("name one of key, id and queue".to_owned())),
+        }
+    }
+
+    fn read(&self, broker: &Broker, topic: &str, queue: QueueId) -> Result<Vec<Bytes>, Refusal> {
+        let Some(topic) = broker.catalog.topic(topic) else { return Ok(Vec::new()) };
+        let first = topic.queue(queue)?.first().0;
+        let fetched = broker.fetcher.fetch(&Fetch {
+            topic: &topic,
+            queue,
+            offset: self.offset.unwrap_or(first).max(first) as RawOffset,
+            count_max: self.count(),
+            size_max: SIZE_MAX,
+            filter: &Filter::All,
+        })?;
+        Ok(fetched.records().map(Bytes::copy_from_slice).collect())
+    }
+}
+
+/// A message, as it is shown.
+fn shown(record: &Record<'_>, broker: &Broker) -> Value {
+    let properties: BTreeMap<_, _> = properties::iterate(record.properties)
+        .map(|property| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (text(property.name), text(property.value))
+        })
+        .collect();
+    json!({
+        "id": offset_message_id(record.store_host, record.log_offset).as_str(),
+        "topic": record.topic,
+        "broker": broker.options().broker_name,
+        "queue": record.queue.0,
+        "offset": record.queue_offset.0,
+        "stored_ms": record.store_timestamp.0,
+        "born_ms": record.born_timestamp.0,
+        "born_host": record.born_host.to_string(),
+        "deliveries": record.reconsume_times,
+        "properties": properties,
+        "is_compressed": record.system_flag & record::system_flag::COMPRESSED != 0,
+        "is_intact": record.body_is_intact(),
+        "body_size": record.body.len(),
+        "body_base64": BASE64_STANDARD.encode(record.body),
+    })
+}
+
+fn decoded(bytes: &[u8], broker: &Broker) -> Result<Value, Problem> {
+    let record = Record::decode(bytes).map_err(|error| Problem::failed(format!("a record cannot be read: {error}")))?;
+    Ok(shown(&record, broker))
+}
+
+pub(super) async fn find(
+    State(admin): State<Admin>,
+    Path(topic): Path<String>,
+    Query(wanted): Query<Wanted>,
+) -> Answer {
+    let work = move |brokers: &[Arc<Broker>], _| {
+        let mut items = Vec::new();
+        for (broker, _) in found(&topic, brokers)? {
+            let messages = wanted.find(broker, &topic).map_err(|refusal| Problem::of_refusal(&refusal))?;
+            for message in messages {
+                items.push(decoded(&message, broker)?);
+            }
+        }
+        Ok(json!({"items": items}))
+    };
+    admin.read_all(work).await
+}
+
+/// The message of an id that a broker gave it.
+pub(super) async fn show(State(admin): State<Admin>, Path(id): Path<String>) -> Answer {
+    let work = move |brokers: &[Arc<Broker>], _| {
+        let Some(place) = log_offset_of_message_id(&id) else {
+            let text =
+                "this is no id of a broker, which has 32 hexadecimal digits: ask for an id of a producer by its topic";
+            return Err(Problem::bad(text));
+        };
+        for broker in brokers {
+            let Ok(bytes) = broker.lookup.at(place) else { continue };
+            let Ok(record) = Record::decode(&bytes) else { continue };
+            let is_same = offset_message_id(record.store_host, record.log_offset).as_str().eq_ignore_ascii_case(&id);
+            if is_same && broker.catalog.topic(record.topic).is_some() {
+                return Ok(shown(&record, broker));
+            }
+        }
+        Err(Problem::not_found(format!(
+            "no broker gave a message the id {id}, or it is no longer kept; the id of a producer needs its topic"
+        )))
+    };
+    admin.read_all(work).await
+}
