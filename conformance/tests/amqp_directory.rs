@@ -2,68 +2,41 @@
 //! none of the others, goes on, and gives it back.
 
 use std::path::Path;
+use std::time::Duration;
 
-use conformance::channel::{Channel, Said};
-use conformance::connection::Connection;
 use conformance::directory::topics_with_queues;
-use conformance::java::{JavaBroker, JavaNameServer};
+use conformance::java::{JavaBroker, run_program};
+use conformance::ledger::Ledger;
+use conformance::program::{python, run};
 use conformance::sluice::Setup;
-use wire::rocketmq::code::response;
 
-const TOPIC: &str = "own";
-const QUEUES: u32 = 2;
-/// Messages of each kind in a turn.
-const COUNT: u32 = 400;
-/// Small segments, so that both kinds share several.
+/// Small files, so that messages of both kinds share several.
+const LAYOUT: [&str; 1] = ["mappedFileSizeCommitLog=1048576"];
 const SEGMENT_SIZE: u32 = 1 << 20;
+/// Messages of the Java client.
+const COUNT: &str = "300";
+const EXPORTED_WITHIN: Duration = Duration::from_secs(10);
 
-fn body(number: u32) -> Vec<u8> {
-    format!("{number}:{}", "b".repeat(number as usize * 37 % 6000)).into_bytes()
+fn of_amqp(what: &str, port: u16) {
+    run(python("pika.txt").args(["directory.py", what, &port.to_string()]));
 }
 
-fn send(connection: &mut Connection, number: u32) {
-    let answer = connection.send_message(TOPIC, (number % QUEUES) as i32, "", &body(number));
-    assert_eq!(answer.code, response::SUCCESS, "{answer:?}");
+fn of_java(program: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) {
+    let flags = [&[("topic", "of-java"), ("run", "r")][..], flags].concat();
+    run_program("5.4.0", program, name_server, scratch, &flags);
 }
 
-/// Each queue has the messages that were sent to it, at offsets without a gap.
-fn verify(connection: &mut Connection, count: u32) {
-    for queue in 0..QUEUES {
-        let mut number = queue;
-        connection.read_queue(TOPIC, queue, 0, |record| {
-            assert_eq!(record.body, body(number), "queue {queue}");
-            number += QUEUES;
-        });
-        assert_eq!(number, count + queue, "queue {queue} has all of them");
-    }
-}
-
-/// Messages of both kinds, one after the other; a fanout has each in two queues, of which the first has every tenth settled.
-fn fill(setup: &Setup, amqp: &str, is_killed: bool) {
+/// Messages of both kinds at the same time, among them some of a Java client.
+fn fill(setup: &Setup, port: u16, data: &Path, ledger: &mut Ledger, is_killed: bool) {
     let mut sluice = setup.start();
-    let mut connection = Connection::open(&sluice.broker);
-    connection.make_topic(TOPIC, QUEUES);
-    let mut channel = Channel::open(amqp).expect("it listens");
-    for queue in ["first", "second"] {
-        channel.declare_queue(queue).expect("declared");
-    }
-    channel.declare_fanout("both", &["first", "second"]).expect("declared");
-    channel.confirm().expect("confirms");
-    for number in 0..COUNT {
-        send(&mut connection, number);
-        channel.publish("both", "", &body(number)).expect("published");
-        let confirmed = Said::Confirmed { number: u64::from(number) + 1, multiple: false };
-        assert_eq!(channel.hear(), Some(confirmed));
-    }
-    channel.consume("first", 10).expect("consumes");
-    for tag in 1..=u64::from(COUNT / 10) {
-        assert!(matches!(channel.hear(), Some(Said::Delivered { .. })));
-        channel.acknowledge(tag).expect("acknowledged");
-    }
-    drop(channel);
-    // What is acknowledged is told to the log within 10 ms, documents within seconds.
-    std::thread::sleep(std::time::Duration::from_secs(if is_killed { 6 } else { 1 }));
+    std::thread::scope(|scope| {
+        scope.spawn(|| of_amqp("fill", port));
+        ledger.take_turn(&sluice.broker);
+        of_java("Produce", &sluice.name_server, data.parent().expect("a folder"), &[("count", COUNT)]);
+    });
     if is_killed {
+        // Acknowledgements are in the log within 10 ms, and before what the documents say.
+        ledger.wait_until_exported(data, EXPORTED_WITHIN);
         sluice.kill();
     } else {
         assert!(sluice.stop().success());
@@ -72,46 +45,44 @@ fn fill(setup: &Setup, amqp: &str, is_killed: bool) {
 
 fn java_opens_it(is_killed: bool) {
     let scratch = tempfile::tempdir().expect("directory");
+    // An official broker keeps its files in `store` below its own directory.
     let home = scratch.path().join("java");
     let data = home.join("store");
     let (setup, port) = Setup::serve_amqp(&data);
-    let (setup, amqp) = (setup.set("storage.segment_size", SEGMENT_SIZE), format!("127.0.0.1:{port}"));
-    fill(&setup, &amqp, is_killed);
-    let name_server = JavaNameServer::start(&scratch.path().join("names"));
-    let java = JavaBroker::start(&home, &name_server.address, &["mappedFileSizeCommitLog=1048576"]);
-    let mut connection = Connection::open(&java.address);
-    verify(&mut connection, COUNT);
+    let setup = setup.set("storage.segment_size", SEGMENT_SIZE);
+    let mut ledger = Ledger::default();
+    fill(&setup, port, &data, &mut ledger, is_killed);
+    let names = Setup::name_server(&scratch.path().join("names")).start();
+    let java = JavaBroker::start(&home, &names.name_server, &LAYOUT);
+    ledger.verify(&java.address, is_killed);
+    of_java(
+        "PullConsume",
+        &names.name_server,
+        scratch.path(),
+        &[("group", "readers"), ("expect", COUNT), ("idle-seconds", "1")],
+    );
     only_topics_of_rocketmq_are_listed(&data);
-    (COUNT..2 * COUNT).for_each(|number| send(&mut connection, number));
-    drop(connection);
+    ledger.take_turn(&java.address);
     java.stop();
     let sluice = setup.start();
-    verify(&mut Connection::open(&sluice.broker), 2 * COUNT);
-    let mut channel = Channel::open(&amqp).expect("it listens");
-    for (queue, first) in [("first", COUNT / 10), ("second", 0)] {
-        assert_eq!(channel.declare_queue(queue), Some(COUNT - first), "{queue}");
-    }
-    channel.consume("first", 0).expect("consumes");
-    for number in COUNT / 10..COUNT {
-        let Some(Said::Delivered { body: came, .. }) = channel.hear() else { panic!("message {number}") };
-        assert_eq!(came, body(number));
-    }
+    ledger.verify(&sluice.broker, is_killed);
+    of_amqp("verify", port);
 }
 
 /// Of message queues and their routed messages the Java broker has made nothing.
 fn only_topics_of_rocketmq_are_listed(data: &Path) {
     let topics = topics_with_queues(data);
-    assert!(topics.iter().any(|topic| topic == TOPIC), "{topics:?}");
+    assert!(topics.iter().any(|topic| topic == "of-java"), "{topics:?}");
     let odd: Vec<_> = topics.iter().filter(|topic| topic.starts_with("%MQ%") || topic.contains("sluice")).collect();
     assert!(odd.is_empty(), "{odd:?}");
 }
 
 #[test]
-fn java_5_4_0_opens_a_directory_with_messages_of_amqp_after_an_orderly_stop() {
+fn java_5_4_0_opens_a_directory_with_messages_of_amqp_after_an_orderly_stop_and_gives_it_back() {
     java_opens_it(false);
 }
 
 #[test]
-fn java_5_4_0_opens_a_directory_with_messages_of_amqp_after_a_kill() {
+fn java_5_4_0_opens_a_directory_with_messages_of_amqp_after_a_kill_and_gives_it_back() {
     java_opens_it(true);
 }

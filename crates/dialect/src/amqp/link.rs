@@ -17,6 +17,7 @@ use wire::amqp::method::Method;
 
 use super::consume::Read;
 use super::error::Fault;
+use super::giving_up::GivingUp;
 use super::options::AmqpOptions;
 use super::stream::Streamed;
 use super::topology::Carried;
@@ -79,6 +80,7 @@ pub(super) struct Link {
     pub(super) login: Option<Login>,
     pub(super) budget: Arc<Budget>,
     pub(super) jobs: Jobs<Done>,
+    giving_up: Arc<GivingUp>,
     /// When it is looked for messages that were not acknowledged for too long, if there are any.
     pub(super) overdue_at: Option<Monotonic>,
     /// Channels that failed after their method was taken.
@@ -169,6 +171,7 @@ impl Link {
             login: None,
             budget: Arc::default(),
             jobs: Jobs::default(),
+            giving_up: Arc::default(),
             overdue_at: None,
             failed: Vec::new(),
         }
@@ -289,14 +292,15 @@ impl Link {
         self.jobs.run(size, &self.budget, &self.mailbox, work);
     }
 
-    /// Has messages of a queue given up, by a job.
+    /// Has messages of a queue given up, by a job, behind those of before.
     pub(super) fn give_up(&mut self, queue: &Arc<broker::MessageQueue>, doomed: Vec<broker::Doomed>) {
         if doomed.is_empty() {
             return;
         }
-        let (broker, queue, now) = (self.broker.clone(), queue.clone(), self.now);
+        self.giving_up.add(queue.clone(), doomed);
+        let (broker, giving_up, now) = (self.broker.clone(), self.giving_up.clone(), self.now);
         self.run_job(0, move || {
-            broker.model.give_up(&queue, doomed, now);
+            giving_up.run(&broker, now);
             Done::Nothing
         });
     }

@@ -11,6 +11,7 @@ mod consume;
 mod content;
 mod deaths;
 mod error;
+mod giving_up;
 mod handshake;
 mod headers;
 mod json;

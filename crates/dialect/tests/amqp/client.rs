@@ -333,6 +333,13 @@ impl Client {
         tell(&self.take_bytes())
     }
 
+    /// Sends, and does not do what that leads to.
+    pub fn jobs_of<'m>(&mut self, channel: u16, method: impl Into<Method<'m>>) -> Vec<base::session::Job> {
+        put(&mut self.input, channel, method);
+        self.receive();
+        std::iter::from_fn(|| self.session.take_job()).collect()
+    }
+
     /// The connection is lost.
     pub fn lose(mut self) {
         self.session.closed(self.now);

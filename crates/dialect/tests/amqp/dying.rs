@@ -29,6 +29,23 @@ fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
 }
 
 #[test]
+fn dead_letters_of_a_connection_come_in_the_order_in_which_it_rejected_them_whoever_is_about_them_first() {
+    let bench = Bench::new();
+    let mut client = bench.client_with_dead_letters(|_| ());
+    for tag in 1..=3 {
+        client.publish("", "q", tag.to_string().as_bytes());
+        client.get("q", false);
+    }
+    let rejected = (1..=3).flat_map(|delivery_tag| client.jobs_of(1, Reject { delivery_tag, requeue: false }));
+    let jobs: Vec<_> = rejected.collect();
+    assert_eq!(jobs.len(), 3);
+    jobs.into_iter().rev().for_each(|job| job());
+    for (number, more) in [(1, 2), (2, 1), (3, 0)] {
+        assert_eq!(client.get("dead", true), format!("got {}, {more} more: {number}", number + 3));
+    }
+}
+
+#[test]
 fn of_too_many_those_of_the_lowest_priority_go_first_however_many_they_are() {
     let mut bench = Bench::new();
     let mut client = bench.client_with_dead_letters(|table| {
