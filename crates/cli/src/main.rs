@@ -1,4 +1,4 @@
-//! The `sluice` binary: one message broker that speaks RocketMQ.
+//! The `sluice` binary: one message broker that speaks RocketMQ and AMQP 0-9-1.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the command line reads files and clocks")]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody reads: see say.rs")]
@@ -9,12 +9,12 @@ mod say;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use settings::Role;
 
 use cmd::settings::{Official, Sources};
 
-/// One message broker that programs written for RocketMQ use unchanged.
+/// One message broker that programs written for RocketMQ and RabbitMQ use unchanged.
 #[derive(Parser)]
 #[command(name = "sluice", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
@@ -34,12 +34,16 @@ enum Command {
     Config(cmd::config::Arguments),
     /// Checks whether this machine suits a broker, and says what matters and why.
     Doctor(cmd::doctor::Arguments),
-    /// Administrates a running broker: users, virtual hosts, queues and what belongs to them.
+    /// Administrates a running broker: topics, groups and messages; virtual hosts, users, queues and what belongs to them.
     Admin(cmd::admin::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
     /// Looks at a data directory: verifies it, prints its records, exports its documents.
     Store(cmd::store::Arguments),
+    /// Prints what a shell needs to complete commands and options.
+    Completions(cmd::completions::Arguments),
+    /// Writes the manual pages of all commands into a directory.
+    Manual(cmd::manual::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
         Command::Admin(arguments) => return cmd::admin::run(&arguments),
         Command::Bench(arguments) => cmd::bench::run(&arguments),
         Command::Store(arguments) => return cmd::store::run(&arguments),
+        Command::Completions(arguments) => cmd::completions::run(&arguments, Arguments::command()),
+        Command::Manual(arguments) => cmd::manual::run(&arguments, Arguments::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

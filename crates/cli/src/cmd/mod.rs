@@ -3,8 +3,10 @@
 pub mod admin;
 pub mod bench;
 pub mod broker;
+pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod manual;
 mod report;
 pub mod settings;
 pub mod store;

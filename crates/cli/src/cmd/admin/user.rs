@@ -31,7 +31,7 @@ enum Action {
         /// Its name.
         name: String,
         #[command(flatten)]
-        password: Password,
+        password: PasswordSource,
         /// A tag, such as administrator, monitoring or impersonator; may be given often.
         #[arg(long = "tag", value_name = "TAG")]
         tags: Vec<String>,
@@ -41,7 +41,7 @@ enum Action {
         /// The user's name.
         name: String,
         #[command(flatten)]
-        password: Password,
+        password: PasswordSource,
     },
     /// Gives a user these tags instead of the ones there are.
     Tags {
@@ -70,7 +70,7 @@ enum Action {
 
 /// Where a password comes from. Without any of these it is asked for at the terminal.
 #[derive(clap::Args, Debug)]
-struct Password {
+struct PasswordSource {
     /// Reads the password from standard input, to the end of its first line.
     #[arg(long)]
     password_stdin: bool,
@@ -79,7 +79,7 @@ struct Password {
     no_password: bool,
 }
 
-impl Password {
+impl PasswordSource {
     fn read(&self) -> Result<Option<String>, Failure> {
         if self.no_password {
             return Ok(None);
