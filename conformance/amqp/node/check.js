@@ -244,6 +244,47 @@ const promises = {
     assert.equal((await waiting.next()).content.toString(), 'b');
   },
 
+  async copiesAndPreferredConsumers(channel, connection) {
+    for (const queue of ['open', 'copied', 'hidden']) await channel.assertQueue(queue);
+    const low = await consume(channel, 'open', { noAck: true });
+    const high = await consume(await connection.createChannel(), 'open', { noAck: true, priority: 5 });
+    await confirmed(channel, '', 'open', 'a', { CC: 'copied', BCC: ['hidden'] });
+    assert.equal((await high.next()).content.toString(), 'a');
+    assert.deepEqual(low.come, []);
+    for (const queue of ['copied', 'hidden']) assert.deepEqual((await take(channel, queue)).properties.headers, { CC: ['copied'] });
+  },
+
+  async deliveriesAreCounted(channel) {
+    const limited = { 'x-queue-type': 'quorum', 'x-delivery-limit': 1 };
+    await channel.assertQueue('buried');
+    await channel.assertQueue('limited', { deadLetterExchange: '', deadLetterRoutingKey: 'buried', arguments: limited });
+    await confirmed(channel, '', 'limited', 'a');
+    const { next } = await consume(channel, 'limited');
+    for (let count = 0; count < 2; count++) {
+      const message = await next();
+      assert.equal(message.properties.headers['x-delivery-count'] ?? 0, count);
+      channel.nack(message);
+    }
+    assert.equal((await take(channel, 'buried')).properties.headers['x-death'][0].reason, 'delivery_limit');
+  },
+
+  async streamsByOffset(channel, connection) {
+    await channel.assertQueue('flow', { arguments: { 'x-queue-type': 'stream' } });
+    for (const body of '01234') await confirmed(channel, '', 'flow', body);
+    const hourAgo = { '!': 'timestamp', value: Math.floor(Date.now() / 1000) - 3600 };
+    for (const [offset, expected] of [['first', '01234'], [3, '34'], ['last', '4'], ['1h', '01234'], [hourAgo, '01234']]) {
+      const reader = await connection.createChannel();
+      await reader.prefetch(10);
+      const { next } = await consume(reader, 'flow', { arguments: { 'x-stream-offset': offset } });
+      for (const body of expected) {
+        const { content, properties } = await next();
+        assert.deepEqual([content.toString(), properties.headers['x-stream-offset']], [body, Number(body)]);
+      }
+      await reader.close();
+    }
+    await refused(406, (other) => other.consume('flow', () => {}));
+  },
+
   async consumersHearOfAQueueThatGoes(channel) {
     await channel.assertQueue('short-lived');
     const { next } = await consume(channel, 'short-lived');
@@ -277,6 +318,8 @@ const promises = {
   async whoMayConnect() {
     await assert.rejects(amqp.connect(`amqp://guest:wrong@127.0.0.1:${PORT}`), /ACCESS[_-]REFUSED/);
     await assert.rejects(amqp.connect(`amqp://guest:guest@127.0.0.1:${PORT}/missing`), /ConnectionClose/);
+    const credentials = amqp.credentials.amqplain('guest', 'guest');
+    await (await amqp.connect(`amqp://127.0.0.1:${PORT}?frameMax=8192&channelMax=3`, { credentials })).close();
   },
 
   async aSecretCanBeRenewed(channel, connection) {

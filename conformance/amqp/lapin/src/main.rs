@@ -173,6 +173,95 @@ async fn late_ones_die_and_urgent_ones_are_first(channel: &Channel) -> Outcome {
     Ok(())
 }
 
+async fn exchanges_of_every_kind(channel: &Channel) -> Outcome {
+    let none = FieldTable::default;
+    let made = async |name: &str, kind, options, arguments| {
+        channel.exchange_declare(name.into(), kind, options, arguments).await
+    };
+    let options = ExchangeDeclareOptions::default();
+    made("lost", ExchangeKind::Fanout, ExchangeDeclareOptions { internal: true, ..options }, none()).await?;
+    made("in", ExchangeKind::Topic, options, table([("alternate-exchange", text("lost"))])).await?;
+    made("by-headers", ExchangeKind::Headers, options, none()).await?;
+    for queue in ["odd", "even", "rest"] {
+        declare(channel, queue, []).await?;
+    }
+    let bound = async |queue: &str, exchange: &str, key: &str, arguments| {
+        channel.queue_bind(queue.into(), exchange.into(), key.into(), QueueBindOptions::default(), arguments).await
+    };
+    bound("odd", "in", "*.odd", none()).await?;
+    bound("even", "by-headers", "", table([("x-match", text("any")), ("kind", text("even"))])).await?;
+    bound("rest", "lost", "", none()).await?;
+    let (to, from, key) = ("by-headers", "in", "headers.#");
+    channel.exchange_bind(to.into(), from.into(), key.into(), ExchangeBindOptions::default(), none()).await?;
+    let even = BasicProperties::default().with_headers(table([("kind", text("even"))]));
+    let copied = table([("CC", AMQPValue::FieldArray(vec![text("odd")].into()))]);
+    for (exchange, key, body, properties) in [
+        ("in", "number.odd", "1", BasicProperties::default()),
+        ("in", "headers", "2", even),
+        ("in", "elsewhere", "3", BasicProperties::default()),
+        ("", "rest", "4", BasicProperties::default().with_headers(copied)),
+    ] {
+        let options = BasicPublishOptions::default();
+        let sent = channel.basic_publish(exchange.into(), key.into(), options, body.as_bytes(), properties).await?;
+        assert!(sent.await?.is_ack(), "{body}");
+    }
+    for (queue, expected) in [("odd", "14"), ("even", "2"), ("rest", "34")] {
+        let mut consumer = consume(channel, queue).await?;
+        let mut came = String::new();
+        while came.len() < expected.len() {
+            came.push_str(body(&next(&mut consumer).await));
+        }
+        assert_eq!(came, expected, "{queue}");
+    }
+    Ok(())
+}
+
+async fn one_consumer_is_active_or_preferred(channel: &Channel) -> Outcome {
+    declare(channel, "single", [("x-single-active-consumer", AMQPValue::Boolean(true))]).await?;
+    let connection = connect().await;
+    let other = connection.create_channel().await?;
+    let mut active = consume(&other, "single").await?;
+    let mut waiting = consume(channel, "single").await?;
+    send(channel, "single", "a", BasicProperties::default()).await?;
+    assert_eq!(body(&next(&mut active).await), "a");
+    connection.close(200, "".into()).await?;
+    let again = next(&mut waiting).await;
+    assert_eq!((body(&again), again.redelivered), ("a", true));
+    declare(channel, "preferred", []).await?;
+    let _low = consume(channel, "preferred").await?;
+    let arguments = table([("x-priority", AMQPValue::LongInt(5))]);
+    let options = BasicConsumeOptions::default();
+    let mut high = channel.basic_consume("preferred".into(), "".into(), options, arguments).await?;
+    for sent in ["1", "2"] {
+        send(channel, "preferred", sent, BasicProperties::default()).await?;
+        assert_eq!(body(&next(&mut high).await), sent);
+    }
+    Ok(())
+}
+
+async fn streams_by_offset(channel: &Channel) -> Outcome {
+    declare(channel, "flow", [("x-queue-type", text("stream"))]).await?;
+    for number in 0..5 {
+        send(channel, "flow", &number.to_string(), BasicProperties::default()).await?;
+    }
+    let connection = connect().await;
+    for (offset, first) in
+        [(text("first"), 0), (AMQPValue::LongLongInt(3), 3), (text("last"), 4), (AMQPValue::Timestamp(1_700_000_000), 0)]
+    {
+        let reader = connection.create_channel().await?;
+        reader.basic_qos(10, BasicQosOptions::default()).await?;
+        let (options, arguments) = (BasicConsumeOptions::default(), table([("x-stream-offset", offset)]));
+        let mut consumer = reader.basic_consume("flow".into(), "".into(), options, arguments).await?;
+        for number in first..5 {
+            let delivery = next(&mut consumer).await;
+            let headers = delivery.properties.headers().as_ref().expect("headers").inner();
+            assert_eq!(headers.get("x-stream-offset"), Some(&AMQPValue::LongLongInt(number)));
+            assert_eq!(body(&delivery), number.to_string());
+        }
+    }
+    connection.close(200, "".into()).await
+}
+
 async fn direct_replies(channel: &Channel) -> Outcome {
     declare(channel, "questions", []).await?;
     let options = BasicConsumeOptions { no_ack: true, ..Default::default() };
@@ -275,6 +364,9 @@ async fn main() {
         returned_and_refused
         rejected_ones_die_and_given_back_ones_come_again
         late_ones_die_and_urgent_ones_are_first
+        exchanges_of_every_kind
+        one_consumer_is_active_or_preferred
+        streams_by_offset
         direct_replies
         transactions
         errors_close_the_channel_alone

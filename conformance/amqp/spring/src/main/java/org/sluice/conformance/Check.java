@@ -1,5 +1,7 @@
 package org.sluice.conformance;
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -24,11 +26,13 @@ import org.springframework.amqp.rabbit.annotation.Exchange;
 import org.springframework.amqp.rabbit.annotation.Queue;
 import org.springframework.amqp.rabbit.annotation.QueueBinding;
 import org.springframework.amqp.rabbit.annotation.RabbitListener;
+import org.springframework.amqp.rabbit.config.ContainerCustomizer;
 import org.springframework.amqp.rabbit.connection.CachingConnectionFactory;
 import org.springframework.amqp.rabbit.connection.ConnectionFactory;
 import org.springframework.amqp.rabbit.connection.CorrelationData;
 import org.springframework.amqp.rabbit.core.RabbitTemplate;
 import org.springframework.amqp.rabbit.listener.RabbitListenerEndpointRegistry;
+import org.springframework.amqp.rabbit.listener.SimpleMessageListenerContainer;
 import org.springframework.amqp.rabbit.transaction.RabbitTransactionManager;
 import org.springframework.boot.CommandLineRunner;
 import org.springframework.boot.SpringApplication;
@@ -38,7 +42,10 @@ import org.springframework.messaging.handler.annotation.Header;
 import org.springframework.messaging.handler.annotation.SendTo;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** An application of Spring that checks what its kind counts on: PORT. Says which promise does not hold, and ends with 1 then. */
+/**
+ * An application of Spring that checks what its kind counts on: PORT. Says which promise does not hold, and ends with 1 then. Before the
+ * last it says `restart`, and waits for a line, before which the broker is killed and started again.
+ */
 @SpringBootApplication(proxyBeanMethods = false)
 public class Check {
   private static final int LIMIT_SECONDS = 10;
@@ -76,6 +83,12 @@ public class Check {
     TopicExchange shop = new TopicExchange("shop");
     Binding binding = BindingBuilder.bind(orders).to(shop).with("order.#");
     return new Declarables(orders, dead, retried, later, small, urgent, shop, binding);
+  }
+
+  /** Listeners look for a broker that has gone this often. */
+  @Bean
+  ContainerCustomizer<SimpleMessageListenerContainer> soon() {
+    return container -> container.setRecoveryInterval(200);
   }
 
   @RabbitListener(queues = "orders")
@@ -167,6 +180,7 @@ public class Check {
       keeps("the most urgent first", () -> theMostUrgentFirst(template));
       keeps("declared and looked at", () -> declaredAndLookedAt(template, admin));
       keeps("listeners come and go", () -> listenersComeAndGo(template, listeners));
+      keeps("listeners outlive the broker", () -> listenersOutliveTheBroker(template, listeners));
     };
   }
 
@@ -289,5 +303,21 @@ public class Check {
     news.start();
     template.convertAndSend("news", "", "heard again");
     hears("news unheard", "news heard again");
+  }
+
+  private void listenersOutliveTheBroker(RabbitTemplate template, RabbitListenerEndpointRegistry listeners)
+      throws Exception {
+    var news = listeners.getListenerContainer("news");
+    news.stop();
+    CorrelationData kept = new CorrelationData();
+    template.convertAndSend("news", "", "kept", kept);
+    check(confirm(kept).ack(), "it is confirmed");
+    System.out.println("restart");
+    new BufferedReader(new InputStreamReader(System.in)).readLine();
+    news.start();
+    hears("news kept");
+    // The template's connection is made anew by whoever uses it next.
+    template.convertAndSend("shop", "order.new", "good after all");
+    hears("good after all");
   }
 }
