@@ -245,9 +245,12 @@ async fn streams_by_offset(channel: &Channel) -> Outcome {
         send(channel, "flow", &number.to_string(), BasicProperties::default()).await?;
     }
     let connection = connect().await;
-    for (offset, first) in
-        [(text("first"), 0), (AMQPValue::LongLongInt(3), 3), (text("last"), 4), (AMQPValue::Timestamp(1_700_000_000), 0)]
-    {
+    for (offset, first) in [
+        (text("first"), 0),
+        (AMQPValue::LongLongInt(3), 3),
+        (text("last"), 4),
+        (AMQPValue::Timestamp(1_700_000_000), 0),
+    ] {
         let reader = connection.create_channel().await?;
         reader.basic_qos(10, BasicQosOptions::default()).await?;
         let (options, arguments) = (BasicConsumeOptions::default(), table([("x-stream-offset", offset)]));
