@@ -229,7 +229,7 @@ impl Lanes {
 
 fn too_many_lanes() -> Refusal {
     Refusal::Busy(format!(
-        "groups pop from {LANES_MAX} queues, each group's counted, and no more can be kept: remove groups that are not used, with their offsets"
+        "messages are handed out one by one from {LANES_MAX} queues, each priority and each group counted, and no more can be kept: remove queues, or groups with their offsets"
     ))
 }
 

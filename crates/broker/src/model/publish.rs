@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::offset::AckPolicy;
 use base::{Now, Refusal, Timestamp};
-use format::model::Overflow;
+use format::model::{Overflow, QueueKind};
 use format::routed::RoutedDraft;
 use storage::StorageError;
 
@@ -59,7 +59,7 @@ impl Model {
         deaths: usize,
     ) -> Result<bool, Refusal> {
         let mut destinations = Vec::with_capacity(queues.len());
-        let (mut is_taken, mut is_durable) = (true, false);
+        let (mut is_taken, mut has_to_be_durable) = (true, false);
         let size = message.body.iter().map(|piece| piece.len() as u64).sum();
         // One that has gone meanwhile gets nothing: that is no refusal.
         for queue in queues.iter().filter(|queue| !queue.is_gone()) {
@@ -85,7 +85,8 @@ impl Model {
             if queue.rules().has_length_limit() {
                 self.timers.watch_messages(queue, batch.now().wall);
             }
-            is_durable |= queue.wish().is_durable;
+            let is_kept = message.is_persistent || queue.rules().kind == QueueKind::Quorum;
+            has_to_be_durable |= is_kept && queue.wish().is_durable;
             destinations.push((lane.index, time_to_live_ms));
         }
         if destinations.is_empty() {
@@ -106,7 +107,7 @@ impl Model {
         if size > limit {
             return Err(refusal_of(StorageError::RecordTooLarge { size, limit }));
         }
-        if message.is_persistent && is_durable {
+        if has_to_be_durable {
             let replicated = self.publisher.ack_policy().replicated;
             batch.require(AckPolicy { durable: true, replicated });
         }

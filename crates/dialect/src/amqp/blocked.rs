@@ -118,9 +118,10 @@ impl Blocked {
         self.is_awaited || self.size > most
     }
 
-    /// Looks again after a while.
-    pub(super) const fn look_later(&mut self, now: Monotonic) {
+    /// Looks again after a while. Where no message waits any more, what has waited for them is looked at anew.
+    pub(super) fn look_later(&mut self, now: Monotonic) {
         self.look_at = now.plus_ms(PATIENCE_MS);
+        self.is_awaited &= !self.messages.is_empty();
     }
 
     /// When it is looked again.

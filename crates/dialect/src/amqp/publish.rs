@@ -23,6 +23,9 @@ use super::replies::Replies;
 /// The method that messages come with.
 pub(super) const PUBLISH: MethodId = MethodId { class: 60, method: 40 };
 
+/// What permissions call the exchange without a name.
+const DEFAULT_EXCHANGE: &[u8] = b"amq.default";
+
 /// Routes of messages that a connection remembers.
 const ROUTES_MAX: usize = 1024;
 
@@ -191,6 +194,7 @@ impl Publishing {
     fn prepare<'a>(&mut self, message: &Message<'a>, link: &mut Link) -> Result<Prepared<'a>, Fault> {
         let said = Said::by(message, link)?;
         if message.exchange.is_empty() && Replies::is_address(message.key) {
+            link.check(Right::Write, "exchange", DEFAULT_EXCHANGE)?;
             return Ok(said.prepared(message, Way::Reply));
         }
         let queues = self.queues_for(message, &said, link)?;
@@ -361,7 +365,7 @@ impl Publishing {
 
 fn find_route(message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {
     let Message { exchange, key, .. } = *message;
-    let shown = if exchange.is_empty() { &b"amq.default"[..] } else { exchange };
+    let shown = if exchange.is_empty() { DEFAULT_EXCHANGE } else { exchange };
     link.check(Right::Write, "exchange", shown)?;
     let host = &link.login()?.host;
     if !exchange.is_empty() && host.exchange(exchange)?.internal {

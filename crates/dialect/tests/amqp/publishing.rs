@@ -64,6 +64,20 @@ fn confirms_come_once_messages_are_as_safe_as_promised_and_one_may_stand_for_man
 }
 
 #[test]
+fn a_quorum_queue_keeps_every_message_as_a_persistent_one() {
+    let bench = Bench::new();
+    let mut client = confirming(&bench);
+    let quorum = Arguments::of(|table| _ = table.put("x-queue-type", Value::LongString(b"quorum")));
+    assert_eq!(client.queue("kept", true, &quorum), ["queue kept 0/0"]);
+    bench.stop_writing();
+    client.publish("", "kept", b"of no delivery mode");
+    bench.broker.store().write_staged().expect("writes");
+    assert_eq!(client.take(), [""; 0], "it waits for the disk");
+    bench.broker.store().sync().expect("syncs");
+    assert_eq!(client.take(), ["ack 1"]);
+}
+
+#[test]
 fn what_goes_nowhere_is_confirmed_and_comes_back_to_who_wants_it() {
     let bench = Bench::new();
     let mut client = confirming(&bench);

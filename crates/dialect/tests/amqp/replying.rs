@@ -1,5 +1,6 @@
 //! Direct replies: an answer on the channel of who asked, with no queue in between.
 
+use format::model::PermissionSettings;
 use wire::amqp::content::Properties;
 use wire::amqp::method::basic::{Cancel, Publish};
 use wire::amqp::method::queue::QueueDeclare;
@@ -79,4 +80,24 @@ fn replies_that_nobody_takes_are_bounded() {
     }
     let taken = asker.take().len();
     assert!((1..=9).contains(&taken), "{taken}");
+}
+
+#[test]
+fn who_may_not_write_to_the_default_exchange_may_not_reply_through_it() {
+    let bench = Bench::new();
+    let mut asker = bench.client();
+    assert_eq!(asker.consume("amq.rabbitmq.reply-to", "c", true), ["basic.consume-ok"]);
+    asker.simple_queue("questions");
+    let ask = Publish { routing_key: short("questions"), ..Publish::default() };
+    let properties = Properties { reply_to: Some(short("amq.rabbitmq.reply-to")), ..Properties::default() };
+    asker.publish_with(ask, properties, b"?");
+    let asked = asker.get("questions", true);
+    let address = asked.split("reply to ").nth(1).and_then(|rest| rest.split(':').next()).expect("an address");
+    let settings = PermissionSettings { configure: String::new(), write: "^$".to_owned(), read: ".*".to_owned() };
+    bench.broker.model.permit("/", "guest", settings, bench.now).expect("permitted");
+    let mut mute = bench.client();
+    mute.publish("", address, b"!");
+    let said = mute.take();
+    assert!(said[0].starts_with("channel.close ACCESS_REFUSED") && said[0].contains("'amq.default'"), "{said:?}");
+    assert_eq!(asker.take(), [""; 0]);
 }
