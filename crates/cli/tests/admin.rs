@@ -21,9 +21,19 @@ fn nobody() -> String {
 
 #[test]
 fn each_noun_shows_how_it_is_used() {
-    for noun in
-        ["topic", "group", "message", "vhost", "user", "permission", "topic-permission", "exchange", "queue", "binding"]
-    {
+    for noun in [
+        "broker",
+        "topic",
+        "group",
+        "message",
+        "vhost",
+        "user",
+        "permission",
+        "topic-permission",
+        "exchange",
+        "queue",
+        "binding",
+    ] {
         let help = admin(&[noun, "--help"]);
         let text = said(&help);
         assert!(help.status.success() && text.contains(&format!("\n  sluice admin {noun} ")), "{text}");

@@ -26,7 +26,7 @@ fn answer(status: StatusCode, body: &Value) -> impl IntoResponse + use<> {
 }
 
 /// Why a broker takes no messages, or soon will not.
-fn problem(broker: &Broker) -> Option<String> {
+pub(crate) fn problem(broker: &Broker) -> Option<String> {
     let poisoned = broker.durability.poisoned().map(|refusal| refusal.to_string());
     poisoned.or_else(|| broker.durability.lacks_space())
 }

@@ -122,6 +122,18 @@ async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobo
 }
 
 #[tokio::test]
+async fn a_broker_says_how_it_is() {
+    let console = Console::start().await;
+    let broker = console.items("/brokers").await.remove(0);
+    assert_eq!(
+        (&broker["name"], &broker["role"], &broker["is_well"]),
+        (&json!("broker-a"), &json!("master"), &json!(true))
+    );
+    assert_eq!((&broker["slaves"], &broker["problem"]), (&json!([]), &json!(null)), "{broker}");
+    assert!(broker["disk_total_bytes"].as_u64() > Some(0) && broker["log_end"].is_u64(), "{broker}");
+}
+
+#[tokio::test]
 async fn topics_are_made_altered_described_and_removed() {
     let console = Console::start().await;
     let asked = json!({"name": "orders", "queues": 4});

@@ -7,6 +7,7 @@
 mod address;
 mod binding;
 mod body;
+mod broker;
 mod caller;
 mod exchange;
 mod group;
@@ -24,6 +25,7 @@ mod vhost;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::broker::{Broker, VirtualHost};
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header;
@@ -32,7 +34,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use base::Now;
-use broker::{Broker, VirtualHost};
 use dialect::amqp::{AdminError, Administrator};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -76,6 +77,7 @@ pub(crate) fn router(sources: Sources) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
     let admin = Admin { sources, jobs, requests };
     Router::new()
+        .route("/brokers", get(broker::list))
         .route("/topics", get(topic::list).post(topic::add))
         .route("/topics/{topic}", get(topic::show).put(topic::alter).delete(topic::remove))
         .route("/topics/{topic}/offsets", get(topic::offsets))

@@ -1,6 +1,7 @@
 //! `sluice admin`: daily work at a running broker, through the admin API on its console port. One noun a file.
 
 mod binding;
+mod broker;
 mod client;
 mod exchange;
 mod group;
@@ -50,6 +51,8 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand, Debug)]
 enum Noun {
+    /// The brokers of the process: how they are, and their slaves.
+    Broker(broker::Arguments),
     /// Topics of RocketMQ.
     Topic(topic::Arguments),
     /// Consumer groups of RocketMQ: who is behind, and where they go on.
@@ -130,6 +133,7 @@ fn pretty(value: &Value) -> String {
 pub fn run(arguments: &Arguments) -> ExitCode {
     let asking = Asking { client: Client::of(&arguments.console), is_json: arguments.json };
     let done = match &arguments.noun {
+        Noun::Broker(arguments) => broker::run(arguments, &asking),
         Noun::Topic(arguments) => topic::run(arguments, &asking),
         Noun::Group(arguments) => group::run(arguments, &asking),
         Noun::Message(arguments) => message::run(arguments, &asking),

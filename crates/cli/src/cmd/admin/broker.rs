@@ -1,0 +1,117 @@
+//! `sluice admin broker`.
+
+use serde_json::{Value, json};
+
+use super::Asking;
+use super::client::Failure;
+use super::show::{self, rows};
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    sluice admin broker list                  is it well, how full, how fast\n  \
+    sluice admin broker describe              and what it has, with its slaves")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Lists the brokers of the process that is asked.
+    List,
+    /// Shows all there is to say of each, and its slaves.
+    Describe,
+}
+
+/// A MiB, and a GiB, in bytes.
+const UNITS: [(f64, &str); 2] = [((1_u64 << 30) as f64, "GiB"), ((1_u64 << 20) as f64, "MiB")];
+
+pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+    let answer = asking.client.get("/brokers")?;
+    match &arguments.action {
+        Action::List => asking.tell(&answer, |told| {
+            let items: Vec<_> = rows(told, "items").iter().map(in_short).collect();
+            show::list(&items, &["name", "role", "state", "in/s", "out/s", "disk", "slaves"])
+        }),
+        Action::Describe => {
+            asking.tell(&answer, |told| rows(told, "items").iter().map(described).collect::<Vec<_>>().join("\n\n"))
+        }
+    }
+}
+
+fn state(broker: &Value) -> Value {
+    if broker["is_well"] == true { "well".into() } else { broker["problem"].clone() }
+}
+
+fn in_short(broker: &Value) -> Value {
+    let rate = |name: &str| format!("{:.0}", broker[name].as_f64().unwrap_or_default());
+    json!({
+        "name": broker["name"],
+        "role": broker["role"],
+        "state": state(broker),
+        "in/s": rate("messages_in_per_second"),
+        "out/s": rate("messages_out_per_second"),
+        "disk": disk(broker),
+        "slaves": rows(broker, "slaves").len(),
+    })
+}
+
+fn disk(broker: &Value) -> String {
+    let bytes = |name: &str| broker[name].as_f64().unwrap_or_default();
+    let (used, total) = (bytes("disk_used_bytes"), bytes("disk_total_bytes").max(1.0));
+    format!("{:.0} % of {}", 100.0 * used / total, size(total))
+}
+
+fn size(bytes: f64) -> String {
+    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(|| format!("{bytes:.0} bytes"), |(size, name)| format!("{:.1} {name}", bytes / size))
+}
+
+fn described(broker: &Value) -> String {
+    let bytes = |name: &str| broker[name].as_f64().unwrap_or_default();
+    let mut lines = broker.clone();
+    lines["state"] = state(broker);
+    lines["disk"] = disk(broker).into();
+    lines["kept"] = size(bytes("log_end") - bytes("log_first")).into();
+    lines["not synced"] = size(bytes("unsynced_bytes")).into();
+    for (short, long) in [("in/s", "messages_in_per_second"), ("out/s", "messages_out_per_second")] {
+        lines[short] = format!("{:.1}", bytes(long)).into();
+    }
+    let columns = [
+        "cluster",
+        "role",
+        "state",
+        "in/s",
+        "out/s",
+        "topics",
+        "groups",
+        "kept",
+        "oldest_message_ms",
+        "not synced",
+        "disk",
+    ];
+    let slaves = match rows(broker, "slaves") {
+        [] => "no slaves".to_owned(),
+        slaves => show::list(slaves, &["address", "behind_bytes", "sent_bytes_per_second", "caught_up_ms"]),
+    };
+    let name = broker["name"].as_str().unwrap_or_default();
+    format!("{name}\n{}\n\n{slaves}", show::below_each_other(&lines, &columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_told_in_units_that_people_read() {
+        let broker = json!({
+            "name": "broker-a", "role": "master", "is_well": false, "problem": "the disk is full",
+            "messages_in_per_second": 1234.6, "messages_out_per_second": 0.0, "slaves": [],
+            "disk_used_bytes": 3_u64 << 30, "disk_total_bytes": 4_u64 << 30, "log_first": 0, "log_end": 5 << 20,
+        });
+        let short = in_short(&broker);
+        assert_eq!((&short["in/s"], &short["disk"]), (&json!("1235"), &json!("75 % of 4.0 GiB")));
+        let text = described(&broker);
+        assert!(text.contains("state the disk is full") && text.contains("kept 5.0 MiB"), "{text}");
+    }
+}
