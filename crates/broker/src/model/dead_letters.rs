@@ -1,12 +1,16 @@
 //! Dead letters: messages that a queue gives up go on to an exchange, with a note of how they died.
 //!
-//! **Always holds**: the copy is in the log before the message is settled, so that a crash in between makes a second copy and loses none.
+//! **Always holds**: the copy is in the log before the message is settled, so that a crash in between makes a second copy and loses none. What
+//! full queues refuse costs no more than a bounded number of dead letters, however their exchanges lead to each other.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limits::STAGED_SIZE_MAX;
+use base::limits::{BATCH_RECORDS_SIZE_MAX, STAGED_SIZE_MAX};
 use base::{Now, Refusal, Timestamp};
+use format::model::{Overflow, Text};
 use format::record::Record;
 use format::routed::{Routed, RoutedError};
 
@@ -18,8 +22,8 @@ use crate::leasing::{DoomReason, Doomed};
 use crate::publish::PublishBatch;
 use crate::routing::Headers;
 
-/// Queues that may refuse a message one after the other and have it go on: behind these it is lost.
-const DEATHS_IN_A_ROW_MAX: usize = 16;
+/// Queues to which the dead letters of one message are offered at most that full queues refuse.
+const OFFERS_MAX: usize = 4096;
 
 /// How a message died.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +98,31 @@ fn readable(bytes: &[u8]) -> Result<Option<Routed<'_>>, Refusal> {
     }
 }
 
+/// A message that has died, on its way to queues.
+#[derive(Debug)]
+struct DeadLetter {
+    exchange: Text,
+    noted: Noted,
+    deaths: u32,
+    queues: Vec<Arc<MessageQueue>>,
+}
+
+impl DeadLetter {
+    /// As it is published; `died` has its body.
+    fn of<'a>(&'a self, died: &RoutedMessage<'a>) -> RoutedMessage<'a> {
+        RoutedMessage {
+            exchange: &self.exchange,
+            key: self.noted.keys.first().map_or(&[], |key| key),
+            header: &self.noted.header,
+            priority: self.noted.priority,
+            is_persistent: self.noted.is_persistent,
+            time_to_live_ms: None,
+            deaths: self.deaths,
+            ..*died
+        }
+    }
+}
+
 impl Model {
     /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while;
     /// gives whether nothing did. Waits for the disk.
@@ -132,7 +161,9 @@ impl Model {
                 born_host: record.born_host,
                 deaths: u32::try_from(record.reconsume_times).unwrap_or_default(),
             };
-            self.bury(&mut batch, queue, &message, (doomed.reason, 0))?;
+            if let Some(letter) = self.letter_of(queue, &message, doomed.reason, now.wall) {
+                self.add(&mut batch, &letter.queues, &letter.of(&message))?;
+            }
             if !batch.is_empty() {
                 self.append(batch, now)?;
             }
@@ -141,61 +172,67 @@ impl Model {
         Ok(())
     }
 
-    /// The same for a message that the queue has never taken, after so many `deaths` of this kind in a row.
+    /// Adds the dead letters of a message that queues refuse for being full, and those of dead letters that are refused in turn. Each queue
+    /// has one of it go on, whatever ways lead there; those beyond what one message may cost are lost.
     pub(super) fn bury_refused(
         &self,
         batch: &mut PublishBatch,
-        queue: &MessageQueue,
         message: &RoutedMessage<'_>,
-        deaths: usize,
+        refused_by: Vec<Arc<MessageQueue>>,
     ) -> Result<(), Refusal> {
-        if deaths >= DEATHS_IN_A_ROW_MAX {
-            return Ok(());
+        let mut known = BTreeSet::new();
+        let mut is_first = |queue: &Arc<MessageQueue>| {
+            queue.rules().overflow == Overflow::RejectAndDeadLetter && known.insert(queue.number())
+        };
+        let refused_by = refused_by.into_iter().filter(&mut is_first);
+        let mut refusals: VecDeque<_> = refused_by.map(|queue| (queue, None::<Rc<DeadLetter>>)).collect();
+        let (before, mut offers, mut headers_size) = (batch.size(), 0, 0);
+        while let Some((queue, refused)) = refusals.pop_front() {
+            if offers >= OFFERS_MAX || batch.size() - before + headers_size >= BATCH_RECORDS_SIZE_MAX {
+                break;
+            }
+            let refused = refused.as_ref().map_or(*message, |letter| letter.of(message));
+            let Some(letter) = self.letter_of(&queue, &refused, DoomReason::TooMany, batch.now().wall) else {
+                continue;
+            };
+            offers += 1 + letter.queues.len();
+            headers_size += letter.noted.header.len();
+            let (refused_by, letter) = (self.place(batch, &letter.queues, &letter.of(message))?, Rc::new(letter));
+            let refused_by = refused_by.into_iter().filter(&mut is_first);
+            refusals.extend(refused_by.map(|queue| (queue, Some(letter.clone()))));
         }
-        self.bury(batch, queue, message, (DoomReason::TooMany, deaths + 1))
+        Ok(())
     }
 
-    /// Adds what becomes of a message that died in a queue: nothing where no exchange or no queue wants it.
-    fn bury(
+    /// What becomes of a message that died in a queue; `None`: nothing.
+    fn letter_of(
         &self,
-        batch: &mut PublishBatch,
         queue: &MessageQueue,
         message: &RoutedMessage<'_>,
-        (reason, deaths): (DoomReason, usize),
-    ) -> Result<(), Refusal> {
+        reason: DoomReason,
+        time: Timestamp,
+    ) -> Option<DeadLetter> {
         let rules = queue.rules();
-        let Some(exchange) = rules.dead_letter_exchange.as_deref() else { return Ok(()) };
-        let Ok(host) = self.host(queue.host()) else { return Ok(()) };
+        let exchange = rules.dead_letter_exchange.as_ref()?;
+        let host = self.host(queue.host()).ok()?;
         let death = Death {
             reason,
             queue: queue.name(),
             exchange: message.exchange,
             key: message.key,
-            time: batch.now().wall,
+            time,
             deaths_before: message.deaths,
             next_key: rules.dead_letter_key.as_deref(),
         };
         let form = &self.options.death_form;
-        let Some(noted) = form.note(message.header, &death) else { return Ok(()) };
+        let noted = form.note(message.header, &death)?;
         let keys: Vec<&[u8]> = noted.keys.iter().map(|key| &**key).collect();
         let headers = form.headers(&noted.header);
         let mut queues: Vec<Arc<MessageQueue>> = Vec::new();
         host.route(exchange, &keys, Some(&*headers), &mut queues);
+        drop((keys, headers));
         queues.retain(|target| !noted.closed.iter().any(|closed| **closed == *target.name()));
         self.metrics.dead_letters.add(1);
-        if queues.is_empty() {
-            return Ok(());
-        }
-        let buried = RoutedMessage {
-            exchange,
-            key: keys.first().copied().unwrap_or_default(),
-            header: &noted.header,
-            priority: noted.priority,
-            is_persistent: noted.is_persistent,
-            time_to_live_ms: None,
-            deaths: message.deaths.saturating_add(1),
-            ..*message
-        };
-        self.add_after(batch, &queues, &buried, deaths).map(drop)
+        Some(DeadLetter { exchange: exchange.clone(), noted, deaths: message.deaths.saturating_add(1), queues })
     }
 }

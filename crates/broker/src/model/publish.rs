@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::offset::AckPolicy;
 use base::{Now, Refusal, Timestamp};
-use format::model::{Overflow, QueueKind};
+use format::model::QueueKind;
 use format::routed::RoutedDraft;
 use storage::StorageError;
 
@@ -47,19 +47,23 @@ impl Model {
         queues: &[Arc<MessageQueue>],
         message: &RoutedMessage<'_>,
     ) -> Result<bool, Refusal> {
-        self.add_after(batch, queues, message, 0)
+        let refused_by = self.place(batch, queues, message)?;
+        let is_taken = refused_by.is_empty();
+        if !is_taken {
+            self.bury_refused(batch, message, refused_by)?;
+        }
+        Ok(is_taken)
     }
 
-    /// The same for a message that so many queues have refused before.
-    pub(super) fn add_after(
+    /// The same without its dead letters; gives the queues that refuse it.
+    pub(super) fn place(
         &self,
         batch: &mut PublishBatch,
         queues: &[Arc<MessageQueue>],
         message: &RoutedMessage<'_>,
-        deaths: usize,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Vec<Arc<MessageQueue>>, Refusal> {
         let mut destinations = Vec::with_capacity(queues.len());
-        let (mut is_taken, mut has_to_be_durable) = (true, false);
+        let (mut refused_by, mut has_to_be_durable) = (Vec::new(), false);
         let size = message.body.iter().map(|piece| piece.len() as u64).sum();
         // One that has gone meanwhile gets nothing: that is no refusal.
         for queue in queues.iter().filter(|queue| !queue.is_gone()) {
@@ -67,10 +71,7 @@ impl Model {
             match queue.promise_place(&lane, size) {
                 Ok(place) => batch.keep_place(place),
                 Err(IsFull) => {
-                    is_taken = false;
-                    if queue.rules().overflow == Overflow::RejectAndDeadLetter {
-                        self.bury_refused(batch, queue, message, deaths)?;
-                    }
+                    refused_by.push(queue.clone());
                     continue;
                 }
             }
@@ -90,7 +91,7 @@ impl Model {
             destinations.push((lane.index, time_to_live_ms));
         }
         if destinations.is_empty() {
-            return Ok(is_taken);
+            return Ok(refused_by);
         }
         let draft = RoutedDraft {
             exchange: message.exchange,
@@ -112,7 +113,7 @@ impl Model {
             batch.require(AckPolicy { durable: true, replicated });
         }
         batch.push_routed(&draft, &destinations);
-        Ok(is_taken)
+        Ok(refused_by)
     }
 
     /// Appends a batch; see `Publisher::append`.

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use wire::amqp::content::{PERSISTENT, Properties};
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Nack, Publish};
-use wire::amqp::method::queue::{QueueDeclare, QueuePurge};
+use wire::amqp::method::queue::{QueueBind, QueueDeclare, QueuePurge};
 use wire::amqp::table::{TableWriter, Value};
 
 use crate::client::{Arguments, Bench, Client, message, short};
@@ -126,6 +126,36 @@ fn what_is_refused_becomes_a_dead_letter_where_that_is_asked_for() {
     publish_together(&mut client, &["1111111", "2222", "333"]);
     assert_eq!(client.take(), ["ack 1", "nack 2", "ack 3"]);
     assert_eq!(client.get("dead", true), "got 1, 0 more: 2222");
+}
+
+/// Publishes to so many full queues whose dead letters go to all of them, and to `dead`; gives what that has then.
+fn dead_letters_of_full_queues(count: usize) -> String {
+    let bench = Bench::new();
+    let mut client = with_queue(&bench, |_| ());
+    let full = Arguments::of(|table| {
+        table.put("x-max-length", Value::I32(0)).put("x-overflow", Value::LongString(b"reject-publish-dlx"));
+        table.put("x-dead-letter-exchange", Value::LongString(b"amq.fanout"));
+    });
+    for number in 0..count {
+        let name = format!("full {number}");
+        assert_eq!(client.queue(&name, true, &full), [format!("queue {name} 0/0")]);
+        client.send(1, QueueBind { queue: short(&name), exchange: short("amq.fanout"), ..QueueBind::default() });
+        assert_eq!(client.take(), ["queue.bind-ok"]);
+    }
+    confirming(&mut client);
+    client.publish("amq.fanout", "", b"m");
+    assert_eq!(client.take(), ["nack 1"]);
+    ready(&mut client, "dead")
+}
+
+#[test]
+fn each_full_queue_makes_one_dead_letter_of_a_message_whatever_ways_lead_there() {
+    assert_eq!(dead_letters_of_full_queues(9), "queue dead 10/0");
+}
+
+#[test]
+fn what_full_queues_make_of_one_message_is_bounded() {
+    assert_eq!(dead_letters_of_full_queues(200), "queue dead 22/0", "by queues to which dead letters are offered");
 }
 
 #[test]
