@@ -261,21 +261,24 @@ impl AmqpSession {
         }
     }
 
-    /// Gives consumers what there is for them, each once; those that find more are ready again.
+    /// Gives consumers what there is for them, each once; those that find more are ready again. If there is no room left for deliveries,
+    /// others get what these were told of.
     fn deliver(&mut self) {
         for _ in 0..self.core.ready.len() {
             if !self.core.link.has_room_for_deliveries() {
-                return self.step_aside();
+                break;
             }
-            let Some(number) = self.core.ready.pop_front() else { return };
+            let Some(number) = self.core.ready.pop_front() else { break };
             let Some(channel) = self.channels.get_mut(&channel_of(number)) else { continue };
             if consume::look(channel, number, &mut self.core.link) == Look::Again {
                 self.core.ready.push_back(number);
             }
         }
+        if !self.core.link.has_room_for_deliveries() {
+            self.step_aside();
+        }
     }
 
-    /// There is no room for deliveries: others get what this connection's consumers were told of.
     fn step_aside(&mut self) {
         for number in &self.core.ready {
             let channel = self.channels.get_mut(&channel_of(*number));

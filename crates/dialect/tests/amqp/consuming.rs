@@ -284,6 +284,28 @@ fn a_burst_goes_to_the_highest_for_as_long_as_they_have_room() {
 }
 
 #[test]
+fn who_does_not_read_what_it_is_sent_leaves_the_rest_to_those_of_a_lower_priority() {
+    let bench = Bench::new();
+    let mut low = with_messages(&bench, 0);
+    low.consume("q", "low", true);
+    let mut high = bench.client();
+    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
+    let arguments = arguments.table();
+    high.send(1, Consume { queue: short("q"), consumer_tag: short("high"), arguments, ..Consume::default() });
+    assert_eq!(high.take(), ["basic.consume-ok"]);
+    high.is_stuck = true;
+    let mut producer = bench.client();
+    let body = [b'x'; 10_000];
+    for _ in 0..300 {
+        producer.publish("", "q", &body);
+        high.settle();
+        low.settle();
+    }
+    let given_to_low = low.take().len();
+    assert!(given_to_low > 100, "{given_to_low} of 300: a socket takes about a mebibyte of the others");
+}
+
+#[test]
 fn messages_of_a_higher_priority_come_first() {
     let bench = Bench::new();
     let mut client = bench.client();
