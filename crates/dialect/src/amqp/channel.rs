@@ -6,7 +6,7 @@ use broker::lease::Owner;
 use format::model::Text;
 
 use super::confirms::ConfirmTo;
-use super::consume::Consumer;
+use super::consumers::Consumers;
 use super::content::Incoming;
 use super::replies::ReplyConsumer;
 use super::transaction::Transaction;
@@ -36,7 +36,7 @@ pub(super) struct Channel {
     pub(super) given: u32,
     /// Some consumer has to wait until others have settled.
     pub(super) is_held_back: bool,
-    pub(super) consumers: Vec<Consumer>,
+    pub(super) consumers: Consumers,
     /// Who gets direct replies.
     pub(super) replies: Option<ReplyConsumer>,
     pub(super) unacked: Unacked,
@@ -61,7 +61,7 @@ impl Channel {
             shared_prefetch: 0,
             given: 0,
             is_held_back: false,
-            consumers: Vec::new(),
+            consumers: Consumers::default(),
             replies: None,
             unacked: Unacked::default(),
             confirmed: None,
@@ -97,22 +97,6 @@ impl Channel {
     /// Whether messages wait for a commit.
     pub(super) fn has_messages_to_commit(&self) -> bool {
         self.transaction.as_ref().is_some_and(|transaction| !transaction.messages.is_empty())
-    }
-
-    /// Whether a consumer is called that.
-    pub(super) fn has_consumer(&self, tag: &[u8]) -> bool {
-        self.consumers.iter().any(|known| *known.tag == *tag)
-            || self.replies.as_ref().is_some_and(|known| *known.tag == *tag)
-    }
-
-    /// Consumers that had to settle first and may have room now: each is looked after once, until it is stalled again.
-    pub(super) fn take_stalled(&mut self) -> impl Iterator<Item = u64> {
-        self.consumers.iter_mut().filter_map(|one| std::mem::take(&mut one.is_stalled).then_some(one.number))
-    }
-
-    /// The consumer of that number.
-    pub(super) fn consumer(&mut self, number: u64) -> Option<&mut Consumer> {
-        self.consumers.iter_mut().find(|consumer| consumer.number == number)
     }
 
     /// Bytes it holds.

@@ -30,6 +30,8 @@ pub(super) const SIZE_MAX: usize = 256 * 1024;
 pub(super) struct Consumer {
     /// No other of the connection is or was this one.
     pub(super) number: u64,
+    /// What it takes, bytes.
+    pub(super) size: usize,
     pub(super) tag: Text,
     pub(super) queue: Arc<MessageQueue>,
     /// By which the queue knows it.
@@ -154,7 +156,9 @@ fn hand_out_of(
 /// Gives a consumer what there is for it, or has it told when there is something.
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
     let (of_channel, owner) = (channel.credit(link.budget.room()), channel.owner);
-    let Some(consumer) = channel.consumer(number).filter(|consumer| !consumer.is_reading) else { return Look::Waits };
+    let Some(consumer) = channel.consumers.get(number).filter(|consumer| !consumer.is_reading) else {
+        return Look::Waits;
+    };
     if consumer.stream.is_some() {
         return stream::look(channel, number, link);
     }
@@ -212,7 +216,7 @@ pub(super) fn deliver_to(
 ) -> Look {
     link.give_up(queue, hand_out.take_doomed());
     let (count, owner) = (hand_out.count(), channel.owner);
-    let Some(consumer) = channel.consumer(number) else {
+    let Some(consumer) = channel.consumers.get(number) else {
         return_all(owner, &hand_out);
         return Look::Waits;
     };
@@ -238,7 +242,7 @@ pub(super) fn deliver_to(
     });
     if no_ack {
         settle_all(owner, &hand_out);
-    } else if let Some(consumer) = channel.consumer(number) {
+    } else if let Some(consumer) = channel.consumers.get(number) {
         consumer.unsettled += readable;
         channel.given += readable;
     }
@@ -251,7 +255,7 @@ pub(super) fn deliver_to(
 /// Has a consumer told when there is something. What came in between is seen by looking again after that.
 fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
     let of_channel = channel.credit(link.budget.room());
-    let Some(consumer) = channel.consumer(number) else { return Look::Waits };
+    let Some(consumer) = channel.consumers.get(number) else { return Look::Waits };
     let wish = consumer.wish(consumer.credit(of_channel).max(1), link);
     consumer.takers = consumer.queue.wait(&wish);
     if consumer.queue.has_ready() && consumer.queue.may_take(consumer.id) { Look::Again } else { Look::Waits }

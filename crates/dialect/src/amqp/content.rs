@@ -1,4 +1,6 @@
 //! A message that comes in frames: `basic.publish`, a content header, and as many frames of its body as there are.
+//!
+//! **Always holds**: all that it takes is counted, and between messages that is little.
 
 use bytes::BytesMut;
 use wire::amqp::content::{ContentError, ContentHeader};
@@ -9,6 +11,9 @@ use super::error::{Fault, code};
 
 /// Bytes of a body that are set aside before they come.
 const RESERVED_SIZE_MAX: usize = 256 * 1024;
+
+/// Bytes for a header that are kept for the next.
+const KEPT_SIZE_MAX: usize = 4 * 1024;
 
 /// A message that is coming.
 #[derive(Debug, Default)]
@@ -52,7 +57,7 @@ impl Incoming {
 
     /// Bytes it holds.
     pub(super) fn size(&self) -> usize {
-        if self.has_begun() { self.body.capacity() + self.header.len() } else { 0 }
+        self.body.capacity() + self.header.capacity()
     }
 
     /// A message is to come.
@@ -63,6 +68,12 @@ impl Incoming {
         }
         self.mandatory = publish.mandatory;
         self.awaited = Awaited::Header;
+    }
+
+    /// The message was taken: a large one leaves nothing.
+    pub(super) fn end(&mut self) {
+        self.header.clear();
+        self.header.shrink_to(KEPT_SIZE_MAX);
     }
 
     /// Takes a frame of content.

@@ -2,37 +2,30 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use broker::{Consumer as QueueConsumer, MessageQueue, OnlyIf, Right};
+use broker::{MessageQueue, Right};
 use bytes::Bytes;
-use format::model::Text;
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::Frame;
 use wire::amqp::method::Method;
 use wire::amqp::method::basic::{
-    Cancel, CancelOk, ConfirmSelectOk, Consume, ConsumeOk, Deliver, Get, Publish, Qos, QosOk, RecoverOk, TxRollbackOk,
-    TxSelectOk,
+    ConfirmSelectOk, Deliver, Get, Publish, Qos, QosOk, RecoverOk, TxRollbackOk, TxSelectOk,
 };
 use wire::amqp::method::connection::{AccessRequestOk, ChannelCloseOk, FlowOk};
-use wire::amqp::table::Table;
 
 use super::channel::Channel;
-use super::consume::{self, Consumer, Look, Read, Reader};
+use super::consume::{self, Look, Read, Reader};
 use super::content::Progress;
 use super::error::{Fault, code};
 use super::kept::KeptMessage;
 use super::link::{Done, Link, Login};
 use super::prepared::Message;
 use super::publish::Publishing;
-use super::replies::{REPLY_TO, Reply, ReplyConsumer};
+use super::replies::Reply;
 use super::settle::{self, Settle};
-use super::stream::{self, StreamReader, Streamed};
+use super::stream::{self, Streamed};
 use super::topology::{self, Topology};
 use super::transaction::Transaction;
-
-/// Consumers of a channel.
-const CONSUMERS_MAX: usize = 65_536;
 
 /// What all channels of a connection work with.
 pub(super) struct Core {
@@ -42,7 +35,9 @@ pub(super) struct Core {
     pub(super) ready: VecDeque<u64>,
     /// A job is under way that what comes next has to wait for.
     pub(super) is_paused: bool,
-    last_consumer: u64,
+    pub(super) last_consumer: u64,
+    /// Bytes of all consumers.
+    pub(super) consumers_size: usize,
 }
 
 /// The channel of a consumer, by its number.
@@ -53,7 +48,7 @@ pub(super) const fn channel_of(consumer: u64) -> u16 {
 impl Core {
     pub(super) fn new(link: Link) -> Self {
         let (publishing, ready) = (Publishing::default(), VecDeque::new());
-        Self { link, publishing, ready, is_paused: false, last_consumer: 0 }
+        Self { link, publishing, ready, is_paused: false, last_consumer: 0, consumers_size: 0 }
     }
 
     /// Takes a method of an open channel. `payload` is what the method came in.
@@ -113,15 +108,20 @@ impl Core {
 
     /// Takes a frame of a message's content.
     pub(super) fn take_content(&mut self, channel: &mut Channel, frame: &Frame<'_>) -> Result<(), Fault> {
-        let gathered;
-        let body = match channel.incoming.take(frame, self.link.options.message_size_max)? {
+        match channel.incoming.take(frame, self.link.options.message_size_max)? {
             Progress::Partial => return Ok(()),
-            Progress::Whole(body) => body,
+            Progress::Whole(body) => self.take_message(channel, body)?,
             Progress::Gathered => {
-                gathered = std::mem::take(&mut channel.incoming.body);
-                &gathered
+                let body = std::mem::take(&mut channel.incoming.body);
+                self.take_message(channel, &body)?;
             }
-        };
+        }
+        channel.incoming.end();
+        Ok(())
+    }
+
+    /// Takes the message that has come on a channel.
+    fn take_message(&mut self, channel: &mut Channel, body: &[u8]) -> Result<(), Fault> {
         let (from, confirm) = (channel.confirm_to(), channel.next_confirm());
         let incoming = &channel.incoming;
         let message = Message {
@@ -187,80 +187,21 @@ impl Core {
         } else {
             channel.prefetch = most
         }
-        self.ready.extend(channel.take_stalled());
+        self.ready.extend(channel.consumers.take_stalled());
         self.link.send(channel.number, QosOk {});
         Ok(())
     }
 
     /// A queue that messages are wanted of.
-    fn queue_of(&mut self, channel: &mut Channel, name: ShortString<'_>) -> Result<Arc<MessageQueue>, Fault> {
+    pub(super) fn queue_of(
+        &mut self,
+        channel: &mut Channel,
+        name: ShortString<'_>,
+    ) -> Result<Arc<MessageQueue>, Fault> {
         let name = topology::named_or_last(name, channel.last_queue.as_ref())?;
         self.link.check(Right::Read, "queue", &name)?;
         let who = self.link.number;
         Ok(self.link.login()?.host.queue(&name, who)?)
-    }
-
-    fn consume(&mut self, channel: &mut Channel, consume: &Consume<'_>) -> Result<(), Fault> {
-        let tag = match consume.consumer_tag.bytes() {
-            b"" => topology::generated_name(&self.link.broker, "amq.ctag-"),
-            tag => tag.into(),
-        };
-        if channel.has_consumer(&tag) {
-            let tag = String::from_utf8_lossy(&tag).into_owned();
-            return Err(Fault::not_allowed(format!("attempt to reuse consumer tag '{tag}'")));
-        }
-        if channel.consumers.len() >= CONSUMERS_MAX {
-            return Err(Fault::not_allowed(format!("a channel has at most {CONSUMERS_MAX} consumers")));
-        }
-        if consume.queue.bytes() == REPLY_TO {
-            return self.consume_replies(channel, tag, consume);
-        }
-        let queue = self.queue_of(channel, consume.queue)?;
-        let stream = StreamReader::of(&queue, channel, consume, self.link.now.wall)?;
-        self.last_consumer += 1;
-        let number = u64::from(channel.number) << 48 | self.last_consumer;
-        let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
-        let has_room = Arc::new(AtomicBool::new(false));
-        let (is_exclusive, known) = (consume.exclusive && stream.is_none(), has_room.clone());
-        let joining = QueueConsumer { mailbox, number, is_exclusive, priority, has_room: known };
-        let id = queue.add_consumer(joining, self.link.now.monotonic)?;
-        if !consume.no_wait {
-            self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
-        }
-        channel.consumers.push(Consumer {
-            number,
-            tag,
-            queue,
-            id,
-            no_ack: consume.no_ack,
-            prefetch: channel.prefetch,
-            priority,
-            unsettled: 0,
-            is_stalled: false,
-            is_reading: false,
-            takers: Vec::new(),
-            stream,
-            has_room_since: None,
-            has_room,
-        });
-        self.ready.push_back(number);
-        Ok(())
-    }
-
-    /// Has direct replies come to the channel.
-    fn consume_replies(&mut self, channel: &mut Channel, tag: Text, consume: &Consume<'_>) -> Result<(), Fault> {
-        if !consume.no_ack {
-            return Err(Fault::precondition("reply consumer cannot acknowledge"));
-        }
-        if channel.replies.is_some() {
-            return Err(Fault::precondition("reply consumer already set"));
-        }
-        if !consume.no_wait {
-            self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
-        }
-        let (number, mailbox, replies) = (self.link.broker.random(), &self.link.mailbox, &self.link.options.replies);
-        channel.replies = Some(ReplyConsumer::new(tag, number, mailbox, replies));
-        Ok(())
     }
 
     /// Delivers a direct reply, or loses it if the client does not take what it has.
@@ -274,34 +215,6 @@ impl Core {
         };
         self.link.send(channel.number, method);
         self.link.send_content(channel.number, &reply.header, &reply.body, None);
-    }
-
-    fn cancel(&mut self, channel: &mut Channel, cancel: &Cancel<'_>) {
-        let tag = cancel.consumer_tag.bytes();
-        if channel.replies.as_ref().is_some_and(|known| *known.tag == *tag) {
-            channel.replies = None;
-        }
-        if let Some(at) = channel.consumers.iter().position(|known| *known.tag == *tag) {
-            let consumer = channel.consumers.remove(at);
-            self.leave(consumer);
-        }
-        if !cancel.no_wait {
-            self.link.send(channel.number, CancelOk { consumer_tag: cancel.consumer_tag });
-        }
-    }
-
-    /// A consumer goes; its queue with it, if that is how the queue is.
-    fn leave(&mut self, consumer: Consumer) {
-        let Consumer { queue, id, takers, .. } = consumer;
-        let goes = queue.remove_consumer(id, self.link.now.monotonic);
-        // Others are told of what it was told of.
-        drop(takers);
-        if goes {
-            let Ok(host) = self.link.login().map(|login| login.host.clone()) else { return };
-            let only_if = OnlyIf { unused: true, ..OnlyIf::default() };
-            // Somebody may have come meanwhile: then it stays.
-            let _ = self.link.broker.model.remove_queue(&host, &queue, only_if, self.link.now);
-        }
     }
 
     fn get(&mut self, channel: &mut Channel, get: &Get<'_>) -> Result<(), Fault> {
@@ -349,7 +262,7 @@ impl Core {
         let Some(hand_out) = read.hand_out.take() else { return Ok(()) };
         match read.reader {
             Reader::Consumer(number) => {
-                if let Some(consumer) = channel.consumer(number) {
+                if let Some(consumer) = channel.consumers.get(number) {
                     consumer.is_reading = false;
                 }
                 let look = consume::deliver_to(channel, number, &read.queue, hand_out, &mut self.link);
@@ -386,8 +299,8 @@ impl Core {
         channel.unacked.put_back(transaction.settlements.into_iter().flat_map(|settlement| settlement.delivered));
         let settlement = settle::take_all(channel);
         settle::carry_out(channel, &settlement, &mut self.link);
-        for consumer in std::mem::take(&mut channel.consumers) {
-            self.leave(consumer);
+        for consumer in channel.consumers.take_all() {
+            self.leave(*consumer);
         }
         self.publishing.forget(channel.confirm_to());
         channel.replies = None;
@@ -397,15 +310,6 @@ impl Core {
     /// A channel was closed by its client.
     pub(super) fn answer_close(&mut self, number: u16) {
         self.link.send(number, ChannelCloseOk {});
-    }
-
-    /// A queue that a consumer has is gone.
-    pub(super) fn dismiss(&mut self, channel: &mut Channel, number: u64) {
-        let Some(at) = channel.consumers.iter().position(|known| known.number == number) else { return };
-        let consumer = channel.consumers.remove(at);
-        if self.link.hears_of_cancelled {
-            self.link.send(channel.number, Cancel { consumer_tag: ShortString::cut(&consumer.tag), no_wait: true });
-        }
     }
 }
 
@@ -425,10 +329,4 @@ fn begin_message(channel: &mut Channel, publish: &Publish<'_>) -> Result<(), Fau
 fn take_transaction(channel: &mut Channel) -> Result<Transaction, Fault> {
     let transaction = channel.transaction.as_mut();
     transaction.map(std::mem::take).ok_or_else(|| Fault::precondition("channel is not transactional"))
-}
-
-fn priority_of(arguments: Table<'_>) -> Result<i32, Fault> {
-    let Some(priority) = arguments.get("x-priority") else { return Ok(0) };
-    let number = priority.integer().and_then(|number| i32::try_from(number).ok());
-    number.ok_or_else(|| Fault::precondition("invalid arg 'x-priority': it must be a whole number"))
 }

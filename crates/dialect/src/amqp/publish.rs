@@ -1,6 +1,5 @@
 //! Messages on their way in: routed, gathered into one batch a pass, and confirmed when they are kept.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::limits::PUBLISH_BATCH_SIZE_MAX;
@@ -19,23 +18,13 @@ use super::kept::KeptMessage;
 use super::link::Link;
 use super::prepared::{Message, Prepared, Said, Way};
 use super::replies::Replies;
+use super::routes::{Route, Routes};
 
 /// The method that messages come with.
 pub(super) const PUBLISH: MethodId = MethodId { class: 60, method: 40 };
 
 /// What permissions call the exchange without a name.
 const DEFAULT_EXCHANGE: &[u8] = b"amq.default";
-
-/// Routes of messages that a connection remembers.
-const ROUTES_MAX: usize = 1024;
-
-/// Where messages of a key go, and what has to be looked at for each.
-#[derive(Clone, Debug)]
-struct Route {
-    queues: Arc<[Arc<MessageQueue>]>,
-    /// The queues depend on more than the key.
-    by_headers: bool,
-}
 
 /// What one connection publishes.
 #[derive(Debug, Default)]
@@ -56,12 +45,7 @@ pub(super) struct Publishing {
     blocked: Option<Box<Blocked>>,
     /// Since when the client is not read because the log is behind.
     behind_since: Option<Monotonic>,
-    /// By exchange and key, as of these generations.
-    routes: HashMap<Box<[u8]>, Route>,
-    generations: (u64, u64),
-    /// Exchange and key of the last, as they are looked up.
-    place: Vec<u8>,
-    last: Option<Route>,
+    pub(super) routes: Routes,
 }
 
 impl Publishing {
@@ -230,31 +214,11 @@ impl Publishing {
     /// Looks the exchange and the key up; what was looked up before is known.
     fn route(&mut self, message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {
         let generations = (link.login()?.host.generation(), link.broker.model.access.generation());
-        if generations != self.generations {
-            self.routes.clear();
-            (self.last, self.generations) = (None, generations);
-        }
-        let is_last = self.place.split_first().is_some_and(|(length, place)| {
-            usize::from(*length) == message.exchange.len()
-                && place.split_at_checked(message.exchange.len()) == Some((message.exchange, message.key))
-        });
-        if let Some(last) = self.last.as_ref().filter(|_| is_last) {
-            return Ok(last.clone());
-        }
-        self.place.clear();
-        self.place.push(message.exchange.len() as u8);
-        self.place.extend_from_slice(message.exchange);
-        self.place.extend_from_slice(message.key);
-        self.last = self.routes.get(&*self.place).cloned();
-        if let Some(known) = &self.last {
-            return Ok(known.clone());
+        if let Some(known) = self.routes.get(message.exchange, message.key, generations) {
+            return Ok(known);
         }
         let route = find_route(message, link)?;
-        if self.routes.len() >= ROUTES_MAX {
-            self.routes.clear();
-        }
-        self.routes.insert(self.place.as_slice().into(), route.clone());
-        self.last = Some(route.clone());
+        self.routes.put(&route, link.now.monotonic);
         Ok(route)
     }
 
@@ -339,18 +303,19 @@ impl Publishing {
         }
     }
 
-    /// When something is to be done whatever comes: replicas have been waited for long enough, or it is looked how the log is.
+    /// When something is to be done whatever comes: replicas have been waited for long enough, routes are forgotten, or it is looked how
+    /// the log is.
     pub(super) fn deadline(&self) -> Option<Monotonic> {
         let log = match &self.blocked {
             Some(blocked) => Some(blocked.deadline()),
             None => self.behind_since.map(|since| since.plus_ms(blocked::PATIENCE_MS)),
         };
-        self.waiting.deadline().into_iter().chain(log).min()
+        self.waiting.deadline().into_iter().chain(self.routes.deadline()).chain(log).min()
     }
 
-    /// Bytes of what waits.
+    /// Bytes of what waits and of what is remembered.
     pub(super) fn size(&self) -> usize {
-        self.waiting.size() + self.blocked.as_ref().map_or(0, |blocked| blocked.size())
+        self.waiting.size() + self.routes.size() + self.blocked.as_ref().map_or(0, |blocked| blocked.size())
     }
 
     /// A channel is gone: nobody hears of its messages any more.

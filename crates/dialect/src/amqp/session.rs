@@ -282,7 +282,7 @@ impl AmqpSession {
     fn step_aside(&mut self) {
         for number in &self.core.ready {
             let channel = self.channels.get_mut(&channel_of(*number));
-            if let Some(consumer) = channel.and_then(|channel| channel.consumer(*number)) {
+            if let Some(consumer) = channel.and_then(|channel| channel.consumers.get(*number)) {
                 consumer.step_aside();
             }
         }
@@ -360,6 +360,7 @@ impl Session for AmqpSession {
         let Core { publishing, link, .. } = &mut self.core;
         publishing.waiting.release(link);
         publishing.resume(link);
+        publishing.routes.forget_old(now.monotonic);
         self.watch_life();
         self.watch_overdue();
         self.go_on();
@@ -408,7 +409,7 @@ impl Session for AmqpSession {
 
     fn held_size(&self) -> usize {
         let channels: usize = self.channels.values().map(Channel::size).sum();
-        self.core.link.output.size() + self.core.publishing.size() + channels
+        self.core.link.output.size() + self.core.publishing.size() + self.core.consumers_size + channels
     }
 
     fn frame_size(&self, input: &[u8]) -> usize {

@@ -99,7 +99,7 @@ fn relieve(channel: &mut Channel, delivered: &[Delivered]) -> Vec<u64> {
     let mut relieved: Vec<u64> = Vec::new();
     for number in delivered.iter().filter_map(|delivered| delivered.consumer) {
         channel.given = channel.given.saturating_sub(1);
-        let Some(consumer) = channel.consumer(number) else { continue };
+        let Some(consumer) = channel.consumers.get(number) else { continue };
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
         // It is looked after once, however many it has settled.
         if std::mem::take(&mut consumer.is_stalled) {
@@ -108,7 +108,7 @@ fn relieve(channel: &mut Channel, delivered: &[Delivered]) -> Vec<u64> {
     }
     if std::mem::take(&mut channel.is_held_back) {
         // Any of them may be the one that has waited for the others.
-        relieved.extend(channel.take_stalled());
+        relieved.extend(channel.consumers.take_stalled());
     }
     relieved
 }

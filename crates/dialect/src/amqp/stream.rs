@@ -90,6 +90,11 @@ impl StreamReader {
         })?;
         Ok(Some(Self { place, filter: Filter::of(consume.arguments, &shown)?, waiter: None }))
     }
+
+    /// Bytes of what it looks for.
+    pub(super) fn size(&self) -> usize {
+        self.filter.as_ref().map_or(0, |filter| filter.values.iter().map(|value| size_of::<Text>() + value.len()).sum())
+    }
 }
 
 /// Where a consumer begins.
@@ -158,7 +163,7 @@ fn header_of(header: &[u8], offset: QueueOffset, filter: Option<&Filter>) -> Opt
 /// Gives a consumer what there is for it, or has it told when there is something.
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
     let (of_channel, channel_number, serial) = (channel.credit(link.budget.room()), channel.number, channel.serial);
-    let Some(consumer) = channel.consumer(number) else { return Look::Waits };
+    let Some(consumer) = channel.consumers.get(number) else { return Look::Waits };
     let (credit, queue) = (consumer.credit(of_channel), consumer.queue.clone());
     consumer.is_stalled = credit == 0;
     let Some(reader) = &mut consumer.stream else { return Look::Waits };
@@ -193,7 +198,7 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
 fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Link) -> Look {
     let (of_channel, channel_number) = (channel.credit(link.budget.room()), channel.number);
     let Channel { consumers, unacked, given, .. } = channel;
-    let Some(consumer) = consumers.iter_mut().find(|consumer| consumer.number == number) else { return Look::Waits };
+    let Some(consumer) = consumers.get(number) else { return Look::Waits };
     let credit = consumer.credit(of_channel);
     let Some(reader) = &mut consumer.stream else { return Look::Waits };
     let Some(lane) = consumer.queue.lanes().into_iter().next() else { return Look::Waits };
@@ -234,7 +239,7 @@ fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Lin
 pub(super) fn go_on(channel: &mut Channel, read: Streamed, link: &mut Link) -> Result<Look, Fault> {
     let Streamed { consumer: number, promised, result, .. } = read;
     channel.given = channel.given.saturating_sub(promised);
-    let Some(consumer) = channel.consumer(number) else { return Ok(Look::Waits) };
+    let Some(consumer) = channel.consumers.get(number) else { return Ok(Look::Waits) };
     consumer.is_reading = false;
     Ok(deliver(channel, number, &result?, link))
 }

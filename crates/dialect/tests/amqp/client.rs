@@ -153,7 +153,12 @@ impl Bench {
 
     /// A client with channel 1 open.
     pub fn client(&self) -> Client {
-        self.stranger("127.0.0.1:40000").connected()
+        self.client_with_frames_of(FRAME_MAX)
+    }
+
+    /// The same; its frames may be that large.
+    pub fn client_with_frames_of(&self, frame_max: usize) -> Client {
+        self.stranger("127.0.0.1:40000").connected_with(frame_max)
     }
 }
 
@@ -182,12 +187,16 @@ pub struct Client {
 
 impl Client {
     /// Logs in and opens channel 1.
-    pub fn connected(mut self) -> Self {
+    pub fn connected(self) -> Self {
+        self.connected_with(FRAME_MAX)
+    }
+
+    fn connected_with(mut self, frame_max: usize) -> Self {
         self.bytes(&PROTOCOL_HEADER);
         assert_eq!(self.take(), ["connection.start"]);
         self.log_in("PLAIN", b"\0guest\0guest");
         assert_eq!(self.take(), ["connection.tune"]);
-        self.send(0, TuneOk { channel_max: 0, frame_max: FRAME_MAX as u32, heartbeat: 0 });
+        self.send(0, TuneOk { channel_max: 0, frame_max: frame_max as u32, heartbeat: 0 });
         self.send(0, Open { virtual_host: short("/"), ..Open::default() });
         assert_eq!(self.take(), ["connection.open-ok"]);
         self.open(1);

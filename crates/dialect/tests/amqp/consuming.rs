@@ -306,6 +306,22 @@ fn who_does_not_read_what_it_is_sent_leaves_the_rest_to_those_of_a_lower_priorit
 }
 
 #[test]
+fn consumers_are_counted() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 0);
+    let before = client.session.held_size();
+    for number in 0..1000 {
+        client.consume("q", &number.to_string(), false);
+    }
+    assert!(client.session.held_size() > before + 1000 * 512, "{} bytes", client.session.held_size());
+    for number in 0..1000 {
+        client.send(1, Cancel { consumer_tag: short(&number.to_string()), no_wait: true });
+    }
+    client.take();
+    assert_eq!(client.session.held_size(), before);
+}
+
+#[test]
 fn messages_of_a_higher_priority_come_first() {
     let bench = Bench::new();
     let mut client = bench.client();

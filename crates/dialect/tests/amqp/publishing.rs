@@ -1,11 +1,14 @@
 //! Messages in: routed, confirmed, returned, in transactions.
 
+use std::sync::Arc;
+
 use base::session::Session;
+use broker::ConnectionNumber;
 use bytes::BytesMut;
 use wire::amqp::content::{PERSISTENT, Properties};
 use wire::amqp::method::basic::{ConfirmSelect, Publish, TxCommit, TxRollback, TxSelect};
 use wire::amqp::method::exchange::ExchangeDeclare;
-use wire::amqp::method::queue::QueueBind;
+use wire::amqp::method::queue::{QueueBind, QueueDelete};
 use wire::amqp::table::Value;
 
 use crate::client::{Arguments, Bench, Client, message, short};
@@ -268,4 +271,48 @@ fn a_queue_that_refuses_takes_not_one_more_than_it_may() {
     bench.broker.store().write_staged().expect("writes");
     assert_eq!(client.take(), ["ack 9", "nack 16 and before"], "nor before what is there can be seen");
     assert_eq!(client.get("small", true), "got 2, 4 more: m");
+}
+
+#[test]
+fn what_a_connection_remembers_of_routes_is_bounded_and_keeps_no_queue_that_has_gone() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    for number in 0..100 {
+        let name = number.to_string();
+        client.simple_queue(&name);
+        client.send(1, QueueBind { queue: short(&name), exchange: short("amq.fanout"), ..QueueBind::default() });
+        assert_eq!(client.take(), ["queue.bind-ok"]);
+    }
+    let before = client.session.held_size();
+    for number in 0..1000 {
+        client.publish("amq.fanout", &number.to_string(), b"m");
+    }
+    let held_size = client.session.held_size() - before;
+    let queue = bench.broker.model.host("/").expect("known").queue(b"0", ConnectionNumber(0)).expect("known");
+    let count = Arc::strong_count(&queue);
+    assert!(count < 200, "{count} users of a queue: each of as many routes has a hundred");
+    assert!((count * 800..=128 * 1024).contains(&held_size), "{held_size} bytes of {count} routes are counted");
+    let known = Arc::downgrade(&queue);
+    drop(queue);
+    bench.client().send(1, QueueDelete { queue: short("0"), ..QueueDelete::default() });
+    assert!(known.upgrade().is_some());
+    client.now = client.now.plus_ms(60_000);
+    client.settle();
+    assert!(known.upgrade().is_none(), "a minute later it is forgotten, though nothing was published");
+    assert!(client.session.held_size() < before + 1024, "{} bytes", client.session.held_size());
+}
+
+#[test]
+fn a_large_header_is_counted_while_its_message_comes_and_leaves_nothing() {
+    let bench = Bench::new();
+    let mut client = bench.client_with_frames_of(128 * 1024);
+    let text = vec![b'x'; 100_000];
+    let headers = Arguments::of(|table| _ = table.put("text", Value::LongString(&text)));
+    let properties = Properties { headers: Some(headers.table()), ..Properties::default() };
+    let frames = message(1, to("nowhere"), properties, b"m");
+    let (begun, rest) = frames.split_at(frames.len() - 1);
+    client.bytes(begun);
+    assert!(client.session.held_size() >= text.len(), "{} bytes", client.session.held_size());
+    client.bytes(rest);
+    assert!(client.session.held_size() < 8 * 1024, "{} bytes", client.session.held_size());
 }
