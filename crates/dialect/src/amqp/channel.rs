@@ -1,6 +1,5 @@
 //! One channel: what it is receiving, whom it delivers to, what it owes.
 
-use base::budget::Room;
 use broker::OpenChannel;
 use broker::lease::Owner;
 use format::model::Text;
@@ -11,12 +10,6 @@ use super::content::Incoming;
 use super::replies::ReplyConsumer;
 use super::transaction::Transaction;
 use super::unacked::Unacked;
-
-/// Messages that a channel may have unsettled, whatever its prefetch: about 60 MB.
-const UNSETTLED_MAX: u32 = 1 << 20;
-
-/// The same while connections together hold as much as they may.
-const UNSETTLED_FEW: u32 = 1 << 11;
 
 /// A channel.
 pub(super) struct Channel {
@@ -34,7 +27,7 @@ pub(super) struct Channel {
     pub(super) shared_prefetch: u32,
     /// Messages that its consumers have not settled, or that are on their way to them.
     pub(super) given: u32,
-    /// Some consumer has to wait until others have settled.
+    /// Some consumer has to wait until others have settled, or there is memory.
     pub(super) is_held_back: bool,
     pub(super) consumers: Consumers,
     /// Who gets direct replies.
@@ -81,17 +74,6 @@ impl Channel {
         let last = self.confirmed.as_mut()?;
         *last += 1;
         Some(*last)
-    }
-
-    /// How many messages more its consumers may have unsettled. What was asked for one by one counts for memory alone.
-    pub(super) fn credit(&self, room: Room) -> u32 {
-        let unsettled = u32::try_from(self.unacked.count()).unwrap_or(u32::MAX).max(self.given);
-        let most = if room == Room::None { UNSETTLED_FEW } else { UNSETTLED_MAX };
-        let in_memory = most.saturating_sub(unsettled);
-        match self.shared_prefetch {
-            0 => in_memory,
-            most => in_memory.min(most.saturating_sub(self.given)),
-        }
     }
 
     /// Whether messages wait for a commit.

@@ -155,7 +155,8 @@ fn hand_out_of(
 
 /// Gives a consumer what there is for it, or has it told when there is something.
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
-    let (of_channel, owner) = (channel.credit(link.budget.room()), channel.owner);
+    let room = link.budget.room();
+    let (of_channel, owner) = (channel.credit(room), channel.owner);
     let Some(consumer) = channel.consumers.get(number).filter(|consumer| !consumer.is_reading) else {
         return Look::Waits;
     };
@@ -167,7 +168,9 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     if credit == 0 || !consumer.queue.may_take(consumer.id) {
         consumer.step_aside();
         let waits_for_others = credit > 0 && !consumer.queue.rules().is_single_active;
-        channel.is_held_back |= of_channel == 0;
+        if of_channel == 0 {
+            channel.hold_back(room, link);
+        }
         return if waits_for_others { wait(channel, number, link) } else { Look::Waits };
     }
     consumer.note_room(link.now.wall);

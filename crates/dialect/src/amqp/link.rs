@@ -83,6 +83,8 @@ pub(super) struct Link {
     giving_up: Arc<GivingUp>,
     /// When it is looked for messages that were not acknowledged for too long, if there are any.
     pub(super) overdue_at: Option<Monotonic>,
+    /// When it is looked whether there is memory again, if some consumer waits for that.
+    pub(super) memory_look_at: Option<Monotonic>,
     /// Channels that failed after their method was taken.
     failed: Vec<(u16, Fault)>,
 }
@@ -173,6 +175,7 @@ impl Link {
             jobs: Jobs::default(),
             giving_up: Arc::default(),
             overdue_at: None,
+            memory_look_at: None,
             failed: Vec::new(),
         }
     }

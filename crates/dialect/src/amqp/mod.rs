@@ -10,6 +10,7 @@ mod confirms;
 mod consume;
 mod consumers;
 mod content;
+mod credit;
 mod deaths;
 mod error;
 mod giving_up;

@@ -363,6 +363,7 @@ impl Session for AmqpSession {
         publishing.routes.forget_old(now.monotonic);
         self.watch_life();
         self.watch_overdue();
+        self.watch_memory();
         self.go_on();
     }
 
@@ -374,8 +375,9 @@ impl Session for AmqpSession {
         if !self.core.ready.is_empty() && self.core.link.has_room_for_deliveries() {
             return Some(Monotonic(0));
         }
-        let overdue_at = self.core.link.overdue_at;
-        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).chain(overdue_at).min()
+        let Link { overdue_at, memory_look_at, .. } = self.core.link;
+        let of_link = overdue_at.into_iter().chain(memory_look_at);
+        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).chain(of_link).min()
     }
 
     fn wants_input(&self) -> bool {

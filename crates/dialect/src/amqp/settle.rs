@@ -106,9 +106,7 @@ fn relieve(channel: &mut Channel, delivered: &[Delivered]) -> Vec<u64> {
             relieved.push(number);
         }
     }
-    if std::mem::take(&mut channel.is_held_back) {
-        // Any of them may be the one that has waited for the others.
-        relieved.extend(channel.consumers.take_stalled());
-    }
+    // Any of them may be the one that has waited for the others.
+    relieved.extend(channel.take_held_back());
     relieved
 }

@@ -162,14 +162,17 @@ fn header_of(header: &[u8], offset: QueueOffset, filter: Option<&Filter>) -> Opt
 
 /// Gives a consumer what there is for it, or has it told when there is something.
 pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look {
-    let (of_channel, channel_number, serial) = (channel.credit(link.budget.room()), channel.number, channel.serial);
+    let room = link.budget.room();
+    let (of_channel, channel_number, serial) = (channel.credit(room), channel.number, channel.serial);
     let Some(consumer) = channel.consumers.get(number) else { return Look::Waits };
     let (credit, queue) = (consumer.credit(of_channel), consumer.queue.clone());
     consumer.is_stalled = credit == 0;
     let Some(reader) = &mut consumer.stream else { return Look::Waits };
     reader.waiter = None;
     if credit == 0 {
-        channel.is_held_back |= of_channel == 0;
+        if of_channel == 0 {
+            channel.hold_back(room, link);
+        }
         return Look::Waits;
     }
     // A filter may let few through.

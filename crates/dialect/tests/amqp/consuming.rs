@@ -1,5 +1,9 @@
 //! Messages out: deliveries, acknowledgements, prefetch, and what comes again.
 
+use std::sync::Arc;
+
+use base::budget::{Budget, Held};
+use base::limits::CONNECTIONS_HELD_SIZE_MAX;
 use base::session::Session;
 use wire::amqp::method::basic::{Ack, Cancel, Consume, Get, Nack, Qos, Recover, Reject};
 use wire::amqp::method::connection::ChannelClose;
@@ -14,6 +18,13 @@ fn with_messages(bench: &Bench, count: usize) -> Client {
         client.publish("", "q", number.to_string().as_bytes());
     }
     client
+}
+
+/// All connections together hold as much as they may, until this is dropped.
+fn without_memory(client: &mut Client) -> Held {
+    let budget = Arc::new(Budget::default());
+    client.session.share(budget.clone());
+    Held::taken(budget, CONNECTIONS_HELD_SIZE_MAX)
 }
 
 fn ack(tag: u64, multiple: bool) -> Ack {
@@ -303,6 +314,19 @@ fn who_does_not_read_what_it_is_sent_leaves_the_rest_to_those_of_a_lower_priorit
     }
     let given_to_low = low.take().len();
     assert!(given_to_low > 100, "{given_to_low} of 300: a socket takes about a mebibyte of the others");
+}
+
+#[test]
+fn who_waited_for_memory_goes_on_when_there_is_some_again() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 3000);
+    let others = without_memory(&mut client);
+    assert_eq!(client.consume("q", "c", false).len() - 1, 2048, "as many as a channel may have meanwhile");
+    client.now = client.now.plus_ms(1000);
+    assert_eq!(client.take(), [""; 0], "there is none yet");
+    drop(others);
+    client.now = client.now.plus_ms(1000);
+    assert_eq!(client.take().len(), 3000 - 2048, "the rest comes without an acknowledgement of what came before");
 }
 
 #[test]
