@@ -6,6 +6,7 @@
 use base::budget::Room;
 
 use super::channel::Channel;
+use super::error::Fault;
 use super::link::Link;
 use super::methods::Core;
 use super::session::AmqpSession;
@@ -19,12 +20,27 @@ const UNSETTLED_FEW: u32 = 1 << 11;
 /// How often is looked for memory where there was none, ms.
 const MEMORY_LOOK_MS: u64 = 1000;
 
+/// Messages that a channel may have unsettled now.
+const fn unsettled_max(room: Room) -> u32 {
+    match room {
+        Room::None => UNSETTLED_FEW,
+        Room::Little | Room::Plenty => UNSETTLED_MAX,
+    }
+}
+
 impl Channel {
-    /// How many messages more it may have unsettled, as far as memory goes.
-    pub(super) fn credit_in_memory(&self, room: Room) -> u32 {
+    fn credit_in_memory(&self, room: Room) -> u32 {
         let unsettled = u32::try_from(self.unacked.count()).unwrap_or(u32::MAX).max(self.given);
-        let most = if room == Room::None { UNSETTLED_FEW } else { UNSETTLED_MAX };
-        most.saturating_sub(unsettled)
+        unsettled_max(room).saturating_sub(unsettled)
+    }
+
+    /// Refuses one more to who asks for one while it has as many as it may.
+    pub(super) fn check_credit(&self, room: Room) -> Result<(), Fault> {
+        if self.credit_in_memory(room) > 0 {
+            return Ok(());
+        }
+        let most = unsettled_max(room);
+        Err(Fault::precondition(format!("a channel has at most {most} messages now that it has not acknowledged")))
     }
 
     /// How many messages more its consumers may have unsettled. What was asked for one by one counts for memory alone.

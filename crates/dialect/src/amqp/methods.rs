@@ -227,6 +227,9 @@ impl Core {
             );
             return Err(Fault::new(code::RESOURCE_LOCKED, text));
         }
+        if !get.no_ack {
+            channel.check_credit(self.link.budget.room())?;
+        }
         self.publishing.end_pass(&mut self.link)?;
         queue.note_used(self.link.now.monotonic);
         self.is_paused = !consume::get(channel, &queue, get.no_ack, &mut self.link)?;

@@ -330,6 +330,19 @@ fn who_waited_for_memory_goes_on_when_there_is_some_again() {
 }
 
 #[test]
+fn who_asks_one_by_one_has_no_more_than_a_channel_may_have() {
+    let bench = Bench::new();
+    let mut client = with_messages(&bench, 2100);
+    let _others = without_memory(&mut client);
+    assert!((0..2048).all(|_| client.get("q", false).starts_with("got")));
+    let text =
+        "channel.close PRECONDITION_FAILED - a channel has at most 2048 messages now that it has not acknowledged";
+    assert_eq!(client.get("q", false), text);
+    let mut other = bench.client();
+    assert_eq!(other.get("q", true), "got 1, 2099 more again: 0", "the channel was closed, and has none any more");
+}
+
+#[test]
 fn consumers_are_counted() {
     let bench = Bench::new();
     let mut client = with_messages(&bench, 0);
