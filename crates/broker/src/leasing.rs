@@ -101,9 +101,27 @@ impl Doomed {
         self.lane.with(|cursor| cursor.renew(grant, self.offset, until_given_up));
     }
 
-    /// Stays away for a while: it could not be given up.
+    /// Some of what was rejected in a lane and could not be given up then.
+    pub(crate) fn postponed(lane: &Arc<Lane>, owner: Owner, count_max: usize) -> Vec<Self> {
+        let until_given_up = Grant { owner, deadline: None };
+        let taken = lane.with(|cursor| {
+            let held: Vec<_> = cursor.held_by(Owner::REJECTED).take(count_max).collect();
+            held.iter().for_each(|offset| _ = cursor.renew(Owner::REJECTED, *offset, until_given_up));
+            held
+        });
+        let doomed = |offset| Self { lane: lane.clone(), owner, offset, deliveries: 1, reason: DoomReason::Rejected };
+        taken.into_iter().map(doomed).collect()
+    }
+
+    /// Stays away: it could not be given up. What was rejected does so until it is taken by `postponed`; else it is looked at again, and found
+    /// to be over or too much, when it is ready after a while.
     pub(crate) fn postpone(&self, now: Monotonic) {
-        self.give_back(Some(now.plus_ms(DOOM_RETRY_MS)));
+        if self.reason == DoomReason::Rejected {
+            let until_given_up = Grant { owner: Owner::REJECTED, deadline: None };
+            self.lane.with(|cursor| cursor.renew(self.owner, self.offset, until_given_up));
+        } else {
+            self.give_back(Some(now.plus_ms(DOOM_RETRY_MS)));
+        }
     }
 
     /// The whole record; `None` if it is gone. Waits for the disk.

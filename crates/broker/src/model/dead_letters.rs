@@ -17,6 +17,7 @@ use format::routed::{Routed, RoutedError};
 use super::Model;
 use super::message_queue::MessageQueue;
 use super::publish::RoutedMessage;
+use super::sweep::LOOK_AGAIN_MS;
 use crate::error::internal;
 use crate::leasing::{DoomReason, Doomed};
 use crate::publish::PublishBatch;
@@ -126,7 +127,7 @@ impl DeadLetter {
 impl Model {
     /// Has messages of a queue go on as dead letters, if it has an exchange for them. What fails is told, and tried again after a while;
     /// gives whether nothing did. Waits for the disk.
-    pub fn give_up(&self, queue: &MessageQueue, doomed: Vec<Doomed>, now: Now) -> bool {
+    pub fn give_up(&self, queue: &Arc<MessageQueue>, doomed: Vec<Doomed>, now: Now) -> bool {
         let mut failed = false;
         for doomed in doomed {
             let Err(error) = self.give_up_one(queue, &doomed, now) else { continue };
@@ -136,6 +137,9 @@ impl Model {
                 tracing::warn!(%error, %queue, "a message cannot be made a dead letter; it is tried again");
             }
             failed = true;
+        }
+        if failed {
+            self.timers.watch_messages(queue, now.wall.plus_ms(LOOK_AGAIN_MS));
         }
         !failed
     }

@@ -1,6 +1,7 @@
 //! What ends by itself: messages whose time is over, those that are too many, queues that nobody uses.
 //!
-//! A queue looks at its head alone: what is behind a message that lives on is dealt with when its turn comes.
+//! A queue looks at its head alone: what is behind a message that lives on is dealt with when its turn comes. What was rejected and could not
+//! be given up then, as on a full disk, is its too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -20,14 +21,17 @@ use crate::cursor::weighing::Length;
 use crate::error::internal;
 use crate::leasing::{DoomReason, Doomed, Expiry};
 
-/// How soon a queue is looked at again whose head lives on.
-const LOOK_AGAIN_MS: u64 = 1000;
+/// How soon a queue is looked at again whose head lives on, or of which something could not be given up.
+pub(super) const LOOK_AGAIN_MS: u64 = 1000;
 
 /// How long a message that is over is left to who waits for it, and takes it or goes.
 const AWAITED_MS: u64 = 1000;
 
 /// Times that a queue is swept in one go: others wait.
 const SWEEPS_MAX: usize = 64;
+
+/// Who has what a sweep gives up.
+const SWEEP: Owner = Owner::grant(0).doom();
 
 /// When which queue is to be looked at. Each is there once, by the earlier time.
 #[derive(Debug, Default)]
@@ -160,6 +164,10 @@ impl Model {
             doomed.extend(take_head(&lane, &mut is_wanted, is_given_up, DoomReason::TooMany, now)?);
             excess = left;
         }
+        // The last, so that they are in the way of nobody if they fail again.
+        for lane in queue.queue_lanes() {
+            doomed.extend(Doomed::postponed(&lane.lane, SWEEP, SWEPT_AT_ONCE_MAX));
+        }
         let has_more = doomed.len() >= SWEPT_AT_ONCE_MAX;
         let is_done = self.give_up(queue, doomed, now);
         Ok(has_more && is_done)
@@ -198,7 +206,7 @@ fn take_head(
     reason: DoomReason,
     now: Now,
 ) -> Result<Vec<Doomed>, Refusal> {
-    let owner = Owner::grant(0).doom();
+    let owner = SWEEP;
     let take = Take { grant: Grant { owner, deadline: None }, attempt: None, held: None, now: now.monotonic };
     let (mut doomed, mut failure) = (Vec::<(QueueOffset, u32)>::new(), None);
     lane.take(take, |offset, deliveries| match index.entry(offset) {

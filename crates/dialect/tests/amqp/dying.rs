@@ -1,10 +1,14 @@
 //! Messages that queues give up: too old, too many, rejected, delivered too often.
 
+use std::path::Path;
+
+use storage::disk::{Disk, MemoryDisk};
+use testkit::store_options;
 use wire::amqp::content::Properties;
 use wire::amqp::method::basic::{Ack, Publish, Qos, Reject};
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, short};
+use crate::client::{Arguments, Bench, START, short};
 
 #[test]
 fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
@@ -43,6 +47,44 @@ fn dead_letters_of_a_connection_come_in_the_order_in_which_it_rejected_them_whoe
     for (number, more) in [(1, 2), (2, 1), (3, 0)] {
         assert_eq!(client.get("dead", true), format!("got {}, {more} more: {number}", number + 3));
     }
+}
+
+#[test]
+fn what_was_rejected_while_the_disk_is_full_comes_to_nobody_and_is_a_dead_letter_once_there_is_room() {
+    let disk = MemoryDisk::new();
+    let open = |now| {
+        let store = storage::Options { disk: Disk::new(disk.clone()), ..store_options(Path::new("/data")) };
+        Bench::over(store, tempfile::tempdir().expect("directory"), now)
+    };
+    let mut bench = open(START);
+    let mut client = bench.client_with_dead_letters(|_| ());
+    for (tag, body) in [(1, "a"), (2, "b")] {
+        client.publish("", "q", body.as_bytes());
+        assert_eq!(client.get("q", false), format!("got {tag}, 0 more: {body}"));
+    }
+    let fill = |bench: &Bench, capacity| {
+        disk.set_capacity(capacity);
+        bench.broker.store().apply_retention(bench.now.wall, 5).expect("looks");
+    };
+    fill(&bench, 1);
+    client.send(1, Reject { delivery_tag: 1, requeue: false });
+    for _ in 0..5 {
+        bench.pass(1000);
+        client.now = bench.now;
+        assert_eq!(client.get("q", true), "basic.get-empty");
+    }
+    fill(&bench, u64::MAX);
+    bench.pass(1000);
+    assert_eq!(client.get("dead", true), "got 3, 0 more: a");
+    bench.broker.keep(bench.now).expect("told");
+    fill(&bench, 1);
+    client.send(1, Reject { delivery_tag: 2, requeue: false });
+    client.lose();
+    bench.pass(1000);
+    assert_eq!(bench.client().get("q", true), "basic.get-empty", "whoever has rejected it is gone");
+    drop(bench.broker);
+    disk.set_capacity(u64::MAX);
+    assert_eq!(open(bench.now).client().get("q", true), "got 1, 0 more again: b", "a killed process");
 }
 
 #[test]

@@ -381,11 +381,10 @@ fn jobs_that_run_after_the_connection_is_gone_give_back_what_they_took() {
 }
 
 #[test]
-fn what_is_rejected_and_cannot_be_a_dead_letter_yet_comes_again_and_says_so() {
+fn what_is_rejected_and_cannot_be_read_then_is_a_dead_letter_once_it_can() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let mut bench = on_disk(&disk);
-    let mut client = bench.client();
-    client.dying_queue(|_| ());
+    let mut client = bench.client_with_dead_letters(|_| ());
     client.simple_queue("other");
     client.publish("", "q", b"m");
     assert_eq!(client.get("q", false), "got 1, 0 more: m");
@@ -397,7 +396,7 @@ fn what_is_rejected_and_cannot_be_a_dead_letter_yet_comes_again_and_says_so() {
     disk.heal();
     bench.pass(1500);
     client.now = bench.now;
-    assert_eq!(client.get("q", true), "got 2, 0 more again: m");
+    assert_eq!(client.get("dead", true), "got 2, 0 more: m");
 }
 
 #[test]

@@ -28,6 +28,9 @@ impl Owner {
     /// What no grant of a consumer has.
     const DOOM: u64 = 1 << 62;
 
+    /// What was rejected for good and waits for its dead letter: listed as a channel's is, and no channel's.
+    pub(crate) const REJECTED: Self = Self(Self::CHANNEL | 1 << 32);
+
     /// A channel of a connection, by its number in this process.
     pub const fn channel(number: u32) -> Self {
         Self(Self::CHANNEL | number as u64)
@@ -161,18 +164,14 @@ impl Leases {
         Some(lease)
     }
 
-    /// What a channel has in `range`, the lowest first.
-    pub(super) fn of_channel(&self, owner: Owner, range: Range<u64>) -> Vec<u64> {
-        let mut found = Vec::new();
-        if range.is_empty() {
-            return found;
-        }
-        for (_, number) in self.by_channel.range((owner, range.start / BLOCK)..=(owner, (range.end - 1) / BLOCK)) {
+    /// What a channel has, the lowest first.
+    pub(super) fn of_channel(&self, owner: Owner) -> impl Iterator<Item = u64> {
+        let blocks = self.by_channel.range((owner, 0)..=(owner, u64::MAX));
+        blocks.flat_map(move |(_, number)| {
             let bunches = self.blocks.get(number).into_iter().flatten().filter(|bunch| bunch.lease.owner == owner);
             let held = bunches.fold(0, |held, bunch| held | bunch.held);
-            found.extend(Offsets { number: *number, held }.filter(|offset| range.contains(offset)));
-        }
-        found
+            Offsets { number: *number, held }
+        })
     }
 
     /// Ends some leases of a channel; gives the offsets and their lease, `None` if it has none any more.

@@ -229,9 +229,9 @@ impl LeaseCursor {
         held.count() as u64
     }
 
-    /// What a channel has of `range`, the lowest first.
-    pub fn held_by(&self, channel: Owner, range: Range<QueueOffset>) -> Vec<QueueOffset> {
-        self.leases.of_channel(channel, range.start.0..range.end.0).into_iter().map(QueueOffset).collect()
+    /// What a channel has, the lowest first.
+    pub fn held_by(&self, channel: Owner) -> impl Iterator<Item = QueueOffset> {
+        self.leases.of_channel(channel).map(QueueOffset)
     }
 
     /// Hands a message that its owner has out anew, for as long as `grant` says; whether the owner had it. Not counted as a delivery.
