@@ -1,7 +1,11 @@
 //! Who consumes from a message queue: who may, who comes first, and who is told when it goes.
+//!
+//! **Always holds**: to come, to go and to look whose turn it is takes no longer for there being many.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::group::mailbox::{Mailbox, Signal};
 
@@ -16,15 +20,34 @@ pub struct Consumer {
     pub is_exclusive: bool,
     /// Higher ones get messages first.
     pub priority: i32,
-    /// Whether it takes what is there: as long as it does, those of a lower priority wait.
-    pub has_room: Arc<AtomicBool>,
 }
 
-/// The consumers of one queue, in the order they came.
+/// A consumer's place at its queue.
+#[derive(Debug)]
+pub struct Seat {
+    id: u64,
+    priority: i32,
+    /// Whether it takes what is there: as long as it does, those of a lower priority wait.
+    has_room: bool,
+    /// How many of its priority do.
+    with_room: Arc<AtomicUsize>,
+}
+
+/// The consumers of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
-    list: Vec<(u64, Consumer)>,
+    /// In the order they came.
+    by_id: BTreeMap<u64, Consumer>,
+    /// By priority.
+    levels: BTreeMap<i32, Level>,
     last_id: u64,
+}
+
+/// Those of one priority.
+#[derive(Debug, Default)]
+struct Level {
+    count: usize,
+    with_room: Arc<AtomicUsize>,
 }
 
 /// What a consumer's going means.
@@ -38,55 +61,78 @@ pub(super) struct Left {
     pub(super) is_last: bool,
 }
 
+impl Seat {
+    /// Says whether it takes what is there.
+    pub fn note_room(&mut self, has_room: bool) {
+        match (std::mem::replace(&mut self.has_room, has_room), has_room) {
+            (false, true) => _ = self.with_room.fetch_add(1, Ordering::AcqRel),
+            (true, false) => _ = self.with_room.fetch_sub(1, Ordering::AcqRel),
+            (false, false) | (true, true) => {}
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.note_room(false);
+    }
+}
+
 impl Consumers {
-    pub(super) const fn len(&self) -> usize {
-        self.list.len()
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
     }
 
     /// Adds one; `None` if it wants the queue alone and is not, or another one does.
-    pub(super) fn add(&mut self, consumer: Consumer) -> Option<u64> {
-        let is_taken = self.list.iter().any(|(_, known)| known.is_exclusive);
-        if is_taken || consumer.is_exclusive && !self.list.is_empty() {
+    pub(super) fn add(&mut self, consumer: Consumer) -> Option<Seat> {
+        // Who has it alone is the first.
+        let first = self.by_id.first_key_value();
+        if first.is_some_and(|(_, first)| first.is_exclusive || consumer.is_exclusive) {
             return None;
         }
         self.last_id += 1;
-        self.list.push((self.last_id, consumer));
-        Some(self.last_id)
+        let (id, priority) = (self.last_id, consumer.priority);
+        let level = self.levels.entry(priority).or_default();
+        level.count += 1;
+        let with_room = level.with_room.clone();
+        self.by_id.insert(id, consumer);
+        Some(Seat { id, priority, has_room: false, with_room })
     }
 
     /// Takes one out, if it is there.
-    pub(super) fn remove(&mut self, id: u64) -> Option<Left> {
-        let at = self.list.iter().position(|(known, _)| *known == id)?;
-        let had_priorities = self.have_priorities();
-        self.list.remove(at);
-        let next = if at == 0 { self.list.first().map(|(_, consumer)| consumer.clone()) } else { None };
-        Some(Left { next, had_priorities, is_last: self.list.is_empty() })
+    pub(super) fn remove(&mut self, seat: Seat) -> Option<Left> {
+        let (was_first, had_priorities) = (self.is_first(&seat), self.have_priorities());
+        self.by_id.remove(&seat.id)?;
+        if let Some(level) = self.levels.get_mut(&seat.priority) {
+            level.count -= 1;
+            if level.count == 0 {
+                self.levels.remove(&seat.priority);
+            }
+        }
+        let next = self.by_id.first_key_value().filter(|_| was_first).map(|(_, next)| next.clone());
+        Some(Left { next, had_priorities, is_last: self.by_id.is_empty() })
     }
 
     /// Whether it is the one that has waited longest: the only one that gets messages, where only one does.
-    pub(super) fn is_first(&self, id: u64) -> bool {
-        self.list.first().is_some_and(|(first, _)| *first == id)
+    pub(super) fn is_first(&self, seat: &Seat) -> bool {
+        self.by_id.first_key_value().is_some_and(|(first, _)| *first == seat.id)
     }
 
     /// Whether some come before others.
     pub(super) fn have_priorities(&self) -> bool {
-        let mut priorities = self.list.iter().map(|(_, consumer)| consumer.priority);
-        let first = priorities.next();
-        priorities.any(|priority| Some(priority) != first)
+        self.levels.len() > 1
     }
 
     /// Whether none of a higher priority takes what is there.
-    pub(super) fn is_next(&self, id: u64) -> bool {
-        let own = self.list.iter().find(|(known, _)| *known == id).map(|(_, consumer)| consumer.priority);
-        let comes_before = |consumer: &Consumer| {
-            own.is_some_and(|own| consumer.priority > own) && consumer.has_room.load(Ordering::Acquire)
-        };
-        !self.list.iter().any(|(_, consumer)| comes_before(consumer))
+    pub(super) fn is_next(&self, seat: &Seat) -> bool {
+        let higher = self.levels.range((Bound::Excluded(seat.priority), Bound::Unbounded));
+        higher.map(|(_, level)| level).all(|level| level.with_room.load(Ordering::Acquire) == 0)
     }
 
     /// Tells all that the queue has gone; they are none of its any more.
     pub(super) fn dismiss(&mut self) {
-        for (_, Consumer { mailbox, number, .. }) in self.list.drain(..) {
+        self.levels.clear();
+        for Consumer { mailbox, number, .. } in std::mem::take(&mut self.by_id).into_values() {
             mailbox.send(Signal::QueueGone(number));
         }
     }
@@ -99,8 +145,7 @@ mod tests {
     use super::*;
 
     fn consumer(number: u64, is_exclusive: bool) -> Consumer {
-        let has_room = Arc::default();
-        Consumer { mailbox: Mailbox::new(Waker::noop().clone()), number, is_exclusive, priority: 0, has_room }
+        Consumer { mailbox: Mailbox::new(Waker::noop().clone()), number, is_exclusive, priority: 0 }
     }
 
     #[test]
@@ -109,7 +154,6 @@ mod tests {
         let alone = consumers.add(consumer(1, true)).expect("the first");
         assert!(consumers.add(consumer(2, false)).is_none());
         assert!(consumers.remove(alone).expect("was there").is_last);
-        assert!(consumers.remove(alone).is_none(), "once");
         consumers.add(consumer(2, false)).expect("free again");
         assert!(consumers.add(consumer(3, true)).is_none(), "there is another");
     }
@@ -118,13 +162,30 @@ mod tests {
     fn the_next_is_told_when_the_first_goes() {
         let mut consumers = Consumers::default();
         let [first, second, third] = [1, 2, 3].map(|number| consumers.add(consumer(number, false)).expect("added"));
-        assert!(consumers.is_first(first) && !consumers.is_first(second));
+        assert!(consumers.is_first(&first) && !consumers.is_first(&second));
         assert!(consumers.remove(second).expect("was there").next.is_none(), "it had nothing");
         assert_eq!(consumers.remove(first).expect("was there").next.map(|next| next.number), Some(3));
-        assert!(consumers.is_first(third));
+        assert!(consumers.is_first(&third));
         let watched = consumer(4, false);
         consumers.add(watched.clone()).expect("added");
         consumers.dismiss();
         assert_eq!((watched.mailbox.take(), consumers.len()), (vec![Signal::QueueGone(4)], 0));
+        assert!(consumers.remove(third).is_none(), "it is none of them any more");
+    }
+
+    #[test]
+    fn who_has_a_lower_priority_waits_while_somebody_of_a_higher_one_has_room() {
+        let mut consumers = Consumers::default();
+        let mut of_priority = |priority| consumers.add(Consumer { priority, ..consumer(1, false) }).expect("added");
+        let (low, mut one, mut other) = (of_priority(0), of_priority(5), of_priority(5));
+        assert!(consumers.have_priorities() && consumers.is_next(&low), "nobody has room yet");
+        one.note_room(true);
+        other.note_room(true);
+        one.note_room(false);
+        assert!(!consumers.is_next(&low) && consumers.is_next(&one), "the other has room");
+        assert!(consumers.remove(other).expect("was there").had_priorities);
+        assert!(consumers.is_next(&low));
+        consumers.remove(one);
+        assert!(!consumers.have_priorities());
     }
 }

@@ -13,7 +13,7 @@ use format::model::{QueueRules, QueueState, Text};
 use parking_lot::{Mutex, RwLock};
 use storage::{QueueIndex, Store};
 
-use super::consumers::{Consumer, Consumers};
+use super::consumers::{Consumer, Consumers, Seat};
 use super::error::ModelError;
 use crate::cursor::lane::{Lane, Place};
 use crate::cursor::lanes::Lanes;
@@ -186,7 +186,7 @@ impl MessageQueue {
     }
 
     /// Has a consumer come.
-    pub fn add_consumer(&self, consumer: Consumer, now: Monotonic) -> Result<u64, ModelError> {
+    pub fn add_consumer(&self, consumer: Consumer, now: Monotonic) -> Result<Seat, ModelError> {
         let (host, name) = (self.host.clone(), self.wish.name.clone());
         self.note_used(now);
         // Whoever waits has to wait somewhere.
@@ -201,11 +201,11 @@ impl MessageQueue {
     }
 
     /// Has a consumer go. Gives whether the queue goes with it.
-    pub fn remove_consumer(&self, id: u64, now: Monotonic) -> bool {
+    pub fn remove_consumer(&self, seat: Seat, now: Monotonic) -> bool {
         self.note_used(now);
         let left = {
             let mut consumers = self.consumers.lock();
-            let Some(left) = consumers.remove(id) else { return false };
+            let Some(left) = consumers.remove(seat) else { return false };
             self.has_priorities.store(consumers.have_priorities(), Ordering::Release);
             left
         };
@@ -224,11 +224,11 @@ impl MessageQueue {
     }
 
     /// Whether a consumer may take messages: where only one may, the first; else those that none of a higher priority takes.
-    pub fn may_take(&self, id: u64) -> bool {
+    pub fn may_take(&self, seat: &Seat) -> bool {
         if self.wish.rules.is_single_active {
-            return self.consumers.lock().is_first(id);
+            return self.consumers.lock().is_first(seat);
         }
-        !self.has_priorities.load(Ordering::Acquire) || self.consumers.lock().is_next(id)
+        !self.has_priorities.load(Ordering::Acquire) || self.consumers.lock().is_next(seat)
     }
 
     /// A consumer does not take what is there any more: those of a lower priority may.

@@ -1,11 +1,10 @@
 //! Messages on their way out: to consumers as fast as these settle them, or one by one to who asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{Now, Refusal, Timestamp};
 use broker::lease::Owner;
-use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Taker, Wanted, Wish};
+use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Seat, Taker, Wanted, Wish};
 use format::model::{QueueKind, Text};
 use format::record;
 use format::routed::Routed;
@@ -34,8 +33,8 @@ pub(super) struct Consumer {
     pub(super) size: usize,
     pub(super) tag: Text,
     pub(super) queue: Arc<MessageQueue>,
-    /// By which the queue knows it.
-    pub(super) id: u64,
+    /// Where it sits there.
+    pub(super) seat: Seat,
     pub(super) no_ack: bool,
     /// Messages that it may have unsettled; 0: any number.
     pub(super) prefetch: u32,
@@ -52,8 +51,6 @@ pub(super) struct Consumer {
     pub(super) stream: Option<StreamReader>,
     /// Since when it takes what is there, if it does.
     pub(super) has_room_since: Option<Timestamp>,
-    /// The same, for others.
-    pub(super) has_room: Arc<AtomicBool>,
 }
 
 /// For whom messages are.
@@ -114,14 +111,14 @@ impl Consumer {
     fn note_room(&mut self, now: Timestamp) {
         if self.has_room_since.is_none() {
             self.has_room_since = Some(now);
-            self.has_room.store(true, Ordering::Release);
+            self.seat.note_room(true);
         }
     }
 
     /// It does not take what is there: others get that.
     pub(super) fn step_aside(&mut self) {
         if self.has_room_since.take().is_some() {
-            self.has_room.store(false, Ordering::Release);
+            self.seat.note_room(false);
             self.queue.tell_lower();
         }
         self.takers.clear();
@@ -165,7 +162,7 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     }
     let (credit, no_ack) = (consumer.credit(of_channel), consumer.no_ack);
     consumer.is_stalled = credit == 0;
-    if credit == 0 || !consumer.queue.may_take(consumer.id) {
+    if credit == 0 || !consumer.queue.may_take(&consumer.seat) {
         consumer.step_aside();
         let waits_for_others = credit > 0 && !consumer.queue.rules().is_single_active;
         if of_channel == 0 {
@@ -261,7 +258,7 @@ fn wait(channel: &mut Channel, number: u64, link: &Link) -> Look {
     let Some(consumer) = channel.consumers.get(number) else { return Look::Waits };
     let wish = consumer.wish(consumer.credit(of_channel).max(1), link);
     consumer.takers = consumer.queue.wait(&wish);
-    if consumer.queue.has_ready() && consumer.queue.may_take(consumer.id) { Look::Again } else { Look::Waits }
+    if consumer.queue.has_ready() && consumer.queue.may_take(&consumer.seat) { Look::Again } else { Look::Waits }
 }
 
 /// What each lane has given.

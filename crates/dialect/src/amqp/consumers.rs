@@ -3,8 +3,6 @@
 //! **Always holds**: no two consumers of a channel have one tag; what all of a connection take is counted, and bounded.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use broker::{Consumer as QueueConsumer, OnlyIf};
 use format::model::Text;
@@ -95,10 +93,9 @@ impl Core {
         self.last_consumer += 1;
         let number = u64::from(channel.number) << 48 | self.last_consumer;
         let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
-        let has_room = Arc::new(AtomicBool::new(false));
-        let (is_exclusive, known) = (consume.exclusive && stream.is_none(), has_room.clone());
-        let joining = QueueConsumer { mailbox, number, is_exclusive, priority, has_room: known };
-        let id = queue.add_consumer(joining, self.link.now.monotonic)?;
+        let is_exclusive = consume.exclusive && stream.is_none();
+        let joining = QueueConsumer { mailbox, number, is_exclusive, priority };
+        let seat = queue.add_consumer(joining, self.link.now.monotonic)?;
         if !consume.no_wait {
             self.link.send(channel.number, ConsumeOk { consumer_tag: ShortString::cut(&tag) });
         }
@@ -108,7 +105,7 @@ impl Core {
             size,
             tag,
             queue,
-            id,
+            seat,
             no_ack: consume.no_ack,
             prefetch: channel.prefetch,
             priority,
@@ -118,7 +115,6 @@ impl Core {
             takers: Vec::new(),
             stream,
             has_room_since: None,
-            has_room,
         });
         self.ready.push_back(number);
         Ok(())
@@ -156,9 +152,9 @@ impl Core {
 
     /// A consumer goes; its queue with it, if that is how the queue is.
     pub(super) fn leave(&mut self, consumer: Consumer) {
-        let Consumer { queue, id, takers, size, .. } = consumer;
+        let Consumer { queue, seat, takers, size, .. } = consumer;
         self.consumers_size -= size;
-        let goes = queue.remove_consumer(id, self.link.now.monotonic);
+        let goes = queue.remove_consumer(seat, self.link.now.monotonic);
         // Others are told of what it was told of.
         drop(takers);
         if goes {

@@ -6,7 +6,7 @@ use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Consume, Publish, Qos, TxCommit, TxSelect};
 use wire::amqp::method::connection::{ChannelOpen, ConnectionClose, ConnectionCloseOk, Flow, Open, TuneOk};
 
-use crate::client::{Bench, Client, message, put, short};
+use crate::client::{Arguments, Bench, Client, message, put, short};
 
 fn raw(kind: u8, channel: u16, payload: &[u8], end: u8) -> Vec<u8> {
     let mut out = vec![kind];
@@ -209,6 +209,25 @@ fn a_consumers_name_is_its_own() {
     client.consume("q", "c", true);
     client.send(1, Consume { queue: short("q"), consumer_tag: short("c"), ..Consume::default() });
     assert_eq!(client.take(), ["connection.close NOT_ALLOWED - attempt to reuse consumer tag 'c'"]);
+}
+
+#[test]
+fn the_consumers_of_a_connection_are_bounded_on_all_its_channels_together() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    client.open(2);
+    let consume = Consume { queue: short("q"), no_wait: true, ..Consume::default() };
+    let (mut many, mut more) = (BytesMut::new(), BytesMut::new());
+    (0..15_000).for_each(|_| put(&mut many, 1, consume));
+    (0..15_000).for_each(|_| put(&mut many, 2, consume));
+    client.bytes(&many);
+    assert_eq!(client.take(), [""; 0]);
+    assert_eq!(client.queue("q", true, &Arguments::of(|_| ())), ["queue q 0/30000"]);
+    (0..30_000).for_each(|_| put(&mut more, 2, consume));
+    let said = ended_by(&mut client, &more);
+    assert_eq!(said, "connection.close NOT_ALLOWED - the consumers of a connection take at most 33554432 bytes");
+    assert_eq!(bench.client().queue("q", true, &Arguments::of(|_| ())), ["queue q 0/0"]);
 }
 
 #[test]
