@@ -141,6 +141,12 @@ impl HandOut {
         self.pieces
     }
 
+    /// Whether it found nothing, and looked no further only since one wish does not: there may be something behind what is to be given up or
+    /// was settled.
+    pub const fn is_cut_short(&self) -> bool {
+        self.count == 0 && (self.scanned >= SCAN_COUNT_MAX || self.doomed.len() >= DOOMED_MAX)
+    }
+
     const fn wants_more(&self) -> bool {
         self.count < self.wanted.count_max && (self.count == 0 || self.size < self.wanted.size_max)
     }

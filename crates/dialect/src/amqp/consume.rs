@@ -198,9 +198,15 @@ fn read(
     link: &mut Link,
 ) {
     let (broker, now, number, serial) = (link.broker.clone(), link.now, channel.number, channel.serial);
-    let owner = channel.owner;
+    let (owner, giving_up) = (channel.owner, link.giving_up.clone());
     link.run_job(SIZE_MAX, move || {
-        let result = broker.leasing.hand_out(&mut hand_out, now);
+        let mut result = broker.leasing.hand_out(&mut hand_out, now);
+        // Who asks for one is told that there is none when that is so; a consumer looks again by itself.
+        while matches!(reader, Reader::Get { .. }) && result.is_ok() && hand_out.is_cut_short() {
+            giving_up.give_up(&queue, hand_out.take_doomed(), &broker, now);
+            hand_out = HandOut::of(hand_out.wanted().clone());
+            result = broker.leasing.hand_out(&mut hand_out, now);
+        }
         let hand_out = Some(hand_out);
         Done::Read(Box::new(Read { channel: number, serial, owner, queue, reader, promised, hand_out, result }))
     });
@@ -318,7 +324,7 @@ pub(super) fn get(
     link: &mut Link,
 ) -> Result<bool, Fault> {
     let mut hand_out = hand_out_of(queue, Holder::Channel(channel.owner), (1, None), link);
-    if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? {
+    if !link.broker.leasing.hand_out_cached(&mut hand_out, link.now)? || hand_out.is_cut_short() {
         read(channel, queue.clone(), (Reader::Get { no_ack }, 0), hand_out, link);
         return Ok(false);
     }

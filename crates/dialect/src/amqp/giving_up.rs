@@ -27,9 +27,20 @@ impl GivingUp {
     pub(super) fn run(&self, broker: &Broker, now: Now) {
         while !self.waiting.lock().is_empty() {
             let Some(_turn) = self.turn.try_lock() else { return };
-            while let Some((queue, doomed)) = self.next() {
-                broker.model.give_up(&queue, doomed, now);
-            }
+            self.give_up_all(broker, now);
+        }
+    }
+
+    /// Gives up some of a queue, behind all that wait. Waits for the disk, and for another job that is about it.
+    pub(super) fn give_up(&self, queue: &Arc<MessageQueue>, doomed: Vec<Doomed>, broker: &Broker, now: Now) {
+        self.add(queue.clone(), doomed);
+        let _turn = self.turn.lock();
+        self.give_up_all(broker, now);
+    }
+
+    fn give_up_all(&self, broker: &Broker, now: Now) {
+        while let Some((queue, doomed)) = self.next() {
+            broker.model.give_up(&queue, doomed, now);
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) struct Link {
     pub(super) login: Option<Login>,
     pub(super) budget: Arc<Budget>,
     pub(super) jobs: Jobs<Done>,
-    giving_up: Arc<GivingUp>,
+    pub(super) giving_up: Arc<GivingUp>,
     /// When it is looked for messages that were not acknowledged for too long, if there are any.
     pub(super) overdue_at: Option<Monotonic>,
     /// When it is looked whether there is memory again, if some consumer waits for that.

@@ -123,6 +123,29 @@ fn a_message_has_a_time_of_its_own_and_an_old_one_is_never_delivered() {
 }
 
 #[test]
+fn who_asks_for_one_gets_the_first_that_lives_on_behind_any_number_that_are_over() {
+    // As many are looked at in one go, or made dead letters.
+    for (count, has_dead_letters) in [(9000, false), (100, true)] {
+        let bench = Bench::new();
+        let mut client = bench.client();
+        if has_dead_letters {
+            client.dying_queue(|_| ());
+        } else {
+            client.simple_queue("q");
+        }
+        let publish = Publish { routing_key: short("q"), ..Publish::default() };
+        for _ in 0..count {
+            let properties = Properties { expiration: Some(short("10")), ..Properties::default() };
+            client.publish_with(publish, properties, b"old");
+        }
+        client.publish("", "q", b"alive");
+        client.now = bench.now.plus_ms(20);
+        assert_eq!(client.get("q", true), "got 1, 0 more: alive");
+        assert_eq!(client.get("q", true), "basic.get-empty");
+    }
+}
+
+#[test]
 fn what_has_no_time_goes_to_who_can_take_it_at_once_or_is_over() {
     let mut bench = Bench::new();
     let mut client = bench.client_with_dead_letters(|table| _ = table.put("x-message-ttl", Value::I32(0)));
