@@ -40,6 +40,15 @@ impl Length {
     }
 }
 
+/// Up to where the length of a lane is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// Its messages are counted.
+    pub(crate) counted: QueueOffset,
+    /// Their bytes are.
+    pub(crate) weighed: QueueOffset,
+}
+
 /// Why weighing stops.
 enum Halt {
     /// Others may need the lane.
@@ -84,12 +93,12 @@ impl Lane {
         Ok(false)
     }
 
-    /// What is ready, and up to where it is counted. Bytes are those that were weighed.
-    pub(crate) fn length(self: &Arc<Self>) -> (Length, QueueOffset) {
-        let end = self.queue().map_or(QueueOffset(0), |queue| queue.end());
+    /// What is ready, and up to where that is known. Bytes are those that were weighed.
+    pub(crate) fn length(self: &Arc<Self>) -> (Length, Measured) {
+        let counted = self.queue().map_or(QueueOffset(0), |queue| queue.end());
         self.with(|cursor| {
-            let until = cursor.weighed_until().unwrap_or(end);
-            (Length { count: cursor.counts(until).ready, size: cursor.weighed() }, until)
+            let length = Length { count: cursor.counts(counted).ready, size: cursor.weighed() };
+            (length, Measured { counted, weighed: cursor.weighed_until().unwrap_or(counted) })
         })
     }
 }

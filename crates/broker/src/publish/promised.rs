@@ -9,7 +9,7 @@ use base::QueueOffset;
 use parking_lot::Mutex;
 use storage::QueueIndex;
 
-use crate::cursor::weighing::Length;
+use crate::cursor::weighing::{Length, Measured};
 
 /// Batches on their way into lanes that are told apart; of more the last count as one.
 const ARRIVING_MAX: usize = 256;
@@ -22,7 +22,7 @@ pub(crate) struct Incoming {
     arriving: Vec<Arriving>,
 }
 
-/// Messages that the log has, and that are in their lane once that is counted up to `end`.
+/// Messages that the log has, and their bytes, which are in their lane once these are known there up to `end`.
 #[derive(Debug)]
 struct Arriving {
     priority: u8,
@@ -43,8 +43,15 @@ pub(crate) struct PromisedPlace {
 
 impl Incoming {
     /// Nothing that a lane has by now is on its way into it.
-    pub(crate) fn arrive(&mut self, priority: u8, until: QueueOffset) {
-        self.arriving.retain(|arriving| arriving.priority != priority || arriving.end > until);
+    pub(crate) fn arrive(&mut self, priority: u8, until: Measured) {
+        self.arriving.retain_mut(|arriving| {
+            if arriving.priority == priority {
+                let Length { count, size } = &mut arriving.length;
+                *count = if arriving.end > until.counted { *count } else { 0 };
+                *size = if arriving.end > until.weighed { *size } else { 0 };
+            }
+            !arriving.length.is_none()
+        });
     }
 
     /// All of it.

@@ -174,6 +174,25 @@ fn limits_of_bytes_and_of_messages_hold_together() {
 }
 
 #[test]
+fn a_limit_of_messages_holds_after_a_start_before_their_bytes_are_counted() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let limits = Arguments::of(|table| {
+        table.put("x-overflow", Value::LongString(b"reject-publish"));
+        table.put("x-max-length", Value::I64(2002)).put("x-max-length-bytes", Value::I64(1 << 40));
+    });
+    assert_eq!(client.queue("q", true, &limits), ["queue q 0/0"]);
+    publish_together(&mut client, &["m"; 2000]);
+    client.lose();
+    let bench = bench.killed();
+    let mut client = bench.client();
+    confirming(&mut client);
+    publish_together(&mut client, &["the last but one"]);
+    publish_together(&mut client, &["the last", "one too many"]);
+    assert_eq!(client.take(), ["ack 1", "ack 2", "nack 3"]);
+}
+
+#[test]
 fn of_too_many_bytes_those_of_the_lowest_priority_go_first() {
     let mut bench = Bench::new();
     let mut client = with_queue(&bench, |table| _ = table.put("x-max-priority", Value::I32(5)));
