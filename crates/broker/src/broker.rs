@@ -26,6 +26,7 @@ use crate::group::lock::Locks;
 use crate::host::Host;
 use crate::leasing::Leasing;
 use crate::lookup::Lookup;
+use crate::model::message_queue::MessageQueue;
 use crate::model::{Model, ModelParts};
 use crate::options::Options;
 use crate::parked::delay::Delay;
@@ -306,6 +307,13 @@ impl Broker {
     /// A random number, from the broker's seed.
     pub fn random(&self) -> u64 {
         self.random.lock().random()
+    }
+
+    /// Settles all that is ready in a message queue, and tells the log; gives how many that were.
+    pub fn purge(&self, queue: &MessageQueue, now: Now) -> Result<u64, Refusal> {
+        let count = queue.purge();
+        self.offsets.keep_changes(now)?;
+        Ok(count)
     }
 
     /// Has every change of before kept: in the log, and on the disk where acknowledgements wait for that. Waits for the disk.

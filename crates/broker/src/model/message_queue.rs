@@ -254,7 +254,7 @@ impl MessageQueue {
     }
 
     /// Settles all that is ready; gives how many that were.
-    pub fn purge(&self) -> u64 {
+    pub(crate) fn purge(&self) -> u64 {
         let purge = |one: &QueueLane| {
             let end = one.index.end();
             one.lane.with(|cursor| cursor.purge(end))

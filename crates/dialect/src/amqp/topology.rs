@@ -113,7 +113,7 @@ impl Topology {
             Method::QueuePurge(QueuePurge { queue, no_wait, .. }) => {
                 let queue = self.queue_for(Right::Read, *queue)?;
                 stream::check_is_none(&queue, "queue.purge")?;
-                let message_count = count(queue.purge());
+                let message_count = count(self.broker.purge(&queue, self.now)?);
                 Ok(self.answer(*no_wait, QueuePurgeOk { message_count }))
             }
             Method::QueueDelete(delete) => self.delete_queue(delete),

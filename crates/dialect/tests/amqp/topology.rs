@@ -89,6 +89,19 @@ fn what_is_durable_is_there_after_a_kill_and_the_rest_is_not() {
 }
 
 #[test]
+fn what_was_purged_does_not_come_again_after_a_kill() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    client.publish("", "q", b"m");
+    client.send(1, QueuePurge { queue: short("q"), ..QueuePurge::default() });
+    assert_eq!(client.take(), ["purged 1"]);
+    client.lose();
+    let bench = bench.reopened(false);
+    assert_eq!(bench.client().get("q", true), "basic.get-empty");
+}
+
+#[test]
 fn queues_of_one_connection_are_nobody_elses_and_go_with_it() {
     let bench = Bench::new();
     let (mut owner, mut other) = (bench.client(), bench.client());
