@@ -23,8 +23,9 @@ use crate::leasing::{DoomReason, Doomed};
 use crate::publish::PublishBatch;
 use crate::routing::Headers;
 
-/// Queues to which the dead letters of one message are offered at most that full queues refuse.
-const OFFERS_MAX: usize = 4096;
+/// What the dead letters of one message may cost that full queues refuse: one for each, for each queue to which it is offered, and for each KiB
+/// that it says of itself, which grows with each death.
+const REFUSED_COST_MAX: usize = 4096;
 
 /// How a message died.
 #[derive(Clone, Copy, Debug)]
@@ -190,17 +191,16 @@ impl Model {
         };
         let refused_by = refused_by.into_iter().filter(&mut is_first);
         let mut refusals: VecDeque<_> = refused_by.map(|queue| (queue, None::<Rc<DeadLetter>>)).collect();
-        let (before, mut offers, mut headers_size) = (batch.size(), 0, 0);
+        let (before, mut cost) = (batch.size(), 0);
         while let Some((queue, refused)) = refusals.pop_front() {
-            if offers >= OFFERS_MAX || batch.size() - before + headers_size >= BATCH_RECORDS_SIZE_MAX {
+            if cost >= REFUSED_COST_MAX || batch.size() - before >= BATCH_RECORDS_SIZE_MAX {
                 break;
             }
             let refused = refused.as_ref().map_or(*message, |letter| letter.of(message));
             let Some(letter) = self.letter_of(&queue, &refused, DoomReason::TooMany, batch.now().wall) else {
                 continue;
             };
-            offers += 1 + letter.queues.len();
-            headers_size += letter.noted.header.len();
+            cost += 1 + letter.queues.len() + letter.noted.header.len() / 1024;
             let (refused_by, letter) = (self.place(batch, &letter.queues, &letter.of(message))?, Rc::new(letter));
             let refused_by = refused_by.into_iter().filter(&mut is_first);
             refusals.extend(refused_by.map(|queue| (queue, Some(letter.clone()))));
