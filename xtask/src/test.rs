@@ -55,7 +55,8 @@ fn conformance(is_there: bool) -> [Step; 2] {
     let (waiting, working): (Vec<_>, Vec<_>) =
         suites().into_iter().partition(|suite| WAITING_SUITES.contains(&&**suite));
     let of = |suites: Vec<String>| suites.iter().map(|suite| format!(" --test {suite}")).collect::<String>();
-    let command = "test --release --package conformance";
+    // A suite that fails keeps no other from being run.
+    let command = "test --release --package conformance --no-fail-fast";
     let lines = [
         format!("{command} --lib{}", of(working)),
         format!("{command}{} -- --test-threads {WAITING_THREADS}", of(waiting)),

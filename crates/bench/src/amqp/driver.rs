@@ -1,10 +1,11 @@
 //! AMQP as a driver: what it has, and what it has not.
 
+use std::thread;
 use std::time::Duration;
 
 use crate::amqp::control::Control;
 use crate::amqp::options::AmqpDriver;
-use crate::amqp::topology::topology_of;
+use crate::amqp::topology::{Topology, topology_of};
 use crate::amqp::{connect, consume, mark, send, visible};
 use crate::driver::Driver;
 use crate::error::BenchError;
@@ -14,7 +15,12 @@ use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
 use crate::load::progress::{ProgressSink, Quiet};
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
+use crate::machine::clock::Clock;
 use crate::target::Target;
+
+/// How long consumers whose connections have ended may be seen at their queues, and how often is looked.
+const LEFT_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Driver for AmqpDriver {
     fn check_reachable(&self, _target: &Target) -> Result<(), BenchError> {
@@ -51,15 +57,13 @@ impl Driver for AmqpDriver {
     }
 
     fn ready(&self, run: &RunOptions) -> Result<Option<u64>, BenchError> {
-        let mut control = Control::open(&self.address)?;
-        let topology = topology_of(run, &self.amqp, &mut control, &Quiet)?;
+        let (topology, control) = self.left_alone(run)?;
         control.close()?;
         Ok(Some(topology.ready))
     }
 
     fn empty(&self, run: &RunOptions) -> Result<(), BenchError> {
-        let mut control = Control::open(&self.address)?;
-        let topology = topology_of(run, &self.amqp, &mut control, &Quiet)?;
+        let (topology, mut control) = self.left_alone(run)?;
         topology.empty(&mut control)?;
         control.close()
     }
@@ -70,6 +74,20 @@ impl Driver for AmqpDriver {
 }
 
 impl AmqpDriver {
+    /// The queues of a run once nobody consumes of them any more: what consumers of before had and have not settled is ready again by then.
+    fn left_alone(&self, run: &RunOptions) -> Result<(Topology, Control), BenchError> {
+        let clock = Clock::start();
+        loop {
+            let mut control = Control::open(&self.address)?;
+            let topology = topology_of(run, &self.amqp, &mut control, &Quiet)?;
+            if topology.consumers == 0 || clock.elapsed() >= LEFT_WITHIN {
+                return Ok((topology, control));
+            }
+            control.close()?;
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+
     /// Of sends that tell the channels of so many connections apart.
     fn check_send(&self, options: &SendOptions, connections: usize) -> Result<(), BenchError> {
         options.check()?;

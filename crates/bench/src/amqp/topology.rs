@@ -40,6 +40,8 @@ pub struct Topology {
     pub copies: u64,
     /// Messages that were ready in all of them together.
     pub ready: u64,
+    /// Who consumed of them.
+    pub consumers: u64,
 }
 
 /// Makes queues where the run says how many, and else sees whether its one queue is there.
@@ -64,10 +66,11 @@ pub fn topology_of(
         declare_exchange(control, amqp, is_made)?;
     }
     let arguments = arguments_of(&amqp.queues);
-    let mut ready = 0;
+    let (mut ready, mut consumers) = (0, 0);
     for (made, name) in (0..).zip(&queues) {
         sink.prepare("queues looked at", made, queues.len() as u64);
-        ready += declare_queue(control, name, (is_made, &amqp.queues), &arguments)?;
+        let found = declare_queue(control, name, (is_made, &amqp.queues), &arguments)?;
+        (ready, consumers) = (ready + found.0, consumers + found.1);
         if has_exchange && is_made {
             bind(control, name, &publish.exchange, &publish.routing_key)?;
         }
@@ -78,7 +81,7 @@ pub fn topology_of(
     } else {
         (queues.iter().map(|queue| place("", queue)).collect(), 1)
     };
-    Ok(Topology { queues, places, copies, ready })
+    Ok(Topology { queues, places, copies, ready, consumers })
 }
 
 impl Topology {
@@ -115,12 +118,13 @@ fn declare_exchange(control: &mut Control, amqp: &Amqp, is_made: bool) -> Result
 }
 
 /// Makes a queue, or sees that it is there; tells how many messages are ready in it.
+/// Gives the messages that are ready, and the consumers.
 fn declare_queue(
     control: &mut Control,
     name: &str,
     (is_made, options): (bool, &QueueOptions),
     arguments: &[u8],
-) -> Result<u64, BenchError> {
+) -> Result<(u64, u64), BenchError> {
     let declare = QueueDeclare {
         queue: short("topic", name)?,
         passive: !is_made,
@@ -129,7 +133,7 @@ fn declare_queue(
         ..QueueDeclare::default()
     };
     control.ask(CHANNEL, &declare.into(), |method| match method {
-        Method::QueueDeclareOk(declared) => Some(u64::from(declared.message_count)),
+        Method::QueueDeclareOk(found) => Some((u64::from(found.message_count), u64::from(found.consumer_count))),
         _ => None,
     })
 }
