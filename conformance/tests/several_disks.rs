@@ -172,7 +172,7 @@ fn one_disk_fails(mount: &str) -> Option<(Answer, String, String)> {
 fn a_full_disk_leaves_the_other_serving() {
     let Some((refused, health, _)) = one_disk_fails("mount -t tmpfs -o size=160m tmpfs disk") else { return };
     assert!(refused.remark.contains("full") || refused.remark.contains("space"), "{}", refused.remark);
-    assert!(health.contains("the disk is full"), "{health}");
+    assert!(health.contains("disk/two/commitlog is full: "), "{health}");
 }
 
 #[test]

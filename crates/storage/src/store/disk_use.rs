@@ -128,7 +128,7 @@ impl Store {
             let directory = self.log.directory().display();
             self.lacks_segment_space.load(Ordering::Relaxed).then(|| {
                 StorageError::DiskFull(format!(
-                    "the disk of {directory} has no room for the next segment of the log (storage.segment_size): free space on that disk"
+                    "the disk of {directory} is full: it has no room for the next segment of the log (storage.segment_size); free space on that disk"
                 ))
             })
         };
