@@ -81,6 +81,11 @@ pub fn tries_original() -> bool {
     number_in("SLUICE_CONFORMANCE_ORIGINAL").is_some_and(|number| number > 0)
 }
 
+/// Whether comparisons are made that take several minutes: not in everyday runs.
+pub fn compares_at_length() -> bool {
+    number_in("SLUICE_CONFORMANCE_COMPARE").is_some_and(|number| number > 0)
+}
+
 /// How often brokers are killed under consumers: a few times in everyday runs, `SLUICE_CONFORMANCE_KILLS` in full ones.
 pub fn kill_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_KILLS").unwrap_or(everyday)
