@@ -118,7 +118,7 @@ fn queues_of(broker: &Broker, group: &str, now: Now) -> Result<Vec<Value>, Probl
         if broker.catalog.topic(&topic).is_none() {
             continue;
         }
-        let progress = broker.snapshots.progress(&topic, group).map_err(|refusal| Problem::of_refusal(&refusal))?;
+        let progress = broker.snapshots.progress(&topic, group)?;
         let rate = broker.snapshots.consume_rate(&topic, group, now);
         for queue in progress {
             let committed = u64::try_from(queue.committed).unwrap_or_default();
@@ -158,8 +158,7 @@ pub(super) async fn reset(
                     continue;
                 }
                 let administrator = Administrator::new(broker, now);
-                let moves = if dry_run { administrator.plan(&asked) } else { administrator.reset(&asked) };
-                let moves = moves.map_err(|refusal| Problem::of_refusal(&refusal))?;
+                let moves = if dry_run { administrator.plan(&asked)? } else { administrator.reset(&asked)? };
                 items.extend(moves.iter().map(
                     |Move { queue, from, to, .. }| json!({"broker": at, "queue": queue.0, "from": from, "to": to}),
                 ));
@@ -182,8 +181,7 @@ pub(super) async fn remove(
     let work = move |brokers: &[Arc<Broker>], now: Now| {
         check_is_there(&name, brokers)?;
         for broker in brokers {
-            let removed = Administrator::new(broker, now).remove_group(&name, !keep_offsets);
-            removed.map_err(|refusal| Problem::of_refusal(&refusal))?;
+            Administrator::new(broker, now).remove_group(&name, !keep_offsets)?;
         }
         Ok(json!({"name": name}))
     };

@@ -120,7 +120,7 @@ pub(super) async fn find(
     let work = move |brokers: &[Arc<Broker>], _| {
         let mut items = Vec::new();
         for (broker, _) in found(&topic, brokers)? {
-            let messages = wanted.find(broker, &topic).map_err(|refusal| Problem::of_refusal(&refusal))?;
+            let messages = wanted.find(broker, &topic)?;
             for message in messages {
                 items.push(decoded(&message, broker)?);
             }

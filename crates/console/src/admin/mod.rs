@@ -206,7 +206,7 @@ impl Admin {
     ) -> Answer {
         let done = self.read(move |broker, now| {
             let done = work(broker, now)?;
-            broker.model.write_changes().map_err(|refusal| Problem::of_refusal(&refusal))?;
+            broker.model.write_changes()?;
             Ok(done)
         });
         logged(&caller, &what, done.await)

@@ -69,19 +69,6 @@ impl Problem {
         &self.text
     }
 
-    pub(super) fn of_refusal(refusal: &Refusal) -> Self {
-        let text = refusal.to_string();
-        match refusal {
-            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) | Refusal::ReservedTopic(_) => {
-                Self::bad(text)
-            }
-            Refusal::NoSuchTopic(_) | Refusal::NoSuchGroup(_) | Refusal::NoSuchQueue { .. } => Self::not_found(text),
-            Refusal::Unavailable(_) => Self::unavailable(text),
-            Refusal::Busy(_) => Self::busy(text),
-            _ => Self::failed(text),
-        }
-    }
-
     /// The problem that an error of the model is, with the names that may have been meant instead of one that there is not.
     pub(super) fn of(error: &ModelError, broker: &Broker) -> Self {
         let text = error.to_string();
@@ -104,7 +91,7 @@ impl Problem {
             | ModelError::TooManyOfUser { .. }
             | ModelError::TooManyChannels { .. }
             | ModelError::Exists { .. } => Self::conflict(text),
-            ModelError::Refused(refusal) => Self::of_refusal(refusal),
+            ModelError::Refused(refusal) => refusal.clone().into(),
         }
     }
 
@@ -113,6 +100,21 @@ impl Problem {
             AdminError::Model(error) => Self::of(error, broker),
             AdminError::Differs(text) => Self::conflict(text),
             AdminError::Invalid(text) => Self::bad(text),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) | Refusal::ReservedTopic(_) => {
+                Self::bad(text)
+            }
+            Refusal::NoSuchTopic(_) | Refusal::NoSuchGroup(_) | Refusal::NoSuchQueue { .. } => Self::not_found(text),
+            Refusal::Unavailable(_) => Self::unavailable(text),
+            Refusal::Busy(_) => Self::busy(text),
+            _ => Self::failed(text),
         }
     }
 }

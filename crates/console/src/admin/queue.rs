@@ -11,7 +11,7 @@ use super::body::Body;
 use super::caller::Caller;
 use super::exchange::yes;
 use super::list::Piece;
-use super::{Admin, Answer, Problem, host, within};
+use super::{Admin, Answer, host, within};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,7 +101,7 @@ pub(super) async fn purge(
     let what = format!("queue [{name}] of [{vhost}] is emptied");
     let work = move |broker: &Broker, now| {
         let queue = within((broker, &vhost), now, |administrator| administrator.queue(&name))?;
-        let count = broker.purge(&queue, now).map_err(|refusal| Problem::of_refusal(&refusal))?;
+        let count = broker.purge(&queue, now)?;
         Ok(json!({"vhost": vhost, "name": name, "messages": count}))
     };
     admin.change(caller, what, work).await

@@ -146,7 +146,7 @@ pub(super) async fn show(State(admin): State<Admin>, Path(name): Path<String>) -
         let (mut queues, mut groups, mut rate) = (Vec::new(), Vec::new(), 0.0);
         for (broker, _) in &at {
             let snapshots = &broker.snapshots;
-            for queue in snapshots.topic(&name).map_err(|refusal| Problem::of_refusal(&refusal))? {
+            for queue in snapshots.topic(&name)? {
                 queues.push(json!({
                     "broker": broker.options().broker_name,
                     "queue": queue.queue.0,
@@ -179,8 +179,7 @@ pub(super) async fn offsets(
         let mut items = Vec::new();
         for (broker, topic) in found(&name, brokers)? {
             for queue in &topic.queues {
-                let found = broker.offsets.search(queue, Timestamp(time), Boundary::Lower);
-                let offset = found.map_err(|refusal| Problem::of_refusal(&refusal))?.0;
+                let offset = broker.offsets.search(queue, Timestamp(time), Boundary::Lower)?.0;
                 items.push(json!({
                     "broker": broker.options().broker_name,
                     "queue": queue.id().0,
@@ -232,8 +231,7 @@ pub(super) async fn alter(
 
 fn put_at_all(brokers: &[Arc<Broker>], settings: &TopicDocument, now: Now) -> Result<Value, Problem> {
     for broker in brokers {
-        let put = Administrator::new(broker, now).put_topics(vec![settings.clone()]);
-        put.map_err(|refusal| Problem::of_refusal(&refusal))?;
+        Administrator::new(broker, now).put_topics(vec![settings.clone()])?;
     }
     Ok(shown(settings))
 }
@@ -242,8 +240,7 @@ pub(super) async fn remove(State(admin): State<Admin>, caller: Caller, Path(name
     let what = format!("topic [{name}] is removed");
     let work = move |brokers: &[Arc<Broker>], now: Now| {
         for (broker, _) in found(&name, brokers)? {
-            let removed = Administrator::new(broker, now).remove_topic(&name);
-            removed.map_err(|refusal| Problem::of_refusal(&refusal))?;
+            Administrator::new(broker, now).remove_topic(&name)?;
         }
         Ok(json!({"name": name}))
     };
