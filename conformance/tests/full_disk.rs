@@ -35,12 +35,8 @@ struct Sender {
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
-    let allowed = Command::new("unshare").args(["--mount", "true"]).status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        return skip("a disk of its own needs the right to mount (unshare --mount)");
-    }
     let scratch = tempfile::tempdir().expect("directory");
-    let (sluice, filler) = start_on_a_small_disk(scratch.path(), |setup| setup);
+    let Some((sluice, filler)) = start_on_a_small_disk(scratch.path(), |setup| setup) else { return };
     Connection::open(&sluice.broker).make_topic(TOPIC, QUEUES);
     let (is_over, consumed) = (AtomicBool::new(false), AtomicU64::new(0));
     let senders: Vec<_> = (0..QUEUES).map(|_| Sender::default()).collect();
@@ -72,12 +68,9 @@ fn a_full_disk_refuses_and_recovers() {
 
 #[test]
 fn amqp_publishers_wait_on_a_full_disk_and_consumers_do_not() {
-    let allowed = Command::new("unshare").args(["--mount", "true"]).status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        return skip("a disk of its own needs the right to mount (unshare --mount)");
-    }
     let (scratch, port) = (tempfile::tempdir().expect("directory"), free_port());
-    let (_sluice, filler) = start_on_a_small_disk(scratch.path(), |setup| setup.set("amqp.port", port));
+    let started = start_on_a_small_disk(scratch.path(), |setup| setup.set("amqp.port", port));
+    let Some((_sluice, filler)) = started else { return };
     let mut program = python("pika.txt");
     program.arg("blocked.py").arg(port.to_string()).arg(&filler);
     let said = run(&mut program);
@@ -93,8 +86,13 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A broker on a disk of its own, and the file that takes room there.
-fn start_on_a_small_disk(scratch: &Path, change: impl FnOnce(Setup) -> Setup) -> (Sluice, PathBuf) {
+/// A broker on a disk of its own, and the file that takes room there; `None`: it has been said why this machine cannot, and the test is over.
+fn start_on_a_small_disk(scratch: &Path, change: impl FnOnce(Setup) -> Setup) -> Option<(Sluice, PathBuf)> {
+    let allowed = Command::new("unshare").args(["--mount", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        skip("a disk of its own needs the right to mount (unshare --mount)");
+        return None;
+    }
     let disk = scratch.join("disk");
     std::fs::create_dir(&disk).expect("makes");
     let mount = format!("mount -t tmpfs -o size=160m tmpfs {} && exec \"$@\"", disk.display());
@@ -110,7 +108,7 @@ fn start_on_a_small_disk(scratch: &Path, change: impl FnOnce(Setup) -> Setup) ->
     let sluice = change(setup).start();
     let filler = PathBuf::from(format!("/proc/{}/root{}", sluice.id(), disk.display())).join("filler");
     std::fs::write(&filler, vec![1; 60 << 20]).expect("takes room");
-    (sluice, filler)
+    Some((sluice, filler))
 }
 
 /// Sends to one queue, `in_flight` messages at a time, whatever the answer. Returns which message is at which place.
