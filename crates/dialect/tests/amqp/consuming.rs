@@ -194,18 +194,20 @@ fn of_a_single_active_consumer_the_next_follows_when_it_goes() {
     assert_eq!(other.take(), ["deliver 1 to b: 2"]);
 }
 
+/// Consumes of `q` as `high`, by a priority above the usual.
+fn consume_before_others(client: &mut Client, no_ack: bool) {
+    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
+    let arguments = arguments.table();
+    client.send(1, Consume { queue: short("q"), consumer_tag: short("high"), no_ack, arguments, ..Consume::default() });
+}
+
 #[test]
 fn consumers_of_a_higher_priority_come_first() {
     let bench = Bench::new();
     let mut low = with_messages(&bench, 0);
     low.consume("q", "low", true);
     let mut high = bench.client();
-    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
-    let arguments = arguments.table();
-    high.send(
-        1,
-        Consume { queue: short("q"), consumer_tag: short("high"), no_ack: true, arguments, ..Consume::default() },
-    );
+    consume_before_others(&mut high, true);
     assert_eq!(high.take(), ["basic.consume-ok"]);
     low.publish("", "q", b"m");
     high.settle();
@@ -264,14 +266,12 @@ fn who_does_not_acknowledge_for_too_long_loses_its_channel_and_others_get_what_i
 #[test]
 fn a_burst_goes_to_the_highest_for_as_long_as_they_have_room() {
     let bench = Bench::new();
-    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
-    let arguments = arguments.table();
     for (prefetch, for_low) in [(0, 0), (700, 300)] {
         let mut low = with_messages(&bench, 0);
         low.consume("q", "low", true);
         let mut high = bench.client();
         high.send(1, Qos { prefetch_count: prefetch, ..Qos::default() });
-        high.send(1, Consume { queue: short("q"), consumer_tag: short("high"), arguments, ..Consume::default() });
+        consume_before_others(&mut high, false);
         assert_eq!(high.take(), ["basic.qos-ok", "basic.consume-ok"]);
         let mut producer = bench.client();
         let mut pass = bytes::BytesMut::new();
@@ -300,9 +300,7 @@ fn who_does_not_read_what_it_is_sent_leaves_the_rest_to_those_of_a_lower_priorit
     let mut low = with_messages(&bench, 0);
     low.consume("q", "low", true);
     let mut high = bench.client();
-    let arguments = Arguments::of(|table| _ = table.put("x-priority", Value::I32(5)));
-    let arguments = arguments.table();
-    high.send(1, Consume { queue: short("q"), consumer_tag: short("high"), arguments, ..Consume::default() });
+    consume_before_others(&mut high, false);
     assert_eq!(high.take(), ["basic.consume-ok"]);
     high.is_stuck = true;
     let mut producer = bench.client();
