@@ -88,7 +88,7 @@ impl Drop for Doomed {
 impl Doomed {
     /// What a channel has and rejects; `None` if it does not have it.
     pub fn rejected(lane: &Arc<Lane>, channel: Owner, offset: QueueOffset) -> Option<Self> {
-        let until_given_up = Grant { owner: channel.doom(), deadline: None };
+        let until_given_up = Grant::without_end(channel.doom());
         let is_held = lane.with(|cursor| cursor.renew(channel, offset, until_given_up));
         let owner = channel.doom();
         is_held.then(|| Self { lane: lane.clone(), owner, offset, deliveries: 1, reason: DoomReason::Rejected })
@@ -97,13 +97,13 @@ impl Doomed {
     /// Takes it from its consumer's grant until it is given up, however long that takes. It is no part of the consumer's attempt any more: who
     /// asks again by that name does not get it back.
     fn take_from(&self, grant: Owner) {
-        let until_given_up = Grant { owner: self.owner, deadline: None };
+        let until_given_up = Grant::without_end(self.owner);
         self.lane.with(|cursor| cursor.renew(grant, self.offset, until_given_up));
     }
 
     /// Some of what was rejected in a lane and could not be given up then.
     pub(crate) fn postponed(lane: &Arc<Lane>, owner: Owner, count_max: usize) -> Vec<Self> {
-        let until_given_up = Grant { owner, deadline: None };
+        let until_given_up = Grant::without_end(owner);
         let taken = lane.with(|cursor| {
             let held: Vec<_> = cursor.held_by(Owner::REJECTED).take(count_max).collect();
             held.iter().for_each(|offset| _ = cursor.renew(Owner::REJECTED, *offset, until_given_up));
@@ -117,7 +117,7 @@ impl Doomed {
     /// to be over or too much, when it is ready after a while.
     pub(crate) fn postpone(&self, now: Monotonic) {
         if self.reason == DoomReason::Rejected {
-            let until_given_up = Grant { owner: Owner::REJECTED, deadline: None };
+            let until_given_up = Grant::without_end(Owner::REJECTED);
             self.lane.with(|cursor| cursor.renew(self.owner, self.offset, until_given_up));
         } else {
             self.give_back(Some(now.plus_ms(DOOM_RETRY_MS)));

@@ -70,7 +70,7 @@ impl Holder {
     pub(super) const fn grant(self) -> Grant {
         match self {
             Self::Grant(name, deadline) => Grant { owner: name.owner(), deadline: Some(deadline) },
-            Self::Channel(owner) => Grant { owner, deadline: None },
+            Self::Channel(owner) => Grant::without_end(owner),
         }
     }
 

@@ -206,8 +206,7 @@ fn take_head(
     reason: DoomReason,
     now: Now,
 ) -> Result<Vec<Doomed>, Refusal> {
-    let owner = SWEEP;
-    let take = Take { grant: Grant { owner, deadline: None }, attempt: None, held: None, now: now.monotonic };
+    let take = Take { grant: Grant::without_end(SWEEP), attempt: None, held: None, now: now.monotonic };
     let (mut doomed, mut failure) = (Vec::<(QueueOffset, u32)>::new(), None);
     lane.take(take, |offset, deliveries| match index.entry(offset) {
         Ok(Some(entry)) if is_wanted(&entry) => {
@@ -228,8 +227,13 @@ fn take_head(
             Verdict::Stop
         }
     });
-    let doomed =
-        doomed.into_iter().map(|(offset, deliveries)| Doomed { lane: lane.clone(), owner, offset, deliveries, reason });
+    let doomed = doomed.into_iter().map(|(offset, deliveries)| Doomed {
+        lane: lane.clone(),
+        owner: SWEEP,
+        offset,
+        deliveries,
+        reason,
+    });
     let doomed = doomed.collect::<Vec<_>>();
     match failure {
         Some(error) if doomed.is_empty() => Err(internal(error)),

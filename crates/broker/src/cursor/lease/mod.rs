@@ -34,6 +34,13 @@ pub struct Grant {
     pub deadline: Option<Monotonic>,
 }
 
+impl Grant {
+    /// For as long as the owner does nothing about it.
+    pub const fn without_end(owner: Owner) -> Self {
+        Self { owner, deadline: None }
+    }
+}
+
 /// What becomes of a ready message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
