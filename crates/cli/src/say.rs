@@ -26,6 +26,17 @@ pub fn ended(printed: io::Result<()>) -> Result<(), String> {
     }
 }
 
+/// Text that cannot move the cursor of a terminal.
+pub fn clean(text: &str) -> String {
+    clean_but(text, &[])
+}
+
+/// The same, in which these stay as they are.
+pub fn clean_but(text: &str, kept: &[char]) -> String {
+    let is_shown = |one: char| !one.is_control() || kept.contains(&one);
+    text.chars().flat_map(|one| if is_shown(one) { vec![one] } else { one.escape_default().collect() }).collect()
+}
+
 /// Says `text` on standard error, if it takes it.
 pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");

@@ -17,7 +17,7 @@ use settings::{Role, Settings};
 
 use super::report::ReportTo;
 use super::settings::Given;
-use crate::say;
+use crate::say::{self, clean};
 
 /// Exit code when it could not be done.
 const NOT_DONE: u8 = 3;
@@ -331,11 +331,6 @@ fn routed_text(routed: &DumpedRouted) -> String {
         more => _ = write!(text, " and {more} more"),
     }
     text
-}
-
-/// Text that cannot move the cursor of a terminal.
-fn clean(text: &str) -> String {
-    text.chars().flat_map(|one| if one.is_control() { one.escape_default().collect() } else { vec![one] }).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -8,6 +8,7 @@ use super::Asking;
 use super::client::{Failure, path, query};
 use super::moment::moment;
 use super::show::{self, rows};
+use crate::say::clean_but;
 
 /// Bytes of a body in a list.
 const SHOWN_SIZE: usize = 60;
@@ -153,10 +154,7 @@ fn shown(message: &Value, form: &str) -> String {
 fn body_as(body: &[u8], form: &str) -> String {
     let json = || serde_json::from_slice::<Value>(body).ok().map(|value| format!("{value:#}"));
     let text = || String::from_utf8(body.to_vec()).ok();
-    let plain = |text: String| {
-        let is_odd = |one: &char| one.is_control() && *one != '\n' && *one != '\t';
-        text.chars().flat_map(|one| if is_odd(&one) { one.escape_default().collect() } else { vec![one] }).collect()
-    };
+    let plain = |text: String| clean_but(&text, &['\n', '\t']);
     let found = match form {
         "auto" => json().or_else(text).map(plain),
         "json" => json().map(plain),

@@ -5,6 +5,8 @@ use comfy_table::{CellAlignment, Table};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::say::clean;
+
 /// These columns of all items. Nothing at all if there are none.
 pub(super) fn list(items: &[Value], columns: &[&str]) -> String {
     arranged(items, columns, width())
@@ -94,7 +96,7 @@ fn shown(value: &Value) -> String {
             pairs.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(",")
         }
     };
-    text.chars().flat_map(|one| if one.is_control() { one.escape_default().collect() } else { vec![one] }).collect()
+    clean(&text)
 }
 
 #[cfg(test)]
