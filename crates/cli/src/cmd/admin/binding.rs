@@ -5,18 +5,12 @@ use serde_json::json;
 use super::client::{Failure, path, query};
 use super::{Asking, In, With};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin binding add events orders --key \"order.*\"\n  \
     sluice admin binding add events audit --to-exchange\n  \
     sluice admin binding delete events orders --key \"order.*\"")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists bindings.
     List(In),
     /// Makes a binding.
@@ -26,7 +20,7 @@ enum Action {
 }
 
 #[derive(clap::Args, Debug)]
-struct Binding {
+pub(super) struct Binding {
     /// The exchange that messages come from.
     source: String,
     /// The queue that messages go to.
@@ -54,9 +48,9 @@ impl Binding {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let of = |vhost: &str| path(["vhosts", vhost, "bindings"]);
-    match &arguments.action {
+    match action {
         Action::List(In { vhost }) => {
             asking.list(&of(vhost), &["source", "destination", "destination_type", "key", "arguments"])
         }

@@ -6,17 +6,11 @@ use super::Asking;
 use super::client::Failure;
 use super::show::{self, rows};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin broker list                  is it well, how full, how fast\n  \
     sluice admin broker describe              and what it has, with its slaves")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists the brokers of the process that is asked.
     List,
     /// Shows all there is to say of each, and its slaves.
@@ -26,9 +20,9 @@ enum Action {
 /// A MiB, and a GiB, in bytes.
 const UNITS: [(f64, &str); 2] = [((1_u64 << 30) as f64, "GiB"), ((1_u64 << 20) as f64, "MiB")];
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let answer = asking.client.get("/brokers")?;
-    match &arguments.action {
+    match action {
         Action::List => asking.tell(&answer, |told| {
             let items: Vec<_> = rows(told, "items").iter().map(in_short).collect();
             show::list(&items, &["name", "role", "state", "in/s", "out/s", "disk", "slaves"])

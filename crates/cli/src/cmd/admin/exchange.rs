@@ -8,18 +8,12 @@ use super::{Asking, In, With};
 /// How exchanges can route.
 const KINDS: [&str; 4] = ["direct", "fanout", "topic", "headers"];
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin exchange add events --type topic\n  \
     sluice admin exchange add events --type topic --argument alternate-exchange=unrouted\n  \
     sluice admin exchange delete events --if-unused")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists exchanges.
     List(In),
     /// Makes an exchange.
@@ -55,8 +49,8 @@ enum Action {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
-    match &arguments.action {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
+    match action {
         Action::List(In { vhost }) => {
             let columns = ["name", "type", "durable", "auto_delete", "internal", "arguments"];
             asking.list(&path(["vhosts", vhost, "exchanges"]), &columns)

@@ -7,19 +7,13 @@ use super::client::{Failure, flag, path, query};
 use super::moment::moment;
 use super::show::{self, rows};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin group list                                   who is behind\n  \
     sluice admin group describe billing                       and where\n  \
     sluice admin group reset billing --topic orders --to-time 2h --dry-run\n  \
     sluice admin group reset billing --topic orders --to-offset 4711 --queue 3     skip a message")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists groups with their members and how many messages they have not consumed.
     List,
     /// Shows a group's members, and how far it has come in each queue.
@@ -59,7 +53,7 @@ enum Action {
 /// Where to.
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
-struct To {
+pub(super) struct To {
     /// To the oldest message that is kept.
     #[arg(long)]
     to_first: bool,
@@ -85,9 +79,9 @@ impl To {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
-    match &arguments.action {
+    match action {
         Action::List => asking.list("/groups", &["name", "members", "lag"]),
         Action::Describe { name } => asking.tell(&client.get(&path(["groups", name]))?, described),
         Action::Reset { name, topic, to, queue, broker, dry_run } => {

@@ -16,19 +16,13 @@ const SHOWN_SIZE: usize = 60;
 /// Bytes of a line of hexadecimal digits.
 const HEX_LINE: usize = 16;
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin message find orders --key 4711\n  \
     sluice admin message find orders --queue 3 --offset 1000 --count 10\n  \
     sluice admin message find %DLQ%billing --queue 0                dead letters of a group\n  \
     sluice admin message show 7F0000010000ACF90000000000001D2A --body hex")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Finds messages of a topic, a line each.
     Find {
         /// The topic.
@@ -64,7 +58,7 @@ enum Action {
 /// By what.
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
-struct By {
+pub(super) struct By {
     /// With this key.
     #[arg(long)]
     key: Option<String>,
@@ -76,9 +70,9 @@ struct By {
     queue: Option<u32>,
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
-    match &arguments.action {
+    match action {
         Action::Find { topic, by: By { key, id, queue }, offset, count, from, until } => {
             let numbers = [
                 ("queue", queue.map(u64::from)),

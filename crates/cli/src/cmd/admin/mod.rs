@@ -52,27 +52,38 @@ pub struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Noun {
     /// The brokers of the process: how they are, and their slaves.
-    Broker(broker::Arguments),
+    #[command(subcommand)]
+    Broker(broker::Action),
     /// Topics of RocketMQ.
-    Topic(topic::Arguments),
+    #[command(subcommand)]
+    Topic(topic::Action),
     /// Consumer groups of RocketMQ: who is behind, and where they go on.
-    Group(group::Arguments),
+    #[command(subcommand)]
+    Group(group::Action),
     /// Stored messages of topics.
-    Message(message::Arguments),
+    #[command(subcommand)]
+    Message(message::Action),
     /// Virtual hosts: namespaces of exchanges and queues.
-    Vhost(vhost::Arguments),
+    #[command(subcommand)]
+    Vhost(vhost::Action),
     /// Users, who connect with a name and a password.
-    User(user::Arguments),
+    #[command(subcommand)]
+    User(user::Action),
     /// What users may do in a virtual host.
-    Permission(permission::Arguments),
+    #[command(subcommand)]
+    Permission(permission::Action),
     /// By which keys users may publish to topic exchanges and bind from them.
-    TopicPermission(topic_permission::Arguments),
+    #[command(subcommand)]
+    TopicPermission(topic_permission::Action),
     /// Exchanges, which route messages to queues.
-    Exchange(exchange::Arguments),
+    #[command(subcommand)]
+    Exchange(exchange::Action),
     /// Message queues: who waits in them, who consumes.
-    Queue(queue::Arguments),
+    #[command(subcommand)]
+    Queue(queue::Action),
     /// Bindings, from an exchange to a queue or another exchange.
-    Binding(binding::Arguments),
+    #[command(subcommand)]
+    Binding(binding::Action),
 }
 
 /// Where something is.
@@ -133,17 +144,17 @@ fn pretty(value: &Value) -> String {
 pub fn run(arguments: &Arguments) -> ExitCode {
     let asking = Asking { client: Client::of(&arguments.console), is_json: arguments.json };
     let done = match &arguments.noun {
-        Noun::Broker(arguments) => broker::run(arguments, &asking),
-        Noun::Topic(arguments) => topic::run(arguments, &asking),
-        Noun::Group(arguments) => group::run(arguments, &asking),
-        Noun::Message(arguments) => message::run(arguments, &asking),
-        Noun::Vhost(arguments) => vhost::run(arguments, &asking),
-        Noun::User(arguments) => user::run(arguments, &asking),
-        Noun::Permission(arguments) => permission::run(arguments, &asking),
-        Noun::TopicPermission(arguments) => topic_permission::run(arguments, &asking),
-        Noun::Exchange(arguments) => exchange::run(arguments, &asking),
-        Noun::Queue(arguments) => queue::run(arguments, &asking),
-        Noun::Binding(arguments) => binding::run(arguments, &asking),
+        Noun::Broker(action) => broker::run(action, &asking),
+        Noun::Topic(action) => topic::run(action, &asking),
+        Noun::Group(action) => group::run(action, &asking),
+        Noun::Message(action) => message::run(action, &asking),
+        Noun::Vhost(action) => vhost::run(action, &asking),
+        Noun::User(action) => user::run(action, &asking),
+        Noun::Permission(action) => permission::run(action, &asking),
+        Noun::TopicPermission(action) => topic_permission::run(action, &asking),
+        Noun::Exchange(action) => exchange::run(action, &asking),
+        Noun::Queue(action) => queue::run(action, &asking),
+        Noun::Binding(action) => binding::run(action, &asking),
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
     say::note(format_args!("sluice: {failure}"));

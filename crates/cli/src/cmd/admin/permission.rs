@@ -5,18 +5,12 @@ use serde_json::{Value, json};
 use super::client::{Failure, path};
 use super::{Asking, In};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin permission set alice                         everything in the virtual host /\n  \
     sluice admin permission set reader --vhost /shop --configure \"\" --write \"\" --read \"^orders\"\n  \
     sluice admin permission list --user alice")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists permissions.
     List {
         /// Only of this virtual host.
@@ -53,10 +47,10 @@ enum Action {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
     let of = |vhost: &str, user: &str| path(["vhosts", vhost, "permissions", user]);
-    match &arguments.action {
+    match action {
         Action::List { vhost, user } => {
             let is_wanted = |item: &Value, name: &str, wanted: &Option<String>| {
                 wanted.as_deref().is_none_or(|wanted| item[name] == wanted)

@@ -8,18 +8,12 @@ use super::{Asking, In, With};
 /// What is listed of a queue.
 const COLUMNS: [&str; 5] = ["name", "ready", "unacknowledged", "consumers", "arguments"];
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin queue list --vhost /shop\n  \
     sluice admin queue add orders --argument x-max-length=1000000 --argument x-overflow=reject-publish\n  \
     sluice admin queue delete orders --if-empty --if-unused")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists queues with the messages that are ready and those that consumers have not acknowledged.
     List(In),
     /// Shows one queue.
@@ -66,10 +60,10 @@ enum Action {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
     let of = |vhost: &str, name: &str| path(["vhosts", vhost, "queues", name]);
-    match &arguments.action {
+    match action {
         Action::List(In { vhost }) => asking.list(&path(["vhosts", vhost, "queues"]), &COLUMNS),
         Action::Show { name, place: In { vhost } } => {
             let queue = client.get(&of(vhost, name))?;

@@ -7,19 +7,13 @@ use super::client::{Failure, path, query};
 use super::moment::moment;
 use super::show::{self, rows};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin topic create orders --queues 16\n  \
     sluice admin topic describe orders\n  \
     sluice admin topic alter orders --permission r            drain it: nobody publishes to it any more\n  \
     sluice admin topic offsets orders --time 10m")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists topics.
     List {
         /// Also those that the broker keeps for itself.
@@ -62,7 +56,7 @@ enum Action {
 }
 
 #[derive(clap::Args, Debug)]
-struct Settings {
+pub(super) struct Settings {
     /// Queues, at each broker of the process; a new topic has 8.
     #[arg(long, value_name = "COUNT")]
     queues: Option<u32>,
@@ -93,9 +87,9 @@ impl Settings {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
-    match &arguments.action {
+    match action {
         Action::List { system } => {
             let mut items = client.list("/topics")?;
             items.retain(|item| *system || item["system"] != true);

@@ -5,17 +5,11 @@ use serde_json::{Value, json};
 use super::client::{Failure, path};
 use super::{Asking, In};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin topic-permission set alice amq.topic --write \"^{username}\\.\" --read \".*\"\n  \
     sluice admin topic-permission list")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists what was said of keys.
     List,
     /// Says by which keys a user may publish to a topic exchange and bind from it, beside what its permission says.
@@ -46,14 +40,14 @@ enum Action {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
     let of = |vhost: &str, user: &str, exchange: &str| path(["vhosts", vhost, "topic-permissions", user, exchange]);
     let told = |how: &'static str, user: &str, exchange: &str, vhost: &str| {
         let text = format!("topic permission of user {user} for {exchange} in {vhost} was {how}");
         move |_: &Value| text
     };
-    match &arguments.action {
+    match action {
         Action::List => asking.list("/topic-permissions", &["user", "vhost", "exchange", "write", "read"]),
         Action::Set { user, exchange, place: In { vhost }, write, read } => {
             let answer = client.put(&of(vhost, user, exchange), &json!({"write": write, "read": read}))?;

@@ -11,19 +11,13 @@ use super::show::words;
 /// Bytes of a password.
 const PASSWORD_SIZE_MAX: u64 = 4096;
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin user add alice\n  \
     pass show broker/alice | sluice admin user add alice --password-stdin\n  \
     sluice admin user tags alice administrator\n  \
     sluice admin user limit alice --connections 10 --channels 100")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists users.
     List,
     /// Makes a user, who may do nothing until a permission is set.
@@ -70,7 +64,7 @@ enum Action {
 
 /// Where a password comes from. Without any of these it is asked for at the terminal.
 #[derive(clap::Args, Debug)]
-struct PasswordSource {
+pub(super) struct PasswordSource {
     /// Reads the password from standard input, to the end of its first line.
     #[arg(long)]
     password_stdin: bool,
@@ -106,9 +100,9 @@ fn ask() -> Result<String, String> {
     if password == read("Once more: ")? { Ok(password) } else { Err("the two passwords differ".to_owned()) }
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
-    match &arguments.action {
+    match action {
         Action::List => asking.list("/users", &["name", "tags", "has_password", "connections_max", "channels_max"]),
         Action::Add { name, password, tags } => {
             let new = json!({"name": name, "password": password.read()?, "tags": tags});

@@ -5,16 +5,10 @@ use serde_json::json;
 use super::Asking;
 use super::client::{Failure, path};
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  sluice admin vhost add /shop --description \"the shop's events\"\n  \
     sluice admin vhost limit /shop --queues 1000\n  sluice admin vhost list")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// Lists virtual hosts.
     List,
     /// Makes a virtual host.
@@ -43,8 +37,8 @@ enum Action {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, asking: &Asking) -> Result<(), Failure> {
-    match &arguments.action {
+pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
+    match action {
         Action::List => asking.list("/vhosts", &["name", "queues", "queues_max", "connections_max", "description"]),
         Action::Add { name, description } => {
             let answer = asking.client.post("/vhosts", &json!({"name": name, "description": description}))?;
