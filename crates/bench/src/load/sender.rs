@@ -225,6 +225,8 @@ impl<L: SendLane> Sender<'_, L> {
         let one_way = self.options.one_way;
         let mut more = false;
         for lane in &mut self.lanes {
+            // Before the wait, which is for answers alone once nothing waits to be written.
+            lane.link().flush();
             if !lane.link().is_flushed() {
                 continue;
             }
