@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
-/// Bytes of a block: some batches of many messages.
-const BLOCK_SIZE: usize = 1 << 20;
+/// Bytes of a block: three batches of what is read from a socket at once, so that little of it stays empty.
+const BLOCK_SIZE: usize = 2 << 20;
 /// A block with less spare capacity than this counts as full.
 const WORTH_KEEPING: usize = 16 * 1024;
 /// Blocks that are partly filled: about as many as threads that encode at the same time.
 const OPEN_MAX: usize = 16;
+/// Full blocks that are kept beside those with the end of the log.
+const SPARE: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Buffers {
@@ -31,7 +33,8 @@ struct State {
 impl Buffers {
     /// A pool for a log whose last `recent_size` bytes are kept in memory.
     pub(crate) fn new(recent_size: usize) -> Self {
-        Self { state: Mutex::default(), spent_max: recent_size / BLOCK_SIZE + OPEN_MAX }
+        // An eighth of a block stays empty.
+        Self { state: Mutex::default(), spent_max: recent_size / BLOCK_SIZE * 9 / 8 + SPARE }
     }
 
     /// An empty buffer with capacity for `size` bytes.
