@@ -60,7 +60,8 @@ fn declare_queues(client: &mut Client, count: usize) {
 
 fn measure_bindings(client: &mut Client, count: usize) {
     let exchange = short(EXCHANGE);
-    client.ask(&ExchangeDeclare { exchange, kind: short(b"topic"), durable: true, ..ExchangeDeclare::default() }.into());
+    client
+        .ask(&ExchangeDeclare { exchange, kind: short(b"topic"), durable: true, ..ExchangeDeclare::default() }.into());
     client.ask_many(BOUND_QUEUES, |number| name("model-bound", number), |name| declare(name).into());
     let begin = Instant::now();
     client.ask_many(
