@@ -7,7 +7,7 @@
 //!
 //! Guest of the virtual host `/`; what it makes stays there, under names that begin with `model`.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for people who measure")]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a program for people who measure")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -106,7 +106,7 @@ fn key(number: usize) -> String {
 }
 
 fn pattern(number: usize) -> String {
-    if number % WILD_EVERY == 0 { format!("*.site{}.sensor{number}", number % 1013) } else { key(number) }
+    if number.is_multiple_of(WILD_EVERY) { format!("*.site{}.sensor{number}", number % 1013) } else { key(number) }
 }
 
 fn short(text: &[u8]) -> ShortString<'_> {
@@ -187,7 +187,9 @@ impl Client {
             }
         }
         self.send();
-        (answered..count).for_each(|_| drop(self.hear()));
+        for _ in answered..count {
+            self.hear();
+        }
     }
 
     /// Messages in the queues that bindings lead to.
