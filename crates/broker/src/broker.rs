@@ -13,6 +13,7 @@ use rand::RngExt;
 use storage::{Recovery, RecoveryProgress, StorageError, Store};
 
 use crate::catalog::Catalog;
+use crate::copies::Copies;
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::lanes::Lanes;
 use crate::cursor::offset::Offsets;
@@ -72,6 +73,8 @@ pub struct Broker {
     pub delivery: Delivery,
     /// What consumers could not handle.
     pub retries: Arc<Retries>,
+    /// Copies of messages that operators ask for.
+    pub copies: Copies,
     /// Messages that are handed out one by one.
     pub leasing: Leasing,
     /// Topics, groups and queues that go,
@@ -200,6 +203,7 @@ impl Broker {
             delivery: Delivery::new(&delay, &publisher, &catalog, &durability, &store, &metrics, &timings),
             leasing: Leasing::new(&store, &options, &metrics, &retries),
             retries,
+            copies: Copies::new(Fetcher::new(&store, &options, &metrics), &publisher, &catalog, &offsets),
             removals: Removals::new(&catalog, &offsets, &durability, &state, &store),
             retention: Retention::new(&catalog, &model, &lanes, &options),
             snapshots: Snapshots::new(&store, &catalog, &offsets, &fetched, &groups, &metrics),

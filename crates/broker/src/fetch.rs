@@ -11,6 +11,7 @@ use storage::{ReadMode, StorageError, Store};
 
 use crate::RawOffset;
 use crate::catalog::Topic;
+use crate::error::internal;
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::queue::Queue;
@@ -86,6 +87,11 @@ impl Fetcher {
     pub fn fetch(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
         let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;
         fetched.ok_or_else(|| Refusal::Busy("the messages could not be read at once; try again".to_owned()))
+    }
+
+    /// Reads what an operator wants to see, or the broker for itself: whatever consumers may, and uncounted. Waits for the disk.
+    pub fn read(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
+        self.read_queue(fetch, ReadMode::MayWait).map_err(internal)
     }
 
     /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.

@@ -7,6 +7,7 @@
 
 mod broker;
 mod catalog;
+mod copies;
 mod cursor;
 mod durability;
 mod error;
@@ -36,6 +37,7 @@ mod state;
 
 pub use broker::{Broker, Surroundings};
 pub use catalog::{Catalog, Topic};
+pub use copies::{Copies, RESENDER, Resend, ResendTo, Resent};
 pub use cursor::committed::OffsetCursor;
 pub use cursor::fetched::{FetchedOffsets, FetchedTable};
 pub use cursor::gathering::CommitStage;

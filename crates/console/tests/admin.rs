@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{GroupName, Now, QueueId};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use broker::Broker;
 use console::Sources;
 use serde_json::{Value, json};
@@ -412,4 +414,111 @@ async fn changes_are_answered_once_they_are_written_and_health_is_answered_meanw
     let health = console.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
     assert_eq!(health.0, 200);
     assert_eq!(console.ask("GET", "/users", None).await.0, 429, "as many as may be");
+}
+
+/// Dead letters of a group, made as a consumer makes them: each is sent back once too often.
+fn bury(console: &Console, count: usize) {
+    let broker = &console.broker;
+    for number in 0..count {
+        console.publish_with("orders", 0, number.to_string().as_bytes(), b"KEYS\x01k\x02WAIT\x01false\x02");
+    }
+    let queue = broker.catalog.queues_of("orders").expect("there")[0].clone();
+    let first = queue.end().0 - count as u64;
+    for entry in queue.entries(base::QueueOffset(first), count).expect("read") {
+        let back = broker::SendBack {
+            group: GroupName::trusted("billing"),
+            log_offset: entry.log_offset,
+            delay_level: -1,
+            redeliveries_max: None,
+        };
+        broker.retries.send_back(&back, START).expect("buried");
+    }
+}
+
+/// The bodies of a topic, and how often each says that it was delivered before.
+async fn bodies(console: &Console, topic: &str) -> Vec<(String, u64)> {
+    let mut bodies = Vec::new();
+    for queue in console.broker.catalog.queues_of(topic).unwrap_or_default() {
+        let path = format!("/topics/{}/messages?queue={}&count=100", topic.replace('%', "%25"), queue.id().0);
+        for message in console.items(&path).await {
+            let body = BASE64_STANDARD.decode(message["body_base64"].as_str().expect("a body")).expect("base64");
+            let text = String::from_utf8(body).expect("text");
+            bodies.push((text, message["deliveries"].as_u64().expect("a number")));
+        }
+    }
+    bodies.sort();
+    bodies
+}
+
+#[tokio::test]
+async fn dead_letters_are_resent_once_and_stay_where_they_are() {
+    let console = Console::start().await;
+    assert_eq!(console.ask("POST", "/topics", Some(json!({"name": "orders", "queues": 1}))).await.0, 200);
+    bury(&console, 3);
+    let resend = |asked: Value| console.ask("POST", "/groups/billing/resend", Some(asked));
+    let counts = |told: &Value| (told["resent"].as_u64().expect("a number"), told["left"].as_u64().expect("a number"));
+
+    let (status, told) = resend(json!({"dry_run": true})).await;
+    assert_eq!((status, counts(&told)), (200, (0, 3)), "{told}");
+    assert!(bodies(&console, "%RETRY%billing").await.is_empty(), "it was a look");
+    assert_eq!(counts(&resend(json!({"count": 2})).await.1), (2, 1));
+    assert_eq!(counts(&resend(json!({})).await.1), (1, 0));
+    assert_eq!(counts(&resend(json!({})).await.1), (0, 0), "none twice");
+    let all = ["0", "1", "2"].map(|body| (body.to_owned(), 0));
+    assert_eq!(bodies(&console, "%RETRY%billing").await, all);
+    assert_eq!(bodies(&console, "%DLQ%billing").await.len(), 3, "they are still there");
+    let (_, told) = console.ask("GET", "/groups/billing", None).await;
+    assert_eq!((&told["dead_letters"], &told["dead_letters_not_resent"]), (&json!(3), &json!(0)), "{told}");
+
+    bury(&console, 1);
+    assert_eq!(counts(&resend(json!({"to": "topics"})).await.1), (1, 0), "the new one alone");
+    assert_eq!(bodies(&console, "orders").await.len(), 5, "3, 1 and its copy");
+    assert_eq!(counts(&resend(json!({"again": true, "to": "topics", "count": 3})).await.1), (3, 1));
+    assert_eq!(counts(&resend(json!({"to": "topics"})).await.1), (1, 0), "what was left of them");
+    assert_eq!(counts(&resend(json!({"again": true, "since": START.wall.0 + 1})).await.1), (0, 0), "none died since");
+
+    let (status, told) = console.ask("POST", "/groups/biling/resend", Some(json!({}))).await;
+    assert_eq!((status, &told["nearest"]), (404, &json!(["billing"])), "{told}");
+}
+
+#[tokio::test]
+async fn a_letter_whose_topic_is_gone_is_named_and_those_before_it_are_resent() {
+    let console = Console::start().await;
+    for name in ["orders", "others"] {
+        assert_eq!(console.ask("POST", "/topics", Some(json!({"name": name, "queues": 1}))).await.0, 200);
+    }
+    bury(&console, 2);
+    assert_eq!(console.ask("DELETE", "/topics/orders", None).await.0, 200);
+    let resend = |asked: Value| console.ask("POST", "/groups/billing/resend", Some(asked));
+    let (status, told) = resend(json!({"to": "topics"})).await;
+    assert!(status == 404 && told["error"].as_str().is_some_and(|text| text.contains("orders")), "{told}");
+    assert_eq!(console.ask("POST", "/topics", Some(json!({"name": "orders", "queues": 1}))).await.0, 200);
+    let (_, told) = resend(json!({"to": "topics"})).await;
+    assert_eq!((&told["resent"], &told["left"]), (&json!(2), &json!(0)), "{told}");
+}
+
+#[tokio::test]
+async fn messages_are_copied_to_another_topic() {
+    let console = Console::start().await;
+    for name in ["orders", "again"] {
+        assert_eq!(console.ask("POST", "/topics", Some(json!({"name": name, "queues": 1}))).await.0, 200);
+    }
+    for number in 0..5 {
+        console.publish_with("orders", 0, format!("{number}").as_bytes(), b"KEYS\x01k\x02");
+    }
+    let copy = |asked: Value| console.ask("POST", "/topics/orders/copies", Some(asked));
+    let (status, told) = copy(json!({"queue": 0, "offset": 1, "count": 3, "to": "again"})).await;
+    assert_eq!((status, &told["copied"], &told["next"]), (200, &json!(3), &json!(4)), "{told}");
+    assert_eq!(bodies(&console, "again").await, ["1", "2", "3"].map(|body| (body.to_owned(), 0)));
+    assert_eq!(console.items("/topics/again/messages?key=k&count=9").await.len(), 3, "found by their key");
+    for (asked, status) in [
+        (json!({"queue": 0, "offset": 5, "to": "again"}), 404),
+        (json!({"queue": 3, "offset": 0, "to": "again"}), 404),
+        (json!({"queue": 0, "offset": 0, "to": "agian"}), 404),
+        (json!({"queue": 0, "offset": 0, "to": "again", "broker": "broker-z"}), 404),
+        (json!({"queue": 0, "to": "again"}), 400),
+    ] {
+        let (told, body) = copy(asked.clone()).await;
+        assert_eq!(told, status, "{asked}: {body}");
+    }
 }

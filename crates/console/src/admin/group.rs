@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
-use base::{Now, Timestamp};
-use broker::Broker;
+use base::{Now, Timestamp, TopicName};
+use broker::{Broker, RESENDER, Resend, ResendTo};
 use dialect::rocketmq::{Administrator, Move, Reset, ResetTo, client_kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,6 +18,9 @@ use super::nearest;
 use super::problem::Problem;
 use super::topic;
 use super::{Admin, Answer};
+
+/// Dead letters that one request resends.
+const RESENT_MAX: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,9 +109,31 @@ pub(super) async fn show(State(admin): State<Admin>, Path(name): Path<String>) -
                 }));
             }
         }
-        Ok(json!({"name": name, "lag": lag, "members": members, "queues": progress}))
+        let letters: Vec<_> = brokers.iter().map(|broker| dead_letters(broker, &name)).collect();
+        let [kept, unsent] = [0, 1].map(|of| letters.iter().map(|counts| counts[of]).sum::<u64>());
+        Ok(json!({
+            "name": name,
+            "lag": lag,
+            "dead_letters": kept,
+            "dead_letters_not_resent": unsent,
+            "members": members,
+            "queues": progress,
+        }))
     };
     admin.read_all(work).await
+}
+
+/// How many dead letters of a group a broker keeps, and how many of them were not resent.
+fn dead_letters(broker: &Broker, group: &str) -> [u64; 2] {
+    let name = TopicName::dead_letters_of(group);
+    let mut counts = [0, 0];
+    for queue in broker.catalog.queues_of(name.as_str()).unwrap_or_default() {
+        let resent = broker.offsets.committed(name.as_str(), RESENDER, queue.id()).unwrap_or_default();
+        let resent = u64::try_from(resent).unwrap_or_default().max(queue.first().0);
+        counts[0] += queue.end().0.saturating_sub(queue.first().0);
+        counts[1] += queue.end().0.saturating_sub(resent);
+    }
+    counts
 }
 
 /// How far a group has come at a broker, a row a queue.
@@ -168,6 +193,62 @@ pub(super) async fn reset(
             }
             Ok(json!({"group": name, "topic": topic, "dry_run": dry_run, "items": items}))
         };
+    admin.change_all(caller, what, work).await
+}
+
+/// Which dead letters of a group are to be resent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resending {
+    #[serde(default)]
+    to: Way,
+    /// Those that died then or later, ms since 1970.
+    since: Option<u64>,
+    /// Goes back to the oldest: those too that were resent before. What is `left` then is asked for without this.
+    #[serde(default)]
+    again: bool,
+    /// So many at most, of each broker; no more than [`RESENT_MAX`].
+    count: Option<usize>,
+    /// Counts them, and does nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Where they go.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    #[default]
+    Group,
+    Topics,
+}
+
+/// Sends dead letters once more; `left` says whether to ask again.
+pub(super) async fn resend(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<Resending>,
+) -> Answer {
+    let (to, whither) = match asked.to {
+        Way::Group => (ResendTo::Group, "to the group"),
+        Way::Topics => (ResendTo::Topics, "to their topics"),
+    };
+    let how = if asked.dry_run { "are counted" } else { "are resent" };
+    let what = format!("dead letters of group [{name}] {how} {whither}");
+    let work = move |brokers: &[Arc<Broker>], now: Now| {
+        check_is_there(&name, brokers)?;
+        let count_max = if asked.dry_run { 0 } else { asked.count.unwrap_or(RESENT_MAX).min(RESENT_MAX) };
+        let (mut count, mut left) = (0, 0);
+        for broker in brokers.iter().filter(|broker| broker.catalog.group(&name).is_some()) {
+            let since = asked.since.map(Timestamp);
+            let resend = Resend { group: &name, to, since, again: asked.again, count_max };
+            let resent = broker.copies.resend(&resend, now)?;
+            broker.keep(now).map_err(|error| Problem::failed(error.to_string()))?;
+            (count, left) = (count + resent.count, left + resent.left);
+        }
+        Ok(json!({"group": name, "dry_run": asked.dry_run, "resent": count, "left": left}))
+    };
     admin.change_all(caller, what, work).await
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use base::{QueueId, Refusal, Timestamp};
+use base::{Now, QueueId, QueueOffset, Refusal, Timestamp};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use broker::{Broker, Fetch, Filter, KeyKind, RawOffset};
@@ -15,8 +15,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::address::{Path, Query};
+use super::body::Body;
+use super::caller::Caller;
 use super::problem::Problem;
-use super::topic::found;
+use super::topic::{self, found};
 use super::{Admin, Answer};
 
 /// Messages of one answer.
@@ -69,7 +71,7 @@ impl Wanted {
     fn read(&self, broker: &Broker, topic: &str, queue: QueueId) -> Result<Vec<Bytes>, Refusal> {
         let Some(topic) = broker.catalog.topic(topic) else { return Ok(Vec::new()) };
         let first = topic.queue(queue)?.first().0;
-        let fetched = broker.fetcher.fetch(&Fetch {
+        let fetched = broker.fetcher.read(&Fetch {
             topic: &topic,
             queue,
             offset: self.offset.unwrap_or(first).max(first) as RawOffset,
@@ -128,6 +130,62 @@ pub(super) async fn find(
         Ok(json!({"items": items}))
     };
     admin.read_all(work).await
+}
+
+/// Which messages of a queue are to be copied, and where to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Copying {
+    queue: u32,
+    /// The first one.
+    offset: u64,
+    /// So many at most, and no more than one answer has.
+    count: Option<usize>,
+    /// The topic that gets them.
+    to: String,
+    /// Where the queue is, if a process has several brokers.
+    broker: Option<String>,
+}
+
+/// Puts copies of messages into another topic, at the broker that has them.
+pub(super) async fn copy(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<Copying>,
+) -> Answer {
+    let Copying { queue, offset, count, to, broker: only } = asked;
+    let count = count.unwrap_or(1).clamp(1, COUNT_MAX);
+    let what =
+        format!("{count} messages of queue {queue} of topic [{name}] from {offset} on are copied to topic [{to}]");
+    let work = move |brokers: &[Arc<Broker>], now: Now| {
+        let mut places = found(&name, brokers)?;
+        places.retain(|(broker, _)| only.as_ref().is_none_or(|only| *only == broker.options().broker_name));
+        let [(broker, topic)] = &places[..] else {
+            let names: Vec<_> = places.iter().map(|(broker, _)| broker.options().broker_name.as_str()).collect();
+            let text = format!("several brokers have the topic '{name}': name one of [{}]", names.join(", "));
+            return Err(if names.is_empty() {
+                Problem::not_found("no such broker has the topic")
+            } else {
+                Problem::bad(text)
+            });
+        };
+        let Some(target) = broker.catalog.topic(&to) else { return Err(topic::none(&to, brokers)) };
+        let queue = topic.queue(QueueId(queue))?;
+        let at = QueueOffset(offset);
+        if at < queue.first() || at >= queue.end() {
+            return Err(Problem::not_found(format!(
+                "queue {} has no message at {offset}: it has {} up to, not including, {}",
+                queue.id().0,
+                queue.first().0,
+                queue.end().0
+            )));
+        }
+        let (copied, next) = broker.copies.copy((topic, queue, at), count, &target, now)?;
+        broker.keep(now).map_err(|error| Problem::failed(error.to_string()))?;
+        Ok(json!({"topic": name, "to": to, "copied": copied, "next": next.0}))
+    };
+    admin.change_all(caller, what, work).await
 }
 
 /// The message of an id that a broker gave it.

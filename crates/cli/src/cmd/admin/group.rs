@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Asking;
-use super::client::{Failure, flag, path, query};
+use super::client::{Client, Failure, flag, path, query};
 use super::moment::moment;
 use super::show::{self, rows};
 
@@ -12,7 +12,8 @@ use super::show::{self, rows};
     sluice admin group list                                   who is behind\n  \
     sluice admin group describe billing                       and where\n  \
     sluice admin group reset billing --topic orders --to-time 2h --dry-run\n  \
-    sluice admin group reset billing --topic orders --to-offset 4711 --queue 3     skip a message")]
+    sluice admin group reset billing --topic orders --to-offset 4711 --queue 3     skip a message\n  \
+    sluice admin group resend billing                         its dead letters")]
 pub(super) enum Action {
     /// Lists groups with their members and how many messages they have not consumed.
     List,
@@ -37,6 +38,23 @@ pub(super) enum Action {
         #[arg(long, value_name = "NAME")]
         broker: Option<String>,
         /// Shows where it would lead, and does nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Sends a group its dead letters once more, as messages that were never delivered; they stay where they are.
+    Resend {
+        /// The group's name.
+        name: String,
+        /// Sends them to the topics they came from, and so to every group; for a group whose consumers pop.
+        #[arg(long)]
+        to_topics: bool,
+        /// Those alone that died then or later: a date as 2026-11-25T10:00:00Z, or an age as 10m.
+        #[arg(long, value_name = "TIME", value_parser = moment)]
+        since: Option<u64>,
+        /// Those too that were resent before.
+        #[arg(long)]
+        again: bool,
+        /// Counts them, and does nothing.
         #[arg(long)]
         dry_run: bool,
     },
@@ -93,6 +111,14 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
                 format!("group {name} {how} in {topic}\n\n{rows}")
             })
         }
+        Action::Resend { name, to_topics, since, again, dry_run } => {
+            let to = if *to_topics { "topics" } else { "group" };
+            let asked = json!({"to": to, "since": since, "again": again, "dry_run": dry_run});
+            asking.tell(&resend(client, name, asked)?, |told| match told["left"].as_u64() {
+                Some(left) if *dry_run => format!("{left} dead letters of group {name} would be resent"),
+                _ => format!("{} dead letters of group {name} were resent", told["resent"]),
+            })
+        }
         Action::Delete { name, keep_offsets } => {
             let query = query(&Vec::from_iter(flag("keep_offsets", *keep_offsets)));
             let answer = client.delete(&format!("{}{query}", path(["groups", name])))?;
@@ -101,10 +127,30 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     }
 }
 
+/// Asks until none is left: a broker resends so many at once that it can answer soon.
+fn resend(client: &Client, name: &str, mut asked: Value) -> Result<Value, Failure> {
+    let page = path(["groups", name, "resend"]);
+    let mut resent = 0;
+    loop {
+        let mut told = client.post(&page, &asked)?;
+        let count = told["resent"].as_u64().unwrap_or_default();
+        resent += count;
+        told["resent"] = resent.into();
+        if count == 0 || told["left"] == 0 {
+            return Ok(told);
+        }
+        asked["again"] = false.into();
+    }
+}
+
 fn described(group: &Value) -> String {
     let members = rows(group, "members");
     let queues = rows(group, "queues");
     let mut parts = vec![format!("{}: {} messages behind", group["name"].as_str().unwrap_or_default(), group["lag"])];
+    if group["dead_letters"] != 0 {
+        let (kept, left) = (&group["dead_letters"], &group["dead_letters_not_resent"]);
+        parts.push(format!("{kept} dead letters, {left} of them not resent (sluice admin group resend)"));
+    }
     parts.push(match members {
         [] => "no members".to_owned(),
         _ => show::list(members, &["client", "address", "broker", "language", "seen_ms"]),

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Asking;
 use super::client::{Failure, path, query};
@@ -21,6 +21,7 @@ const HEX_LINE: usize = 16;
     sluice admin message find orders --key 4711\n  \
     sluice admin message find orders --queue 3 --offset 1000 --count 10\n  \
     sluice admin message find %DLQ%billing --queue 0                dead letters of a group\n  \
+    sluice admin message copy orders --queue 3 --offset 1000 --count 10 --to orders-again\n  \
     sluice admin message show 7F0000010000ACF90000000000001D2A --body hex")]
 pub(super) enum Action {
     /// Finds messages of a topic, a line each.
@@ -41,6 +42,26 @@ pub(super) enum Action {
         /// Stored then or before.
         #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "queue")]
         until: Option<u64>,
+    },
+    /// Puts copies of messages of a queue into another topic.
+    Copy {
+        /// The topic that has them.
+        topic: String,
+        /// The queue.
+        #[arg(long, value_name = "NUMBER")]
+        queue: u32,
+        /// The first offset.
+        #[arg(long, value_name = "OFFSET")]
+        offset: u64,
+        /// Messages at most, up to 100.
+        #[arg(long, value_name = "COUNT", default_value_t = 1)]
+        count: u32,
+        /// The topic that gets them.
+        #[arg(long, value_name = "NAME")]
+        to: String,
+        /// The broker that has them, where a process has several.
+        #[arg(long, value_name = "NAME")]
+        broker: Option<String>,
     },
     /// Shows a message with its properties and body.
     Show {
@@ -86,6 +107,11 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
             let wanted: Vec<_> = numbers.into_iter().chain(texts).flatten().collect();
             let answer = client.get(&format!("{}{}", path(["topics", topic, "messages"]), query(&wanted)))?;
             asking.tell(&answer, listed)
+        }
+        Action::Copy { topic, queue, offset, count, to, broker } => {
+            let asked = json!({"queue": queue, "offset": offset, "count": count, "to": to, "broker": broker});
+            let answer = client.post(&path(["topics", topic, "copies"]), &asked)?;
+            asking.tell(&answer, |told| format!("{} messages of {topic} were copied to {to}", told["copied"]))
         }
         Action::Show { id, topic, body } => {
             let answer = match topic {
