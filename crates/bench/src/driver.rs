@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use client::rocketmq::control::Control;
+use client::rocketmq::route::first_reachable;
+use client::target::Target;
+
 use crate::amqp::options::Amqp;
 use crate::amqp::options::AmqpDriver;
 use crate::error::BenchError;
-use crate::load::link::Held;
+use crate::load::opener::Held;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions};
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
-use crate::rocketmq::control::Control;
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::route::first_reachable;
 use crate::rocketmq::{connect, consume, pop, replicas, send, visible};
-use crate::target::Target;
 
 /// Makes load in the words of one protocol. Each call blocks until everything in flight was answered or given up.
 pub trait Driver: Sync {
@@ -89,8 +90,8 @@ pub fn driver_of(target: &Target, spoken: impl Into<Spoken>) -> Box<dyn Driver> 
 impl Driver for RocketMq {
     fn check_reachable(&self, target: &Target) -> Result<(), BenchError> {
         match target {
-            Target::NameServer(addresses) => first_reachable(addresses).map(drop),
-            Target::Broker(address) => Control::open("broker", address).map(drop),
+            Target::NameServer(addresses) => Ok(first_reachable(addresses).map(drop)?),
+            Target::Broker(address) => Ok(Control::open("broker", address).map(drop)?),
             // It has a driver of its own.
             Target::Amqp(_) => Ok(()),
         }

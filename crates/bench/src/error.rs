@@ -2,24 +2,14 @@
 
 use std::io;
 
-use base::cursor::DecodeError;
-use wire::rocketmq::code::{request, response};
+use client::ClientError;
 
 /// Why a run could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The target is not written as one.
-    #[error(
-        "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server, \
-         rocketmq-broker://HOST:PORT for a broker, or amqp://USER:PASSWORD@HOST:PORT/VHOST (with TLS: rocketmqs, \
-         rocketmqs-broker, amqps)"
-    )]
-    WrongTarget {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// A broker could not be asked, or has refused.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// An option has a value it cannot have.
     #[error("the option {name} cannot be used: {problem}")]
     WrongOption {
@@ -67,57 +57,6 @@ pub enum BenchError {
         /// What is missing.
         problem: String,
     },
-    /// No connection.
-    #[error(
-        "no connection to the {role} at {address}: {source}; is it running there, and is the port the one it prints when \
-         it starts?"
-    )]
-    Unreachable {
-        /// `name server`, `broker`, `master` or `slave`.
-        role: &'static str,
-        /// Address tried.
-        address: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The peer closed the connection, or did not answer in time.
-    #[error("the connection to {address} was lost: {problem}; its log may say why")]
-    Lost {
-        /// Address of the peer.
-        address: String,
-        /// What happened.
-        problem: String,
-    },
-    /// The peer sent bytes that are no frame of the protocol.
-    #[error(
-        "what {address} answers is not RocketMQ's protocol: {source}; is this the port of a name server or broker?"
-    )]
-    NotRocketmq {
-        /// Address of the peer.
-        address: String,
-        /// What is wrong with them.
-        source: DecodeError,
-    },
-    /// The peer sent bytes that are not AMQP.
-    #[error("what {address} answers is not AMQP 0-9-1: {problem}; is this the port of a broker that speaks it?")]
-    NotAmqp {
-        /// Address of the peer.
-        address: String,
-        /// What is wrong with them.
-        problem: String,
-    },
-    /// A method before the run was answered with the end of the channel or connection.
-    #[error("{address} refused {asked}: {code} {text}")]
-    RefusedMethod {
-        /// What was asked.
-        asked: &'static str,
-        /// Address of the peer.
-        address: String,
-        /// Reply code.
-        code: u16,
-        /// The peer's own words.
-        text: String,
-    },
     /// A protocol lacks what was asked for.
     #[error("{protocol} has no {what}{instead}")]
     NotOfProtocol {
@@ -138,21 +77,6 @@ pub enum BenchError {
         topic: String,
         /// Address of the name server.
         address: String,
-    },
-    /// A request before the run was refused.
-    #[error(
-        "{address} refused {} with code {code} ({}){}{remark}",
-        request::name(*.request), response::name(*.code), if .remark.is_empty() { "" } else { ": " }
-    )]
-    Refused {
-        /// Code of the request.
-        request: i32,
-        /// Address of the peer.
-        address: String,
-        /// Code of the answer.
-        code: i32,
-        /// The peer's own words.
-        remark: String,
     },
     /// A file of the measurement could not be used.
     #[error(
@@ -180,13 +104,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_place_and_a_remedy() {
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let error = BenchError::Unreachable { role: "name server", address: "h:1".into(), source: refused }.to_string();
-        assert!(error.contains("name server at h:1") && error.contains("is it running"), "{error}");
         let error = BenchError::NoRoute { topic: "t".into(), address: "h:1".into() }.to_string();
         assert!(error.contains("\"t\"") && error.contains("number of queues"), "{error}");
-        let error =
-            BenchError::Refused { request: 17, address: "h:1".into(), code: 16, remark: "no".into() }.to_string();
-        assert_eq!(error, "h:1 refused UPDATE_AND_CREATE_TOPIC with code 16 (NO_PERMISSION): no");
     }
 }

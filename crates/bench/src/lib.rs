@@ -3,7 +3,7 @@
 //! It knows no broker's inside, so it measures any broker of a protocol it speaks. It usually shares the machine with the broker it
 //! measures and is built to be the cheaper of the two:
 //!
-//! - one thread serves every connection of its share with non-blocking sockets and one `poll` a round (`load::link`);
+//! - one thread serves every connection of its share with non-blocking sockets and one `poll` a round (`client::link`);
 //! - a send is a pre-encoded frame with a few numbers patched in place (`rocketmq::template`), many to one socket write;
 //! - a reply is read for its code and opaque alone (`rocketmq::reply`), many to one socket read;
 //! - what is in flight is a fixed table indexed by the opaque (`rocketmq::window`). Nothing is allocated for a message.
@@ -30,9 +30,9 @@ mod limit;
 mod load;
 mod machine;
 mod rocketmq;
-mod target;
 
 pub use amqp::options::{Amqp, DeliverOptions, ExchangeKind, PublishOptions, QueueOptions};
+pub use client::target::Target;
 pub use compare::comparison::{CompareOptions, Comparison, PeerResult, ScenarioResult, StepResult};
 pub use compare::markdown::markdown;
 pub use compare::measured::Measured;
@@ -55,7 +55,7 @@ pub use error::BenchError;
 pub use limit::limit;
 pub use limit::report::{LimitOptions, LimitReport, Measure};
 pub use load::latency::LatencySummary;
-pub use load::link::Held;
+pub use load::opener::Held;
 pub use load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
 pub use load::pop_options::PopOptions;
 pub use load::pop_report::{PopReport, PopTotals};
@@ -67,4 +67,3 @@ pub use machine::cpus::leave as leave_processors;
 pub use machine::process::BrokerUsage;
 pub use rocketmq::generator::generator;
 pub use rocketmq::options::{HeaderForm, RocketMq};
-pub use target::Target;

@@ -18,8 +18,9 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("settings", &["base"]),
     ("doctor", &["base", "settings"]),
     ("server", &["base", "format", "wire", "storage", "broker", "dialect", "cluster", "tls", "console", "settings"]),
-    ("bench", &["base", "format", "wire", "tls"]),
-    ("cli", &["server", "settings", "doctor", "inspect", "bench"]),
+    ("client", &["base", "format", "wire", "tls"]),
+    ("bench", &["base", "format", "wire", "client"]),
+    ("cli", &["server", "settings", "doctor", "inspect", "client", "bench"]),
     ("testkit", &["base", "format", "storage", "broker", "dialect"]),
     (
         "sim",
@@ -37,7 +38,7 @@ const OUTSIDE: &[(&str, &[&str], &[&str])] = &[
         &["tokio", "socket2", "hyper", "hyper-util", "axum", "mio", "futures"],
         &["doctor", "server", "console", "bench", "cli"],
     ),
-    ("system calls", &["rustix", "libc", "nix"], &["storage", "doctor", "server", "bench", "cli"]),
+    ("system calls", &["rustix", "libc", "nix"], &["storage", "doctor", "server", "client", "bench", "cli"]),
 ];
 
 /// Checks manifests, given as path and text.
@@ -94,6 +95,9 @@ mod tests {
             ("dialect", "storage", false),
             ("cluster", "broker", false),
             ("console", "storage", false),
+            ("client", "broker", false),
+            ("client", "tls", true),
+            ("client", "tokio", false),
             ("bench", "broker", false),
             ("server", "cli", false),
             ("server", "cluster", true),

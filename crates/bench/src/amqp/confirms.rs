@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::load::answer_times::IdNumbers;
+use client::rocketmq::unique_key::IdNumbers;
 
 #[derive(Clone, Copy, Debug)]
 struct Published {

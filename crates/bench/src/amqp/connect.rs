@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use client::amqp::control::Control;
 use wire::amqp::method::Method;
 
-use crate::amqp::control::Control;
 use crate::amqp::mark::{Marker, Origin};
 use crate::amqp::options::AmqpDriver;
 use crate::amqp::template::Template;
 use crate::amqp::topology::{Topology, topology_of};
 use crate::error::BenchError;
-use crate::load::link::Held;
+use crate::load::opener::Held;
 use crate::load::opener::{self, FirstSend, Opened};
 use crate::load::options::SendOptions;
 use crate::load::progress::{ProgressSink, Quiet};

@@ -1,8 +1,9 @@
 //! `sluice bench consume` from an AMQP broker: finds the queues, opens connections and channels, runs the consumer threads, makes the
 //! report.
 
+use client::amqp::control::Control;
+
 use crate::amqp::consumer::{Consumer, Until};
-use crate::amqp::control::Control;
 use crate::amqp::conversation::Conversation;
 use crate::amqp::deliver_lane::{DeliverLane, Terms};
 use crate::amqp::mark::Origin;

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use client::link::{Link, pause, wait_and_fill};
+
 use crate::amqp::deliver_lane::{DeliverLane, Terms};
 use crate::amqp::observer::Observer;
 use crate::load::awaited::Awaited;
-use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::Live;
 use crate::load::options::ConsumeOptions;
 use crate::load::tally::PullTally;

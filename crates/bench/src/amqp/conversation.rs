@@ -2,12 +2,12 @@
 //! decoded by `wire`.
 
 use bytes::BytesMut;
+use client::amqp::control::{closed, closing, encode_method};
+use client::link::Link;
 use wire::amqp::frame::{self, Frame, Kind};
 use wire::amqp::method::Method;
 
-use crate::amqp::control::{closed, closing, encode_method};
 use crate::amqp::mark::{self, Mark};
-use crate::load::link::Link;
 
 /// Class and number of the methods that are read by hand.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use client::link::Link;
 use wire::amqp::argument::ShortString;
 use wire::amqp::frame::END;
 use wire::amqp::method::basic::Consume;
@@ -12,7 +13,6 @@ use wire::amqp::method::basic::Consume;
 use crate::amqp::conversation::{Conversation, Delivery, Listener, say};
 use crate::amqp::observer::{LastMarks, Observer};
 use crate::amqp::send_lane::NOT_ENDED;
-use crate::load::link::Link;
 
 /// How messages are handled.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +190,7 @@ mod tests {
     use wire::amqp::method::basic::Ack;
 
     use super::*;
-    use crate::amqp::control::encode_method;
+    use client::amqp::control::encode_method;
 
     #[test]
     fn an_acknowledgement_is_what_the_codec_writes() {

@@ -3,20 +3,21 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::amqp::control::Control;
+use client::amqp::control::Control;
+use client::target::Target;
+
 use crate::amqp::options::AmqpDriver;
 use crate::amqp::topology::{Topology, topology_of};
 use crate::amqp::{connect, consume, mark, send, visible};
 use crate::driver::Driver;
 use crate::error::BenchError;
-use crate::load::link::Held;
+use crate::load::opener::Held;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, VisibleOptions, wrong};
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
 use crate::load::progress::{ProgressSink, Quiet};
 use crate::load::report::{ConsumeReport, SendReport, VisibleReport};
 use crate::machine::clock::Clock;
-use crate::target::Target;
 
 /// How long consumers whose connections have ended may be seen at their queues, and how often is looked.
 const LEFT_WITHIN: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Driver for AmqpDriver {
     fn check_reachable(&self, _target: &Target) -> Result<(), BenchError> {
-        Control::open(&self.address)?.close()
+        Ok(Control::open(&self.address)?.close()?)
     }
 
     fn send(&self, options: SendOptions, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {
@@ -65,7 +66,7 @@ impl Driver for AmqpDriver {
     fn empty(&self, run: &RunOptions) -> Result<(), BenchError> {
         let (topology, mut control) = self.left_alone(run)?;
         topology.empty(&mut control)?;
-        control.close()
+        Ok(control.close()?)
     }
 
     fn wait_until_followed(&self, _target: &Target, _limit: Duration) -> Result<Duration, BenchError> {

@@ -10,7 +10,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::load::answer_times::IdNumbers;
+use client::rocketmq::unique_key::IdNumbers;
+
 use crate::load::sender::SendStamp;
 use crate::machine::clock::Clock;
 

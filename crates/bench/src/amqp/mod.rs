@@ -1,11 +1,9 @@
 //! The load of AMQP 0-9-1: publishes from templates, deliveries read for little more than their tags, queues.
 
-pub(crate) mod address;
 pub(crate) mod confirms;
 pub(crate) mod connect;
 pub(crate) mod consume;
 pub(crate) mod consumer;
-pub(crate) mod control;
 pub(crate) mod conversation;
 pub(crate) mod deliver_lane;
 pub(crate) mod driver;

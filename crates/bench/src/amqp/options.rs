@@ -1,9 +1,9 @@
 //! How AMQP 0-9-1 is spoken, beyond what every load has to say.
 
 use clap::{Args, ValueEnum};
+use client::amqp::address::AmqpAddress;
 use serde::Serialize;
 
-use crate::amqp::address::AmqpAddress;
 use crate::error::BenchError;
 use crate::load::options::{by_default, check_range, wrong};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::amqp::control::Control;
+use client::amqp::control::Control;
+
 use crate::amqp::conversation::Conversation;
 use crate::amqp::mark::{Marker, Origin};
 use crate::amqp::options::AmqpDriver;

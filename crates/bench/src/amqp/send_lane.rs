@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use client::link::Link;
+
 use crate::amqp::confirms::{Confirmed, Confirms};
 use crate::amqp::conversation::{Conversation, Delivery, Listener};
 use crate::amqp::mark::Marker;
 use crate::amqp::template::Template;
-use crate::load::link::Link;
 use crate::load::sender::{Answered, Appended, SendLane};
 
 /// What a message that is not stored is counted under: the number of the method that says so.

@@ -2,6 +2,7 @@
 //! and a mark written over it.
 
 use bytes::BytesMut;
+use client::amqp::control::table_of;
 use wire::amqp::argument::ShortString;
 use wire::amqp::content::{ContentHeader, PERSISTENT, Properties};
 use wire::amqp::frame::{self, Kind, OVERHEAD_SIZE};
@@ -9,7 +10,6 @@ use wire::amqp::method::Method;
 use wire::amqp::method::basic::Publish;
 use wire::amqp::table::{Value, write_table};
 
-use crate::amqp::control::table_of;
 use crate::amqp::mark::{self, Mark};
 use crate::amqp::topology::Place;
 use crate::load::options::SendOptions;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use wire::amqp::argument::ShortString;
+use client::ClientError;
+use client::amqp::control::{Control, short, table_of};
 use wire::amqp::method::Method;
 use wire::amqp::method::exchange::ExchangeDeclare;
 use wire::amqp::method::queue::{QueueBind, QueueDeclare, QueuePurge};
 use wire::amqp::table::{Value, write_table};
 
-use crate::amqp::control::{Control, table_of};
 use crate::amqp::options::{Amqp, ExchangeKind, QueueOptions};
 use crate::error::BenchError;
 use crate::load::options::{RunOptions, names, wrong};
@@ -102,11 +102,7 @@ impl Topology {
     }
 }
 
-fn short<'a>(name: &'static str, text: &'a str) -> Result<ShortString<'a>, BenchError> {
-    ShortString::new(text.as_bytes()).ok_or_else(|| wrong(name, format!("{text:?} has more than 255 bytes")))
-}
-
-fn declare_exchange(control: &mut Control, amqp: &Amqp, is_made: bool) -> Result<(), BenchError> {
+fn declare_exchange(control: &mut Control, amqp: &Amqp, is_made: bool) -> Result<(), ClientError> {
     let declare = ExchangeDeclare {
         exchange: short("exchange", &amqp.publish.exchange)?,
         kind: short("exchange kind", ExchangeKind::name(amqp.publish.exchange_kind))?,
@@ -124,7 +120,7 @@ fn declare_queue(
     name: &str,
     (is_made, options): (bool, &QueueOptions),
     arguments: &[u8],
-) -> Result<(u64, u64), BenchError> {
+) -> Result<(u64, u64), ClientError> {
     let declare = QueueDeclare {
         queue: short("topic", name)?,
         passive: !is_made,
@@ -138,7 +134,7 @@ fn declare_queue(
     })
 }
 
-fn bind(control: &mut Control, queue: &str, exchange: &str, routing_key: &str) -> Result<(), BenchError> {
+fn bind(control: &mut Control, queue: &str, exchange: &str, routing_key: &str) -> Result<(), ClientError> {
     let bind = QueueBind {
         queue: short("topic", queue)?,
         exchange: short("exchange", exchange)?,

@@ -3,9 +3,10 @@
 //! What was due in the measured time is waited for, up to the moment the last of it arrives; but where consumers take their time for each
 //! message, what they leave in the queues stays there.
 
+use client::amqp::control::Control;
+
 use crate::amqp::consume::{self, terms_of};
 use crate::amqp::consumer::{Consumer, Until};
-use crate::amqp::control::Control;
 use crate::amqp::mark::{Marker, Origin};
 use crate::amqp::observer::Observer;
 use crate::amqp::options::AmqpDriver;

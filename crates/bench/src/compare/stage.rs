@@ -5,18 +5,19 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use client::target::Target;
+
 use crate::compare::measured::Measured;
 use crate::compare::scenario::load::Load;
 use crate::compare::scenario::step::Step;
 use crate::compare::start_up::{StartUp, WarmUp};
 use crate::driver::{Driver, Spoken, driver_of};
 use crate::error::BenchError;
-use crate::load::link::Held;
+use crate::load::opener::Held;
 use crate::load::options::{ConsumeOptions, RunOptions, SendOptions, StartFrom, VisibleOptions};
 use crate::load::pop_options::PopOptions;
 use crate::load::progress::ProgressSink;
 use crate::machine::clock::{Clock, wall_ms};
-use crate::target::Target;
 
 /// Idle connections being opened at any moment.
 const OPENED_AT_ONCE: usize = 16;

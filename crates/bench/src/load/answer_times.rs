@@ -5,17 +5,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use client::rocketmq::unique_key::IdNumbers;
+
 /// Values of the counter: so many messages of one thread have different ones.
 const COUNTER_VALUES: usize = 1 << 16;
-
-/// What an id says that tells the messages of one sender thread apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdNumbers {
-    /// Milliseconds since a moment that all messages of the run share.
-    pub milliseconds: u32,
-    /// Counter.
-    pub counter: u16,
-}
 
 /// The times of the last sends.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
-//! What every load needs, whatever protocol it speaks: options, sockets, timetables, what is counted, who watches, the report.
+//! What every load needs, whatever protocol it speaks: options, timetables, what is counted, who watches, the report.
 
 pub(crate) mod answer_times;
 pub(crate) mod arrivals;
 pub(crate) mod awaited;
 pub(crate) mod latency;
-pub(crate) mod link;
 pub(crate) mod live;
 pub(crate) mod opener;
 pub(crate) mod options;
@@ -16,7 +15,6 @@ pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod sender;
 pub(crate) mod sending;
-pub(crate) mod socket;
 pub(crate) mod supervisor;
 pub(crate) mod table;
 pub(crate) mod tally;

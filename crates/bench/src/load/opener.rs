@@ -4,17 +4,22 @@
 //! Of the options, `connections` says how many, and `threads` how many are being opened at any moment: each thread opens its share
 //! one after the other. A connection's time is that from the first packet of its connecting to the answer to its send.
 
+use client::ClientError;
+use client::socket::Socket;
+
 use crate::error::BenchError;
-use crate::load::link::Held;
 use crate::load::live::{Beat, Live};
 use crate::load::options::SendOptions;
 use crate::load::progress::{ProgressSink, Quiet};
 use crate::load::report::{SendReport, Setup};
-use crate::load::socket::Socket;
 use crate::load::supervisor::{Observed, Supervisor, Watched};
 use crate::load::tally::SendTally;
 use crate::machine::clock::{Clock, thread_cpu_ns};
 use crate::machine::open_files;
+
+/// Connections that are open until this is dropped.
+#[derive(Debug, Default)]
+pub struct Held(pub(crate) Vec<Socket>);
 
 /// A connection that is open: its first send went well, or was refused with a code, its name, and the broker's words.
 pub struct Opened {
@@ -45,7 +50,7 @@ pub fn connect(
 pub fn hold(options: &SendOptions, first_send: &dyn FirstSend) -> Result<Held, BenchError> {
     let (_, _, tally, held) = open_all(options, first_send, &Quiet);
     match tally.faults.into_iter().next() {
-        Some(problem) => Err(BenchError::Lost { address: options.run.target.to_string(), problem }),
+        Some(problem) => Err(ClientError::Lost { address: options.run.target.to_string(), problem }.into()),
         None => Ok(held),
     }
 }

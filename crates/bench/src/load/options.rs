@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use base::limits::{GROUP_NAME_SIZE_MAX, INTERNAL_TOPIC_NAME_SIZE_MAX, PROPERTIES_SIZE_MAX, QUEUES_PER_TOPIC_MAX};
 use clap::{Args, Command, ValueEnum};
+use client::target::Target;
 use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::machine::clock::seconds_to_ns;
-use crate::target::Target;
 
 /// How long a run is that nothing else ends.
 const SECONDS: f64 = 10.0;

@@ -3,8 +3,10 @@
 //! A round: write what may be written, wait for answers, read and settle them. The clock is read a few times a round,
 //! whatever the number of messages in it. How a send looks and what an answer says is its lanes' to know.
 
-use crate::load::answer_times::{AnswerTimes, IdNumbers};
-use crate::load::link::{Link, pause, wait_and_fill};
+use client::link::{Link, pause, wait_and_fill};
+use client::rocketmq::unique_key::IdNumbers;
+
+use crate::load::answer_times::AnswerTimes;
 use crate::load::live::{Beat, Live};
 use crate::load::options::SendOptions;
 use crate::load::schedule::Schedule;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
+use client::rocketmq::control::{CLIENT_VERSION, NoFields};
 use wire::rocketmq::code::request::{ACK_MESSAGE, BATCH_ACK_MESSAGE};
 use wire::rocketmq::field::TypedHeader;
 use wire::rocketmq::frame::{Form, Header, Language, encode};
@@ -13,8 +14,6 @@ use wire::rocketmq::pop::answer::PoppedQueue;
 use wire::rocketmq::pop::batch_ack::{BatchAck, BatchAckRequest, BitSet};
 use wire::rocketmq::pop::header::AckRequest;
 use wire::rocketmq::pop::receipt::Receipt;
-
-use crate::rocketmq::control::{CLIENT_VERSION, NoFields};
 
 /// Appends a request to `out`.
 pub fn put_request<'h>(out: &mut BytesMut, (code, opaque): (i32, u32), fields: &impl TypedHeader<'h>, body: &[u8]) {

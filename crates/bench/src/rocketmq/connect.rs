@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use client::rocketmq::control::Control;
+use client::rocketmq::producer::send_request;
+use client::rocketmq::route::Access;
 use wire::rocketmq::code::request::SEND_MESSAGE_V2;
 use wire::rocketmq::code::response::{self, SUCCESS};
 
 use crate::error::BenchError;
-use crate::load::link::Held;
+use crate::load::opener::Held;
 use crate::load::opener::{self, FirstSend, Opened};
 use crate::load::options::SendOptions;
 use crate::load::progress::{ProgressSink, Quiet};
@@ -14,10 +17,8 @@ use crate::load::report::{SendReport, Setup};
 use crate::load::supervisor::check_broker;
 use crate::machine::Machine;
 use crate::machine::clock::wall_ms;
-use crate::rocketmq::control::Control;
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
-use crate::rocketmq::template::send_request;
+use crate::rocketmq::route::{BrokerTopics, brokers_of, describe};
 
 /// Opens the connections; gives what that took, once all are open.
 pub fn connect(

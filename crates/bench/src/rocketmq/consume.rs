@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wire::rocketmq::code::request;
-use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
-use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest, UpdateConsumerOffsetRequest};
+use client::ClientError;
+use client::link::Link;
+use client::message::Start;
+use client::rocketmq::control::Control;
+use client::rocketmq::cursor::{self, committed, offset_at};
+use client::rocketmq::route::Access;
 
 use crate::error::BenchError;
 use crate::load::awaited::Awaited;
-use crate::load::link::Link;
 use crate::load::live::Live;
 use crate::load::options::{ConsumeOptions, StartFrom};
 use crate::load::progress::ProgressSink;
@@ -18,11 +20,10 @@ use crate::load::supervisor::{Supervisor, check_broker};
 use crate::load::tally::PullTally;
 use crate::machine::Machine;
 use crate::machine::clock::Clock;
-use crate::rocketmq::control::{Answer, Control};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::{BrokerCursors, PullLane, QueueCursor};
 use crate::rocketmq::puller::Puller;
-use crate::rocketmq::route::{Access, BrokerTopics, TopicQueues, brokers_of, describe};
+use crate::rocketmq::route::{BrokerTopics, TopicQueues, brokers_of, describe};
 
 /// Consumes as `options` say and blocks until the run is over.
 pub fn consume(
@@ -116,34 +117,16 @@ fn deal(groups: &[String], broker: &BrokerTopics) -> Vec<QueueCursor> {
     pairs.flat_map(queues).collect()
 }
 
-fn first_offset(options: &ConsumeOptions, broker: &mut Control, cursor: &QueueCursor) -> Result<i64, BenchError> {
-    let queue_id = i32::try_from(cursor.queue).unwrap_or(i32::MAX);
-    let header = QueueRequest { topic: (&*cursor.topic).into(), queue_id, ..QueueRequest::default() };
-    let code = match options.start_from {
-        StartFrom::First => request::GET_MIN_OFFSET,
-        StartFrom::Latest => request::GET_MAX_OFFSET,
-        StartFrom::Committed => {
-            let committed = QueryConsumerOffsetRequest {
-                consumer_group: (&*cursor.group).into(),
-                topic: (&*cursor.topic).into(),
-                queue_id,
-                set_zero_if_not_found: Some(false),
-                ..QueryConsumerOffsetRequest::default()
-            };
-            let answer = broker.ask(request::QUERY_CONSUMER_OFFSET, &committed)?;
-            match answer.code {
-                SUCCESS => return Ok(offset_of(&answer)),
-                QUERY_NOT_FOUND => request::GET_MIN_OFFSET,
-                _ => return Err(broker.refused(request::QUERY_CONSUMER_OFFSET, &answer)),
-            }
-        }
-    };
-    // A broker may answer -1 for a queue nothing was ever sent to.
-    broker.demand(code, &header).map(|answer| offset_of(&answer).max(0))
-}
-
-fn offset_of(answer: &Answer) -> i64 {
-    answer.number("offset").unwrap_or(0)
+fn first_offset(options: &ConsumeOptions, broker: &mut Control, cursor: &QueueCursor) -> Result<i64, ClientError> {
+    let queue = (&*cursor.topic, cursor.queue);
+    match options.start_from {
+        StartFrom::First => offset_at(broker, queue, Start::Earliest),
+        StartFrom::Latest => offset_at(broker, queue, Start::Latest),
+        StartFrom::Committed => match committed(broker, &cursor.group, queue)? {
+            Some(offset) => Ok(offset),
+            None => offset_at(broker, queue, Start::Earliest),
+        },
+    }
 }
 
 /// Commits how far each queue was read.
@@ -155,14 +138,7 @@ pub fn commit(read: Vec<BrokerCursors>) -> Result<(), BenchError> {
     for (address, cursors) in by_broker {
         let mut broker = Control::open("broker", &address)?;
         for cursor in cursors {
-            let header = UpdateConsumerOffsetRequest {
-                consumer_group: (&*cursor.group).into(),
-                topic: (&*cursor.topic).into(),
-                queue_id: i32::try_from(cursor.queue).unwrap_or(i32::MAX),
-                commit_offset: cursor.next_offset,
-                ..UpdateConsumerOffsetRequest::default()
-            };
-            broker.demand(request::UPDATE_CONSUMER_OFFSET, &header)?;
+            cursor::commit(&mut broker, &cursor.group, (&cursor.topic, cursor.queue), cursor.next_offset)?;
         }
     }
     Ok(())

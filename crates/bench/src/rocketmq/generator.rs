@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use bytes::BytesMut;
+use client::ClientError;
+use client::target::Target;
 use wire::rocketmq::code::request::SEND_MESSAGE_V2;
 use wire::rocketmq::field::FieldSink;
 use wire::rocketmq::frame::{Command, FLAG_RESPONSE, Form, Header, Language, encode, frame_len};
@@ -17,7 +19,6 @@ use crate::load::report::SendReport;
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::reply::{BINARY, CODE_AT, FORM_AT, OPAQUE_AT};
 use crate::rocketmq::send;
-use crate::target::Target;
 
 /// Bodies that are sent, bytes.
 const SIZES: [usize; 3] = [30, 100, 1024];
@@ -25,7 +26,9 @@ const READ_SIZE: usize = 256 * 1024;
 
 /// Sends of each size, one generator thread, 4 connections with 256 in flight.
 pub fn generator(seconds: f64) -> Result<Vec<SendReport>, BenchError> {
-    let unreachable = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
+    let unreachable = |source| {
+        BenchError::from(ClientError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source })
+    };
     let address = start().map_err(unreachable)?;
     let run = |message_size| {
         let target = Target::Broker(address.to_string());

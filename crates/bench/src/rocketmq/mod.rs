@@ -3,7 +3,6 @@
 pub(crate) mod acks;
 pub(crate) mod connect;
 pub(crate) mod consume;
-pub(crate) mod control;
 pub(crate) mod generator;
 pub(crate) mod options;
 pub(crate) mod pop;
@@ -18,6 +17,5 @@ pub(crate) mod route;
 pub(crate) mod send;
 pub(crate) mod send_lane;
 pub(crate) mod template;
-pub(crate) mod unique_key;
 pub(crate) mod visible;
 pub(crate) mod window;

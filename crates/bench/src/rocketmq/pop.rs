@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use client::link::Link;
+use client::message::Start;
+use client::rocketmq::control::{Control, NoFields};
+use client::rocketmq::cursor::{committed, offset_at};
+use client::rocketmq::route::Access;
 use wire::rocketmq::code::request;
-use wire::rocketmq::code::response::{QUERY_NOT_FOUND, SUCCESS};
-use wire::rocketmq::header::{QueryConsumerOffsetRequest, QueueRequest};
 
 use crate::error::BenchError;
 use crate::load::arrivals::Arrivals;
-use crate::load::link::Link;
 use crate::load::live::Live;
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_report::PopReport;
@@ -19,11 +21,10 @@ use crate::load::supervisor::{Supervisor, check_broker};
 use crate::machine::Machine;
 use crate::machine::clock::Clock;
 use crate::machine::open_files;
-use crate::rocketmq::control::{Control, NoFields};
 use crate::rocketmq::options::{HeaderForm, RocketMq};
 use crate::rocketmq::pop_lane::{PopLane, PopSource};
 use crate::rocketmq::popper::Popper;
-use crate::rocketmq::route::{Access, BrokerTopics, TopicQueues, brokers_of, describe};
+use crate::rocketmq::route::{BrokerTopics, TopicQueues, brokers_of, describe};
 
 /// Pops as `options` say and blocks until the run is over.
 pub fn pop(options: PopOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<PopReport, BenchError> {
@@ -121,23 +122,12 @@ fn sources(
 
 /// Messages in a queue that its group has not had.
 fn left_in(options: &PopOptions, broker: &mut Control, source: &PopSource, queue: u32) -> Result<u64, BenchError> {
-    let queue_id = i32::try_from(queue).unwrap_or(i32::MAX);
-    let header = QueueRequest { topic: (&*source.topic).into(), queue_id, ..QueueRequest::default() };
-    let mut offset_at = |code| broker.demand(code, &header).map(|answer| answer.number("offset").unwrap_or(0).max(0));
-    let (first, end) = (offset_at(request::GET_MIN_OFFSET)?, offset_at(request::GET_MAX_OFFSET)?);
-    let committed = QueryConsumerOffsetRequest {
-        consumer_group: (&*source.group).into(),
-        topic: (&*source.topic).into(),
-        queue_id,
-        set_zero_if_not_found: Some(false),
-        ..QueryConsumerOffsetRequest::default()
-    };
-    let answer = broker.ask(request::QUERY_CONSUMER_OFFSET, &committed)?;
-    let begin = match answer.code {
-        SUCCESS => answer.number("offset").unwrap_or(0).max(first),
-        QUERY_NOT_FOUND if options.latest => end,
-        QUERY_NOT_FOUND => first,
-        _ => return Err(broker.refused(request::QUERY_CONSUMER_OFFSET, &answer)),
+    let queue = (&*source.topic, queue);
+    let (first, end) = (offset_at(broker, queue, Start::Earliest)?, offset_at(broker, queue, Start::Latest)?);
+    let begin = match committed(broker, &source.group, queue)? {
+        Some(offset) => offset.max(first),
+        None if options.latest => end,
+        None => first,
     };
     Ok(u64::try_from(end - begin).unwrap_or(0))
 }

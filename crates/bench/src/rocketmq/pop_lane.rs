@@ -5,6 +5,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use client::link::Link;
+use client::rocketmq::control::NoFields;
+use client::rocketmq::control::next_frame;
 use format::properties::{self, names};
 use format::record::Record;
 use wire::rocketmq::body::client::{ConsumerData, Heartbeat, SubscriptionData};
@@ -17,13 +20,11 @@ use wire::rocketmq::pop::header::{PopRequest, PopResponse};
 use wire::rocketmq::pop::origin::Origin;
 use wire::rocketmq::pop::receipt::Receipt;
 
-use crate::load::link::Link;
 use crate::load::pop_options::PopOptions;
 use crate::machine::clock::SECOND_NS;
 use crate::rocketmq::acks::{by_queue, put_ack, put_batch_ack, put_request};
-use crate::rocketmq::control::NoFields;
 use crate::rocketmq::pop_account::{Acknowledged, PopAccount};
-use crate::rocketmq::reply::{self, next_frame};
+use crate::rocketmq::reply;
 use crate::rocketmq::window::{Settled, Window};
 
 /// Before a consumer asks again whose pop found nothing and was not held.

@@ -1,7 +1,8 @@
 //! One thread of a run that pops: serves its connections until the run is over, then waits for the acknowledgements in flight.
 
+use client::link::{Link, pause, wait_and_fill};
+
 use crate::load::arrivals::Arrivals;
-use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::{Beat, Live};
 use crate::load::pop_options::PopOptions;
 use crate::load::pop_tally::PopTally;

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use client::link::Link;
+use client::rocketmq::control::CLIENT_VERSION;
+use client::rocketmq::control::next_frame;
 use format::record::Record;
 use wire::rocketmq::code::request::PULL_MESSAGE;
 use wire::rocketmq::code::response::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS, name};
@@ -11,11 +14,8 @@ use wire::rocketmq::field::TypedHeader as _;
 use wire::rocketmq::frame::{Command, Form, Header, Language, encode};
 use wire::rocketmq::header::{PullRequest, PullResponse, pull_flag};
 
-use crate::load::link::Link;
 use crate::load::options::ConsumeOptions;
 use crate::machine::clock::SECOND_NS;
-use crate::rocketmq::control::CLIENT_VERSION;
-use crate::rocketmq::reply::next_frame;
 use crate::rocketmq::window::OPAQUE_BASE;
 
 /// Before a queue is asked again that was empty and whose pull the broker did not hold.

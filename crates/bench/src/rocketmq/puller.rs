@@ -2,18 +2,18 @@
 
 use std::mem;
 
+use client::link::{Link, pause, wait_and_fill};
+use client::rocketmq::unique_key::numbers_of;
 use format::properties::names;
 use format::record::Record;
 
 use crate::load::awaited::Awaited;
-use crate::load::link::{Link, pause, wait_and_fill};
 use crate::load::live::{Beat, Live};
 use crate::load::options::ConsumeOptions;
 use crate::load::tally::PullTally;
 use crate::machine::clock::{Clock, SECOND_NS, thread_cpu_ns, wall_ms};
 use crate::rocketmq::pull_lane::{BrokerCursors, PullLane, PullObserver, PullTerms, QueueCursor};
 use crate::rocketmq::reply::words_of;
-use crate::rocketmq::unique_key::numbers_of;
 
 /// Longest wait: how soon a stop is noticed.
 const WAIT_NS: u64 = SECOND_NS / 20;

@@ -4,16 +4,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::ClientError;
+use client::rocketmq::control::{Control, NoFields};
+use client::rocketmq::producer::send_request;
+use client::rocketmq::route::first_reachable;
+use client::target::Target;
 use wire::rocketmq::body::cluster_info::ClusterInfo;
 use wire::rocketmq::body::route::{BrokerData, MASTER_ID};
 use wire::rocketmq::code::request::{GET_BROKER_CLUSTER_INFO, GET_BROKER_RUNTIME_INFO, SEND_MESSAGE_V2};
 
 use crate::error::BenchError;
 use crate::machine::clock::wall_ms;
-use crate::rocketmq::control::{Control, NoFields};
-use crate::rocketmq::route::first_reachable;
-use crate::rocketmq::template::send_request;
-use crate::target::Target;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Where a message goes by which a slave is seen to follow.
@@ -93,7 +94,8 @@ fn groups(target: &Target) -> Result<Vec<Group>, BenchError> {
     };
     let mut name_server = first_reachable(addresses)?;
     let answer = name_server.demand(GET_BROKER_CLUSTER_INFO, &NoFields)?;
-    let not_rocketmq = |source| BenchError::NotRocketmq { address: name_server.address().to_owned(), source };
+    let not_rocketmq =
+        |source| BenchError::from(ClientError::NotRocketmq { address: name_server.address().to_owned(), source });
     let cluster = ClusterInfo::decode(&answer.body).map_err(not_rocketmq)?;
     Ok(cluster.broker_addr_table.into_values().filter_map(|broker| Group::of(broker, &name_server)).collect())
 }
@@ -104,8 +106,6 @@ fn log_end(role: &'static str, address: &str) -> Result<u64, BenchError> {
     let answer = broker.demand(GET_BROKER_RUNTIME_INFO, &NoFields)?;
     let told = format::loose_json::parse(&answer.body).unwrap_or_default();
     let end = told.pointer("/table/commitLogMaxOffset").and_then(|end| end.as_str()).and_then(|end| end.parse().ok());
-    end.ok_or_else(|| BenchError::Lost {
-        address: address.to_owned(),
-        problem: "it does not tell where its log ends".to_owned(),
-    })
+    let problem = "it does not tell where its log ends".to_owned();
+    end.ok_or_else(|| ClientError::Lost { address: address.to_owned(), problem }.into())
 }

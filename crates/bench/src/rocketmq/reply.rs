@@ -5,9 +5,7 @@
 
 use base::cursor::DecodeError;
 use wire::rocketmq::code::response;
-use wire::rocketmq::frame::{Command, FLAG_RESPONSE, PREFIX_SIZE, frame_len};
-
-use crate::load::link::Link;
+use wire::rocketmq::frame::{Command, FLAG_RESPONSE, PREFIX_SIZE};
 
 /// Where a frame has the form of its header, and what stands there for a binary one, whose fields have fixed offsets.
 pub const FORM_AT: usize = 4;
@@ -18,12 +16,6 @@ pub const CODE_AT: usize = PREFIX_SIZE;
 /// Four bytes of a binary header: the number of its request.
 pub const OPAQUE_AT: usize = CODE_AT + 2 + 1 + 2;
 const FLAG_AT: usize = OPAQUE_AT + 4;
-
-/// The next complete frame that came over `link`.
-pub fn next_frame(link: &mut Link) -> Option<&[u8]> {
-    let wrong = |error| format!("what it answers is not RocketMQ's protocol: {error}");
-    link.next_frame(|bytes| frame_len(bytes).map_err(wrong))
-}
 
 /// What a refusal says for people: the name of its code, and its remark.
 pub fn words_of(code: i32, frame: &[u8]) -> (&'static str, String) {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use client::link::Link;
+use client::rocketmq::route::Access;
+use client::rocketmq::unique_key::{Stamp, prefix};
+
 use crate::error::BenchError;
-use crate::load::link::Link;
 use crate::load::options::SendOptions;
 use crate::load::progress::ProgressSink;
 use crate::load::report::{SendReport, Setup};
@@ -12,10 +15,9 @@ use crate::load::supervisor::check_broker;
 use crate::machine::Machine;
 use crate::machine::clock::{Clock, wall_ms};
 use crate::rocketmq::options::RocketMq;
-use crate::rocketmq::route::{Access, BrokerTopics, brokers_of, describe};
+use crate::rocketmq::route::{BrokerTopics, brokers_of, describe};
 use crate::rocketmq::send_lane::RemotingLane;
 use crate::rocketmq::template::Template;
-use crate::rocketmq::unique_key::{Stamp, prefix};
 
 /// Sends as `options` say and blocks until every send is answered or given up.
 pub fn send(options: SendOptions, rocketmq: RocketMq, sink: &dyn ProgressSink) -> Result<SendReport, BenchError> {

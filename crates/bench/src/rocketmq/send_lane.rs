@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use client::link::Link;
+use client::rocketmq::control::next_frame;
+use client::rocketmq::unique_key::Stamp;
 use wire::rocketmq::code::response::SUCCESS;
 
-use crate::load::link::Link;
 use crate::load::sender::{Answered, Appended, SendLane, SendStamp};
 use crate::rocketmq::reply;
 use crate::rocketmq::template::Template;
-use crate::rocketmq::unique_key::Stamp;
 use crate::rocketmq::window::{OPAQUE_BASE, Settled, Window};
 
 /// A connection with its window.
@@ -61,7 +62,7 @@ impl SendLane for RemotingLane {
     fn settle(&mut self, answered: &mut dyn FnMut(Answered<'_>)) {
         let Self { link, window, .. } = self;
         let mut problem = None;
-        while let Some(frame) = reply::next_frame(link) {
+        while let Some(frame) = next_frame(link) {
             match reply::head(frame) {
                 Ok(Some(head)) => {
                     if let Some(Settled { due_ns, note: counter }) = window.settle(head.opaque as u32) {

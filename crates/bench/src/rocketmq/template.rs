@@ -3,9 +3,10 @@
 //! A send is then two copies (header, body) and three or four short ones over them (opaque, born timestamp, the
 //! changing end of each UNIQ_KEY). The offsets are found by encoding with marks that stand nowhere else.
 
-use std::borrow::Cow;
-
 use bytes::BytesMut;
+use client::rocketmq::control::CLIENT_VERSION;
+use client::rocketmq::producer::send_request;
+use client::rocketmq::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE, put_digits};
 use format::batch_body::BatchItem;
 use format::properties::{append, names};
 use wire::rocketmq::code::request::{SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
@@ -14,13 +15,10 @@ use wire::rocketmq::frame::{FLAG_ONE_WAY, Form, Header, Language, encode_head};
 use wire::rocketmq::header::SendRequest;
 
 use crate::load::options::SendOptions;
-use crate::rocketmq::control::CLIENT_VERSION;
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::reply::OPAQUE_AT;
-use crate::rocketmq::route::{TEMPLATE_QUEUES, TEMPLATE_TOPIC, TopicQueues};
-use crate::rocketmq::unique_key::{Stamp, TAIL_AT, TAIL_SIZE, TIMESTAMP_SIZE, put_digits};
+use crate::rocketmq::route::TopicQueues;
 
-const PRODUCER_GROUP: &str = "sluice_bench_producer";
 const JSON_OPAQUE_NAME: &str = "\"opaque\":";
 const OPAQUE_DIGITS: usize = 10;
 
@@ -172,23 +170,6 @@ fn encode_queue_head(
     Head { part: Part::new(bytes.to_vec(), id), opaque_at, born_at }
 }
 
-/// A send of one message to one queue.
-pub fn send_request<'a>((topic, queue): (&'a str, u32), born_ms: i64, properties: &'a str) -> SendRequest<'a> {
-    SendRequest {
-        producer_group: PRODUCER_GROUP.into(),
-        topic: Cow::Borrowed(topic),
-        default_topic: TEMPLATE_TOPIC.into(),
-        default_topic_queue_nums: TEMPLATE_QUEUES as i32,
-        queue_id: i32::try_from(queue).unwrap_or(i32::MAX),
-        born_timestamp: born_ms,
-        properties: Some(properties.into()),
-        reconsume_times: Some(0),
-        unit_mode: Some(false),
-        batch: Some(false),
-        ..SendRequest::default()
-    }
-}
-
 fn find_all<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     bytes.windows(wanted.len()).enumerate().filter(move |(_, window)| *window == wanted).map(|(at, _)| at)
 }
@@ -197,8 +178,8 @@ fn find_all<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize
 mod tests {
     use super::*;
     use crate::rocketmq::options::HeaderForm;
-    use crate::rocketmq::unique_key::prefix;
     use crate::rocketmq::window::OPAQUE_BASE;
+    use client::rocketmq::unique_key::prefix;
     use format::batch_body::items;
     use format::properties::find;
     use wire::rocketmq::frame::{Command, frame_len};

@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use client::rocketmq::route::Access;
+
 use crate::error::BenchError;
 use crate::load::awaited::Awaited;
 use crate::load::live::Live;
@@ -23,7 +25,7 @@ use crate::machine::clock::{Clock, seconds_to_ns};
 use crate::rocketmq::consume::{self, pullers};
 use crate::rocketmq::options::RocketMq;
 use crate::rocketmq::pull_lane::{BrokerCursors, PullLane};
-use crate::rocketmq::route::{Access, brokers_of, describe};
+use crate::rocketmq::route::{brokers_of, describe};
 use crate::rocketmq::send;
 
 /// What a thread of the run did.

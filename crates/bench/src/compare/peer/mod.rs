@@ -11,13 +11,13 @@ mod sluice;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use client::target::Target;
 use serde::Serialize;
 use tempfile::{Builder, TempDir};
 
 use crate::compare::scenario::step::{BrokerNeeds, Protocol};
 use crate::driver::{Spoken, driver_of};
 use crate::error::BenchError;
-use crate::target::Target;
 
 use process::{Ground, PeerSetup, Process, Started};
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::target::Target;
+
 use super::process::{Ground, Process, Started, free_port};
 use crate::compare::scenario::step::{BrokerNeeds, Flush, Replication};
 use crate::error::BenchError;
 use crate::rocketmq::route::registered_brokers;
-use crate::target::Target;
 
 /// Versions of RocketMQ whose artifacts are complete, the usual one first.
 pub(super) const ROCKETMQ_VERSIONS: [&str; 2] = ["5.4.0", "4.9.7"];

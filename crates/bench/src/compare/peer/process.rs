@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::ClientError;
+use client::target::Target;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
 use crate::rocketmq::replicas::is_followed;
-use crate::target::Target;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A broker may take a while to write down what it has.
@@ -188,7 +189,9 @@ impl Drop for Process {
 
 /// A port nobody listens on at the moment, `spare` below and above it free too.
 pub(super) fn free_port(spare: u16) -> Result<u16, BenchError> {
-    let refused = |source| BenchError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source };
+    let refused = |source| {
+        BenchError::from(ClientError::Unreachable { role: "loopback", address: "127.0.0.1:0".to_owned(), source })
+    };
     loop {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(refused)?;
         let port = listener.local_addr().map_err(refused)?.port();

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use client::target::Target;
+
 use super::process::{Ground, Process, Started};
 use crate::compare::scenario::step::{BrokerNeeds, Flush, Protocol, Replication};
 use crate::error::BenchError;
-use crate::target::Target;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// What a run writes is gone after it: until the disk is really full nothing is refused, and nothing deleted that is still to be read.

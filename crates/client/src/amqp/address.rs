@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::load::socket::TLS;
+use crate::socket::TLS;
 
 /// Schemes, without and with TLS.
 pub const SCHEMES: [&str; 2] = ["amqp", "amqps"];

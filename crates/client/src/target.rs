@@ -1,4 +1,4 @@
-//! Where the load goes: a name server that knows the brokers, or one broker. It says which protocol is spoken.
+//! Where messages go or come from: a name server that knows the brokers, or one broker. It says which protocol is spoken.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use crate::amqp::address::{self, AmqpAddress};
-use crate::error::BenchError;
-use crate::load::socket::TLS;
+use crate::error::ClientError;
+use crate::socket::TLS;
 
 const NAME_SERVER_SCHEME: &str = "rocketmq";
 const BROKER_SCHEME: &str = "rocketmq-broker";
@@ -36,10 +36,10 @@ impl Default for Target {
 }
 
 impl FromStr for Target {
-    type Err = BenchError;
+    type Err = ClientError;
 
-    fn from_str(text: &str) -> Result<Self, BenchError> {
-        let wrong = |problem: &str| BenchError::WrongTarget { text: text.to_owned(), problem: problem.to_owned() };
+    fn from_str(text: &str) -> Result<Self, ClientError> {
+        let wrong = |problem: &str| ClientError::WrongTarget { text: text.to_owned(), problem: problem.to_owned() };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no KIND:// in front"))?;
         if let Some(tls) = address::SCHEMES.iter().position(|known| *known == scheme) {
             return AmqpAddress::read(tls == 1, rest, with_port).map(Self::Amqp).map_err(wrong);

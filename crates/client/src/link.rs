@@ -1,25 +1,22 @@
-//! One connection of the load: a non-blocking socket with what waits to be written and what was read.
+//! One connection with much under way: a non-blocking socket with what waits to be written and what was read.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::limits::FRAME_SIZE_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::error::BenchError;
-use crate::load::socket::Socket;
-use crate::machine::clock::SECOND_NS;
+use crate::error::ClientError;
+use crate::socket::Socket;
+
+const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
 
 /// Bytes read at once: more than a full window of replies.
 const READ_SIZE: usize = 256 * 1024;
 
-/// Connections that are open until this is dropped.
-#[derive(Debug, Default)]
-pub struct Held(pub(crate) Vec<Socket>);
-
 /// Connects to `address`; see [`Socket`].
-pub fn connect(role: &'static str, address: &str) -> Result<Socket, BenchError> {
-    Socket::connect(address).map_err(|source| BenchError::Unreachable { role, address: address.to_owned(), source })
+pub fn connect(role: &'static str, address: &str) -> Result<Socket, ClientError> {
+    Socket::connect(address).map_err(|source| ClientError::Unreachable { role, address: address.to_owned(), source })
 }
 
 /// A connection.
@@ -38,13 +35,13 @@ pub struct Link {
 
 impl Link {
     /// Connects to a broker.
-    pub fn open(address: &str) -> Result<Self, BenchError> {
+    pub fn open(address: &str) -> Result<Self, ClientError> {
         Self::over(connect("broker", address)?, address)
     }
 
     /// A connection to the broker at `address` that is open already, of which nothing is left to be read or written.
-    pub fn over(socket: Socket, address: &str) -> Result<Self, BenchError> {
-        let unreachable = |source| BenchError::Unreachable { role: "broker", address: address.to_owned(), source };
+    pub fn over(socket: Socket, address: &str) -> Result<Self, ClientError> {
+        let unreachable = |source| ClientError::Unreachable { role: "broker", address: address.to_owned(), source };
         socket.stream().set_nonblocking(true).map_err(unreachable)?;
         Ok(Self {
             socket,
@@ -122,8 +119,15 @@ impl Link {
         }
     }
 
-    /// Reads once, as much as there is room for.
+    /// Reads once, as much as there is room for, and what the socket has of that already.
     pub fn fill(&mut self) {
+        self.read_once();
+        while self.is_open() && self.socket.has_more() {
+            self.read_once();
+        }
+    }
+
+    fn read_once(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.input.len() - self.end < READ_SIZE / 2 {
@@ -185,8 +189,8 @@ pub fn wait_and_fill(links: &mut [&mut Link], timeout_ns: u64, readable: &mut Ve
             polled.push(PollFd::new(&link.socket, wanted));
         }
         let timeout = Timespec {
-            tv_sec: i64::try_from(timeout_ns / SECOND_NS).unwrap_or(1),
-            tv_nsec: i64::try_from(timeout_ns % SECOND_NS).unwrap_or(0),
+            tv_sec: i64::try_from(timeout_ns / NANOSECONDS_A_SECOND).unwrap_or(1),
+            tv_nsec: i64::try_from(timeout_ns % NANOSECONDS_A_SECOND).unwrap_or(0),
         };
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -202,6 +206,18 @@ pub fn wait_and_fill(links: &mut [&mut Link], timeout_ns: u64, readable: &mut Ve
         }
     }
     Ok(())
+}
+
+/// Sends what waits to be, and waits until something has come over one of `links`, at most until `until`.
+pub fn flush_and_wait(mut links: Vec<&mut Link>, until: Instant) -> Result<(), ClientError> {
+    for link in &mut links {
+        link.flush();
+    }
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let nanoseconds = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    let address = links.first().map(|link| link.address.clone()).unwrap_or_default();
+    wait_and_fill(&mut links, nanoseconds, &mut Vec::new())
+        .map_err(|error| ClientError::Lost { address, problem: error.to_string() })
 }
 
 /// Sleeps when there is no connection to wait for.

@@ -1,4 +1,4 @@
-//! Requests outside the load, one at a time over a connection that waits: routes, topics, offsets.
+//! Requests, one at a time over a connection that waits: routes, topics, offsets.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use wire::rocketmq::code::response::SUCCESS;
 use wire::rocketmq::field::{Fields, TypedHeader};
 use wire::rocketmq::frame::{Command, Form, Header, Language, encode, frame_len};
 
-use crate::error::BenchError;
-use crate::load::link::connect;
-use crate::load::socket::{Socket, TLS};
+use crate::error::ClientError;
+use crate::link::{Link, connect};
+use crate::socket::{Socket, TLS};
 
-/// What the load generator says it is, an ordinal of `MQVersion`: 5.4.0.
+/// What a client says it is, an ordinal of `MQVersion`: 5.4.0.
 pub const CLIENT_VERSION: i32 = 493;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_SIZE: usize = 64 * 1024;
@@ -48,9 +48,9 @@ impl Answer {
 
 impl Control {
     /// Connects.
-    pub fn open(role: &'static str, address: &str) -> Result<Self, BenchError> {
+    pub fn open(role: &'static str, address: &str) -> Result<Self, ClientError> {
         let socket = connect(role, address)?;
-        let unreachable = |source| BenchError::Unreachable { role, address: address.to_owned(), source };
+        let unreachable = |source| ClientError::Unreachable { role, address: address.to_owned(), source };
         socket.stream().set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
         socket.stream().set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(unreachable)?;
         Ok(Self { socket, address: address.to_owned(), next_opaque: 1, input: BytesMut::new() })
@@ -68,8 +68,8 @@ impl Control {
     }
 
     /// Waits no longer than this for what is asked from here on.
-    pub fn answer_within(&self, limit: Duration) -> Result<(), BenchError> {
-        let unreachable = |source| BenchError::Unreachable { role: "broker", address: self.address.clone(), source };
+    pub fn answer_within(&self, limit: Duration) -> Result<(), ClientError> {
+        let unreachable = |source| ClientError::Unreachable { role: "broker", address: self.address.clone(), source };
         self.socket.stream().set_read_timeout(Some(limit.max(Duration::from_millis(1)))).map_err(unreachable)
     }
 
@@ -79,7 +79,7 @@ impl Control {
     }
 
     /// Asks, and waits for the answer whatever its code.
-    pub fn ask<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, BenchError> {
+    pub fn ask<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, ClientError> {
         self.ask_with(code, header, &[])
     }
 
@@ -89,7 +89,7 @@ impl Control {
         code: i32,
         header: &impl TypedHeader<'h>,
         body: &[u8],
-    ) -> Result<Answer, BenchError> {
+    ) -> Result<Answer, ClientError> {
         let opaque = self.next_opaque;
         self.next_opaque += 1;
         let mut out = BytesMut::new();
@@ -115,35 +115,41 @@ impl Control {
     }
 
     /// Asks; every code but success is an error.
-    pub fn demand<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, BenchError> {
+    pub fn demand<'h>(&mut self, code: i32, header: &impl TypedHeader<'h>) -> Result<Answer, ClientError> {
         let answer = self.ask(code, header)?;
         if answer.code == SUCCESS { Ok(answer) } else { Err(self.refused(code, &answer)) }
     }
 
     /// The error an answer amounts to.
-    pub fn refused(&self, request: i32, answer: &Answer) -> BenchError {
+    pub fn refused(&self, request: i32, answer: &Answer) -> ClientError {
         let (address, remark) = (self.address.clone(), answer.remark.clone());
-        BenchError::Refused { request, address, code: answer.code, remark }
+        ClientError::Refused { request, address, code: answer.code, remark }
     }
 
-    fn answer(&self, command: &Command<'_>) -> Result<Answer, BenchError> {
+    fn answer(&self, command: &Command<'_>) -> Result<Answer, ClientError> {
         let fields = command.fields.pairs().map_err(|source| self.not_rocketmq(source))?;
         let remark = command.header.remark.as_deref().unwrap_or_default().to_owned();
         Ok(Answer { code: command.header.code, remark, fields, body: command.body.to_vec() })
     }
 
-    fn lost(&self, error: &io::Error) -> BenchError {
+    fn lost(&self, error: &io::Error) -> ClientError {
         let problem = match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
             ErrorKind::UnexpectedEof => "it was closed at the other end".to_owned(),
             _ => error.to_string(),
         };
-        BenchError::Lost { address: self.address.clone(), problem }
+        ClientError::Lost { address: self.address.clone(), problem }
     }
 
-    fn not_rocketmq(&self, source: base::cursor::DecodeError) -> BenchError {
-        BenchError::NotRocketmq { address: self.address.clone(), source }
+    fn not_rocketmq(&self, source: base::cursor::DecodeError) -> ClientError {
+        ClientError::NotRocketmq { address: self.address.clone(), source }
     }
+}
+
+/// The next complete frame that came over `link`.
+pub fn next_frame(link: &mut Link) -> Option<&[u8]> {
+    let wrong = |error| format!("what it answers is not RocketMQ's protocol: {error}");
+    link.next_frame(|bytes| frame_len(bytes).map_err(wrong))
 }
 
 /// A header without fields.

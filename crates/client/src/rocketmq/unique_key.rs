@@ -12,8 +12,6 @@
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
-use crate::load::answer_times::IdNumbers;
-
 /// Digits of an id.
 pub const UNIQUE_KEY_SIZE: usize = 32;
 /// Where the part begins that differs from message to message.
@@ -22,6 +20,15 @@ pub const TAIL_AT: usize = 20;
 pub const TAIL_SIZE: usize = UNIQUE_KEY_SIZE - TAIL_AT;
 /// Decimal digits of a wall-clock time in milliseconds, until the year 2286.
 pub const TIMESTAMP_SIZE: usize = 13;
+
+/// What an id says that tells the messages of one sender thread apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdNumbers {
+    /// Milliseconds since a moment that all messages of a sender share.
+    pub milliseconds: u32,
+    /// Counter.
+    pub counter: u16,
+}
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

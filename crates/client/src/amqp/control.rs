@@ -1,4 +1,4 @@
-//! A connection before it has load: it says who it is, opens channels, makes queues, one request after the other.
+//! A connection before it has much under way: it says who it is, opens channels, makes queues, one request after the other.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::time::Duration;
@@ -12,10 +12,9 @@ use wire::amqp::method::connection::{ChannelOpen, ConnectionClose, ConnectionClo
 use wire::amqp::table::{Table, Value, write_table};
 
 use crate::amqp::address::AmqpAddress;
-use crate::error::BenchError;
-use crate::load::link::{Link, connect};
-use crate::load::options::wrong;
-use crate::load::socket::Socket;
+use crate::error::ClientError;
+use crate::link::{Link, connect};
+use crate::socket::Socket;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_SIZE: usize = 64 * 1024;
@@ -42,7 +41,7 @@ pub struct Control {
 
 impl Control {
     /// Connects, and opens the virtual host.
-    pub fn open(to: &AmqpAddress) -> Result<Self, BenchError> {
+    pub fn open(to: &AmqpAddress) -> Result<Self, ClientError> {
         let socket = connect("broker", &to.address)?;
         let address = to.address.clone();
         let mut control =
@@ -54,10 +53,10 @@ impl Control {
         Ok(control)
     }
 
-    fn log_in(&mut self, to: &AmqpAddress) -> Result<(), BenchError> {
+    fn log_in(&mut self, to: &AmqpAddress) -> Result<(), ClientError> {
         let mut properties = BytesMut::new();
         write_table(&mut properties, |table| {
-            table.put("product", Value::LongString(b"sluice bench"));
+            table.put("product", Value::LongString(b"sluice"));
             table.table("capabilities", |table| {
                 for capability in CAPABILITIES {
                     table.put(capability, Value::Bool(true));
@@ -75,11 +74,10 @@ impl Control {
         let or_most = |agreed: u32, most: u32| if agreed == 0 { most } else { agreed };
         self.channel_max = u16::try_from(or_most(tune.channel_max.into(), u16::MAX.into())).unwrap_or(u16::MAX);
         self.frame_max = or_most(tune.frame_max, READ_SIZE as u32) as usize;
-        // No signs of life: a load shows what is alive.
+        // No signs of life: what is under way shows who is alive.
         let frame_max = u32::try_from(self.frame_max).unwrap_or(u32::MAX);
         self.say(0, &TuneOk { channel_max: self.channel_max, frame_max, heartbeat: 0 }.into())?;
-        let virtual_host = ShortString::new(to.virtual_host.as_bytes())
-            .ok_or_else(|| wrong("target", "a virtual host's name has 255 bytes at most"))?;
+        let virtual_host = short("virtual host", &to.virtual_host)?;
         let open = Open { virtual_host, ..Open::default() };
         self.ask(0, &open.into(), |method| matches!(method, Method::OpenOk(_)).then_some(()))
     }
@@ -90,17 +88,18 @@ impl Control {
     }
 
     /// Waits no longer than this for what is asked from here on.
-    pub fn answer_within(&self, limit: Duration) -> Result<(), BenchError> {
-        let unreachable = |source| BenchError::Unreachable { role: "broker", address: self.address.clone(), source };
+    pub fn answer_within(&self, limit: Duration) -> Result<(), ClientError> {
+        let unreachable = |source| ClientError::Unreachable { role: "broker", address: self.address.clone(), source };
         let (stream, limit) = (self.socket.stream(), Some(limit.max(Duration::from_millis(1))));
         stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).map_err(unreachable)
     }
 
     /// Opens the channels `1..=count`.
-    pub fn open_channels(&mut self, count: usize) -> Result<(), BenchError> {
+    pub fn open_channels(&mut self, count: usize) -> Result<(), ClientError> {
         let max = usize::from(self.channel_max);
         if count > max {
-            return Err(wrong("channels", format!("{} allows {max} on a connection, not {count}", self.address)));
+            let problem = format!("{} allows {max} on a connection, not {count}", self.address);
+            return Err(ClientError::TooLarge { what: "number of channels", problem });
         }
         for channel in (1..=u16::MAX).take(count) {
             let open = ChannelOpen::default().into();
@@ -110,13 +109,13 @@ impl Control {
     }
 
     /// Asks for confirms.
-    pub fn select_confirms(&mut self, channel: u16) -> Result<(), BenchError> {
+    pub fn select_confirms(&mut self, channel: u16) -> Result<(), ClientError> {
         let select = ConfirmSelect { no_wait: false }.into();
         self.ask(channel, &select, |method| matches!(method, Method::ConfirmSelectOk(_)).then_some(()))
     }
 
     /// Says how much each consumer of the channel may have unacknowledged.
-    pub fn set_prefetch(&mut self, channel: u16, prefetch_count: u16) -> Result<(), BenchError> {
+    pub fn set_prefetch(&mut self, channel: u16, prefetch_count: u16) -> Result<(), ClientError> {
         let qos = Qos { prefetch_size: 0, prefetch_count, global: false }.into();
         self.ask(channel, &qos, |method| matches!(method, Method::QosOk(_)).then_some(()))
     }
@@ -126,13 +125,13 @@ impl Control {
         self.socket
     }
 
-    /// The connection for load.
-    pub fn into_link(self) -> Result<Link, BenchError> {
+    /// The connection for much under way.
+    pub fn into_link(self) -> Result<Link, ClientError> {
         Link::over(self.socket, &self.address)
     }
 
     /// Ends the connection in order.
-    pub fn close(mut self) -> Result<(), BenchError> {
+    pub fn close(mut self) -> Result<(), ClientError> {
         self.ask(0, &closing(), |method| matches!(method, Method::ConnectionCloseOk(_)).then_some(()))
     }
 
@@ -142,20 +141,20 @@ impl Control {
         channel: u16,
         method: &Method<'_>,
         take: impl FnMut(&Method<'_>) -> Option<T>,
-    ) -> Result<T, BenchError> {
+    ) -> Result<T, ClientError> {
         self.say(channel, method)?;
         self.wait(channel, method.name(), take)
     }
 
     /// Says something.
-    pub fn say(&mut self, channel: u16, method: &Method<'_>) -> Result<(), BenchError> {
+    pub fn say(&mut self, channel: u16, method: &Method<'_>) -> Result<(), ClientError> {
         let mut out = BytesMut::new();
         encode_method(&mut out, channel, method);
         self.write(&out)
     }
 
     /// Writes frames as they are.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.socket.write_all(bytes).and_then(|()| self.socket.flush()).map_err(|error| lost(&self.address, &error))
     }
 
@@ -165,7 +164,7 @@ impl Control {
         channel: u16,
         asked: &'static str,
         mut take: impl FnMut(&Method<'_>) -> Option<T>,
-    ) -> Result<T, BenchError> {
+    ) -> Result<T, ClientError> {
         loop {
             let frame = frame::decode(&self.input, self.frame_max.max(READ_SIZE));
             let frame = frame.map_err(|error| not_amqp(&self.address, error.to_string()))?;
@@ -186,7 +185,7 @@ impl Control {
                 };
                 if let Some((code, text)) = refused {
                     let text = String::from_utf8_lossy(text.bytes()).into_owned();
-                    return Err(BenchError::RefusedMethod { asked, address: self.address.clone(), code, text });
+                    return Err(ClientError::RefusedMethod { asked, address: self.address.clone(), code, text });
                 }
                 if frame.channel == channel { take(&method) } else { None }
             } else {
@@ -199,7 +198,7 @@ impl Control {
         }
     }
 
-    fn read(&mut self) -> Result<(), BenchError> {
+    fn read(&mut self) -> Result<(), ClientError> {
         let mut chunk = vec![0; READ_SIZE];
         loop {
             match self.socket.read(&mut chunk) {
@@ -213,6 +212,12 @@ impl Control {
             }
         }
     }
+}
+
+/// A name as the protocol carries it: 255 bytes at most.
+pub fn short<'a>(what: &'static str, text: &'a str) -> Result<ShortString<'a>, ClientError> {
+    let problem = || format!("{text:?} has more than 255 bytes");
+    ShortString::new(text.as_bytes()).ok_or_else(|| ClientError::TooLarge { what, problem: problem() })
 }
 
 /// The end of a connection.
@@ -237,15 +242,15 @@ pub fn table_of(written: &[u8]) -> Table<'_> {
     Table::read(written.get(size_of::<u32>()..).unwrap_or_default()).unwrap_or_default()
 }
 
-fn lost(address: &str, error: &io::Error) -> BenchError {
+fn lost(address: &str, error: &io::Error) -> ClientError {
     let problem = match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
         ErrorKind::UnexpectedEof => "it was closed at the other end".to_owned(),
         _ => error.to_string(),
     };
-    BenchError::Lost { address: address.to_owned(), problem }
+    ClientError::Lost { address: address.to_owned(), problem }
 }
 
-fn not_amqp(address: &str, problem: String) -> BenchError {
-    BenchError::NotAmqp { address: address.to_owned(), problem }
+fn not_amqp(address: &str, problem: String) -> ClientError {
+    ClientError::NotAmqp { address: address.to_owned(), problem }
 }
