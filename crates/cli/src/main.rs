@@ -36,6 +36,10 @@ enum Command {
     Doctor(cmd::doctor::Arguments),
     /// Administrates a running broker: topics, groups and messages; virtual hosts, users, queues and what belongs to them.
     Admin(cmd::admin::Arguments),
+    /// Sends messages: lines, files or JSON, to a topic, a queue or an exchange.
+    Produce(cmd::produce::Arguments),
+    /// Prints messages of a topic, a queue or a stream.
+    Consume(cmd::consume::Arguments),
     /// Measures a broker: Sluice or an official one.
     Bench(cmd::bench::Arguments),
     /// Looks at a data directory: verifies it, prints its records, exports its documents.
@@ -55,6 +59,8 @@ fn main() -> ExitCode {
         Command::Config(arguments) => cmd::config::run(&arguments),
         Command::Doctor(arguments) => cmd::doctor::run(&arguments),
         Command::Admin(arguments) => return cmd::admin::run(&arguments),
+        Command::Produce(arguments) => return cmd::produce::run(&arguments),
+        Command::Consume(arguments) => return cmd::consume::run(&arguments),
         Command::Bench(arguments) => cmd::bench::run(&arguments),
         Command::Store(arguments) => return cmd::store::run(&arguments),
         Command::Completions(arguments) => cmd::completions::run(&arguments, Arguments::command()),

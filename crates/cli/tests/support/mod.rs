@@ -137,6 +137,16 @@ impl Serve {
         self.sluice(&["bench", "send", "--target", &target, "--topic", "bench", "--queues", "1", "--count", &count])
     }
 
+    /// Where its console is.
+    pub fn console(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.console)
+    }
+
+    /// Where its name server is.
+    pub fn rocketmq_target(&self) -> String {
+        format!("rocketmq://127.0.0.1:{}", self.ports.name_server)
+    }
+
     /// Where it speaks AMQP.
     pub fn amqp_target(&self) -> String {
         format!("amqp://127.0.0.1:{}", self.ports.amqp)

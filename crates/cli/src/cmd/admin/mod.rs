@@ -6,7 +6,7 @@ mod client;
 mod exchange;
 mod group;
 mod message;
-mod moment;
+pub(super) mod moment;
 mod permission;
 mod queue;
 mod show;

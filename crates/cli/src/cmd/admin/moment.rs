@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// ms since 1970 of a moment: a date with time and offset as of RFC 3339, or an age such as 90s, 10m, 2h or 3d.
-pub(super) fn moment(text: &str) -> Result<u64, String> {
+pub(in crate::cmd) fn moment(text: &str) -> Result<u64, String> {
     moment_at(text, Timestamp::now())
 }
 
