@@ -14,6 +14,7 @@ pub mod offset;
 pub mod permission;
 pub mod refusal;
 pub mod refused;
+pub mod running_settings;
 pub mod session;
 pub mod time;
 

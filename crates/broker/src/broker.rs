@@ -1,16 +1,18 @@
-//! The broker: its parts over one store, opened in the order of what each needs, and what is done for all of them at once.
+//! The broker: its parts over one store, and what is done for all of them at once.
+
+mod open;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
-use base::{LogOffset, Now, QueueId, QueueOffset, Refusal, TopicName};
+use base::{LogOffset, Now, Refusal};
 use format::master_tables::MasterTables;
 use format::state::StateChange;
 use parking_lot::Mutex;
 use rand::RngExt;
-use storage::{Recovery, RecoveryProgress, StorageError, Store};
+use storage::{StorageError, Store};
 
 use crate::catalog::Catalog;
 use crate::copies::Copies;
@@ -27,8 +29,8 @@ use crate::group::lock::Locks;
 use crate::host::Host;
 use crate::leasing::Leasing;
 use crate::lookup::Lookup;
+use crate::model::Model;
 use crate::model::message_queue::MessageQueue;
-use crate::model::{Model, ModelParts};
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::parked::delivery::Delivery;
@@ -38,9 +40,10 @@ use crate::request_modes::RequestModes;
 use crate::retention::Retention;
 use crate::retry::Retries;
 use crate::routes::Routes;
+use crate::running::{Running, RunningOptions};
 use crate::schedule::{Work, WorkError, Worked};
 use crate::snapshots::Snapshots;
-use crate::state::{OpenedState, SettledOffsets, StateLog, StateTables};
+use crate::state::StateLog;
 
 /// A broker over one store.
 #[derive(Debug)]
@@ -91,6 +94,8 @@ pub struct Broker {
     pub following: Following,
     exports: Exports,
     options: Arc<Options>,
+    /// What of them is different now.
+    pub running: Arc<Running>,
     store: Arc<Store>,
     state: Arc<StateLog>,
     metrics: Arc<Metrics>,
@@ -112,126 +117,6 @@ pub struct Surroundings {
 }
 
 impl Broker {
-    /// Opens the store and the broker over it. `seed` drives what is random (the queue of messages that name none). Waits for the disk.
-    pub fn open(
-        options: Options,
-        store: storage::Options,
-        surroundings: Surroundings,
-        now: Now,
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(Self, Recovery), StorageError> {
-        let (mut opened, store, recovery) =
-            OpenedState::open_with_store(store, surroundings.metrics.clone(), progress)?;
-        let with_messages = store.topics();
-        let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
-        let mut known = (opened.tables.clone(), opened.offsets_version);
-        let (has_snapshot, settled) = (opened.has_snapshot, std::mem::take(&mut opened.settled));
-        let store = Arc::new(store);
-        let state = StateLog::new(store.clone(), surroundings.host.clone(), options.store_host, opened);
-        if !foreign.is_empty() {
-            tracing::info!(
-                changes = foreign.len(),
-                "topics, groups or offsets were written by another broker; they are taken over"
-            );
-            state.propose_at_start(foreign, now)?;
-        }
-        take_up_settled(settled, &state, &mut known.0, now)?;
-        let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
-        if !recovery.was_clean {
-            broker.model.doubt_deliveries();
-        }
-        if !broker.follows() {
-            broker.catalog.make_system_topics(now);
-            let salt = (broker.random() as u32).to_be_bytes();
-            if let Err(refusal) = broker.model.begin(salt, now) {
-                tracing::error!(%refusal, "the first virtual host and user cannot be made; the next start tries again");
-            }
-        }
-        // Before the first message comes: one that gets an offset which a group had passed would be skipped after the next crash.
-        tell_no_room("topics, groups and offsets", broker.save(now))?;
-        if !has_snapshot && !broker.follows() {
-            // Documents do not tell of leases, and where they are all there is, the log is read no further back than they tell.
-            tell_no_room("the snapshot of the state", broker.checkpoint(now))?;
-        }
-        Ok((broker, recovery))
-    }
-
-    /// The parts, each with those it needs.
-    fn over(
-        state: Arc<StateLog>,
-        (tables, offsets_version): (StateTables, i64),
-        options: Arc<Options>,
-        Surroundings { metrics, host, seed }: Surroundings,
-        now: Now,
-    ) -> Result<Self, StorageError> {
-        let store = state.store().clone();
-        let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
-        let StateTables { offsets, delay, leases, request_modes, model, .. } = tables.clone();
-        let catalog =
-            Arc::new(Catalog::open(tables, state.clone(), host.clone(), options.clone(), metrics.clone(), now)?);
-        let (locks, fetched) = (Arc::<Locks>::default(), Arc::<FetchedTable>::default());
-        let groups = Arc::new(Groups::new(catalog.clone(), locks.clone(), options.client_expiry_ms));
-        let lanes = Arc::new(Lanes::open(leases, |topic, queue| end_of_lane(&store, &catalog, topic, QueueId(queue))));
-        let offsets = Arc::new(Offsets::open(
-            (offsets, offsets_version),
-            catalog.clone(),
-            groups.clone(),
-            fetched.clone(),
-            state.clone(),
-            lanes.clone(),
-            options.young_queue_size,
-        ));
-        let delay = Arc::new(Delay::open(&delay, &state, now)?);
-        let request_modes = Arc::new(RequestModes::open(request_modes, &state));
-        let (routes, timings) = (Routes::new(&host), Arc::<Timings>::default());
-        let publisher = Arc::new(Publisher::new(
-            state.clone(),
-            catalog.clone(),
-            delay.clone(),
-            host,
-            options.clone(),
-            metrics.clone(),
-            seed,
-        ));
-        let retries = Arc::new(Retries::new(&publisher, &catalog, &store, &metrics));
-        let parts = ModelParts { state: &state, publisher: &publisher, lanes: &lanes, metrics: &metrics };
-        let model = Arc::new(Model::open(model, options.model.clone(), &parts, now)?);
-        let tables = (&catalog, &offsets, &delay, &request_modes);
-        Ok(Self {
-            fetcher: Fetcher::new(&store, &options, &metrics),
-            lookup: Lookup::new(&store),
-            delivery: Delivery::new(&delay, &publisher, &catalog, &durability, &store, &metrics, &timings),
-            leasing: Leasing::new(&store, &options, &metrics, &retries),
-            retries,
-            copies: Copies::new(Fetcher::new(&store, &options, &metrics), &publisher, &catalog, &offsets),
-            removals: Removals::new(&catalog, &offsets, &durability, &state, &store),
-            retention: Retention::new(&catalog, &model, &lanes, &options),
-            snapshots: Snapshots::new(&store, &catalog, &offsets, &fetched, &groups, &metrics),
-            following: Following::new(&state, tables, (&lanes, &model), options.ack_policy.durable),
-            exports: Exports::new(&state, tables, options.ack_policy.durable),
-            durability,
-            catalog,
-            groups,
-            locks,
-            offsets,
-            lanes,
-            fetched,
-            request_modes,
-            model,
-            routes,
-            publisher,
-            delay,
-            options,
-            store,
-            state,
-            metrics,
-            timings,
-            refused: RefusedRequests::default(),
-            random: Mutex::new(rand::SeedableRng::seed_from_u64(seed)),
-            started: now,
-        })
-    }
-
     /// Whether it is a slave: its log is its master's.
     pub fn follows(&self) -> bool {
         self.store.follows()
@@ -270,6 +155,15 @@ impl Broker {
     /// Whether a document lacks what an administrator has changed.
     pub fn is_unexported(&self) -> bool {
         self.catalog.is_unexported() || self.request_modes.is_unexported()
+    }
+
+    /// Changes what may change while it runs. Waits until clients that ask a name server hear of another permission.
+    pub fn change(&self, options: &RunningOptions, now: Now) {
+        let before = self.running.permission();
+        self.running.change(options, now.wall);
+        if before != self.running.permission() {
+            self.catalog.announce();
+        }
     }
 
     /// Its options.
@@ -397,47 +291,4 @@ impl Broker {
         self.checkpoint(now)?;
         self.store.close()
     }
-}
-
-/// A start goes on without room on the disk, to serve what there is.
-fn tell_no_room(what: &str, written: Result<(), StorageError>) -> Result<(), StorageError> {
-    match written {
-        Err(error) if error.is_disk_full() => {
-            tracing::error!(%error, "{what} cannot be written for lack of room; it is tried again");
-            Ok(())
-        }
-        written => written,
-    }
-}
-
-/// What was settled at a slave, and what its master's log tells does not reach or undo, counts. A master has nobody to tell it to.
-fn take_up_settled(
-    mut settled: SettledOffsets,
-    state: &StateLog,
-    tables: &mut StateTables,
-    now: Now,
-) -> Result<(), StorageError> {
-    settled.retain(|of, _, _| {
-        of.split_once('@').is_some_and(|(topic, _)| tables.topics.topic_config_table.contains_key(topic))
-    });
-    let changes = tables.offset_changes_to(&settled.laid_over(tables.offsets.clone()));
-    changes.iter().for_each(|change| tables.apply(change.clone()));
-    if !state.store().follows() {
-        state.propose_at_start(changes, now)?;
-        settled.retain(|_, _, _| false);
-    }
-    *state.settled().lock() = settled;
-    Ok(())
-}
-
-/// Where the queue of a lane ends. `None`: it is gone, or a slave's, whose log may not be as far yet as its master's tables.
-fn end_of_lane(store: &Store, catalog: &Catalog, topic: &str, queue: QueueId) -> Option<QueueOffset> {
-    if store.follows() {
-        return None;
-    }
-    let name = TopicName::trusted(topic);
-    if name.message_queue().is_some() {
-        return Some(store.queue(&name, queue).end());
-    }
-    catalog.end_of(topic, queue)
 }

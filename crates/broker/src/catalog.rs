@@ -21,6 +21,7 @@ use crate::error::refusal_of;
 use crate::host::Host;
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::running::Running;
 use crate::state::{StateLog, StateTables};
 
 mod documents;
@@ -61,6 +62,7 @@ pub struct Catalog {
     state: Arc<StateLog>,
     host: Arc<dyn Host>,
     options: Arc<Options>,
+    running: Arc<Running>,
     metrics: Arc<Metrics>,
 }
 
@@ -98,7 +100,7 @@ impl Catalog {
         tables: StateTables,
         state: Arc<StateLog>,
         host: Arc<dyn Host>,
-        options: Arc<Options>,
+        (options, running): (&Arc<Options>, &Arc<Running>),
         metrics: Arc<Metrics>,
         now: Now,
     ) -> Result<Self, StorageError> {
@@ -147,7 +149,8 @@ impl Catalog {
             removing: Mutex::default(),
             state,
             host,
-            options,
+            options: options.clone(),
+            running: running.clone(),
             metrics,
         })
     }

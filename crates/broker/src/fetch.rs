@@ -15,6 +15,7 @@ use crate::error::internal;
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::running::Running;
 
 /// Entries looked at for one fetch when a filter lets few through.
 const SCAN_COUNT_MIN: usize = 800;
@@ -75,12 +76,18 @@ pub struct Fetched {
 pub struct Fetcher {
     store: Arc<Store>,
     options: Arc<Options>,
+    running: Arc<Running>,
     metrics: Arc<Metrics>,
 }
 
 impl Fetcher {
-    pub(crate) fn new(store: &Arc<Store>, options: &Arc<Options>, metrics: &Arc<Metrics>) -> Self {
-        Self { store: store.clone(), options: options.clone(), metrics: metrics.clone() }
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        (options, running): (&Arc<Options>, &Arc<Running>),
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let (options, running) = (options.clone(), running.clone());
+        Self { store: store.clone(), options, running, metrics: metrics.clone() }
     }
 
     /// Reads what a consumer asks for. Waits for the disk.
@@ -115,7 +122,7 @@ impl Fetcher {
     }
 
     fn check_fetch(&self, fetch: &Fetch<'_>) -> Result<(), Refusal> {
-        if !self.options.permission.read {
+        if !self.running.permission().read {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] pulling message is forbidden (broker.permission)",
                 self.options.broker_name

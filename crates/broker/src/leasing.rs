@@ -19,6 +19,7 @@ use crate::cursor::lease::{GiveBack, Grant, Owner};
 use crate::error::internal;
 use crate::options::Options;
 use crate::retry::Retries;
+use crate::running::Running;
 
 pub use hand_out::{Given, HandOut};
 pub use wanted::{Expiry, Holder, Wanted};
@@ -144,6 +145,7 @@ impl Doomed {
 pub struct Leasing {
     store: Arc<Store>,
     options: Arc<Options>,
+    running: Arc<Running>,
     metrics: Arc<Metrics>,
     retries: Arc<Retries>,
     grants: AtomicU64,
@@ -152,12 +154,13 @@ pub struct Leasing {
 impl Leasing {
     pub(crate) fn new(
         store: &Arc<Store>,
-        options: &Arc<Options>,
+        (options, running): (&Arc<Options>, &Arc<Running>),
         metrics: &Arc<Metrics>,
         retries: &Arc<Retries>,
     ) -> Self {
-        let (store, options, metrics, retries) = (store.clone(), options.clone(), metrics.clone(), retries.clone());
-        Self { store, options, metrics, retries, grants: AtomicU64::new(0) }
+        let (store, options, running) = (store.clone(), options.clone(), running.clone());
+        let (metrics, retries) = (metrics.clone(), retries.clone());
+        Self { store, options, running, metrics, retries, grants: AtomicU64::new(0) }
     }
 
     /// A name that no other grant of this process has, and hardly one of another.
@@ -168,7 +171,7 @@ impl Leasing {
 
     /// Whether the broker lets messages out.
     pub fn check_may_read(&self) -> Result<(), Refusal> {
-        if self.options.permission.read {
+        if self.running.permission().read {
             return Ok(());
         }
         Err(Refusal::NotPermitted(format!(

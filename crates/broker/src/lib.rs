@@ -31,6 +31,7 @@ mod retention;
 mod retry;
 mod routes;
 mod routing;
+mod running;
 mod schedule;
 mod snapshots;
 mod state;
@@ -86,6 +87,7 @@ pub use routes::{QueuesAt, Routes, Whereabouts};
 pub use routing::{
     BindingSpec, Destination, ExchangeKind, ExchangeSettings, HeaderMode, HeaderRule, Headers, Removed, Router, Routing,
 };
+pub use running::{Running, RunningOptions};
 pub use schedule::{Intervals, Schedule, Work, WorkError, Worked};
 pub use snapshots::flow::PeriodFlow;
 pub use snapshots::{ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};

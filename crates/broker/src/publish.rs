@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::publish::promised::PromisedPlace;
 use crate::publish::published::Published;
+use crate::running::Running;
 use crate::state::StateLog;
 
 /// Bytes of a value that cannot be stored that are shown to its sender.
@@ -130,6 +131,7 @@ pub struct Publisher {
     delay: Arc<Delay>,
     host: Arc<dyn Host>,
     options: Arc<Options>,
+    running: Arc<Running>,
     metrics: Arc<Metrics>,
     /// Appended to every message's properties.
     stamp: Vec<u8>,
@@ -143,13 +145,14 @@ impl Publisher {
         catalog: Arc<Catalog>,
         delay: Arc<Delay>,
         host: Arc<dyn Host>,
-        options: Arc<Options>,
+        (options, running): (&Arc<Options>, &Arc<Running>),
         metrics: Arc<Metrics>,
         seed: u64,
     ) -> Self {
-        let stamp = stamp(&options);
+        let stamp = stamp(options);
         let store = state.store().clone();
-        Self { store, state, catalog, delay, host, options, metrics, stamp, next_queue: AtomicU64::new(seed) }
+        let (options, running) = (options.clone(), running.clone());
+        Self { store, state, catalog, delay, host, options, running, metrics, stamp, next_queue: AtomicU64::new(seed) }
     }
 
     /// A queue for a message that names none. The starting point is random, then they take turns.
@@ -280,7 +283,7 @@ impl Publisher {
     }
 
     fn check_permission(&self, topic: &Topic) -> Result<(), Refusal> {
-        if !self.options.permission.write {
+        if !self.running.permission().write {
             return Err(Refusal::NotPermitted(format!(
                 "the broker [{}] sending message is forbidden (broker.permission)",
                 self.options.broker_name
@@ -322,11 +325,11 @@ impl Publisher {
 
     fn check(&self, topic: &Topic, message: &Message<'_>, noted: &NotedProperties<'_>) -> Result<(), Refusal> {
         self.check_permission(topic)?;
-        if message.body.len() > self.options.message_size_max {
+        if message.body.len() > self.running.message_size_max() {
             return Err(Refusal::BadMessage(format!(
                 "the message's body has {} bytes; at most {} are allowed (message.size_max)",
                 message.body.len(),
-                self.options.message_size_max
+                self.running.message_size_max()
             )));
         }
         if message.system_flag & system_flag::TRANSACTION_MASK != 0 {

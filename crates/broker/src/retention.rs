@@ -57,12 +57,22 @@ impl Retention {
 
     /// Removes what is to go. Waits for the disk.
     pub fn apply(&self, now: Now) -> Result<RetentionOutcome, StorageError> {
+        self.apply_at(now, now.wall.hour_of_day())
+    }
+
+    /// Removes what is old enough to go, at whatever hour old messages go otherwise. Waits for the disk.
+    pub fn apply_at_once(&self, now: Now) -> Result<RetentionOutcome, StorageError> {
+        let hour = self.store.retention().delete_hours.first().copied().unwrap_or_default();
+        self.apply_at(now, hour)
+    }
+
+    fn apply_at(&self, now: Now, hour_of_day: u8) -> Result<RetentionOutcome, StorageError> {
         let (unsettled, oldest) = self.look();
         *self.unsettled.lock() = unsettled;
         let of_groups = oldest.filter(|_| self.options.keeps_unsettled);
         let kept = of_groups.into_iter().chain(self.oldest_in_message_queues()).min();
         let keep_from = kept.unwrap_or(LogOffset(u64::MAX));
-        self.store.apply_retention_below(keep_from, now.wall, now.wall.hour_of_day())
+        self.store.apply_retention_below(keep_from, now.wall, hour_of_day)
     }
 
     /// Where the oldest message lies that is in a message queue: anywhere in the log, where that cannot be read.

@@ -1,4 +1,4 @@
-//! What signals do to the built binary: as they do to a Java virtual machine, on which RocketMQ's brokers run.
+//! What signals do to the built binary: as they do to a Java virtual machine, on which RocketMQ's brokers run, but for HUP.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -25,8 +25,8 @@ fn start() -> Serve {
 }
 
 #[test]
-fn a_closed_terminal_stops_it_in_good_order_and_so_do_ctrl_c_and_kill() {
-    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+fn ctrl_c_and_kill_stop_it_in_good_order() {
+    for signal in [Signal::INT, Signal::TERM] {
         let mut serve = start();
         assert!(serve.bench_send(10).status.success());
         serve.signal(signal);
@@ -35,17 +35,35 @@ fn a_closed_terminal_stops_it_in_good_order_and_so_do_ctrl_c_and_kill() {
     }
 }
 
-/// `nohup` has SIGHUP ignored before the program begins.
+/// As a service manager asks for it; `nohup` has SIGHUP ignored before the program begins.
 #[test]
-fn under_nohup_it_outlives_its_terminal() {
-    let mut serve = Serve::start_within(&["nohup"], Ports::free(), Stdio::null(), Stdio::piped(), &[]);
-    serve.wait_until_up();
-    serve.signal(Signal::HUP);
-    // Signals are taken one after the other, but not in order: HUP would have ended it long before this has come back.
+fn asked_by_hup_it_reads_its_settings_again_and_goes_on() {
+    for wrapper in [&["env", "--default-signal=HUP"][..], &["nohup"]] {
+        let mut serve = Serve::start_within(wrapper, Ports::free(), Stdio::null(), Stdio::piped(), &[]);
+        serve.wait_until_up();
+        let mut lines = BufReader::new(serve.take_stderr()).lines().map_while(Result::ok);
+        serve.signal(Signal::HUP);
+        let told = lines.any(|line| line.contains("the settings were read again: nothing is different"));
+        assert!(told, "{wrapper:?}");
+        assert!(serve.bench_send(10).status.success());
+        serve.signal(Signal::TERM);
+        assert_eq!(serve.wait().code(), Some(0));
+    }
+}
+
+#[test]
+fn settings_change_while_it_runs_and_what_needs_a_restart_is_refused() {
+    let serve = start();
+    let set = |setting: &str| serve.sluice(&["admin", "--console", &serve.console(), "broker", "set", setting]);
+    assert!(set("retention.age=12h").status.success());
+    let late = set("storage.flush=sync");
+    assert_eq!(late.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&late.stderr).contains("storage.flush cannot change while the process runs"));
+    assert!(set("maxMessageSize=10").status.success(), "by RocketMQ's name");
+    let refused = String::from_utf8_lossy(&serve.bench_send(10).stdout).into_owned();
+    assert!(refused.contains("at most 10 are allowed"), "{refused}");
+    assert!(set("message.size_max=4MiB").status.success());
     assert!(serve.bench_send(10).status.success());
-    assert_eq!(serve.page("/health").0, 200);
-    serve.signal(Signal::TERM);
-    assert_eq!(serve.wait().code(), Some(0));
 }
 
 #[test]

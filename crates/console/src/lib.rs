@@ -15,6 +15,7 @@ use axum::response::Html;
 use axum::routing::get;
 use base::Now;
 use base::metric::Traffic;
+use base::running_settings::RunningSettings;
 use broker::Broker;
 use tokio::net::TcpListener;
 
@@ -27,6 +28,8 @@ pub struct Sources {
     pub traffic: Arc<Traffic>,
     /// The brokers of the process; a name server alone has none.
     pub brokers: Vec<Arc<Broker>>,
+    /// Its settings.
+    pub settings: Arc<dyn RunningSettings>,
     /// Why the process ends, from the moment that it does.
     pub ending: Arc<OnceLock<String>>,
     /// The time.
@@ -60,8 +63,13 @@ mod tests {
     async fn console(connections_max: usize) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("address");
-        let sources =
-            Sources { traffic: Arc::default(), brokers: Vec::new(), ending: Arc::default(), now: Now::default };
+        let sources = Sources {
+            traffic: Arc::default(),
+            brokers: Vec::new(),
+            settings: Arc::new(base::running_settings::NoSettings),
+            ending: Arc::default(),
+            now: Now::default,
+        };
         tokio::spawn(serve(listener, sources, connections_max, std::future::pending()));
         address
     }

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use broker::Broker;
 use console::Sources;
 use serde_json::{Value, json};
-use testkit::{ManualHost, at, broker_options, open_broker, store_options};
+use testkit::{GivenSettings, ManualHost, at, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -40,8 +40,13 @@ impl Console {
         host.serve(&broker);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("address");
-        let sources =
-            Sources { traffic: Arc::default(), brokers: vec![broker.clone()], ending: Arc::default(), now: || START };
+        let sources = Sources {
+            traffic: Arc::default(),
+            brokers: vec![broker.clone()],
+            settings: Arc::new(GivenSettings::new(&[])),
+            ending: Arc::default(),
+            now: || START,
+        };
         tokio::spawn(console::serve(listener, sources, 64, std::future::pending()));
         Self { address, broker, _host: host, _scratch: scratch }
     }
@@ -521,4 +526,18 @@ async fn messages_are_copied_to_another_topic() {
         let (told, body) = copy(asked.clone()).await;
         assert_eq!(told, status, "{asked}: {body}");
     }
+}
+
+#[tokio::test]
+async fn settings_are_shown_and_changed_or_refused_with_the_reason() {
+    let console = Console::start().await;
+    let row =
+        |value: &str| json!({"name": "retention.age", "value": value, "from": "default", "changes_at_once": true});
+    assert_eq!(console.items("/settings").await, [row("72h")]);
+    let (status, told) = console.ask("PATCH", "/settings", Some(json!({"retention.age": "12h"}))).await;
+    assert_eq!((status, told), (200, json!({"items": [{"name": "retention.age", "from": "72h", "to": "12h"}]})));
+    assert_eq!(console.items("/settings").await, [row("12h")]);
+    let (status, told) = console.ask("PATCH", "/settings", Some(json!({"storage.flush": "sync"}))).await;
+    assert!(status == 400 && told["error"].as_str().is_some_and(|text| text.contains("storage.flush")), "{told}");
+    assert_eq!(console.ask("PATCH", "/settings", Some(json!({"retention.age": 12}))).await.0, 400, "no text");
 }

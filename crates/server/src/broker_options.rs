@@ -18,6 +18,7 @@ use storage::RetentionPolicy;
 
 use crate::error::StartError;
 use crate::net;
+use crate::running::Running;
 
 /// How often a checkpoint is written while messages arrive.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
@@ -38,8 +39,6 @@ pub(crate) fn advertised_address(settings: &Settings, port: u16) -> Result<(Stri
 
 /// The store that a broker with these settings has.
 pub fn store_options(settings: &Settings) -> storage::Options {
-    let retention = &settings.retention;
-    let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
     let options = storage::Options {
         log_directory: Some(settings.log_directory()),
         segment_size: settings.storage.segment_size,
@@ -50,17 +49,24 @@ pub fn store_options(settings: &Settings) -> storage::Options {
         recent_size: usize::try_from(settings.storage.tail_cache_size).unwrap_or(usize::MAX),
         record_checksums: settings.storage.record_checksums,
         index_rules: IndexRules::new(settings.delay.levels.iter().copied().map(milliseconds).collect()),
-        retention: RetentionPolicy {
-            age_ms: milliseconds(retention.age),
-            delete_hours: retention.delete_hours.clone(),
-            size: (retention.size > 0).then_some(retention.size),
-            disk_used_percent: percent(retention.disk_used_percent),
-            disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
-            disk_refuse_percent: percent(retention.disk_refuse_percent),
-        },
+        retention: retention_policy(settings),
         ..storage::Options::new(&settings.storage.directory)
     };
     if settings.broker.role == BrokerRole::Slave { options.following() } else { options }
+}
+
+/// How long its log is kept.
+pub(crate) fn retention_policy(settings: &Settings) -> RetentionPolicy {
+    let retention = &settings.retention;
+    let percent = |value: u32| u8::try_from(value.min(100)).unwrap_or(100);
+    RetentionPolicy {
+        age_ms: milliseconds(retention.age),
+        delete_hours: retention.delete_hours.clone(),
+        size: (retention.size > 0).then_some(retention.size),
+        disk_used_percent: percent(retention.disk_used_percent),
+        disk_force_percent: retention.force_enabled.then(|| percent(retention.disk_force_percent)),
+        disk_refuse_percent: percent(retention.disk_refuse_percent),
+    }
 }
 
 pub(crate) fn broker_options(settings: &Settings, store_host: SocketAddr) -> broker::Options {
@@ -112,7 +118,6 @@ pub(crate) fn amqp_options(settings: &Settings) -> Arc<AmqpOptions> {
         version: of.version.clone(),
         cluster_name: settings.broker.cluster.clone(),
         heartbeat_s: u16::try_from(of.heartbeat.as_secs()).unwrap_or(u16::MAX),
-        message_size_max: settings.message.size_max,
         replica_timeout_ms: milliseconds(settings.replication.timeout),
         consumer_timeout_ms: milliseconds(of.consumer_timeout),
         loopback_users: of.loopback_users.split(',').map(|user| user.trim().to_owned()).collect(),
@@ -125,7 +130,7 @@ pub(crate) fn amqp_options(settings: &Settings) -> Arc<AmqpOptions> {
 }
 
 /// The options that all sessions share.
-pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> Arc<SessionOptions> {
+pub(crate) fn session_options(settings: &Settings, running: &Arc<Running>) -> Arc<SessionOptions> {
     Arc::new(SessionOptions {
         fetch_count_max: settings.fetch.messages_max as usize,
         fetch_size_max: usize::try_from(settings.fetch.size_max).unwrap_or(usize::MAX),
@@ -145,12 +150,12 @@ pub(crate) fn session_options(settings: &Settings, effective: &[Effective]) -> A
         shared_queues: i32::try_from(settings.group.shared_queues).unwrap_or(i32::MAX),
         query_count_max: settings.query.messages_max as usize,
         query_key_count_max: settings.query.key_messages_max as usize,
-        settings: shown_settings(settings, effective),
+        settings: running.clone(),
     })
 }
 
 /// All settings by their own names and by those of RocketMQ, which admin tools look for.
-fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, String)> {
+pub(crate) fn shown_settings(settings: &Settings, effective: &[Effective]) -> Vec<(String, String)> {
     let mut shown = Vec::new();
     for one in effective {
         let value = settings.own_value(one.name).unwrap_or_else(|| one.value.clone());

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::Broker;
-use settings::{BrokerRole, Effective, OneBroker, Settings};
+use settings::{BrokerRole, OneBroker, Settings};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Span;
@@ -19,6 +19,7 @@ use crate::drive::Drive;
 use crate::error::StartError;
 use crate::net;
 use crate::replication::ReplicationPort;
+use crate::running::Running;
 use crate::supervision::Supervisor;
 
 /// Brokers that listen, and whose directories are not opened yet.
@@ -83,13 +84,13 @@ impl Listening {
     /// Opens all brokers, each with at most `queue_files_max` open queue files.
     pub(crate) async fn open(
         self,
-        effective: &[Effective],
+        running: &Arc<Running>,
         queue_files_max: usize,
         supervisor: &Supervisor,
     ) -> Result<Brokers, StartError> {
         let several = self.0.len() > 1;
         let open_one = |(one, ports): (OneBroker, Ports)| {
-            let session_options = broker_options::session_options(&one.settings, effective);
+            let session_options = broker_options::session_options(&one.settings, running);
             let name = one.settings.broker.name.clone();
             let span = if several { tracing::error_span!("broker", name) } else { Span::none() };
             let supervisor = supervisor.clone();
@@ -172,7 +173,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use settings::{Loaded, Role, load};
+    use crate::logging::Level;
+    use settings::{Loaded, Origin, Role};
 
     fn loaded(directories: &[&Path]) -> Loaded {
         let texts: Vec<_> = directories.iter().map(|one| one.display().to_string()).collect();
@@ -181,11 +183,13 @@ mod tests {
             set.push(small.to_owned());
         }
         set.push("storage.tail_cache_size=1MiB".to_owned());
-        load(Role::Broker, None, &set, &[]).expect("settings")
+        Origin::new(Role::Broker, None, set, Vec::new()).load().expect("settings")
     }
 
     async fn open(loaded: &Loaded) -> Result<Brokers, StartError> {
-        Listening::start(&loaded.settings)?.open(&loaded.effective, 256, &Supervisor::default()).await
+        let origin = Origin::new(Role::Broker, None, Vec::new(), Vec::new());
+        let running = Arc::new(Running::new(origin, loaded.clone(), Level::none()));
+        Listening::start(&loaded.settings)?.open(&running, 256, &Supervisor::default()).await
     }
 
     #[tokio::test]

@@ -28,6 +28,7 @@ mod net;
 mod process;
 mod registration;
 mod replication;
+mod running;
 mod signals;
 mod supervision;
 mod tls;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use base::metric::Traffic;
 use console::Sources;
-use settings::{ClientAuth, Level, Loaded, Role, TlsMode};
+use settings::{ClientAuth, Level, Loaded, Origin, Role, TlsMode};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -21,17 +21,19 @@ use crate::jobs::{JOBS_AT_ONCE_MAX, Jobs};
 use crate::logging;
 use crate::name_server_process;
 use crate::net;
+use crate::running::Running;
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
 use crate::tls;
 
 /// Runs the process until a signal or a failed part ends it. Returns once everything is durable.
-pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
+pub fn run(origin: Origin, loaded: Loaded) -> Result<(), StartError> {
+    let role = origin.role;
     let started = Instant::now();
     let traffic = Arc::new(Traffic::default());
     // Dropped last, so that the last lines are written.
     let log = &loaded.settings.log;
-    let _log = logging::start(log.format, &log.level, traffic.clone()).map_err(StartError::Threads)?;
+    let (_log, level) = logging::start(log.format, &log.level, traffic.clone()).map_err(StartError::Threads)?;
     for notice in &loaded.notices {
         match notice.level {
             Level::Info => tracing::info!("{notice}"),
@@ -45,15 +47,18 @@ pub fn run(role: Role, loaded: Loaded) -> Result<(), StartError> {
         builder.worker_threads(loaded.settings.server.threads);
     }
     // The bounds on jobs of each broker, of the name server and of the console, one thread per broker for its start and stop, one for
-    // name server chores and one for certificates.
-    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + console::JOBS_AT_ONCE_MAX + brokers + 2);
+    // name server chores, one for certificates and one for settings that are read again.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + console::JOBS_AT_ONCE_MAX + brokers + 3);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
-    let process = Process { role, loaded, started, traffic, supervisor: Supervisor::default(), shares };
+    let running = Arc::new(Running::new(origin, loaded.clone(), level));
+    let process = Process { role, running, loaded, started, traffic, supervisor: Supervisor::default(), shares };
     runtime.block_on(process.serve())
 }
 
 struct Process {
     role: Role,
+    running: Arc<Running>,
+    /// The settings it was started with.
     loaded: Loaded,
     started: Instant,
     traffic: Arc<Traffic>,
@@ -93,7 +98,8 @@ impl Process {
             self.supervisor.spawn("name server's chores", doing_chores);
         }
         let queue_files_max = shares.queues_of_store as usize;
-        let mut brokers = listening.open(&self.loaded.effective, queue_files_max, &self.supervisor).await?;
+        let mut brokers = listening.open(&self.running, queue_files_max, &self.supervisor).await?;
+        self.running.set_brokers(brokers.shared());
         // Before this a signal kills the process, which is harmless as no client has been answered yet.
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         let dump = Dump { started: self.started, traffic: self.traffic.clone(), brokers: brokers.shared() };
@@ -111,7 +117,8 @@ impl Process {
                 parts.push(format!("console http://{}", net::local(&console)));
                 parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
                 let (traffic, brokers) = (self.traffic.clone(), brokers.shared());
-                let sources = Sources { traffic, brokers, ending: ending.clone(), now: clock::now };
+                let settings = self.running.clone();
+                let sources = Sources { traffic, brokers, settings, ending: ending.clone(), now: clock::now };
                 let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
                 self.supervisor.spawn("console", serving_console);
                 self.announce(&parts);
@@ -152,6 +159,10 @@ impl Process {
                 asked = signals.next() => match asked {
                     Asked::Stop => return "the process was asked to stop".to_owned(),
                     Asked::Dump => dump.start(),
+                    Asked::ReadSettings => {
+                        let running = self.running.clone();
+                        drop(tokio::task::spawn_blocking(move || running.read_again()));
+                    }
                 },
                 () = self.supervisor.failed() => return self.supervisor.failure().unwrap_or_default().to_owned(),
             }
@@ -175,6 +186,7 @@ impl Process {
                         return;
                     }
                     Asked::Dump => dump.start(),
+                    Asked::ReadSettings => {}
                 },
             }
         }

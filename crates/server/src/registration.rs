@@ -130,7 +130,8 @@ impl Registrant for Registration {
     }
 
     fn topics(&self) -> TopicTableDocument {
-        told(self.broker.catalog.topic_table(), bits_of(self.broker.options().permission), self.broker.started().wall)
+        let (running, started) = (&self.broker.running, self.broker.started().wall);
+        told(self.broker.catalog.topic_table(), bits_of(running.permission()), started.max(running.changed()))
     }
 
     fn is_leaving(&self) -> bool {
@@ -168,11 +169,11 @@ fn readable(route: TopicRouteData) -> Vec<QueuesAt> {
 /// The topic table for name servers: each topic's permission restricted by `broker.permission`, so that producers do not choose a
 /// broker that takes no messages.
 ///
-/// Its version is unique to this process: the setting may have changed since the last one, and a name server ignores a table whose
+/// Its version is unique to this process and setting, `since` when they are as they are: the setting may have changed, and a name server ignores a table whose
 /// version it already has.
-fn told(mut topics: TopicTableDocument, permission: u32, started: Timestamp) -> TopicTableDocument {
+fn told(mut topics: TopicTableDocument, permission: u32, since: Timestamp) -> TopicTableDocument {
     let version = &mut topics.data_version;
-    version.timestamp = version.timestamp.max(i64::try_from(started.0).unwrap_or(i64::MAX));
+    version.timestamp = version.timestamp.max(i64::try_from(since.0).unwrap_or(i64::MAX));
     if permission & READ_AND_WRITE != READ_AND_WRITE {
         topics.topic_config_table.values_mut().for_each(|topic| topic.perm &= permission);
     }

@@ -1,7 +1,7 @@
-//! Signals, as in a Java virtual machine: INT, TERM and HUP stop the process in an orderly way, QUIT logs its state. So does USR1,
-//! which would kill it by default.
+//! Signals, as in a Java virtual machine: INT and TERM stop the process in an orderly way, QUIT logs its state. So does USR1,
+//! which would kill it by default. HUP has the settings read again; to a process in a terminal it says that this is gone, and ends it.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -11,13 +11,15 @@ const HANG_UP: u32 = 1;
 pub(crate) enum Asked {
     Stop,
     Dump,
+    ReadSettings,
 }
 
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` if the process was started with HUP ignored, as by `nohup`, so that it outlives its terminal.
-    hang_up: Option<Signal>,
+    hang_up: Signal,
+    /// HUP says that the terminal is gone; not if the process was started with HUP ignored, as by `nohup`, so that it outlives that.
+    ends_with_terminal: bool,
     quit: Signal,
     user: Signal,
 }
@@ -25,27 +27,21 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let hang_up = if is_ignored(&status, HANG_UP) { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up,
+            hang_up: signal(SignalKind::hangup())?,
+            ends_with_terminal: std::io::stdin().is_terminal() && !is_ignored(&status, HANG_UP),
             quit: signal(SignalKind::quit())?,
             user: signal(SignalKind::user_defined1())?,
         })
     }
 
     pub(crate) async fn next(&mut self) -> Asked {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(signal) => signal.recv().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             _ = self.interrupt.recv() => Asked::Stop,
             _ = self.terminate.recv() => Asked::Stop,
-            _ = hang_up => Asked::Stop,
+            _ = self.hang_up.recv() => if self.ends_with_terminal { Asked::Stop } else { Asked::ReadSettings },
             _ = self.quit.recv() => Asked::Dump,
             _ = self.user.recv() => Asked::Dump,
         }

@@ -17,6 +17,8 @@ pub enum Place {
     Set,
     /// In a flag of its own.
     Flag,
+    /// In a change that was asked for while the process ran.
+    Running,
     /// Nowhere: it is the default.
     Default,
 }
@@ -37,6 +39,7 @@ impl fmt::Display for Place {
             Place::File { path, line } => write!(out, "{}:{line}", path.display()),
             Place::Set => out.write_str("--set"),
             Place::Flag => out.write_str("command line"),
+            Place::Running => out.write_str("changed while running"),
             Place::Default => out.write_str("default"),
         }
     }

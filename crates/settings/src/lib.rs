@@ -18,6 +18,7 @@ mod kind;
 mod load;
 mod nearest;
 mod notice;
+mod origin;
 mod properties;
 pub mod reference;
 mod resolve;
@@ -40,6 +41,7 @@ pub use file::{File, Format, Role, load_file};
 pub use kind::{Kind, Problem, Value, duration};
 pub use load::{Effective, Loaded, load};
 pub use notice::{Level, Notice};
+pub use origin::{Changed, Origin};
 pub use reference::{reference_markdown, sample_toml};
 pub use table::{
     Broker, Console, Delay, Fetch, Group, Listen, Log, Message, Nameserver, Offset, Query, Retention, Rocketmq, Server,

@@ -38,6 +38,20 @@ pub struct Effective {
 /// `set` are the texts of `--set key=value`, where the key may be RocketMQ's; `flags` are settings
 /// that have flags of their own, by their dotted names.
 pub fn load(role: Role, file: Option<&File>, set: &[String], flags: &[(&str, String)]) -> Result<Loaded, Errors> {
+    load_layers(role, &Layers { file, set, flags, changes: &[] })
+}
+
+/// Sources, each overruling those before.
+pub(super) struct Layers<'a> {
+    pub(super) file: Option<&'a File>,
+    pub(super) set: &'a [String],
+    pub(super) flags: &'a [(&'a str, String)],
+    /// What was changed while the process ran.
+    pub(super) changes: &'a [(String, String)],
+}
+
+pub(super) fn load_layers(role: Role, layers: &Layers<'_>) -> Result<Loaded, Errors> {
+    let Layers { file, set, flags, changes } = *layers;
     let mut gathered = Gathered::default();
     if let Some(file) = file {
         let names = match file.format() {
@@ -57,6 +71,12 @@ pub fn load(role: Role, file: Option<&File>, set: &[String], flags: &[(&str, Str
         place: Place::Flag,
     };
     gathered.add_layer(flags.iter().map(flag).collect(), Names::Both, role);
+    let change = |(name, text): &(String, String)| Entry {
+        key: name.clone(),
+        found: Found::Word(text.clone()),
+        place: Place::Running,
+    };
+    gathered.add_layer(changes.iter().map(change).collect(), Names::Both, role);
     finish(gathered, role, file)
 }
 

@@ -31,6 +31,7 @@ pub fn help_for(name: &str) -> Option<String> {
     if let Some(row) = table::find(name) {
         let mut text = format!("{}: {}.\n  expected: {}\n", row.name, row.meaning, row.kind);
         text += &format!("  default: {} ({})\n", default_text(row), row.reason);
+        text += if row.changes_at_once() { "  change: at once\n" } else { "  change: needs a restart\n" };
         if !row.aliases.is_empty() {
             text += &format!("  RocketMQ: {}\n", aliases_text(row, ""));
         }
@@ -107,6 +108,9 @@ files as it is. `--set` takes the names of both.
 
 Sizes are bytes, or have `KiB`, `MiB`, `GiB`. Times have `ms`, `s`, `m`, `h`, `d`. A port of 0 lets
 the system choose. An unknown name is an error that names the nearest known ones.
+
+A setting marked \u{21bb} can be changed while the process runs: in the file, with a HUP signal (`systemctl reload`) after it, or by
+`sluice admin broker set NAME=VALUE` and `mqadmin updateBrokerConfig` until the next start. Others need a restart.
 ";
 
 const ROCKETMQ_FILES: &str = "
@@ -173,7 +177,8 @@ fn markdown_row(row: &Setting) -> String {
         default => format!("`{default}`"),
     };
     let aliases = aliases_text(row, "`");
-    format!("| `{}` | {kind} | {default} | {} | {} | {aliases} |\n", row.name, row.meaning, row.reason)
+    let mark = if row.changes_at_once() { " \u{21bb}" } else { "" };
+    format!("| `{}`{mark} | {kind} | {default} | {} | {} | {aliases} |\n", row.name, row.meaning, row.reason)
 }
 
 fn code_list(keys: &[&str]) -> String {

@@ -571,3 +571,47 @@ fn a_name_server_waits_longer_than_its_broker_takes_to_register() {
     let loaded = load_as(Role::Serve, &["rocketmq.idle_timeout=5s"]).unwrap();
     assert_eq!(loaded.settings.nameserver.idle_timeout, Duration::from_secs(120));
 }
+
+fn toml(text: &str) -> File {
+    File { path: "sluice.toml".into(), text: text.to_owned() }
+}
+
+#[test]
+fn every_setting_that_changes_at_once_is_one() {
+    let names: Vec<_> = table::rows().filter(|row| row.changes_at_once()).map(|row| row.name).collect();
+    assert_eq!(names.len(), 12, "a name of the list is no setting: {names:?}");
+}
+
+#[test]
+fn a_change_while_running_overrules_all_and_what_needs_a_restart_waits_for_it() {
+    let flags = vec![("storage.directory", "d".to_owned())];
+    let file = toml("[retention]\nage = \"24h\"\n[topic]\nauto_create = true\n");
+    let origin = Origin::new(Role::Serve, Some(file), vec!["message.size_max=1MiB".to_owned()], flags);
+    let before = origin.load().expect("settings");
+    let wanted = [("maxMessageSize", "2097152"), ("retention.age", "12h"), ("storage.flush", "sync")];
+    let wanted = wanted.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let after = origin.with_changes(&wanted).load().expect("settings");
+    let changes = before.changes_to(&after);
+    let shown: Vec<_> = changes.iter().map(|one| (one.name, &*one.from, &*one.to, one.at_once)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("storage.flush", "async", "sync", false),
+            ("retention.age", "24h", "12h", true),
+            ("message.size_max", "1MiB", "2MiB", true),
+        ]
+    );
+    let running = before.with_changes_of(&after);
+    assert_eq!(running.settings.message.size_max, 2 << 20);
+    assert_eq!(running.settings.storage.flush, FlushMode::Async, "from the next start on");
+    assert_eq!(running.settings.storage.directory, std::path::Path::new("d"));
+    assert_eq!(running.changes_to(&after).len(), 1, "it is still told of");
+    let place = |name| running.effective.iter().find(|one| one.name == name).map(|one| one.place.clone());
+    assert_eq!(place("retention.age"), Some(Place::Running));
+
+    let other = [("retention.age", "36h"), ("message.size_max", "3MiB")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let again = origin.with_changes(&wanted).with_changes(&other);
+    assert_eq!(again.load().expect("settings").settings.retention.age.as_secs(), 36 * 3600);
+    assert!(origin.with_changes(&[("retention.aeg".to_owned(), "1h".to_owned())]).load().is_err());
+}

@@ -190,6 +190,8 @@ pub struct Store {
     state_known: AtomicU64,
     /// As of the last run of retention.
     disk_state: Mutex<DiskState>,
+    /// How long the log is kept, as that is set now.
+    retention: Mutex<RetentionPolicy>,
     writes_refused: AtomicBool,
     /// The disk was too full to create the next segment.
     lacks_segment_space: AtomicBool,
@@ -286,7 +288,7 @@ impl Store {
             return Err(StorageError::DiskFull(format!(
                 "the disk of {} is more than {} % full (retention.disk_refuse_percent): no messages are accepted until there is room",
                 self.options.directory.display(),
-                self.options.retention.disk_refuse_percent
+                self.retention.lock().disk_refuse_percent
             )));
         }
         if self.reserve.is_short() {
@@ -295,7 +297,7 @@ impl Store {
         let stuck = [(&self.index_has_failed, "keys", "index"), (&self.entries_are_stuck, "entries", "consumequeue")];
         if let Some((_, what, directory)) = stuck.iter().find(|(is_stuck, ..)| is_stuck.load(Ordering::Relaxed)) {
             return Err(StorageError::DiskFull(format!(
-                "{what} of messages cannot be written to {}: no messages are accepted until that is possible",
+                "{what} of messages cannot be written to {}, mostly for lack of space (the log says why): no messages are accepted until that is possible",
                 self.options.directory.join(directory).display()
             )));
         }

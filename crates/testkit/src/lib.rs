@@ -9,6 +9,7 @@ mod open;
 mod options;
 mod push;
 mod record;
+mod settings;
 mod time;
 
 pub use host::ManualHost;
@@ -16,4 +17,5 @@ pub use open::open_broker;
 pub use options::{broker_options, session_options, store_options, system_topics};
 pub use push::push;
 pub use record::draft;
+pub use settings::GivenSettings;
 pub use time::{CLOCK_STEPS_MS, at, clock_set};

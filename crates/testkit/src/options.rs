@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use base::Permission;
 use base::offset::AckPolicy;
+use base::running_settings::NoSettings;
 use broker::SystemTopics;
 use dialect::rocketmq::{SessionOptions, SystemTopicNames};
 use format::index_rules::IndexRules;
@@ -79,6 +81,6 @@ pub fn session_options() -> SessionOptions {
         shared_queues: -1,
         query_count_max: 32,
         query_key_count_max: 64,
-        settings: Vec::new(),
+        settings: Arc::new(NoSettings),
     }
 }

@@ -41,7 +41,7 @@ pub fn run(data: &[u8]) {
     let directory = scratch::directory();
     let broker = open_broker(store_options(directory.path()));
     let mailbox = Mailbox::new(Waker::noop().clone());
-    let options = AmqpOptions { message_size_max: 4096, frame_max: 8192, ..AmqpOptions::default() };
+    let options = AmqpOptions { frame_max: 8192, ..AmqpOptions::default() };
     let remote = SocketAddr::from(([127, 0, 0, 1], 40_000));
     let mut session = AmqpSession::new(broker.clone(), mailbox, Arc::new(options), remote);
     converse(&mut session, &broker, data);

@@ -38,7 +38,7 @@ impl Catalog {
             let settings = self.group_for_use(&group, now)?;
             return self.make_internal_topic(checked, settings.retry_queue_nums.max(1), now);
         }
-        if template == self.options.system_topics.template && !self.options.auto_create_topics {
+        if template == self.options.system_topics.template && !self.running.auto_create_topics() {
             return Err(Refusal::NoSuchTopic(name.to_owned()));
         }
         let template = self.template(template, name, now)?;
@@ -80,7 +80,7 @@ impl Catalog {
         if let Some(known) = self.group(group.as_str()) {
             return Ok(known);
         }
-        if !self.options.auto_create_groups {
+        if !self.running.auto_create_groups() {
             return Err(Refusal::NoSuchGroup(group.as_str().to_owned()));
         }
         self.check_room_for_groups(1)?;
@@ -94,7 +94,7 @@ impl Catalog {
         let mut missing: Vec<_> = names.iter().filter(|name| self.group(name.as_str()).is_none()).cloned().collect();
         missing.sort_unstable();
         missing.dedup();
-        if !missing.is_empty() && self.options.auto_create_groups {
+        if !missing.is_empty() && self.running.auto_create_groups() {
             if self.check_room_for_groups(missing.len()).is_err() {
                 return;
             }

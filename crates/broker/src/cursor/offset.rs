@@ -67,21 +67,18 @@ impl Offsets {
     /// With what a start knows: the table of offsets, and the version its document has.
     pub(crate) fn open(
         (table, version): (OffsetTable, i64),
-        catalog: Arc<Catalog>,
-        groups: Arc<Groups>,
-        fetched: Arc<FetchedTable>,
-        state: Arc<StateLog>,
-        lanes: Arc<Lanes>,
+        (catalog, groups, fetched, lanes): (&Arc<Catalog>, &Arc<Groups>, &Arc<FetchedTable>, &Arc<Lanes>),
+        state: &Arc<StateLog>,
         young_queue_size: u64,
     ) -> Self {
         let committed = Committed::of(table);
         let resets = committed.resets().clone();
         let offsets = Self {
-            catalog,
-            groups,
-            fetched,
-            state,
-            lanes,
+            catalog: catalog.clone(),
+            groups: groups.clone(),
+            fetched: fetched.clone(),
+            state: state.clone(),
+            lanes: lanes.clone(),
             young_queue_size,
             committed: Mutex::new(committed),
             resets,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use settings::{Loaded, Role, load, load_file};
+use settings::{Loaded, Origin, Role, load_file};
 
 use super::Outcome;
 use crate::say;
@@ -19,10 +19,10 @@ pub struct Given {
 }
 
 impl Given {
-    /// Loads everything, with `flags` last.
-    pub fn load(&self, role: Role, flags: &[(&str, String)]) -> Result<Loaded, String> {
+    /// Reads the file; `flags` overrule everything.
+    pub fn origin(&self, role: Role, flags: Vec<(&'static str, String)>) -> Result<Origin, String> {
         let file = self.config.as_deref().map(load_file).transpose().map_err(|error| error.to_string())?;
-        load(role, file.as_ref(), &self.set, flags).map_err(|errors| errors.to_string())
+        Ok(Origin::new(role, file, self.set.clone(), flags))
     }
 }
 
@@ -44,17 +44,22 @@ pub struct Sources {
 
 impl Sources {
     /// Loads everything, with `flags` last.
-    pub fn load(&self, role: Role, mut flags: Vec<(&str, String)>) -> Result<Loaded, String> {
+    pub fn load(&self, role: Role, flags: Vec<(&'static str, String)>) -> Result<Loaded, String> {
+        self.origin(role, flags)?.load().map_err(|errors| errors.to_string())
+    }
+
+    fn origin(&self, role: Role, mut flags: Vec<(&'static str, String)>) -> Result<Origin, String> {
         flags.extend(self.data.as_ref().map(|data| ("storage.directory", data.display().to_string())));
         flags.extend(self.listen.clone().map(|host| ("listen.host", host)));
         flags.extend(self.tls.then(|| ("tls.self_signed", "true".to_owned())));
-        self.given.load(role, &flags)
+        self.given.origin(role, flags)
     }
 
     /// Loads everything and runs the process.
-    pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
-        let loaded = self.load(role, flags)?;
-        server::run(role, loaded).map_err(|error| error.to_string())
+    pub fn run(&self, role: Role, flags: Vec<(&'static str, String)>) -> Outcome {
+        let origin = self.origin(role, flags)?;
+        let loaded = origin.load().map_err(|errors| errors.to_string())?;
+        server::run(origin, loaded).map_err(|error| error.to_string())
     }
 }
 
@@ -70,7 +75,7 @@ pub struct Official {
 
 impl Official {
     /// Runs the process, or shows its settings.
-    pub fn run(&self, role: Role, flags: Vec<(&str, String)>) -> Outcome {
+    pub fn run(&self, role: Role, flags: Vec<(&'static str, String)>) -> Outcome {
         if self.print {
             return print(&self.sources.load(role, flags)?);
         }

@@ -100,8 +100,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 /// Sizes, delay levels and the log's directory may be told in settings, if they are not the usual ones.
 fn settings_of(given: &Given, directory: &Path) -> Result<Settings, String> {
-    let flags = [("storage.directory", directory.display().to_string())];
-    let mut settings = given.load(Role::Broker, &flags)?.settings;
+    let flags = vec![("storage.directory", directory.display().to_string())];
+    let loaded = given.origin(Role::Broker, flags)?.load();
+    let mut settings = loaded.map_err(|errors| errors.to_string())?.settings;
     // As it was given: not every path is a text.
     settings.storage.directory = directory.to_owned();
     is_there(directory)?;

@@ -102,6 +102,11 @@ impl Serve {
         });
     }
 
+    /// Address of the console.
+    pub fn console(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.console)
+    }
+
     /// Status and body of a page of the console.
     pub fn page(&self, path: &str) -> (u16, String) {
         self.try_page(path).expect("the console answers")
@@ -135,11 +140,6 @@ impl Serve {
         let target = format!("rocketmq-broker://127.0.0.1:{}", self.ports.rocketmq);
         let count = count.to_string();
         self.sluice(&["bench", "send", "--target", &target, "--topic", "bench", "--queues", "1", "--count", &count])
-    }
-
-    /// Where its console is.
-    pub fn console(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.console)
     }
 
     /// Where its name server is.

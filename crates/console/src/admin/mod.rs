@@ -17,6 +17,7 @@ mod nearest;
 mod permission;
 mod problem;
 mod queue;
+mod setting;
 mod topic;
 mod topic_permission;
 mod user;
@@ -78,6 +79,7 @@ pub(crate) fn router(sources: Sources) -> Router {
     let admin = Admin { sources, jobs, requests };
     Router::new()
         .route("/brokers", get(broker::list))
+        .route("/settings", get(setting::list).patch(setting::change))
         .route("/topics", get(topic::list).post(topic::add))
         .route("/topics/{topic}", get(topic::show).put(topic::alter).delete(topic::remove))
         .route("/topics/{topic}/offsets", get(topic::offsets))

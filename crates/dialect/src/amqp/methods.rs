@@ -108,7 +108,7 @@ impl Core {
 
     /// Takes a frame of a message's content.
     pub(super) fn take_content(&mut self, channel: &mut Channel, frame: &Frame<'_>) -> Result<(), Fault> {
-        match channel.incoming.take(frame, self.link.options.message_size_max)? {
+        match channel.incoming.take(frame, self.link.broker.running.message_size_max() as u64)? {
             Progress::Partial => return Ok(()),
             Progress::Whole(body) => self.take_message(channel, body)?,
             Progress::Gathered => {

@@ -23,8 +23,6 @@ pub struct AmqpOptions {
     pub channel_max: u16,
     /// Seconds between signs of life that are offered; 0: none.
     pub heartbeat_s: u16,
-    /// Largest body, bytes.
-    pub message_size_max: u64,
     /// How long a client may take until it is connected, ms.
     pub handshake_timeout_ms: u64,
     /// How long confirms wait for replicas, ms.
@@ -58,7 +56,6 @@ impl Default for AmqpOptions {
             frame_max: 131_072,
             channel_max: 2047,
             heartbeat_s: 60,
-            message_size_max: 16 * 1024 * 1024,
             handshake_timeout_ms: 10_000,
             replica_timeout_ms: 3_000,
             consumer_timeout_ms: 1_800_000,

@@ -33,8 +33,23 @@ const PUT_TIME_RANGES: [(&str, u64); 12] = [
 const PUT_TIME_LONGER: &str = "10s~";
 
 pub(super) fn config(context: &Context<'_>, _command: &Command<'_>) -> Answered {
-    let text: String = context.options.settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    let settings = context.options.settings.of_broker(&context.broker.options().broker_name);
+    let text: String = settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     Ok(Answer::body(text).field("version", 0))
+}
+
+/// Changes settings, which come as lines of name and value, until the broker's next start.
+pub(super) fn set_config(context: &Context<'_>, command: &Command<'_>) -> Answered {
+    let bad = |text: String| Refusal::BadRequest(text);
+    let text = std::str::from_utf8(command.body).map_err(|_| bad("the settings are no text".to_owned()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let pair = |line: &str| match line.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(bad(format!("[{line}] is not of the form name=value"))),
+    };
+    let wanted = lines.map(pair).collect::<Result<Vec<_>, _>>()?;
+    context.options.settings.change(&wanted).map_err(bad)?;
+    Ok(Answer::ok())
 }
 
 /// Sends by range, in whole milliseconds, as `[<=0ms]:3 [0~10ms]:1 ...`.

@@ -1,5 +1,8 @@
 //! What sessions are set to.
 
+use std::sync::Arc;
+
+use base::running_settings::RunningSettings;
 use format::request_mode::RequestMode;
 
 /// Settings of sessions.
@@ -35,6 +38,6 @@ pub struct SessionOptions {
     pub query_count_max: usize,
     /// Messages a query by any key gives at most.
     pub query_key_count_max: usize,
-    /// Settings as name and value, for administrators who ask.
-    pub settings: Vec<(String, String)>,
+    /// Settings, for administrators who ask.
+    pub settings: Arc<dyn RunningSettings>,
 }

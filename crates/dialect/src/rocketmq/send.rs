@@ -287,11 +287,11 @@ fn stage_batch<'a>(
     topic: &Topic,
     whole: &Message<'a>,
 ) -> Result<Added<'a>, Refusal> {
-    if whole.body.len() > broker.options().message_size_max {
+    if whole.body.len() > broker.running.message_size_max() {
         return Err(Refusal::BadMessage(format!(
             "the batch has {} bytes; at most {} are allowed (message.size_max)",
             whole.body.len(),
-            broker.options().message_size_max
+            broker.running.message_size_max()
         )));
     }
     let items: Vec<_> = batch_body::items(whole.body).collect::<Result<_, _>>().map_err(bad_body)?;

@@ -88,6 +88,12 @@ pub(super) fn remove_expired_queues(context: &Context<'_>, _command: &Command<'_
     Ok(Answer::ok())
 }
 
+/// Removes what of the log is old enough, without waiting for the hour of the day.
+pub(super) fn remove_expired_log(context: &Context<'_>, _command: &Command<'_>) -> Answered {
+    let removed = context.broker.retention.apply_at_once(context.now);
+    removed.map(|_| Answer::ok()).map_err(|error| Refusal::Internal(error.to_string()))
+}
+
 /// Queues of topics that are not there.
 pub(super) fn remove_unknown(context: &Context<'_>, _command: &Command<'_>) -> Answered {
     context.broker.removals.unknown_topics(context.now)?;

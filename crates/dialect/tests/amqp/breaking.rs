@@ -1,12 +1,13 @@
 //! What is not as it should be: frames, order, passwords, limits. Each ends no more than it must.
 
 use base::session::Session;
+use broker::RunningOptions;
 use bytes::BytesMut;
 use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Consume, Publish, Qos, TxCommit, TxSelect};
 use wire::amqp::method::connection::{ChannelOpen, ConnectionClose, ConnectionCloseOk, Flow, Open, TuneOk};
 
-use crate::client::{Arguments, Bench, Client, message, put, short};
+use crate::client::{Arguments, Bench, Client, START, message, put, short};
 
 fn raw(kind: u8, channel: u16, payload: &[u8], end: u8) -> Vec<u8> {
     let mut out = vec![kind];
@@ -372,8 +373,9 @@ fn who_takes_too_long_to_begin_is_closed() {
 
 #[test]
 fn a_larger_message_than_is_allowed_ends_its_channel_before_its_body_comes() {
-    let mut bench = Bench::new();
-    bench.options.message_size_max = 100;
+    let bench = Bench::new();
+    let small = RunningOptions { message_size_max: 100, ..RunningOptions::from(bench.broker.options()) };
+    bench.broker.change(&small, START);
     let mut client = bench.client();
     let mut out = BytesMut::new();
     put(&mut out, 1, Publish::default());

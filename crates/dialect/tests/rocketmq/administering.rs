@@ -8,7 +8,7 @@ use broker::{Replica, ReplicaList};
 use format::record::Record;
 use serde_json::{Value, json};
 use storage::disk::{Disk, MemoryDisk};
-use testkit::{ManualHost, broker_options};
+use testkit::{GivenSettings, ManualHost, broker_options};
 use wire::rocketmq::body::client::{Heartbeat, ProducerData};
 use wire::rocketmq::code::{request, response};
 
@@ -401,11 +401,22 @@ fn attributes_of_a_topic_are_changed_one_by_one() {
 
 #[test]
 fn settings_and_delivery_offsets_are_listed() {
-    let settings = || vec![("listen".to_owned(), "here".to_owned()), ("storage.flush".to_owned(), "sync".to_owned())];
-    let bench = Bench::with(|setup| setup.session.settings = settings());
+    let settings = Arc::new(GivenSettings::new(&[("storage.flush", "sync")]));
+    let bench = Bench::with(|setup| setup.session.settings = settings.clone());
     let mut client = bench.client();
     let config = client.ask_well(ask(request::GET_BROKER_CONFIG, &[]));
-    assert_eq!(String::from_utf8(config.body).expect("text"), "listen=here\nstorage.flush=sync\n");
+    assert_eq!(String::from_utf8(config.body).expect("text"), "retention.age=72h\nstorage.flush=sync\n");
+    client.ask_well(ask(request::UPDATE_BROKER_CONFIG, &[]).body(b"retention.age=12h\n".to_vec()));
+    let config = client.ask_well(ask(request::GET_BROKER_CONFIG, &[]));
+    assert_eq!(String::from_utf8(config.body).expect("text"), "retention.age=12h\nstorage.flush=sync\n");
+    for (wrong, why) in [
+        ("storage.flush=async", "storage.flush cannot change"),
+        ("x", "not of the form name=value"),
+        ("\u{1}=\n=", "cannot change"),
+    ] {
+        let reply = client.ask(ask(request::UPDATE_BROKER_CONFIG, &[]).body(wrong.as_bytes().to_vec()));
+        assert!(reply.code == response::SYSTEM_ERROR && reply.remark.contains(why), "{wrong}: {reply:?}");
+    }
     client.ask_well(send("orders", "later").with("i", "DELAY\u{1}2\u{2}"));
     client.wait(5000);
     bench.broker.delivery.deliver_due(client.now);

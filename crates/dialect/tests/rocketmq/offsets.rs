@@ -1,6 +1,7 @@
 //! Promises about offsets: what was committed is known, and where a group begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::QueueId;
 use base::offset::{AckPolicy, Watermark};
@@ -432,6 +433,34 @@ fn queues_without_a_use_are_cleaned_on_request() {
     client.ask_well(ask(request::CLEAN_UNUSED_TOPIC, &[]));
     assert_eq!(count_of("stray"), None);
     assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies(), ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn what_is_old_enough_goes_at_once_when_an_administrator_says_so() {
+    let policy =
+        storage::RetentionPolicy { age_ms: 1000, delete_hours: vec![4], ..storage::RetentionPolicy::default() };
+    let bench = Bench::with(|setup| {
+        setup.store.segment_size = 64 * 1024;
+        setup.store.retention = policy;
+    });
+    let mut client = bench.client();
+    let body = "x".repeat(10_000);
+    for _ in 0..20 {
+        client.ask_well(send("orders", &body));
+    }
+    bench.broker.checkpoint(client.now).expect("a checkpoint");
+    // A segment is as old as its file says.
+    for segment in std::fs::read_dir(bench.directory().join("commitlog")).expect("lists") {
+        let file = std::fs::File::open(segment.expect("an entry").path()).expect("opens");
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_millis(client.now.wall.0)).expect("is made older");
+    }
+    client.wait(2000);
+    assert_ne!(client.now.wall.hour_of_day(), 4);
+    bench.broker.retention.apply(client.now).expect("looked");
+    let first = || bench.broker.catalog.queues_of("orders").expect("there")[0].first().0;
+    assert_eq!(first(), 0, "it is not the hour");
+    client.ask_well(ask(request::DELETE_EXPIRED_COMMIT_LOG, &[]));
+    assert!(first() > 0);
 }
 
 #[test]

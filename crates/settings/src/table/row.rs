@@ -22,6 +22,29 @@ pub struct Setting {
     pub aliases: &'static [Alias],
 }
 
+/// The settings that count at once when they are changed while the process runs. Others count from the next start on.
+const CHANGES_AT_ONCE: [&str; 12] = [
+    "broker.permission",
+    "retention.age",
+    "retention.delete_hours",
+    "retention.size",
+    "retention.disk_used_percent",
+    "retention.force_enabled",
+    "retention.disk_force_percent",
+    "retention.disk_refuse_percent",
+    "topic.auto_create",
+    "group.auto_create",
+    "message.size_max",
+    "log.level",
+];
+
+impl Setting {
+    /// Whether a change counts while the process runs.
+    pub fn changes_at_once(&self) -> bool {
+        CHANGES_AT_ONCE.contains(&self.name)
+    }
+}
+
 /// A RocketMQ key that means a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {

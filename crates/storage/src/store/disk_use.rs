@@ -7,7 +7,7 @@ use base::{LogOffset, Timestamp};
 use super::Store;
 use crate::error::StorageError;
 use crate::recover;
-use crate::retention::{DiskState, LogState, RetentionOutcome};
+use crate::retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
 
 impl Store {
     /// Reserves space for a checkpoint if none is, and creates the next segment if it will be needed soon.
@@ -38,6 +38,16 @@ impl Store {
         self.apply_retention_below(LogOffset(u64::MAX), now, hour_of_day)
     }
 
+    /// How long the log is kept.
+    pub fn retention(&self) -> RetentionPolicy {
+        self.retention.lock().clone()
+    }
+
+    /// Another policy from the next pass on.
+    pub fn set_retention(&self, policy: RetentionPolicy) {
+        *self.retention.lock() = policy;
+    }
+
     /// The same, but that no segment is removed which ends above `keep_from`, whatever the policy says.
     pub fn apply_retention_below(
         &self,
@@ -45,7 +55,7 @@ impl Store {
         now: Timestamp,
         hour_of_day: u8,
     ) -> Result<RetentionOutcome, StorageError> {
-        let policy = &self.options.retention;
+        let policy = self.retention();
         // Disk use is read once and then computed: a removed segment that is still open frees its space later, and reading again
         // would remove more segments than necessary.
         let (mut used, total) = self.disk_usage()?;

@@ -118,6 +118,7 @@ impl Store {
             checkpointed: AtomicU64::new(checkpoint.indexed.map_or(0, |indexed| indexed.min(end).0)),
             state_known: AtomicU64::new(state.known_until().0),
             disk_state: Mutex::default(),
+            retention: Mutex::new(options.retention.clone()),
             writes_refused: AtomicBool::new(false),
             lacks_segment_space: AtomicBool::new(false),
             metrics,

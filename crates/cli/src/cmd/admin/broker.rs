@@ -1,6 +1,6 @@
 //! `sluice admin broker`.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Asking;
 use super::client::Failure;
@@ -9,28 +9,85 @@ use super::show::{self, rows};
 #[derive(clap::Subcommand, Debug)]
 #[command(after_help = "Examples:\n  \
     sluice admin broker list                  is it well, how full, how fast\n  \
-    sluice admin broker describe              and what it has, with its slaves")]
+    sluice admin broker describe              and what it has, with its slaves\n  \
+    sluice admin broker settings --changed    what is not as by default\n  \
+    sluice admin broker set retention.age=48h\n  \
+    sluice admin broker drain                 producers go elsewhere, consumers finish\n  \
+    sluice admin broker resume")]
 pub(super) enum Action {
     /// Lists the brokers of the process that is asked.
     List,
     /// Shows all there is to say of each, and its slaves.
     Describe,
+    /// Lists the settings of the process, and which of them can change while it runs.
+    Settings {
+        /// Only those that are not as by default.
+        #[arg(long)]
+        changed: bool,
+    },
+    /// Changes settings until the process ends, by Sluice's names or RocketMQ's; what is to stay belongs into its settings file.
+    Set {
+        /// New values: all are taken, or none.
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
+        settings: Vec<(String, String)>,
+    },
+    /// Takes no more messages, so that producers go to other brokers, and hands out what there is: before it is stopped.
+    Drain,
+    /// Takes messages again.
+    Resume,
 }
 
 /// A MiB, and a GiB, in bytes.
 const UNITS: [(f64, &str); 2] = [((1_u64 << 30) as f64, "GiB"), ((1_u64 << 20) as f64, "MiB")];
 
 pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
-    let answer = asking.client.get("/brokers")?;
     match action {
-        Action::List => asking.tell(&answer, |told| {
+        Action::List => asking.tell(&asking.client.get("/brokers")?, |told| {
             let items: Vec<_> = rows(told, "items").iter().map(in_short).collect();
             show::list(&items, &["name", "role", "state", "in/s", "out/s", "disk", "slaves"])
         }),
         Action::Describe => {
+            let answer = asking.client.get("/brokers")?;
             asking.tell(&answer, |told| rows(told, "items").iter().map(described).collect::<Vec<_>>().join("\n\n"))
         }
+        Action::Settings { changed } => {
+            let mut items = rows(&asking.client.get("/settings")?, "items").to_vec();
+            items.retain(|item| !changed || item["from"] != "default");
+            asking.tell_list(items, &["name", "value", "from", "changes_at_once"])
+        }
+        Action::Set { settings } => change(settings, asking),
+        Action::Drain => change(&[permission(READ)], asking),
+        Action::Resume => change(&[permission(READ_AND_WRITE)], asking),
     }
+}
+
+/// Values of `broker.permission`.
+const READ: &str = "4";
+const READ_AND_WRITE: &str = "6";
+
+fn permission(value: &str) -> (String, String) {
+    ("broker.permission".to_owned(), value.to_owned())
+}
+
+/// A name and a value, as they are written on a command line.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it is not of the form NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn change(settings: &[(String, String)], asking: &Asking) -> Result<(), Failure> {
+    let wanted: Map<_, _> = settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let answer = asking.client.patch("/settings", &wanted.into())?;
+    asking.tell(&answer, |told| {
+        let changed = |row: &Value| {
+            let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+            format!("{} = {} (was {})", text("name"), text("to"), text("from"))
+        };
+        match rows(told, "items") {
+            [] => "nothing is different".to_owned(),
+            rows => format!("{}\nuntil the next start", rows.iter().map(changed).collect::<Vec<_>>().join("\n")),
+        }
+    })
 }
 
 fn state(broker: &Value) -> Value {

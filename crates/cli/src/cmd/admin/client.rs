@@ -86,6 +86,11 @@ impl Client {
         self.ask(Method::PUT, path, Some(body))
     }
 
+    /// Has some of it be otherwise.
+    pub(super) fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::PATCH, path, Some(body))
+    }
+
     /// Has something removed.
     pub(super) fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.ask(Method::DELETE, path, None)
