@@ -59,7 +59,7 @@ pub(super) struct Input {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with a body")]
 struct Line {
     body: Option<Value>,
     body_base64: Option<String>,
