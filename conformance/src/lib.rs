@@ -16,6 +16,7 @@ pub mod channel;
 pub mod connection;
 pub mod directory;
 pub mod guide;
+pub mod http;
 pub mod java;
 pub mod ledger;
 pub mod loop_disk;

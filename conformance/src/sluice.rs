@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use crate::process::Process;
-use crate::{free_port, repository};
+use crate::{free_port, http, repository};
 
 /// Starting is a matter of milliseconds; a loaded machine gets more.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -167,12 +167,6 @@ impl Sluice {
 
     /// The body and status of a page of the console.
     pub fn console_page(&self, path: &str) -> (u16, String) {
-        use std::io::{Read, Write};
-        let mut socket = std::net::TcpStream::connect(&self.console).expect("the console listens");
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.console).expect("sends");
-        let mut page = String::new();
-        socket.read_to_string(&mut page).expect("reads");
-        let status = page.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-        (status, page.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+        http::get(&self.console, path, &[])
     }
 }

@@ -14,6 +14,8 @@ pub enum Kind {
     Gauge,
     /// Goes up and down; a time, counted in ms and shown in seconds, the unit of Prometheus.
     Seconds,
+    /// Goes up and down; a share, counted in percent and shown as a ratio (0 to 1), as Prometheus has it.
+    Percent,
 }
 
 /// One figure.
@@ -66,6 +68,7 @@ impl Row {
         match self.kind {
             Kind::Counter | Kind::Gauge => self.value.to_string(),
             Kind::Seconds => format!("{}.{:03}", self.value / 1000, self.value % 1000),
+            Kind::Percent => format!("{}.{:02}", self.value / 100, self.value % 100),
         }
     }
 }
@@ -131,8 +134,8 @@ metrics! {
     connections Gauge "sluice_connections" "Open client connections.";
     connections_accepted Counter "sluice_connections_accepted" "Client connections accepted since the start.";
     connections_refused Counter "sluice_connections_refused" "Client connections closed at once since there were too many.";
-    bytes_received Counter "sluice_bytes_received" "Bytes read from clients.";
-    bytes_sent Counter "sluice_bytes_sent" "Bytes written to clients.";
+    bytes_received Counter "sluice_received_bytes" "Bytes read from clients.";
+    bytes_sent Counter "sluice_sent_bytes" "Bytes written to clients.";
     protocol_errors Counter "sluice_protocol_errors" "Connections closed for bytes that are no frames.";
     tls_handshakes Counter "sluice_tls_handshakes" "Client connections that agreed on TLS.";
     tls_refused Counter "sluice_tls_refused" "Client connections closed for want of TLS, for TLS that is not spoken here, for a bad handshake or certificate.";
@@ -142,9 +145,9 @@ metrics! {
 metrics! {
     Metrics, "Figures of one broker, shared by all crates.";
     messages_in Counter "sluice_messages_in" "Messages stored.";
-    message_bytes_in Counter "sluice_message_bytes_in" "Bytes of records stored.";
+    message_bytes_in Counter "sluice_messages_in_bytes" "Bytes of records stored.";
     messages_out Counter "sluice_messages_out" "Messages handed to consumers.";
-    message_bytes_out Counter "sluice_message_bytes_out" "Bytes of records handed to consumers.";
+    message_bytes_out Counter "sluice_messages_out_bytes" "Bytes of records handed to consumers.";
     publish_refused Counter "sluice_publish_refused" "Messages refused.";
     publishers_blocked Counter "sluice_publishers_blocked" "Times that messages of a connection had to wait until the log took them.";
     fetch_hits Counter "sluice_fetch_hits" "Fetches that found messages.";
@@ -166,7 +169,7 @@ metrics! {
     log_poisoned Gauge "sluice_log_poisoned" "1 after a failed write or sync: nothing more is accepted.";
     records_damaged Counter "sluice_records_damaged" "Records found damaged: they are not served.";
     publish_milliseconds_max Seconds "sluice_publish_max_seconds" "Longest time from reading a send to its acknowledgement.";
-    disk_used_percent Gauge "sluice_disk_used_percent" "Use of the data directory's disk.";
+    disk_used_percent Percent "sluice_disk_used_ratio" "Use of the data directory's disk, 0 to 1.";
     disk_state Gauge "sluice_disk_state" "0: roomy, 1: expired segments go at any hour, 2: the oldest go, 3: messages are refused.";
     segments_deleted Counter "sluice_segments_deleted" "Log segments removed by retention.";
     topics Gauge "sluice_topics" "Topics.";

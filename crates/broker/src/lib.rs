@@ -90,7 +90,7 @@ pub use routing::{
 pub use running::{Running, RunningOptions};
 pub use schedule::{Intervals, Schedule, Work, WorkError, Worked};
 pub use snapshots::flow::PeriodFlow;
-pub use snapshots::{ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};
+pub use snapshots::{GroupProgress, ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};
 pub use state::{Exported, Written, export_documents};
 
 /// One place's position, as committed or reported: may lie outside the queue.

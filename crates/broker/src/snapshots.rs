@@ -48,6 +48,19 @@ pub struct ProgressSnapshot {
     pub consumed_time: Timestamp,
 }
 
+/// How far a group has come in a topic, over all queues that it has offsets in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupProgress {
+    /// Topic.
+    pub topic: String,
+    /// Group.
+    pub group: String,
+    /// Sum of its committed offsets.
+    pub consumed: u64,
+    /// Messages it has not consumed.
+    pub lag: u64,
+}
+
 /// The broker's figures at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuntimeSnapshot {
@@ -229,20 +242,32 @@ impl Snapshots {
         self.store.earliest_store_time().ok().flatten()
     }
 
-    /// Total messages not yet consumed by each group: for `consumer lag` on the metrics page.
-    pub fn lag_by_group(&self) -> BTreeMap<String, u64> {
-        let mut lags = BTreeMap::new();
+    /// How far each group has come in each topic that it has offsets in, sorted by group and topic.
+    pub fn progress_by_group(&self) -> Vec<GroupProgress> {
+        let mut all = Vec::new();
         for group in self.catalog.groups() {
-            let mut lag = 0;
             for topic in self.offsets.topics_of(&group.group_name) {
                 let offsets = self.offsets.of(&topic, &group.group_name);
+                let (mut consumed, mut lag) = (0, 0);
                 for queue in self.catalog.queues_of(&topic).unwrap_or_default() {
                     if let Some(&offset) = offsets.get(&queue.id().0) {
-                        lag += queue.end().0.saturating_sub(offset.max(0) as u64);
+                        let offset = offset.max(0) as u64;
+                        consumed += offset;
+                        lag += queue.end().0.saturating_sub(offset);
                     }
                 }
+                all.push(GroupProgress { topic, group: group.group_name.clone(), consumed, lag });
             }
-            lags.insert(group.group_name.clone(), lag);
+        }
+        all
+    }
+
+    /// Total messages not yet consumed by each group, over all topics.
+    pub fn lag_by_group(&self) -> BTreeMap<String, u64> {
+        let mut lags: BTreeMap<_, _> =
+            self.catalog.groups().iter().map(|group| (group.group_name.clone(), 0)).collect();
+        for progress in self.progress_by_group() {
+            *lags.entry(progress.group).or_default() += progress.lag;
         }
         lags
     }

@@ -32,7 +32,7 @@ struct Connection {
 
 /// Serves `router` on `listener` with at most `connections_max` connections until `stopped` is ready.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listener: &TcpListener,
     router: Router,
     connections_max: usize,
     stopped: impl Future<Output = ()>,
@@ -42,6 +42,11 @@ pub(crate) async fn serve(
     tokio::pin!(stopped);
     loop {
         tokio::select! {
+            // So that nobody who comes later is served as before.
+            biased;
+            () = &mut stopped => break,
+            // So that those that ended are forgotten.
+            Some(_) = tasks.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((socket, peer)) = accepted else {
                     tokio::time::sleep(RETRY).await;
@@ -55,9 +60,6 @@ pub(crate) async fn serve(
                 let task = tasks.spawn(drive(socket, Peer(peer), router.clone(), answering.clone()));
                 open.push_back(Connection { task, answering });
             }
-            // So that those that ended are forgotten.
-            Some(_) = tasks.join_next() => {}
-            () = &mut stopped => break,
         }
     }
     open.iter().filter(|known| !known.is_answering()).for_each(|known| known.task.abort());

@@ -1,28 +1,54 @@
-//! `GET /health`: whether the process does its work, and if not, why.
+//! `GET /health`: whether the process does its work, and `GET /ready`: whether clients are to be sent to it. If not, why.
+//!
+//! The two differ where a broker is well, but an operator wants producers to go elsewhere: it drains.
 //!
 //! A broker alone answers for the process. Of several, one that fails does not take the process down with it: whoever
 //! watches the status code must not restart the others for it. The body tells of each.
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use broker::Broker;
 use serde_json::{Map, Value, json};
 
 use crate::Sources;
 
-pub(crate) async fn get(State(sources): State<Sources>) -> impl IntoResponse {
+/// What is said of a process: that all is as it should be, or some of it, or nothing.
+struct Words {
+    all: &'static str,
+    some: &'static str,
+    none: &'static str,
+}
+
+const HEALTH: Words = Words { all: "up", some: "degraded", none: "down" };
+const READINESS: Words = Words { all: "ready", some: "partly ready", none: "not ready" };
+
+pub(crate) async fn get(State(sources): State<Sources>) -> Response {
+    tell(&sources, &HEALTH, problem)
+}
+
+pub(crate) async fn ready(State(sources): State<Sources>) -> Response {
+    tell(&sources, &READINESS, |broker| problem(broker).or_else(|| draining(broker)))
+}
+
+/// Answers whatever is asked before the brokers are opened.
+pub(crate) async fn starting() -> Response {
+    let reason = "the data directory is being opened; after a crash the end of its log is read first";
+    answer(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "starting", "reason": reason}))
+}
+
+fn tell(sources: &Sources, words: &Words, problem: impl Fn(&Broker) -> Option<String>) -> Response {
     if let Some(reason) = sources.ending.get() {
-        return answer(StatusCode::SERVICE_UNAVAILABLE, &snapshot(Some(reason)));
+        return answer(StatusCode::SERVICE_UNAVAILABLE, &snapshot(words, Some(reason)));
     }
     let problems: Vec<_> =
         sources.brokers.iter().map(|broker| (broker.options().broker_name.as_str(), problem(broker))).collect();
-    let (status, body) = judge(&problems);
+    let (status, body) = judge(words, &problems);
     answer(status, &body)
 }
 
-fn answer(status: StatusCode, body: &Value) -> impl IntoResponse + use<> {
-    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string())
+fn answer(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
 /// Why a broker takes no messages, or soon will not.
@@ -31,19 +57,26 @@ pub(crate) fn problem(broker: &Broker) -> Option<String> {
     poisoned.or_else(|| broker.durability.lacks_space())
 }
 
-fn judge(problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {
+/// Whether a broker is as it should be, but is to get no new work.
+fn draining(broker: &Broker) -> Option<String> {
+    let is_draining = !broker.running.permission().write;
+    is_draining
+        .then(|| "draining: broker.permission lets nobody write; sluice admin broker resume ends that".to_owned())
+}
+
+fn judge(words: &Words, problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {
     if let [] | [_] = problems {
         let problem = problems.iter().find_map(|(_, problem)| problem.as_deref());
-        return (status_code(problem.is_none()), snapshot(problem));
+        return (status_code(problem.is_none()), snapshot(words, problem));
     }
     let down = problems.iter().filter(|(_, problem)| problem.is_some()).count();
     let status = match down {
-        0 => "up",
-        some if some < problems.len() => "degraded",
-        _ => "down",
+        0 => words.all,
+        some if some < problems.len() => words.some,
+        _ => words.none,
     };
     let brokers: Map<_, _> =
-        problems.iter().map(|(name, problem)| ((*name).to_owned(), snapshot(problem.as_deref()))).collect();
+        problems.iter().map(|(name, problem)| ((*name).to_owned(), snapshot(words, problem.as_deref()))).collect();
     (status_code(down < problems.len()), json!({"status": status, "brokers": brokers}))
 }
 
@@ -51,10 +84,10 @@ const fn status_code(works: bool) -> StatusCode {
     if works { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-fn snapshot(problem: Option<&str>) -> Value {
+fn snapshot(words: &Words, problem: Option<&str>) -> Value {
     match problem {
-        None => json!({"status": "up"}),
-        Some(reason) => json!({"status": "down", "reason": reason}),
+        None => json!({"status": words.all}),
+        Some(reason) => json!({"status": words.none, "reason": reason}),
     }
 }
 
@@ -66,7 +99,7 @@ mod tests {
         let names = ["a", "a-2", "a-3"];
         let problems: Vec<_> =
             names.into_iter().zip(problems.iter().map(|problem| problem.map(str::to_owned))).collect();
-        let (status, body) = judge(&problems);
+        let (status, body) = judge(&HEALTH, &problems);
         (status.as_u16(), body.to_string())
     }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use testkit::{GivenSettings, ManualHost, at, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 const START: Now = at(1_700_000_000_000);
 
@@ -45,9 +46,13 @@ impl Console {
             brokers: vec![broker.clone()],
             settings: Arc::new(GivenSettings::new(&[])),
             ending: Arc::default(),
+            process: || None,
             now: || START,
+            names_max: 2,
         };
-        tokio::spawn(console::serve(listener, sources, 64, std::future::pending()));
+        let (opener, opened) = oneshot::channel();
+        opener.send(sources).expect("it waits");
+        tokio::spawn(console::serve(listener, opened, 64, std::future::pending()));
         Self { address, broker, _host: host, _scratch: scratch }
     }
 

@@ -31,6 +31,7 @@ mod replication;
 mod running;
 mod signals;
 mod supervision;
+mod system_figures;
 mod tls;
 mod wakeup;
 

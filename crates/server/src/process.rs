@@ -9,7 +9,7 @@ use base::metric::Traffic;
 use console::Sources;
 use settings::{ClientAuth, Level, Loaded, Origin, Role, TlsMode};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::brokers::{Brokers, Listening};
 use crate::clock;
@@ -24,6 +24,7 @@ use crate::net;
 use crate::running::Running;
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
+use crate::system_figures;
 use crate::tls;
 
 /// Runs the process until a signal or a failed part ends it. Returns once everything is durable.
@@ -83,6 +84,11 @@ impl Process {
             _ => Listening::start(settings)?,
         };
         let console = self.listen(settings.console.port, "console.port")?;
+        let console_address = net::local(&console);
+        // The console begins before there is anything to show, and keeps running while the process stops: it says why.
+        let (opener, opened) = oneshot::channel();
+        let (_console_stopper, console_stop) = watch::channel(false);
+        self.supervisor.spawn("console", serve_console(console, opened, shares.console as usize, console_stop));
         let drive = self.drive(stop.clone(), alive)?;
         if let Some(listener) = name_server {
             let address = net::local(&listener);
@@ -109,18 +115,12 @@ impl Process {
             why = self.reason_to_end(&mut signals, &dump) => Err(why),
         };
         let ending = Arc::new(OnceLock::new());
-        // The console keeps running while the process stops: it shows why.
-        let (_console_stopper, console_stop) = watch::channel(false);
         match served {
             Ok(ports) => {
                 parts.extend(ports);
-                parts.push(format!("console http://{}", net::local(&console)));
+                parts.push(format!("console http://{console_address}"));
                 parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
-                let (traffic, brokers) = (self.traffic.clone(), brokers.shared());
-                let settings = self.running.clone();
-                let sources = Sources { traffic, brokers, settings, ending: ending.clone(), now: clock::now };
-                let serving_console = serve_console(console, sources, shares.console as usize, console_stop);
-                self.supervisor.spawn("console", serving_console);
+                let _ = opener.send(self.sources(&brokers, ending.clone()));
                 self.announce(&parts);
                 let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
             }
@@ -131,6 +131,19 @@ impl Process {
         drop(drive);
         self.drain(&mut ended, &mut signals, &dump).await;
         self.stop(brokers).await
+    }
+
+    /// What the console shows.
+    fn sources(&self, brokers: &Brokers, ending: Arc<OnceLock<String>>) -> Sources {
+        Sources {
+            traffic: self.traffic.clone(),
+            brokers: brokers.shared(),
+            settings: self.running.clone(),
+            ending,
+            process: system_figures::read,
+            now: clock::now,
+            names_max: self.loaded.settings.console.metric_names_max,
+        }
     }
 
     fn drive(&self, stop: Stop, alive: mpsc::Sender<()>) -> Result<Drive, StartError> {
@@ -231,11 +244,16 @@ impl Process {
     }
 }
 
-async fn serve_console(listener: TcpListener, sources: Sources, connections_max: usize, mut stop: Stop) {
+async fn serve_console(
+    listener: TcpListener,
+    opened: oneshot::Receiver<Sources>,
+    connections_max: usize,
+    mut stop: Stop,
+) {
     let stopped = async move {
         let _ = stop.changed().await;
     };
-    console::serve(listener, sources, connections_max, stopped).await;
+    console::serve(listener, opened, connections_max, stopped).await;
 }
 
 fn is_local(host: &str) -> bool {

@@ -20,6 +20,7 @@ const ROOT: &[&str] = &[
     "clippy.toml",
     "conformance",
     "crates",
+    "deploy",
     "docs",
     "fuzz",
     "peers",

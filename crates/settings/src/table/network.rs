@@ -115,6 +115,9 @@ section!(Console, "console", "HTTP console: metrics, health and the admin API" {
     port: u16 = "8080", PORT,
         "TCP port of the HTTP console; 0 lets the system choose",
         "a usual port for HTTP; change it if another program uses 8080";
+    metric_names_max: usize = "1000", Kind::Integer { min: 0, max: 100_000 },
+        "Topics that the metrics page names, and groups likewise, of each broker; the others are summed under the name _other",
+        "what most clusters have; each name is some lines of every page, and some series in Prometheus";
 });
 
 section!(Log, "log", "Log output of the process, on standard error" {
