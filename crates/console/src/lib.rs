@@ -8,6 +8,7 @@ mod admin;
 mod connections;
 mod health;
 mod metrics;
+mod token;
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +21,8 @@ use base::running_settings::RunningSettings;
 use broker::Broker;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+pub use token::Token;
 
 /// Threads that the console's work may take at one time.
 pub const JOBS_AT_ONCE_MAX: usize = admin::JOBS_AT_ONCE_MAX + metrics::PAGES_AT_ONCE_MAX;
@@ -48,6 +51,8 @@ pub struct Sources {
     pub brokers: Vec<Arc<Broker>>,
     /// Its settings.
     pub settings: Arc<dyn RunningSettings>,
+    /// What whoever administers has to show; `None`: only this machine is answered.
+    pub token: Option<Token>,
     /// Why the process ends, from the moment that it does.
     pub ending: Arc<OnceLock<String>>,
     /// What the system counts of the process; `None` where it does not tell.
@@ -112,6 +117,7 @@ mod tests {
             traffic: Arc::default(),
             brokers: Vec::new(),
             settings: Arc::new(base::running_settings::NoSettings),
+            token: None,
             ending: Arc::default(),
             process: || None,
             now: Now::default,

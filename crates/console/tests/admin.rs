@@ -10,7 +10,7 @@ use base::{GroupName, Now, QueueId};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use broker::Broker;
-use console::Sources;
+use console::{Sources, Token};
 use serde_json::{Value, json};
 use testkit::{GivenSettings, ManualHost, at, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -33,6 +33,10 @@ impl Console {
     }
 
     async fn of(model: broker::ModelOptions) -> Self {
+        Self::with(model, None).await
+    }
+
+    async fn with(model: broker::ModelOptions, token: Option<Token>) -> Self {
         let scratch = tempfile::tempdir().expect("directory");
         let host = Arc::new(ManualHost::default());
         let options = broker::Options { model, ..broker_options() };
@@ -42,6 +46,7 @@ impl Console {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("address");
         let sources = Sources {
+            token,
             traffic: Arc::default(),
             brokers: vec![broker.clone()],
             settings: Arc::new(GivenSettings::new(&[])),
@@ -131,6 +136,51 @@ async fn users_are_made_changed_and_removed_and_their_passwords_are_told_to_nobo
     );
     assert_eq!(console.ask("DELETE", "/users/alice", None).await.0, 200);
     assert!(access.user("alice").is_none());
+}
+
+#[tokio::test]
+async fn with_a_token_nobody_goes_without() {
+    let token = Token::of("0123456789abcdef").expect("a token");
+    let console = Console::with(dialect::amqp::model_options(), Some(token)).await;
+    let (status, refused) = console.ask("GET", "/brokers", None).await;
+    assert!(status == 401 && refused["error"].as_str().is_some_and(|text| text.contains("--token-file")), "{refused}");
+    for (shown, status) in [("0123456789abcdef", 200), ("0123456789abcdeF", 401)] {
+        let headers = format!("Host: x.example\r\nAuthorization: Bearer {shown}\r\nConnection: close");
+        let (told, _) = console.send(&format!("GET /admin/v1/brokers HTTP/1.1\r\n{headers}\r\n\r\n")).await;
+        assert_eq!(told, status, "{shown}");
+    }
+}
+
+/// What the document says of the API holds: each page that it names is there, and takes the methods that it says.
+#[tokio::test]
+async fn the_document_describes_the_api() {
+    let console = Console::start().await;
+    let (status, document) = console.ask("GET", "/openapi.json", None).await;
+    assert_eq!((status, &document["servers"][0]["url"]), (200, &json!("/admin/v1")));
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() > 25, "{paths:?}");
+    for (path, item) in paths {
+        let methods = item.as_object().expect("methods").keys().filter(|key| *key != "parameters");
+        let names: Vec<_> = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        let said: Vec<_> = item["parameters"].as_array().into_iter().flatten().map(|one| &one["name"]).collect();
+        assert!(names.iter().eq(said), "{path}: {item}");
+        let asked = path.replace(['{', '}'], "");
+        let known = |answer: &Value| {
+            !["has no such page", "does not do that"]
+                .iter()
+                .any(|text| answer["error"].as_str().unwrap_or("").contains(text))
+        };
+        for method in methods {
+            let summary = item[method.as_str()]["summary"].as_str();
+            assert!(summary.is_some_and(|text| text.len() > 4), "{method} {path}");
+            let (_, answer) = console.ask(&method.to_uppercase(), &asked, Some(json!([]))).await;
+            assert!(known(&answer), "{method} {path}: {answer}");
+        }
+    }
+    let body = &paths["/topics"]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(body["properties"]["permission"]["enum"], json!(["rw", "r", "w", "none", null]), "{body}");
+    let query = &paths["/topics/{topic}/offsets"]["get"]["parameters"][0];
+    assert_eq!((&query["name"], &query["in"], &query["required"]), (&json!("time"), &json!("query"), &json!(true)));
 }
 
 #[tokio::test]

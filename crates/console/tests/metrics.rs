@@ -35,6 +35,7 @@ impl Console {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("address");
         let sources = Sources {
+            token: None,
             traffic: Arc::default(),
             brokers: vec![broker.clone()],
             settings: Arc::new(GivenSettings::new(&[])),

@@ -166,11 +166,11 @@ impl BrokerProcess {
         let options = broker_options::amqp_options(&self.settings);
         let mut ports = String::new();
         if let Some(listener) = either {
-            ports.push_str(&format!("  AMQP {}", net::local(&listener)));
+            ports.push_str(&format!(", AMQP {}", net::local(&listener)));
             self.accept_amqp(listener, options.clone(), drive.clone());
         }
         if let Some(listener) = tls {
-            ports.push_str(&format!("  AMQP with TLS {}", net::local(&listener)));
+            ports.push_str(&format!(", AMQP with TLS {}", net::local(&listener)));
             self.accept_amqp(listener, options, Drive { tls: Arc::new(drive.tls.demanding()), ..drive.clone() });
         }
         ports

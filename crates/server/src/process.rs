@@ -1,12 +1,13 @@
 //! The life of the process: listen, open the brokers, serve, drain, stop.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
 use base::metric::Traffic;
-use console::Sources;
+use console::{Sources, Token};
 use settings::{ClientAuth, Level, Loaded, Origin, Role, TlsMode};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -84,6 +85,7 @@ impl Process {
             _ => Listening::start(settings)?,
         };
         let console = self.listen(settings.console.port, "console.port")?;
+        let token = settings.console.token_file.as_deref().map(token_of).transpose()?;
         let console_address = net::local(&console);
         // The console begins before there is anything to show, and keeps running while the process stops: it says why.
         let (opener, opened) = oneshot::channel();
@@ -120,7 +122,7 @@ impl Process {
                 parts.extend(ports);
                 parts.push(format!("console http://{console_address}"));
                 parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
-                let _ = opener.send(self.sources(&brokers, ending.clone()));
+                let _ = opener.send(self.sources(&brokers, token, ending.clone()));
                 self.announce(&parts);
                 let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
             }
@@ -134,11 +136,12 @@ impl Process {
     }
 
     /// What the console shows.
-    fn sources(&self, brokers: &Brokers, ending: Arc<OnceLock<String>>) -> Sources {
+    fn sources(&self, brokers: &Brokers, token: Option<Token>, ending: Arc<OnceLock<String>>) -> Sources {
         Sources {
             traffic: self.traffic.clone(),
             brokers: brokers.shared(),
             settings: self.running.clone(),
+            token,
             ending,
             process: system_figures::read,
             now: clock::now,
@@ -242,6 +245,15 @@ impl Process {
             );
         }
     }
+}
+
+/// The token in a file.
+fn token_of(file: &Path) -> Result<Token, StartError> {
+    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    read.and_then(|text| Token::of(&text)).map_err(|why| StartError::Setting {
+        name: "console.token_file",
+        problem: format!("{}: {why}; `openssl rand -hex 32` makes a token", file.display()),
+    })
 }
 
 async fn serve_console(

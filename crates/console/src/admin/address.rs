@@ -1,7 +1,12 @@
 //! What a request's address says: names in its path, and pairs behind it.
 
+use aide::OperationInput;
+use aide::generate::GenContext;
+use aide::openapi::Operation;
+use aide::operation::{ParamLocation, add_parameters, parameters_from_schema};
 use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
 use axum::http::request::Parts;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
@@ -11,6 +16,17 @@ pub(super) struct Path<T>(pub(super) T);
 
 /// Pairs behind the path.
 pub(super) struct Query<T>(pub(super) T);
+
+/// Their names are in the path itself; see the document.
+impl<T> OperationInput for Path<T> {}
+
+impl<T: JsonSchema> OperationInput for Query<T> {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        let schema = context.schema.subschema_for::<T>();
+        let parameters = parameters_from_schema(context, schema, ParamLocation::Query);
+        add_parameters(context, operation, parameters);
+    }
+}
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
     type Rejection = Problem;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{BindingShown, BindingTarget, Broker, Shown};
 use dialect::amqp::{AdminError, Administrator, AskedBinding, shown_arguments};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +15,7 @@ use super::problem::Problem;
 use super::{Admin, Answer, host, within};
 
 /// What a binding leads to.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     #[default]
@@ -22,7 +23,7 @@ enum Kind {
     Exchange,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
     source: String,
@@ -36,7 +37,7 @@ pub(super) struct Named {
 }
 
 /// The same in an address, with the arguments as JSON.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamedInAddress {
     source: String,

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use aide::OperationInput;
+use aide::generate::GenContext;
+use aide::openapi::{MediaType, Operation, RequestBody, SchemaObject};
+use aide::operation::set_body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
@@ -16,6 +21,20 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request's JSON.
 pub(super) struct Body<T>(pub(super) T);
+
+impl<T: JsonSchema> OperationInput for Body<T> {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        let schema = context.schema.subschema_for::<T>();
+        let schema = SchemaObject { json_schema: schema, external_docs: None, example: None };
+        let kind = MediaType { schema: Some(schema), ..MediaType::default() };
+        let body = RequestBody {
+            content: [("application/json".to_owned(), kind)].into_iter().collect(),
+            required: true,
+            ..RequestBody::default()
+        };
+        set_body(context, operation, body);
+    }
+}
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;

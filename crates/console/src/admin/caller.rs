@@ -1,16 +1,18 @@
-//! Who asks, and whether they may: so far only somebody on this machine.
+//! Who asks, and whether they may: who shows the token, or where there is none, somebody on this machine.
 //!
 //! A browser on this machine asks for whoever wrote the page that it shows. What gives such a page away: an `Origin` that is not the
-//! console itself, or a `Host` that is no name of this machine, if the page's own name was pointed here.
+//! console itself, or a `Host` that is no name of this machine, if the page's own name was pointed here. Such a page has no token:
+//! no browser sends one by itself. With a token nobody goes without it, also not from this machine: a proxy there asks for others.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN, USER_AGENT};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT};
 use axum::http::{HeaderName, uri::Authority};
 
 use super::problem::Problem;
+use crate::token::Token;
 
 /// Bytes of what a client says of itself that are worth keeping.
 const AGENT_SIZE_MAX: usize = 64;
@@ -35,34 +37,58 @@ impl fmt::Display for Caller {
 
 impl Caller {
     /// Who has sent a request, if they may.
-    pub(super) fn of(request: &Request) -> Result<Self, Problem> {
+    pub(super) fn of(request: &Request, token: Option<&Token>) -> Result<Self, Problem> {
         let peer = request.extensions().get().map(|Peer(address)| *address);
         let address = peer.ok_or_else(|| Problem::failed("the connection has no address"))?;
-        if !address.ip().to_canonical().is_loopback() {
-            return Err(Problem::forbidden(format!(
-                "the admin API answers this machine alone, and you ask from {}: run `sluice admin` where the broker runs, or \
-                 reach its console port through an SSH tunnel",
-                address.ip()
-            )));
+        match token {
+            Some(token) => check_token(request, token)?,
+            None => check_near(request, address)?,
         }
-        let text = |name: HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
-        let host = text(HOST).unwrap_or_default();
-        if !is_this_machine(host) {
-            return Err(Problem::forbidden(format!(
-                "the header Host says [{}]: the admin API is asked by localhost, 127.0.0.1 or [::1]",
-                host.escape_debug()
-            )));
-        }
-        if let Some(origin) = text(ORIGIN).filter(|origin| origin.strip_prefix("http://") != Some(host)) {
-            return Err(Problem::forbidden(format!(
-                "a page of [{}] has asked for this: only the console's own pages may",
-                origin.escape_debug()
-            )));
-        }
-        let agent = text(USER_AGENT).unwrap_or("no name");
+        let agent = text_of(request, USER_AGENT).unwrap_or("no name");
         let agent = agent.chars().filter(|one| !one.is_control()).take(AGENT_SIZE_MAX).collect();
         Ok(Self { address, agent })
     }
+}
+
+fn text_of(request: &Request, name: HeaderName) -> Option<&str> {
+    request.headers().get(name).map(|value| value.to_str().unwrap_or_default())
+}
+
+fn check_token(request: &Request, token: &Token) -> Result<(), Problem> {
+    match request.headers().get(AUTHORIZATION) {
+        Some(value) if token.is_shown_by(value.as_bytes()) => Ok(()),
+        Some(_) => {
+            Err(Problem::unauthorized("that is not the token of this broker: see its setting console.token_file"))
+        }
+        None => Err(Problem::unauthorized(
+            "this broker's administration asks for the token in the file of its setting console.token_file: `sluice admin \
+             --token-file FILE`, or the header `Authorization: Bearer TOKEN`",
+        )),
+    }
+}
+
+fn check_near(request: &Request, address: SocketAddr) -> Result<(), Problem> {
+    if !address.ip().to_canonical().is_loopback() {
+        return Err(Problem::forbidden(format!(
+            "the admin API answers this machine alone, and you ask from {}: run `sluice admin` where the broker runs, \
+                 reach its console port through an SSH tunnel, or give it a token (console.token_file)",
+            address.ip()
+        )));
+    }
+    let host = text_of(request, HOST).unwrap_or_default();
+    if !is_this_machine(host) {
+        return Err(Problem::forbidden(format!(
+            "the header Host says [{}]: the admin API is asked by localhost, 127.0.0.1 or [::1]",
+            host.escape_debug()
+        )));
+    }
+    if let Some(origin) = text_of(request, ORIGIN).filter(|origin| origin.strip_prefix("http://") != Some(host)) {
+        return Err(Problem::forbidden(format!(
+            "a page of [{}] has asked for this: only the console's own pages may",
+            origin.escape_debug()
+        )));
+    }
+    Ok(())
 }
 
 /// Whether a host, perhaps with a port, can only be this machine.
@@ -81,13 +107,17 @@ mod tests {
     use super::*;
 
     fn ask(peer: &str, headers: &[(&str, &str)]) -> Result<Caller, String> {
+        ask_with(None, peer, headers)
+    }
+
+    fn ask_with(token: Option<&Token>, peer: &str, headers: &[(&str, &str)]) -> Result<Caller, String> {
         let mut request = Request::builder();
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).expect("a request");
         request.extensions_mut().insert(Peer(peer.parse().expect("an address")));
-        Caller::of(&request).map_err(|problem| problem.text().to_owned())
+        Caller::of(&request, token).map_err(|problem| problem.text().to_owned())
     }
 
     #[test]
@@ -117,6 +147,19 @@ mod tests {
         assert!(ask(peer, &[]).is_err());
         for origin in ["http://evil.example", "https://localhost", "http://localhost:1", "null", ""] {
             assert!(ask(peer, &[("host", "localhost"), ("origin", origin)]).is_err(), "{origin}");
+        }
+    }
+
+    #[test]
+    fn with_a_token_it_alone_counts() {
+        let token = Token::of("0123456789abcdef").expect("a token");
+        let ask = |peer, headers: &[(&str, &str)]| ask_with(Some(&token), peer, headers);
+        let right = ("authorization", "Bearer 0123456789abcdef");
+        for peer in ["127.0.0.1:1", "10.0.0.1:1"] {
+            assert!(ask(peer, &[right, ("host", "broker.example"), ("origin", "https://broker.example")]).is_ok());
+            assert!(ask(peer, &[("host", "localhost")]).is_err_and(|text| text.contains("--token-file")));
+            let wrong = ask(peer, &[("host", "localhost"), ("authorization", "Bearer 0123456789abcdeX")]);
+            assert!(wrong.is_err_and(|text| text.contains("not the token")));
         }
     }
 

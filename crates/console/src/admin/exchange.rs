@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{Broker, Shown};
 use dialect::amqp::{AskedExchange, kind_name, shown_arguments};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,7 @@ use super::caller::Caller;
 use super::list::Piece;
 use super::{Admin, Answer, host, within};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
     name: String,
@@ -28,7 +29,7 @@ pub(super) struct New {
     arguments: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Condition {
     #[serde(default)]

@@ -7,6 +7,7 @@ use axum::extract::State;
 use base::{Now, Timestamp, TopicName};
 use broker::{Broker, RESENDER, Resend, ResendTo};
 use dialect::rocketmq::{Administrator, Move, Reset, ResetTo, client_kind};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use super::{Admin, Answer};
 /// Dead letters that one request resends.
 const RESENT_MAX: usize = 1000;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum To {
     First,
@@ -43,7 +44,7 @@ impl From<To> for ResetTo {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AskedReset {
     topic: String,
@@ -57,7 +58,7 @@ pub(super) struct AskedReset {
     dry_run: bool,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Removal {
     /// Whether to keep how far it has come.
@@ -197,7 +198,7 @@ pub(super) async fn reset(
 }
 
 /// Which dead letters of a group are to be resent.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resending {
     #[serde(default)]
@@ -215,7 +216,7 @@ pub(super) struct Resending {
 }
 
 /// Where they go.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Way {
     #[default]

@@ -2,6 +2,7 @@
 //!
 //! A piece begins at a position. Where things come and go meanwhile, one of them may be missed or come twice.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 const ITEMS_MAX: usize = 1000;
 
 /// Which piece is asked for.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Piece {
     from: usize,

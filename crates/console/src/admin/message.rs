@@ -11,6 +11,7 @@ use broker::{Broker, Fetch, Filter, KeyKind, RawOffset};
 use bytes::Bytes;
 use format::properties;
 use format::record::{self, Record, log_offset_of_message_id, offset_message_id};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ const COUNT_MAX: usize = 100;
 const SIZE_MAX: usize = 8 * 1024 * 1024;
 
 /// Which messages of a topic are wanted: with a key, with an id that a producer made, or from a place in a queue on.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     key: Option<String>,
@@ -133,7 +134,7 @@ pub(super) async fn find(
 }
 
 /// Which messages of a queue are to be copied, and where to.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Copying {
     queue: u32,

@@ -1,6 +1,6 @@
 //! The admin API: JSON over HTTP, for `sluice admin` and for scripts. One noun a file.
 //!
-//! **Always holds**: only who is on this machine is answered, see [`caller`]; a change is answered once it is in the log, and logged with who
+//! **Always holds**: only who may is answered, see [`caller`]; a change is answered once it is in the log, and logged with who
 //! asked for it; what may wait for a disk or walks large tables is done off the network threads. Requests are bounded in number, size and
 //! time, so that health and metrics are answered whatever is asked for here.
 
@@ -9,6 +9,7 @@ mod binding;
 mod body;
 mod broker;
 mod caller;
+mod document;
 mod exchange;
 mod group;
 mod list;
@@ -17,6 +18,7 @@ mod nearest;
 mod permission;
 mod problem;
 mod queue;
+mod routes;
 mod setting;
 mod topic;
 mod topic_permission;
@@ -27,16 +29,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::broker::{Broker, VirtualHost};
+use aide::generate::GenContext;
+use aide::openapi::Operation;
+use aide::{OperationInput, OperationOutput};
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post, put};
 use base::Now;
 use dialect::amqp::{AdminError, Administrator};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Sources;
@@ -59,6 +63,16 @@ type Answer = Result<Done, Problem>;
 /// It was done; this is what there is to tell.
 struct Done(Value);
 
+impl OperationOutput for Done {
+    type Inner = Value;
+
+    fn inferred_responses(_: &mut GenContext, _: &mut Operation) -> Vec<(Option<u16>, aide::openapi::Response)> {
+        vec![(Some(StatusCode::OK.as_u16()), document::response("It was done", json!({"type": "object"})))]
+    }
+}
+
+impl OperationInput for Caller {}
+
 impl IntoResponse for Done {
     fn into_response(self) -> Response {
         ([(header::CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
@@ -77,40 +91,7 @@ struct Admin {
 pub(crate) fn router(sources: Sources) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
     let admin = Admin { sources, jobs, requests };
-    Router::new()
-        .route("/brokers", get(broker::list))
-        .route("/settings", get(setting::list).patch(setting::change))
-        .route("/topics", get(topic::list).post(topic::add))
-        .route("/topics/{topic}", get(topic::show).put(topic::alter).delete(topic::remove))
-        .route("/topics/{topic}/offsets", get(topic::offsets))
-        .route("/topics/{topic}/messages", get(message::find))
-        .route("/topics/{topic}/copies", post(message::copy))
-        .route("/messages/{id}", get(message::show))
-        .route("/groups", get(group::list))
-        .route("/groups/{group}", get(group::show).delete(group::remove))
-        .route("/groups/{group}/reset", post(group::reset))
-        .route("/groups/{group}/resend", post(group::resend))
-        .route("/vhosts", get(vhost::list).post(vhost::add))
-        .route("/vhosts/{vhost}", delete(vhost::remove))
-        .route("/vhosts/{vhost}/limits", put(vhost::limit))
-        .route("/users", get(user::list).post(user::add))
-        .route("/users/{user}", delete(user::remove))
-        .route("/users/{user}/password", put(user::set_password))
-        .route("/users/{user}/tags", put(user::set_tags))
-        .route("/users/{user}/limits", put(user::limit))
-        .route("/permissions", get(permission::list))
-        .route("/vhosts/{vhost}/permissions/{user}", put(permission::set).delete(permission::clear))
-        .route("/topic-permissions", get(topic_permission::list))
-        .route(
-            "/vhosts/{vhost}/topic-permissions/{user}/{exchange}",
-            put(topic_permission::set).delete(topic_permission::clear),
-        )
-        .route("/vhosts/{vhost}/exchanges", get(exchange::list).post(exchange::add))
-        .route("/vhosts/{vhost}/exchanges/{exchange}", delete(exchange::remove))
-        .route("/vhosts/{vhost}/queues", get(queue::list).post(queue::add))
-        .route("/vhosts/{vhost}/queues/{queue}", get(queue::show).delete(queue::remove))
-        .route("/vhosts/{vhost}/queues/{queue}/messages", delete(queue::purge))
-        .route("/vhosts/{vhost}/bindings", get(binding::list).post(binding::add).delete(binding::remove))
+    document::described(routes::all)
         .fallback(async || Problem::not_found("the admin API has no such page"))
         .method_not_allowed_fallback(async || Problem::bad("the admin API does not do that to this page"))
         .layer(middleware::from_fn_with_state(admin.clone(), admit))
@@ -119,7 +100,7 @@ pub(crate) fn router(sources: Sources) -> Router {
 
 /// Lets a request in, if it may come and there is room.
 async fn admit(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
-    let caller = match Caller::of(&request) {
+    let caller = match Caller::of(&request, admin.sources.token.as_ref()) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::Broker;
 use format::model::PermissionSettings;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use super::list::Piece;
 use super::problem::Problem;
 use super::{Admin, Answer};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Patterns {
     configure: String,

@@ -1,13 +1,16 @@
 //! Why a request was not carried out: a status for programs, a text for people, and names that may have been meant.
 
-use axum::http::{StatusCode, header};
+use aide::OperationOutput;
+use aide::generate::GenContext;
+use aide::openapi::Operation;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base::Refusal;
 use broker::{Broker, ModelError};
 use dialect::amqp::AdminError;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::nearest;
+use super::{document, nearest};
 
 /// Why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,10 @@ impl Problem {
 
     pub(super) fn bad(text: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    pub(super) fn unauthorized(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, text)
     }
 
     pub(super) fn forbidden(text: impl Into<String>) -> Self {
@@ -119,6 +126,18 @@ impl From<Refusal> for Problem {
     }
 }
 
+impl OperationOutput for Problem {
+    type Inner = Value;
+
+    fn inferred_responses(_: &mut GenContext, _: &mut Operation) -> Vec<(Option<u16>, aide::openapi::Response)> {
+        let names =
+            json!({"type": "array", "items": {"type": "string"}, "description": "names that may have been meant"});
+        let error = json!({"type": "string", "description": "why not, for people"});
+        let schema = json!({"type": "object", "required": ["error"], "properties": {"error": error, "nearest": names}});
+        vec![(None, document::response("It was not done", schema))]
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Self { status, text, nearest } = self;
@@ -126,6 +145,10 @@ impl IntoResponse for Problem {
         if !nearest.is_empty() {
             body["nearest"] = nearest.into();
         }
-        (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+        let mut answer = (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        answer
     }
 }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{Broker, MessageQueue, OnlyIf, Shown};
 use dialect::amqp::{AskedQueue, shown_arguments};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use super::exchange::yes;
 use super::list::Piece;
 use super::{Admin, Answer, host, within};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
     name: String,
@@ -25,7 +26,7 @@ pub(super) struct New {
     arguments: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
 pub(super) struct Condition {

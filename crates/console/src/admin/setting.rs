@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use base::running_settings::{ChangedSetting, ShownSetting};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use super::problem::Problem;
 use super::{Admin, Answer, logged};
 
 /// New values by name: Sluice's, or RocketMQ's.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Wanted(BTreeMap<String, String>);
 
 pub(super) async fn list(State(admin): State<Admin>) -> Answer {

@@ -8,6 +8,7 @@ use base::{Now, Timestamp};
 use broker::{Boundary, Broker, Topic};
 use dialect::rocketmq::Administrator;
 use format::document::TopicDocument;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ const READ: u32 = 4;
 const WRITE: u32 = 2;
 
 /// What clients may do with a topic.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 enum Permission {
     #[serde(rename = "rw")]
     ReadAndWrite,
@@ -59,7 +60,7 @@ impl Permission {
 }
 
 /// How a topic is to be. What is left out stays as it is, or is as for any new topic.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
     /// Of a new topic.
@@ -73,7 +74,7 @@ pub(super) struct Asked {
     order: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct At {
     /// ms since 1970.

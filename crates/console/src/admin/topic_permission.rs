@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{Broker, Shown};
 use format::model::TopicPermissionSettings;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use super::{Admin, Answer};
 /// Virtual host, user, exchange.
 type Place = (String, String, String);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Patterns {
     write: String,

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{Broker, hash_password};
 use format::model::{PasswordHash, UserLimits, UserSettings};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::list::Piece;
 use super::problem::Problem;
 use super::{Admin, Answer};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
     name: String,
@@ -23,20 +24,20 @@ pub(super) struct New {
     tags: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewPassword {
     password: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewTags {
     tags: Vec<String>,
 }
 
 /// Most that the user may have at one time from now on; none: as much as there is.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
     connections: Option<u32>,

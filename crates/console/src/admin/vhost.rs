@@ -3,6 +3,7 @@
 use axum::extract::State;
 use broker::{Broker, VirtualHost};
 use format::model::{HostLimits, VirtualHostSettings};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::list::Piece;
 use super::problem::Problem;
 use super::{Admin, Answer};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
     name: String,
@@ -22,7 +23,7 @@ pub(super) struct New {
 }
 
 /// Most that there may be from now on; none: as much as there is.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
     connections: Option<u32>,

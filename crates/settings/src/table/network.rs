@@ -118,6 +118,9 @@ section!(Console, "console", "HTTP console: metrics, health and the admin API" {
     metric_names_max: usize = "1000", Kind::Integer { min: 0, max: 100_000 },
         "Topics that the metrics page names, and groups likewise, of each broker; the others are summed under the name _other",
         "what most clusters have; each name is some lines of every page, and some series in Prometheus";
+    token_file: Option<PathBuf> = "", Kind::Path,
+        "File with the token, of 16 characters or more, that whoever asks the admin API has to show, from this machine or another",
+        "without one the admin API answers this machine alone, and anybody on it";
 });
 
 section!(Log, "log", "Log output of the process, on standard error" {

@@ -39,11 +39,13 @@ impl fmt::Display for Failure {
 pub(super) struct Client {
     agent: ureq::Agent,
     console: String,
+    /// What is shown with each request.
+    token: Option<String>,
 }
 
 impl Client {
     /// Of the broker whose console is there.
-    pub(super) fn of(console: &str) -> Self {
+    pub(super) fn of(console: &str, token: Option<&str>) -> Self {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             // What it is asked is for this machine's broker alone.
@@ -53,7 +55,7 @@ impl Client {
             .user_agent(concat!("sluice-admin/", env!("CARGO_PKG_VERSION")))
             .build();
         let console = console.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { agent: agent.new_agent(), console }
+        Self { agent: agent.new_agent(), console, token: token.map(str::to_owned) }
     }
 
     /// All of a list.
@@ -103,7 +105,10 @@ impl Client {
                 "no answer from a console at {console}: {why}; name the one of the broker's ready line by --console"
             ))
         };
-        let request = Request::builder().method(method).uri(format!("http://{console}/admin/v1{path}"));
+        let mut request = Request::builder().method(method).uri(format!("http://{console}/admin/v1{path}"));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
         let answer = match body {
             Some(body) => {
                 let request = request.header("content-type", "application/json").body(body.to_string());
@@ -173,7 +178,8 @@ mod tests {
     fn what_nobody_answers_is_told_with_the_remedy() {
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
-        let failure = Client::of(&format!("http://127.0.0.1:{port}/")).list("/queues").expect_err("nobody is there");
+        let failure =
+            Client::of(&format!("http://127.0.0.1:{port}/"), None).list("/queues").expect_err("nobody is there");
         assert!(matches!(failure, Failure::Unasked(_)));
         assert!(failure.to_string().contains("--console"), "{failure}");
     }

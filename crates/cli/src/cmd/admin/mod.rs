@@ -15,12 +15,16 @@ mod topic_permission;
 mod user;
 mod vhost;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
 use crate::say;
 use client::{Client, Failure};
+
+/// Variable of the environment that names the file of the token.
+const TOKEN_FILE: &str = "SLUICE_TOKEN_FILE";
 
 /// Exit code when the broker has refused.
 const REFUSED: u8 = 1;
@@ -39,9 +43,12 @@ const NOT_DONE: u8 = 3;
     sluice admin queue list --vhost /shop --json\n\n\
     Ends with 0 if it was done, 1 if the broker refused, 2 if the command line is wrong, 3 if no broker could be asked.")]
 pub struct Arguments {
-    /// The broker's console, as its ready line names it; it answers this machine alone.
+    /// The broker's console, as its ready line names it; without a token it answers this machine alone.
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     console: String,
+    /// File with the token that the broker's setting console.token_file names; or put its name into SLUICE_TOKEN_FILE.
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Prints JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -120,6 +127,16 @@ struct Asking {
 }
 
 impl Asking {
+    fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        let from_environment = || std::env::var_os(TOKEN_FILE).filter(|name| !name.is_empty()).map(PathBuf::from);
+        let token = arguments.token_file.clone().or_else(from_environment).map(|file| {
+            let read = std::fs::read_to_string(&file);
+            read.map_err(|error| Failure::Unasked(format!("the token cannot be read from {}: {error}", file.display())))
+        });
+        let token = token.transpose()?;
+        Ok(Self { client: Client::of(&arguments.console, token.as_deref().map(str::trim)), is_json: arguments.json })
+    }
+
     /// Tells a whole list.
     fn list(&self, path: &str, columns: &[&str]) -> Result<(), Failure> {
         self.tell_list(self.client.list(path)?, columns)
@@ -142,23 +159,26 @@ fn pretty(value: &Value) -> String {
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let asking = Asking { client: Client::of(&arguments.console), is_json: arguments.json };
-    let done = match &arguments.noun {
-        Noun::Broker(action) => broker::run(action, &asking),
-        Noun::Topic(action) => topic::run(action, &asking),
-        Noun::Group(action) => group::run(action, &asking),
-        Noun::Message(action) => message::run(action, &asking),
-        Noun::Vhost(action) => vhost::run(action, &asking),
-        Noun::User(action) => user::run(action, &asking),
-        Noun::Permission(action) => permission::run(action, &asking),
-        Noun::TopicPermission(action) => topic_permission::run(action, &asking),
-        Noun::Exchange(action) => exchange::run(action, &asking),
-        Noun::Queue(action) => queue::run(action, &asking),
-        Noun::Binding(action) => binding::run(action, &asking),
-    };
+    let done = Asking::of(arguments).and_then(|asking| run_with(&arguments.noun, &asking));
     let Err(failure) = done else { return ExitCode::SUCCESS };
     say::note(format_args!("sluice: {failure}"));
     ExitCode::from(if matches!(failure, Failure::Refused { .. }) { REFUSED } else { NOT_DONE })
+}
+
+fn run_with(noun: &Noun, asking: &Asking) -> Result<(), Failure> {
+    match noun {
+        Noun::Broker(action) => broker::run(action, asking),
+        Noun::Topic(action) => topic::run(action, asking),
+        Noun::Group(action) => group::run(action, asking),
+        Noun::Message(action) => message::run(action, asking),
+        Noun::Vhost(action) => vhost::run(action, asking),
+        Noun::User(action) => user::run(action, asking),
+        Noun::Permission(action) => permission::run(action, asking),
+        Noun::TopicPermission(action) => topic_permission::run(action, asking),
+        Noun::Exchange(action) => exchange::run(action, asking),
+        Noun::Queue(action) => queue::run(action, asking),
+        Noun::Binding(action) => binding::run(action, asking),
+    }
 }
 
 #[cfg(test)]
