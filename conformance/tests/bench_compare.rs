@@ -18,7 +18,10 @@ fn bench(arguments: &[&str], work: &Path) -> Command {
 }
 
 /// Sluice beside itself: both are there on every machine, and equal.
-const COMPARE: [&str; 7] = ["compare", "sync-send", "--with", "sluice", "--quick", "--rounds", "1"];
+const COMPARE: [&str; 9] = ["compare", "sync-send", "--with", "sluice", "--quick", "--warm-up", "7s", "--rounds", "1"];
+
+/// A run that shows how it goes, not how fast.
+const SHORT: [&str; 3] = ["--quick", "--warm-up", "3s"];
 
 fn run(command: &mut Command) -> Output {
     command.output().expect("the binary is built: cargo build --release --bin sluice")
@@ -74,9 +77,8 @@ fn each_broker_is_warmed_up_for_the_step_and_is_first_in_every_other_round() {
     std::fs::create_dir(&work).expect("directory");
     let broker = Setup::serve(&scratch.path().join("data")).start();
     let running = format!("rocketmq://{}", broker.name_server);
-    let mut command =
-        bench(&["compare", "consume-while-producing", "--with", &running, "--quick", "--rounds", "2"], &work);
-    let output = run(&mut command);
+    let mut command = bench(&["compare", "consume-while-producing", "--with", &running, "--rounds", "2"], &work);
+    let output = run(command.args(SHORT));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
     let steps = |line: &&str| line.contains("consume-while-producing");
@@ -95,9 +97,8 @@ fn masters_are_compared_with_their_slaves_where_a_step_asks_for_them() {
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
-    let mut command =
-        bench(&["compare", "consume-while-producing", "--with", "sluice", "--quick", "--rounds", "1"], &work);
-    let output = run(command.arg("--json").arg(&json));
+    let mut command = bench(&["compare", "consume-while-producing", "--with", "sluice", "--rounds", "1"], &work);
+    let output = run(command.args(SHORT).arg("--json").arg(&json));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
     let step = &report["scenarios"][0]["steps"][0];
@@ -124,8 +125,8 @@ fn brokers_that_speak_amqp_are_compared_before_and_behind_a_long_queue() {
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
-    let compare = ["compare", "queue-backlog", "--with", "sluice", "--quick", "--rounds", "1", "--backlog", "50000"];
-    let output = run(bench(&compare, &work).arg("--json").arg(&json));
+    let compare = ["compare", "queue-backlog", "--with", "sluice", "--rounds", "1", "--backlog", "50000"];
+    let output = run(bench(&compare, &work).args(SHORT).arg("--json").arg(&json));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
     let steps = report["scenarios"][0]["steps"].as_array().expect("steps");
@@ -153,7 +154,8 @@ fn ctrl_c_ends_the_step_under_way_and_reports_what_there_is() {
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
-    let mut command = bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1"], &work);
+    let mut command =
+        bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1", "--warm-up", "3s"], &work);
     let told = scratch.path().join("told");
     command.arg("--json").arg(&json).stderr(std::fs::File::create(&told).expect("a file"));
     let mut process = Process::start("sluice bench", &mut command);
@@ -208,8 +210,8 @@ fn a_broker_that_runs_already_is_taken_through_a_scenario_and_left_running() {
     std::fs::create_dir(&work).expect("directory");
     let broker = Setup::serve(&scratch.path().join("data")).start();
     let target = format!("rocketmq://{}", broker.name_server);
-    let mut command = bench(&["run", "connection-storm", "--target", &target, "--quick", "--rounds", "1"], &work);
-    let output = run(command.arg("--json").arg(&json));
+    let mut command = bench(&["run", "connection-storm", "--target", &target, "--rounds", "1"], &work);
+    let output = run(command.args(SHORT).arg("--json").arg(&json));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = report(&json);
     let opened = |step: &Value| step["peers"][0]["rounds"][0]["messages"].as_u64().expect("connections");

@@ -1,5 +1,7 @@
 //! What shall be compared, and what was found: a value that JSON, CSV, the table and the page are made of.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::compare::measured::Measured;
@@ -8,6 +10,7 @@ use crate::compare::peer::process::PeerSetup;
 use crate::compare::ratio::Ratio;
 use crate::compare::scenario::scale::Scale;
 use crate::compare::scenario::step::{BrokerNeeds, FieldFigures, Scenario, Step};
+use crate::compare::start_up::StartUp;
 use crate::compare::start_up::WarmUp;
 use crate::limit::report::LimitReport;
 use crate::load::report::to_json;
@@ -34,10 +37,20 @@ pub struct CompareOptions {
     pub rounds: usize,
     /// Messages of a backlog that stands in the queues that are measured; without a number, as many as the scenario says.
     pub backlog: Option<u64>,
+    /// How long a warm-up takes at most; without one, as long as the scale says.
+    pub warm_up_max: Option<Duration>,
     /// How brokers are started.
     pub setup: PeerSetup,
     /// The command line, for the report.
     pub command: String,
+}
+
+impl CompareOptions {
+    /// Load before anything is measured.
+    pub(super) fn start_up(&self) -> StartUp {
+        let start_up = self.scale.start_up();
+        self.warm_up_max.map_or(start_up, |most| start_up.within(most))
+    }
 }
 
 /// Everything a comparison found.

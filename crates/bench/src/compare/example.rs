@@ -48,6 +48,7 @@ pub fn comparison() -> Comparison {
     };
     let limit = LimitOptions { data: PathBuf::from("/"), seconds: 1.0 };
     let options = CompareOptions {
+        warm_up_max: None,
         scenarios: Vec::new(),
         peers: peers(),
         scale: Scale::Quick,

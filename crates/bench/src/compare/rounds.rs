@@ -171,7 +171,7 @@ impl Run<'_> {
                 self.commands.extend(cluster.commands());
             }
             let stage = Stage::new(cluster.target()?, cluster.broker_pids()).with_data(cluster.data());
-            stage.start_up(self.options.scale.start_up().for_brokers(needs.brokers()), self.sink)?;
+            stage.start_up(self.options.start_up().for_brokers(needs.brokers()), self.sink)?;
             self.stages.push(Some((cluster, stage)));
         }
         self.needs = Some(needs);
@@ -212,7 +212,7 @@ impl Run<'_> {
             return Ok(WarmUp::default());
         };
         self.sink.preparing(&format!("warming up: {}, {}, {}", scenario.name, step.label, cluster.peer));
-        let warm_up = stage.warm_up(scenario.name, step, self.options.scale.start_up(), self.sink);
+        let warm_up = stage.warm_up(scenario.name, step, self.options.start_up(), self.sink);
         cluster.check_running()?;
         warm_up
     }

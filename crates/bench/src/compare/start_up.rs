@@ -34,6 +34,12 @@ impl StartUp {
         taken < self.slice * self.slices_max && !is_flat(speeds)
     }
 
+    /// The same, no longer than that.
+    pub fn within(self, most: Duration) -> Self {
+        let slices = most.as_millis().div_ceil(self.slice.as_millis().max(1));
+        Self { slices_max: self.slices_max.min(u32::try_from(slices).unwrap_or(u32::MAX)), ..self }
+    }
+
     /// The same for a cluster of so many brokers that share the processors.
     pub fn for_brokers(self, brokers: u32) -> Self {
         Self { slices_max: self.slices_max * brokers.max(1), ..self }
@@ -58,6 +64,14 @@ fn is_flat(speeds: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warm_up_takes_no_longer_than_it_may() {
+        let start_up = StartUp { slice: Duration::from_secs(2), slices_max: 20 };
+        for (most, slices) in [(0, 0), (1, 1), (2000, 1), (2001, 2), (60_000, 20)] {
+            assert_eq!(start_up.within(Duration::from_millis(most)).slices_max, slices, "{most}");
+        }
+    }
 
     /// The warm-up of a broker with that speed in each slice of two seconds.
     fn warm_up(speed: impl Fn(usize) -> f64) -> WarmUp {

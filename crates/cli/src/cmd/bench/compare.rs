@@ -33,6 +33,10 @@ struct Common {
     /// So long a step, as in 90s or 10h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Most time that brokers are given to get faster before a step is measured (16s with --quick, else 40s): shorter, and one that runs in a
+    /// virtual machine may not be as fast as it gets; the report says so.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warm_up: Option<Duration>,
     /// Messages of a backlog in the queues that are measured (queue-backlog), instead of the scenario's own number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     backlog: Option<u64>,
@@ -200,6 +204,7 @@ fn run(scenarios: Vec<&'static Scenario>, peers: &[String], common: &Common) -> 
         scale,
         rounds: common.rounds,
         backlog: common.backlog,
+        warm_up_max: common.warm_up,
         setup: common.setup.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
