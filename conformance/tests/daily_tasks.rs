@@ -1,0 +1,99 @@
+//! The daily tasks of `docs/operating.md`: each command as it stands there, in that order, at one broker.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use conformance::sluice::{Setup, Sluice, binary};
+
+/// A table's rows are between its heading and the next.
+const HEADING: &str = "### What is done daily\n";
+/// The id in the page, instead of which the one of a message that is there is asked for.
+const EXAMPLE_ID: &str = "7F0000010000ACF90000000000001D2A";
+
+/// What commands print that show something: part of the command, and of what it has to say.
+const SHOWN: [(&str, &str); 18] = [
+    ("topic list", "orders"),
+    ("consume orders", "hello\n"),
+    ("billing --count 1", "hello\n"),
+    ("topic describe", "groups: billing"),
+    ("find orders --key", "hello"),
+    ("message show", "KEYS"),
+    ("topic offsets", "broker-a      0       0         1"),
+    ("group list", "billing"),
+    ("group describe", "billing: 0 messages behind"),
+    ("--to-offset 1", "goes on in orders"),
+    ("--dry-run", "would"),
+    ("%DLQ%billing", "dead"),
+    ("group resend billing", "1 dead letters of group billing"),
+    ("message copy", "1 messages of orders were copied"),
+    ("broker list", "well"),
+    ("broker describe", "no slaves"),
+    ("settings --changed", "changed while running"),
+    ("queue list", "work"),
+];
+
+/// Runs a line as a shell would, in that folder, at that broker.
+fn run(line: &str, sluice: &Sluice, folder: &Path) -> String {
+    let (command, input) = line.split_once(" < ").unwrap_or((line, "/dev/null"));
+    let at = if command.starts_with("sluice admin ") {
+        format!("--console {}", sluice.console)
+    } else {
+        format!("--target rocketmq://{}", sluice.name_server)
+    };
+    let rest = command.strip_prefix("sluice ").expect("a command of sluice");
+    let script = format!("\"$SLUICE\" {rest} {at} < {input}");
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", &script]).env("SLUICE", binary()).env("COLUMNS", "120").current_dir(folder);
+    let output = output.stderr(Stdio::piped()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{line}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+#[test]
+fn each_daily_task_is_one_command() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let (setup, _) = Setup::serve_amqp(&scratch.path().join("data"));
+    let sluice = setup.start();
+    std::fs::write(scratch.path().join("password.txt"), "secret\n").expect("written");
+    let page = std::fs::read_to_string(conformance::repository().join("docs/operating.md")).expect("the page");
+    let (_, section) = page.split_once(HEADING).expect("the table is there");
+    let section = section.split("\n#").next().expect("its section");
+    let commands: Vec<_> = section
+        .lines()
+        .filter_map(|line| line.split_once("| `sluice ")?.1.split_once('`'))
+        .map(|(rest, _)| rest)
+        .collect();
+    assert!(commands.len() >= 25, "{commands:?}");
+    let mut shown = 0;
+    for command in commands {
+        let mut line = format!("sluice {command}");
+        if line.contains(EXAMPLE_ID) {
+            let found = run("sluice admin message find orders --key 4711 --json", &sluice, scratch.path());
+            let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+            line = line.replace(EXAMPLE_ID, found["items"][0]["id"].as_str().expect("an id"));
+        }
+        // What others would have done by then.
+        if line.contains("%DLQ%") {
+            run("sluice produce %DLQ%billing --create --body dead", &sluice, scratch.path());
+        }
+        if line.contains("message copy") {
+            run("sluice admin topic create orders-again", &sluice, scratch.path());
+        }
+        let said = run(&line, &sluice, scratch.path());
+        for (_, text) in SHOWN.iter().filter(|(part, _)| line.contains(part)) {
+            assert!(said.contains(text), "{line}: {said}");
+            shown += 1;
+        }
+        if line.contains("--to-offset 1") {
+            assert_eq!(run("sluice consume orders --group billing", &sluice, scratch.path()), "", "it is skipped");
+        }
+        if line.ends_with("--to-time 2h") {
+            assert_eq!(run("sluice consume orders --group billing", &sluice, scratch.path()), "hello\n", "once more");
+        }
+        if line.contains("queue purge") {
+            assert!(said.contains("messages of queue work in /shop were dropped"), "{said}");
+        }
+    }
+    assert!(shown >= SHOWN.len(), "{shown}");
+}
