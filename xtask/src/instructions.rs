@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::repository::{read, root};
+use crate::tools::{installed, succeed};
 
 /// Counts as noted: a line `NAME INSTRUCTIONS` each.
 const NOTED_PATH: &str = "crates/dialect/benches/hot/instructions.txt";
@@ -70,24 +71,7 @@ fn runner() -> Result<PathBuf, String> {
     }
     let lock = read("Cargo.lock")?;
     let version = version_of("gungraun", &lock).ok_or("gungraun is not in Cargo.lock: cargo update --workspace")?;
-    let folder = root().join("target/tools").join(format!("gungraun-runner-{version}"));
-    let runner = folder.join("bin/gungraun-runner");
-    if !runner.exists() {
-        let exactly = format!("={version}");
-        let mut install = Command::new("cargo");
-        install.args(["install", "--quiet", "gungraun-runner", "--version", &exactly, "--root"]).arg(&folder);
-        succeed(&mut install)?;
-    }
-    Ok(runner)
-}
-
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let told = format!("{command:?}");
-    match command.current_dir(root()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{told}: {status}")),
-        Err(error) => Err(format!("{told}: {error}")),
-    }
+    installed("gungraun-runner", version)
 }
 
 /// The version of a package in a lock file.

@@ -1,4 +1,5 @@
-//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`, `mutations`.
+//! Automation of the repository: `cargo xtask tidy`, `test`, `ci`, `fuzz`, `instructions`, `mutants`, `mutations`, `release`,
+//! `try-package`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,11 +13,14 @@ mod fuzz;
 mod instructions;
 mod mutants;
 mod mutations;
+mod release;
 mod repository;
 mod source;
 mod steps;
 mod test;
 mod tidy;
+mod tools;
+mod try_package;
 
 use std::process::ExitCode;
 
@@ -35,6 +39,10 @@ usage: cargo xtask COMMAND
                                90 % of those in sample K (0 unless told); about an hour on two cores, --one-in 1 makes them all
   mutations [NAME...]          put back the defects of crates/sim/mutations, and fail where sim does not catch one within 1000 seeds
                                (half an hour on two cores)
+  release                      what is given out, in target/packages: a static binary in an archive, a package for Debian, a Helm chart, the
+                               list of parts and the checksums of all (needs the target x86_64-unknown-linux-musl and musl-gcc)
+  try-package [OLDER.deb]      install, use, upgrade, remove and purge that package in a clean Debian with systemd (needs root, debootstrap
+                               and systemd-nspawn)
 ";
 
 fn main() -> ExitCode {
@@ -52,6 +60,8 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["mutations", names @ ..] => mutations::run(names),
+        ["release"] => release::run(),
+        ["try-package", rest @ ..] => try_package::run(rest),
         ["instructions"] => instructions::run(instructions::Mode::Compare),
         ["instructions", "--update"] => instructions::run(instructions::Mode::Update),
         _ => Err(USAGE.to_owned()),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::repository::{read, root};
+use crate::tools::installed;
 
 use report::{Excuse, Found, excuses, report};
 use wish::{Wish, parse};
@@ -65,7 +66,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
     let wish = parse(arguments, &names)?;
     let excuses = known_excuses()?;
-    let program = installed()?;
+    let program = installed("cargo-mutants", VERSION)?;
     let mut found = Vec::new();
     for subject in SUBJECTS.iter().filter(|subject| wish.wants(subject.name)) {
         found.push((subject.name, look_at(subject, &wish, &program, &excuses)?));
@@ -145,23 +146,6 @@ fn ran(command: &mut Command, output: &str) -> Result<Found, String> {
         unviable: names("unviable.txt"),
         hung: names("timeout.txt"),
     })
-}
-
-/// The program; installed into `target/tools` where it is not there.
-fn installed() -> Result<PathBuf, String> {
-    let folder = root().join("target/tools").join(format!("cargo-mutants-{VERSION}"));
-    let program = folder.join("bin/cargo-mutants");
-    if program.exists() {
-        return Ok(program);
-    }
-    let exactly = format!("={VERSION}");
-    let mut install = Command::new("cargo");
-    install.args(["install", "--quiet", "--locked", "cargo-mutants", "--version", &exactly, "--root"]).arg(&folder);
-    match install.current_dir(root()).status() {
-        Ok(status) if status.success() => Ok(program),
-        Ok(status) => Err(format!("cargo install cargo-mutants: {status}")),
-        Err(error) => Err(format!("cargo install cargo-mutants: {error}")),
-    }
 }
 
 /// A text as the regular expression that matches it alone.

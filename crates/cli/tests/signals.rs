@@ -7,6 +7,7 @@ mod support;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -64,6 +65,33 @@ fn settings_change_while_it_runs_and_what_needs_a_restart_is_refused() {
     assert!(refused.contains("at most 10 are allowed"), "{refused}");
     assert!(set("message.size_max=4MiB").status.success());
     assert!(serve.bench_send(10).status.success());
+}
+
+/// A service manager listens as systemd does.
+#[test]
+fn a_service_manager_is_told_that_it_is_ready_still_answers_and_stops() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let path = scratch.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(SOON)).expect("a limit");
+    let next = || {
+        let mut bytes = [0; 4096];
+        let size = socket.recv(&mut bytes).expect("it tells");
+        String::from_utf8_lossy(&bytes[..size]).into_owned()
+    };
+    let variables = [("NOTIFY_SOCKET", path.to_str().expect("text")), ("WATCHDOG_USEC", "200000")];
+    // As systemd says whom it means.
+    let wrapper = ["sh", "-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""];
+    let serve = Serve::start_within(&wrapper, Ports::free(), Stdio::null(), Stdio::null(), &variables);
+    let told: Vec<_> = std::iter::repeat_with(next).take_while(|told| !told.contains("READY=1")).collect();
+    assert!(told.iter().all(|told| told == "WATCHDOG=1\n"), "{told:?}");
+    assert!(serve.sluice(&["admin", "broker", "ready", "--console", &serve.console()]).status.success());
+    for _ in 0..3 {
+        assert_eq!(next(), "WATCHDOG=1\n");
+    }
+    serve.signal(Signal::TERM);
+    let stopping = std::iter::repeat_with(next).find(|told| told.contains("STOPPING=1")).expect("one");
+    assert!(stopping.contains("STATUS=the process was asked to stop"), "{stopping}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod process;
 mod registration;
 mod replication;
 mod running;
+mod service_manager;
 mod signals;
 mod supervision;
 mod system_figures;

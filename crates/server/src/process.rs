@@ -23,6 +23,7 @@ use crate::logging;
 use crate::name_server_process;
 use crate::net;
 use crate::running::Running;
+use crate::service_manager;
 use crate::signals::{Asked, Signals};
 use crate::supervision::Supervisor;
 use crate::system_figures;
@@ -91,6 +92,7 @@ impl Process {
         let (opener, opened) = oneshot::channel();
         let (_console_stopper, console_stop) = watch::channel(false);
         self.supervisor.spawn("console", serve_console(console, opened, shares.console as usize, console_stop));
+        self.supervisor.spawn("watchdog", service_manager::keep_telling());
         let drive = self.drive(stop.clone(), alive)?;
         if let Some(listener) = name_server {
             let address = net::local(&listener);
@@ -124,7 +126,9 @@ impl Process {
                 parts.extend(brokers.only_directory().map(|directory| format!("data {}", directory.display())));
                 let _ = opener.send(self.sources(&brokers, token, ending.clone()));
                 self.announce(&parts);
-                let _ = ending.set(self.reason_to_end(&mut signals, &dump).await);
+                let why = self.reason_to_end(&mut signals, &dump).await;
+                service_manager::stopping(&why);
+                let _ = ending.set(why);
             }
             Err(why) => tracing::warn!(why, "the process ends before it was ready"),
         }
@@ -222,12 +226,13 @@ impl Process {
         net::listen(&settings.listen.host, port, settings.server.backlog, setting)
     }
 
-    /// Prints the ready line, which scripts wait for, on standard output. On its own thread, since a pipe that nobody reads blocks it
+    /// Tells the service manager, and prints the ready line, which scripts wait for, on standard output. On its own thread, since a pipe that nobody reads blocks it
     /// forever, and the process has to work all the same.
     fn announce(&self, parts: &[String]) {
         let settings = &self.loaded.settings;
         let took_ms = self.started.elapsed().as_millis();
         let line = format!("sluice {} ready in {took_ms} ms: {}", env!("CARGO_PKG_VERSION"), parts.join(", "));
+        service_manager::ready(&line);
         let printing = thread::Builder::new().name("ready-line".to_owned()).spawn(move || {
             if let Err(error) = writeln!(std::io::stdout(), "{line}") {
                 tracing::warn!(%error, line, "the ready line cannot be printed");

@@ -10,6 +10,7 @@ use super::show::{self, rows};
 #[command(after_help = "Examples:\n  \
     sluice admin broker list                  is it well, how full, how fast\n  \
     sluice admin broker describe              and what it has, with its slaves\n  \
+    sluice admin broker ready                 ends with 0 while clients may be sent there, for scripts\n  \
     sluice admin broker settings --changed    what is not as by default\n  \
     sluice admin broker set retention.age=48h\n  \
     sluice admin broker drain                 producers go elsewhere, consumers finish\n  \
@@ -19,6 +20,8 @@ pub(super) enum Action {
     List,
     /// Shows all there is to say of each, and its slaves.
     Describe,
+    /// Asks whether clients are to be sent there: not while it starts, drains or stops, nor with a full disk.
+    Ready,
     /// Lists the settings of the process, and which of them can change while it runs.
     Settings {
         /// Only those that are not as by default.
@@ -50,6 +53,10 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
             let answer = asking.client.get("/brokers")?;
             asking.tell(&answer, |told| rows(told, "items").iter().map(described).collect::<Vec<_>>().join("\n\n"))
         }
+        Action::Ready => asking.tell(&asking.client.ready()?, |told| match rows_by_name(told) {
+            lines if lines.is_empty() => "ready".to_owned(),
+            lines => lines.join("\n"),
+        }),
         Action::Settings { changed } => {
             let mut items = rows(&asking.client.get("/settings")?, "items").to_vec();
             items.retain(|item| !changed || item["from"] != "default");
@@ -59,6 +66,16 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
         Action::Drain => change(&[permission(READ)], asking),
         Action::Resume => change(&[permission(READ_AND_WRITE)], asking),
     }
+}
+
+/// Of several brokers: which is ready, and why the others are not.
+fn rows_by_name(told: &Value) -> Vec<String> {
+    let brokers = told["brokers"].as_object().into_iter().flatten();
+    let line = |(name, broker): (&String, &Value)| {
+        let said = broker.get("reason").unwrap_or(&broker["status"]);
+        format!("{name}: {}", said.as_str().unwrap_or_default())
+    };
+    brokers.map(line).collect()
 }
 
 /// Values of `broker.permission`.

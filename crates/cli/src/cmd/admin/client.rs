@@ -98,14 +98,23 @@ impl Client {
         self.ask(Method::DELETE, path, None)
     }
 
+    /// Whether clients are to be sent to the process; if not, it refuses with the reason.
+    pub(super) fn ready(&self) -> Result<Value, Failure> {
+        self.ask_page(Method::GET, "/ready", None)
+    }
+
     fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.ask_page(method, &format!("/admin/v1{path}"), body)
+    }
+
+    fn ask_page(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let console = &self.console;
         let unasked = |why: &dyn fmt::Display| {
             Failure::Unasked(format!(
                 "no answer from a console at {console}: {why}; name the one of the broker's ready line by --console"
             ))
         };
-        let mut request = Request::builder().method(method).uri(format!("http://{console}/admin/v1{path}"));
+        let mut request = Request::builder().method(method).uri(format!("http://{console}{path}"));
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -124,7 +133,8 @@ impl Client {
         if status.is_success() && !told.is_null() {
             return Ok(told);
         }
-        let Some(why) = told.get("error").and_then(Value::as_str) else {
+        // While it starts, whatever is asked is answered with the reason why it is not ready.
+        let Some(why) = ["error", "reason"].iter().find_map(|name| told.get(name)?.as_str()) else {
             return Err(unasked(&format_args!("something else answers there, with status {status}")));
         };
         let nearest = told.get("nearest").and_then(Value::as_array).into_iter().flatten();
