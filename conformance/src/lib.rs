@@ -112,6 +112,11 @@ pub fn swap_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_SWAPS").unwrap_or(everyday)
 }
 
+/// How often a directory changes between brokers: there and back in everyday runs, `SLUICE_CONFORMANCE_TURNS` turns in full ones.
+pub fn turn_count(everyday: u64) -> u64 {
+    number_in("SLUICE_CONFORMANCE_TURNS").unwrap_or(everyday)
+}
+
 /// How many ways through a guide are gone: the one there in everyday runs, `SLUICE_CONFORMANCE_ROUTES` in full ones.
 pub fn route_count(everyday: u64) -> u64 {
     number_in("SLUICE_CONFORMANCE_ROUTES").unwrap_or(everyday)

@@ -11,6 +11,7 @@ use conformance::java::{JavaBroker, JavaNameServer};
 use conformance::ledger::Ledger;
 use conformance::loop_disk::LoopDisk;
 use conformance::sluice::{Setup, Sluice, binary};
+use conformance::turn_count;
 use format::state::STATE_TOPIC;
 use wire::rocketmq::code::response;
 
@@ -31,7 +32,7 @@ const CHECKSUMS: [&str; 2] = ["enabledAppendPropCRC=true", "forceVerifyPropCRC=t
 
 const DISK_SIZE: u64 = 4 << 30;
 /// Both brokers turn about, and Sluice is the first and the last.
-const TURNS: usize = 5;
+const TURNS: u64 = 3;
 
 fn sluice(data: &Path, settings: &[&str]) -> Setup {
     settings
@@ -170,7 +171,7 @@ fn state_records_cost_nothing(data: &Path, ledger: &Ledger, keys: Option<u64>) {
     assert!(told.is_empty(), "{told:#?}");
 }
 
-/// A directory goes from one broker to the other and back, twice.
+/// A directory goes from one broker to the other and back.
 fn is_passed_on(version: &'static str, end: End, further: &[&'static str]) {
     let scratch = tempfile::tempdir().expect("directory");
     let mut disk = None;
@@ -190,7 +191,7 @@ fn is_passed_on(version: &'static str, end: End, further: &[&'static str]) {
         name_server: Setup::name_server(&scratch.path().join("names")).start(),
         ledger: Ledger::default(),
     };
-    for turn in 0..TURNS {
+    for turn in 0..turn_count(TURNS) {
         if turn % 2 == 0 { passing.turn_of_sluice() } else { passing.turn_of_java(turn == 1) }
     }
 }
