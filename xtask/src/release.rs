@@ -3,6 +3,8 @@
 //! A static binary in an archive with what belongs to it (manual pages, completions, what `deploy/` has), the same as a package for
 //! Debian, the Helm chart, a list of the parts that are in the binary (CycloneDX), and the checksums of all. Nothing is signed or sent.
 
+mod licences;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,6 +85,7 @@ fn stage(binary: &Path) -> Result<(), String> {
     for (shell, file) in [("bash", "sluice.bash"), ("zsh", "_sluice"), ("fish", "sluice.fish")] {
         write(&completions.join(file), &output(Command::new(&sluice).args(["completions", shell]))?)?;
     }
+    write(&stage.join("LICENSES-OF-PARTS"), licences::texts(STATIC_TARGET)?.as_bytes())?;
     let mut copy = Command::new("cp");
     copy.args(["--recursive", "LICENSE", "README.md", "CHANGELOG.md", "docs"]);
     copy.args(["deploy/container", "deploy/prometheus", "deploy/grafana", "deploy/helm"]);

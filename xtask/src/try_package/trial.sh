@@ -15,7 +15,7 @@ until_ready() {
 export DEBIAN_FRONTEND=noninteractive
 
 say "an older version is installed, and runs at once"
-dpkg --install /trial/older.deb >/dev/null
+apt-get --quiet --yes install /trial/older.deb >/dev/null 2>&1 || fail "it cannot be installed"
 is "$(systemctl is-active sluice)" active "after the installation"
 is "$(systemctl is-enabled sluice)" enabled "after the installation"
 prop StatusText | grep -q 'ready in' || fail "the unit does not say that it is ready: $(prop StatusText)"
@@ -26,6 +26,15 @@ is "$(stat -c '%U:%G %a' /etc/sluice/sluice.toml)" "root:root 644" "settings"
 allowed=$(awk '/Max open files/ {print ($5 < 1048576) ? $5 : 1048576}' /proc/1/limits)
 is "$(awk '/Max open files/ {print $4}' "/proc/$(prop MainPID)/limits")" "$allowed" "open files"
 until_ready
+
+say "the console asks for a token, which the service alone can read"
+seq -s x 20 | install -m 640 -g sluice /dev/stdin /etc/sluice/console.token
+printf '\n[console]\ntoken_file = "/etc/sluice/console.token"\n' >>/etc/sluice/sluice.toml
+systemctl restart sluice
+until_ready
+if sluice admin topic list >/dev/null 2>&1; then fail "it asks for none"; fi
+export SLUICE_TOKEN_FILE=/etc/sluice/console.token
+sluice admin topic list >/dev/null || fail "it does not take its token"
 
 say "messages are stored, a group takes some of them"
 seq 1000 | sluice produce orders --create --queue 0 --quiet
@@ -40,7 +49,7 @@ sluice admin broker settings --changed --json | grep -q '"48h"' || fail "the set
 is "$(prop MainPID)" "$pid" "process after a reload"
 
 say "an upgrade keeps messages, the group's place and the settings"
-dpkg --install /trial/newest.deb >/dev/null
+apt-get --quiet --yes --reinstall install /trial/newest.deb >/dev/null 2>&1 || fail "it cannot be installed"
 until_ready
 [ "$(prop MainPID)" != "$pid" ] || fail "the old process still runs"
 is "$(sluice consume orders | wc -l)" 1000 "messages"
@@ -85,16 +94,17 @@ sluice store check /var/lib/sluice >/dev/null || fail "sluice store check finds 
 
 say "removed, it leaves settings and messages; installed again, it has them"
 systemctl start sluice
-dpkg --remove sluice >/dev/null
+apt-get --quiet --yes remove sluice >/dev/null 2>&1 || fail "it cannot be removed"
 [ ! -e /usr/bin/sluice ] || fail "the binary is still there"
 ! grep -qsx sluice /proc/[0-9]*/comm || fail "the process still runs"
 [ -e /etc/sluice/sluice.toml ] && [ -d /var/lib/sluice/commitlog ] || fail "settings or messages are gone"
-dpkg --install /trial/newest.deb >/dev/null
+apt-get --quiet --yes --reinstall install /trial/newest.deb >/dev/null 2>&1 || fail "it cannot be installed"
 until_ready
 is "$(sluice consume orders | wc -l)" 1000 "messages"
 
 say "purged, it leaves nothing"
-dpkg --purge sluice >/dev/null
+rm /etc/sluice/console.token
+apt-get --quiet --yes purge sluice >/dev/null 2>&1 || fail "it cannot be purged"
 for left in /etc/sluice /var/lib/sluice /usr/share/doc/sluice /usr/bin/sluice; do
     [ ! -e "$left" ] || fail "$left is left"
 done
