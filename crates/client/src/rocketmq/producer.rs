@@ -87,7 +87,7 @@ impl Producer {
         if brokers.is_empty() {
             let problem =
                 format!("no broker takes messages for topic {topic:?}: it is read-only, or its masters are away");
-            return Err(ClientError::Unsendable { what: "nothing".to_owned(), problem });
+            return Err(ClientError::Unsendable { what: "a message".to_owned(), problem });
         }
         let queues = chosen(topic, &brokers, options.queue.as_ref())?;
         let peers = brokers.iter().map(|broker| Peer::open(&broker.address)).collect::<Result<_, _>>()?;
