@@ -11,7 +11,7 @@ const HEADING: &str = "### What is done daily\n";
 const EXAMPLE_ID: &str = "7F0000010000ACF90000000000001D2A";
 
 /// What commands print that show something: part of the command, and of what it has to say.
-const SHOWN: [(&str, &str); 18] = [
+const SHOWN: [(&str, &str); 19] = [
     ("topic list", "orders"),
     ("consume orders", "hello\n"),
     ("billing --count 1", "hello\n"),
@@ -27,6 +27,7 @@ const SHOWN: [(&str, &str); 18] = [
     ("group resend billing", "1 dead letters of group billing"),
     ("message copy", "1 messages of orders were copied"),
     ("broker list", "well"),
+    ("cluster list", "DefaultCluster  broker-a  master"),
     ("broker describe", "no slaves"),
     ("settings --changed", "changed while running"),
     ("queue list", "work"),
@@ -35,7 +36,9 @@ const SHOWN: [(&str, &str); 18] = [
 /// Runs a line as a shell would, in that folder, at that broker.
 fn run(line: &str, sluice: &Sluice, folder: &Path) -> String {
     let (command, input) = line.split_once(" < ").unwrap_or((line, "/dev/null"));
-    let at = if command.starts_with("sluice admin ") {
+    let at = if command.starts_with("sluice admin cluster ") {
+        format!("--name-server {}", sluice.name_server)
+    } else if command.starts_with("sluice admin ") {
         format!("--console {}", sluice.console)
     } else {
         format!("--target rocketmq://{}", sluice.name_server)

@@ -1,5 +1,6 @@
 //! RocketMQ's remoting protocol.
 
+pub mod cluster;
 pub mod control;
 pub mod cursor;
 pub mod member;

@@ -3,6 +3,7 @@
 mod binding;
 mod broker;
 mod client;
+mod cluster;
 mod exchange;
 mod group;
 mod message;
@@ -61,6 +62,9 @@ enum Noun {
     /// The brokers of the process: how they are, and their slaves.
     #[command(subcommand)]
     Broker(broker::Action),
+    /// The brokers that a name server knows, Java's too.
+    #[command(subcommand)]
+    Cluster(cluster::Action),
     /// Topics of RocketMQ.
     #[command(subcommand)]
     Topic(topic::Action),
@@ -168,6 +172,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 fn run_with(noun: &Noun, asking: &Asking) -> Result<(), Failure> {
     match noun {
         Noun::Broker(action) => broker::run(action, asking),
+        Noun::Cluster(action) => cluster::run(action, asking),
         Noun::Topic(action) => topic::run(action, asking),
         Noun::Group(action) => group::run(action, asking),
         Noun::Message(action) => message::run(action, asking),
