@@ -20,6 +20,10 @@ struct Recorded {
     sum: Duration,
 }
 
+/// The times of a while: between two looks, or of several brokers together.
+#[derive(Clone, Debug)]
+pub struct Times(Histogram<u64>);
+
 /// What Prometheus wants to know of a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buckets {
@@ -33,10 +37,7 @@ pub struct Buckets {
 
 impl Default for Durations {
     fn default() -> Self {
-        let longest_us = u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX);
-        #[expect(clippy::expect_used, reason = "fails only for bounds that are out of order")]
-        let histogram = Histogram::new_with_bounds(1, longest_us, DIGITS).expect("bounds are in order");
-        Self(Mutex::new(Recorded { histogram, sum: Duration::ZERO }))
+        Self(Mutex::new(Recorded { histogram: Times::default().0, sum: Duration::ZERO }))
     }
 }
 
@@ -53,6 +54,11 @@ impl Durations {
         Duration::from_micros(self.0.lock().histogram.value_at_quantile(share))
     }
 
+    /// All of them as they are now; two such looks tell of the time between them.
+    pub fn look(&self) -> Times {
+        Times(self.0.lock().histogram.clone())
+    }
+
     /// How many took no longer than each of `ends`, which ascend.
     pub fn buckets(&self, ends: &[Duration]) -> Buckets {
         // Counted in a copy: whoever records does not wait for that.
@@ -65,6 +71,39 @@ impl Durations {
     }
 }
 
+impl Default for Times {
+    fn default() -> Self {
+        let longest_us = u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX);
+        #[expect(clippy::expect_used, reason = "fails only for bounds that are out of order")]
+        let histogram = Histogram::new_with_bounds(1, longest_us, DIGITS).expect("bounds are in order");
+        Self(histogram)
+    }
+}
+
+impl Times {
+    /// Those that came after an earlier look at the same; none if it was at others.
+    #[must_use]
+    pub fn since(mut self, earlier: &Self) -> Self {
+        if self.0.subtract(&earlier.0).is_err() {
+            self.0.reset();
+        }
+        self
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn plus(mut self, others: &Self) -> Self {
+        // All have the same bounds, so nothing is refused.
+        let _ = self.0.add(&others.0);
+        self
+    }
+
+    /// The time that `share` (0 to 1) of them did not exceed; `None` if there are none.
+    pub fn percentile(&self, share: f64) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| Duration::from_micros(self.0.value_at_quantile(share)))
+    }
+}
+
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -74,6 +113,22 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn two_looks_tell_of_the_time_between_them() {
+        let (times, others) = (Durations::default(), Durations::default());
+        assert_eq!(times.look().percentile(0.5), None);
+        times.record(900 * MS, 1000);
+        let earlier = times.look();
+        times.record(5 * MS, 99);
+        times.record(20 * MS, 1);
+        let between = times.look().since(&earlier);
+        assert_eq!(between.percentile(0.5).map(|time| time.as_millis()), Some(5));
+        assert_eq!(between.percentile(0.999).map(|time| time.as_millis()), Some(20));
+        others.record(7 * MS, 1000);
+        assert_eq!(between.plus(&others.look()).percentile(0.5).map(|time| time.as_millis()), Some(7));
+        assert_eq!(earlier.since(&times.look()).percentile(0.5), None);
+    }
 
     #[test]
     fn times_are_counted_by_bucket_and_share() {

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::admin::Peer;
+use crate::live::HangUp;
 
 /// How long the head of a request may take, and how long a connection may be silent between two.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -81,8 +82,11 @@ impl Connection {
 
 async fn drive(socket: TcpStream, peer: Peer, router: Router, answering: Arc<AtomicUsize>) {
     let router = TowerToHyperService::new(router);
+    let hang_up = HangUp::default();
+    let hung_up = hang_up.0.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(hang_up.clone());
         let (answer, answering) = (router.call(request), answering.clone());
         async move {
             answering.fetch_add(1, Ordering::Relaxed);
@@ -96,5 +100,8 @@ async fn drive(socket: TcpStream, peer: Peer, router: Router, answering: Arc<Ato
         .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(socket), service);
     // Whatever ends it concerns its peer alone.
-    let _ = connection.await;
+    tokio::select! {
+        _ = connection => {}
+        () = hung_up.notified() => {}
+    }
 }

@@ -1,19 +1,22 @@
 //! Console HTTP: health, metrics, the admin API.
 //!
 //! `GET /health` answers 200 while a broker accepts messages, `GET /ready` while it is to be given clients, 503 with the reason otherwise.
-//! `GET /metrics` renders the metric tables, `GET /` links to these; `/admin/v1` is the admin API. It has no private door: what it shows are
-//! the broker's figures and admin snapshots. Until the brokers are opened, every page but `/` says that they are not yet.
+//! `GET /metrics` renders the metric tables, `GET /` is a page for people; `/admin/v1` is the admin API, of
+//! which the page has all it shows. It has no private door: what it shows are
+//! the broker's figures and admin snapshots. Until the brokers are opened, every page but the files of `/` says that they are not yet.
 
 mod admin;
 mod connections;
 mod health;
+mod history;
+mod live;
 mod metrics;
+mod page;
 mod token;
 
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::response::Html;
 use axum::routing::get;
 use base::Now;
 use base::metric::Traffic;
@@ -25,7 +28,10 @@ use tokio::sync::oneshot;
 pub use token::Token;
 
 /// Threads that the console's work may take at one time.
-pub const JOBS_AT_ONCE_MAX: usize = admin::JOBS_AT_ONCE_MAX + metrics::PAGES_AT_ONCE_MAX;
+pub const JOBS_AT_ONCE_MAX: usize = admin::JOBS_AT_ONCE_MAX + metrics::PAGES_AT_ONCE_MAX + SAMPLES_AT_ONCE_MAX;
+
+/// Looks at the process for the history of the page.
+const SAMPLES_AT_ONCE_MAX: usize = 1;
 
 /// What the system counts of the process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,25 +79,25 @@ pub async fn serve(
 ) {
     let mut sources = None;
     let opening = async { sources = opened.await.ok() };
-    let starting = Router::new().route("/", get(index)).fallback(health::starting);
+    let starting = page::router().fallback(health::starting);
     connections::serve(&listener, starting, connections_max, opening).await;
     let Some(sources) = sources else { return };
-    connections::serve(&listener, router(sources), connections_max, stopped).await;
+    let live = Arc::new(live::Live::default());
+    let serving = connections::serve(&listener, router(sources.clone(), live.clone()), connections_max, stopped);
+    tokio::select! {
+        () = serving => {}
+        () = live.keep(sources) => {}
+    }
 }
 
-/// For people who follow the address that the ready line shows, and for supervisors that ask whether anybody answers.
-async fn index() -> Html<&'static str> {
-    Html(include_str!("index.html"))
-}
-
-fn router(sources: Sources) -> Router {
+fn router(sources: Sources, live: Arc<live::Live>) -> Router {
     Router::new()
-        .route("/", get(index))
         .route("/health", get(health::get))
         .route("/ready", get(health::ready))
         .with_state(sources.clone())
         .route("/metrics", get(metrics::get).with_state(metrics::Metrics::of(sources.clone())))
-        .nest("/admin/v1", admin::router(sources))
+        .nest("/admin/v1", admin::router(sources, live))
+        .merge(page::router())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer {
 }
 
 /// A broker, as it is shown.
-fn shown(broker: &Broker, now: Now) -> Value {
+pub(crate) fn shown(broker: &Broker, now: Now) -> Value {
     let runtime = broker.snapshots.runtime(now);
     let problem = problem(broker);
     let replicas = broker.durability.replicas().all();

@@ -10,6 +10,7 @@ mod body;
 mod broker;
 mod caller;
 mod document;
+mod event;
 mod exchange;
 mod group;
 mod list;
@@ -44,6 +45,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Sources;
+use crate::live::Live;
+pub(crate) use broker::shown as shown_broker;
 use caller::Caller;
 pub(crate) use caller::Peer;
 use problem::Problem;
@@ -83,14 +86,15 @@ impl IntoResponse for Done {
 #[derive(Clone, Debug)]
 struct Admin {
     sources: Sources,
+    live: Arc<Live>,
     jobs: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
 
 /// The API, below `/admin/v1`.
-pub(crate) fn router(sources: Sources) -> Router {
+pub(crate) fn router(sources: Sources, live: Arc<Live>) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
-    let admin = Admin { sources, jobs, requests };
+    let admin = Admin { sources, live, jobs, requests };
     document::described(routes::all)
         .fallback(async || Problem::not_found("the admin API has no such page"))
         .method_not_allowed_fallback(async || Problem::bad("the admin API does not do that to this page"))

@@ -1,0 +1,90 @@
+// The page: which part of it is shown, how it looks, and the keys.
+
+import { h, show } from "./dom.js";
+import { follow, live, watch } from "./live.js";
+import overview, { verdict } from "./pages/overview.js";
+
+const PAGES = [
+  ["", "Overview", overview],
+];
+
+const main = document.querySelector("main");
+let current = null;
+
+/** Shows what the address says: `#/page/name/name?pairs`. */
+async function route() {
+  const [where, pairs = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...names] = where.split("/").map(decodeURIComponent);
+  const [, title, open] = PAGES.find(([at]) => at === name) ?? [null, "Not found", null];
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.page === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const key = `${where}`;
+  if (current?.key === key && current.again) return current.again(new URLSearchParams(pairs));
+  current?.leave?.();
+  current = open ? open({ names, pairs: new URLSearchParams(pairs) }) : { page: h("p", {}, "There is no such page. ", h("a", { href: "#/" }, "To the overview")) };
+  current.key = key;
+  document.title = `${current.title ?? title} · Sluice`;
+  show(main, current.page);
+  main.scrollTo?.(0, 0);
+}
+
+function navigate() {
+  show(document.querySelector("nav"), PAGES.map(([at, title]) => h("a", { href: `#/${at}`, "data-page": at }, title)));
+  addEventListener("hashchange", route);
+  route();
+}
+
+const THEMES = [["", "Auto"], ["light", "Light"], ["dark", "Dark"]];
+
+/** Light or dark: as the system has it, or as was chosen. */
+function themes() {
+  const button = document.querySelector(".theme");
+  let at = Math.max(0, THEMES.findIndex(([name]) => name === localStorage.getItem("sluice-theme")));
+  const use = () => {
+    const [name, title] = THEMES[at];
+    document.documentElement.dataset.theme = name;
+    show(button, title);
+    button.setAttribute("aria-label", `Colours: ${title}. Change them`);
+    current?.restyle?.();
+  };
+  button.addEventListener("click", () => {
+    at = (at + 1) % THEMES.length;
+    localStorage.setItem("sluice-theme", THEMES[at][0]);
+    use();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => current?.restyle?.());
+  use();
+}
+
+/** `/` goes to the search of the page. */
+function keys() {
+  addEventListener("keydown", (event) => {
+    const typing = event.target.closest?.("input, textarea, select, dialog");
+    if (event.key !== "/" || typing || event.ctrlKey || event.altKey || event.metaKey) return;
+    const search = document.querySelector("input[type=search]");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  });
+}
+
+function status() {
+  const place = document.querySelector(".status");
+  let told = "";
+  watch(() => {
+    const { tone, word, text } = verdict(live);
+    if (told === word + text) return;
+    told = word + text;
+    show(place, h("a", { href: "#/", title: text }, h("i", { class: `lamp ${tone}` }), h("span", {}, word)));
+  });
+}
+
+themes();
+navigate();
+keys();
+status();
+follow();
