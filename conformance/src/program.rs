@@ -36,9 +36,18 @@ pub fn python(requirements: &str) -> Command {
     command
 }
 
-/// A Node.js that finds what the lock file of the folder of its programs names.
+/// A Node.js that finds what the lock file of the folder of AMQP's programs names.
 pub fn node() -> Command {
-    let programs = amqp_programs().join("node");
+    node_in(&amqp_programs().join("node"))
+}
+
+/// The browser: Debian's package `chromium`, or what `CHROMIUM` names.
+pub fn chromium() -> PathBuf {
+    std::env::var_os("CHROMIUM").map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from)
+}
+
+/// A Node.js that finds what the lock file of a folder of programs names.
+pub fn node_in(programs: &Path) -> Command {
     let packages = installed(&named_after(&programs.join("package-lock.json")), |folder| {
         std::fs::create_dir_all(folder).expect("a folder");
         for name in ["package.json", "package-lock.json"] {

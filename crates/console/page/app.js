@@ -2,10 +2,25 @@
 
 import { h, show } from "./dom.js";
 import { follow, live, watch } from "./live.js";
+import brokers from "./pages/brokers.js";
+import connections from "./pages/connections.js";
+import groups from "./pages/groups.js";
+import messages from "./pages/messages.js";
 import overview, { verdict } from "./pages/overview.js";
+import { exchanges, queues } from "./pages/queues.js";
+import settings from "./pages/settings.js";
+import topics from "./pages/topics.js";
 
 const PAGES = [
   ["", "Overview", overview],
+  ["topics", "Topics", topics],
+  ["groups", "Groups", groups],
+  ["messages", "Messages", messages],
+  ["queues", "Queues", queues],
+  ["exchanges", "Exchanges", exchanges],
+  ["connections", "Connections", connections],
+  ["brokers", "Brokers", brokers],
+  ["settings", "Settings", settings],
 ];
 
 const main = document.querySelector("main");
@@ -20,11 +35,8 @@ async function route() {
     if (link.dataset.page === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  const key = `${where}`;
-  if (current?.key === key && current.again) return current.again(new URLSearchParams(pairs));
   current?.leave?.();
   current = open ? open({ names, pairs: new URLSearchParams(pairs) }) : { page: h("p", {}, "There is no such page. ", h("a", { href: "#/" }, "To the overview")) };
-  current.key = key;
   document.title = `${current.title ?? title} · Sluice`;
   show(main, current.page);
   main.scrollTo?.(0, 0);

@@ -8,7 +8,7 @@ const HEIGHT = 132;
 
 
 /** `lines`: `{label, key or of(sample), colour}`; `format` writes a value; `most` (of a sample) is the top of the scale if there is one. */
-export function chart({ title, lines, format, axis = format, most, fill = false }) {
+export function chart({ title, lines, format, axis = format, steps, most, fill = false }) {
   const values = lines.map((line) => h("b", {}, "–"));
   const legend = h("div", { class: "legend" }, lines.map((line, at) =>
     h("span", { class: "line" }, h("i", { class: `dot ${line.colour}` }), line.label && h("span", {}, line.label), values[at])));
@@ -38,7 +38,7 @@ export function chart({ title, lines, format, axis = format, most, fill = false 
       },
       axes: [
         { stroke: quiet, font: FONT, grid: { show: false }, ticks: { show: false }, size: 22, space: 70, values: (_, splits) => splits.map((split) => clock(new Date(split * 1000)).slice(0, 5)), incrs: [60, 120] },
-        { stroke: quiet, font: FONT, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 58, gap: 4, space: 34, values: (_, splits) => splits.map((split) => axis(split)) },
+        { stroke: quiet, font: FONT, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 58, gap: 4, space: 34, values: (_, splits) => splits.map((split) => axis(split)), ...(steps && { incrs: steps }) },
       ],
       series: [{}, ...lines.map((line) => {
         const stroke = colour(line.colour);

@@ -1,0 +1,111 @@
+// A list that may be long: the broker searches, sorts and cuts it, and only the rows that are seen come.
+
+import { get } from "./api.js";
+import { h, show } from "./dom.js";
+import { count } from "./format.js";
+
+const ROWS = 50;
+const AGAIN_MS = 5000;
+
+/**
+ * `at`: the list in the API. `columns`: `{key, title, cell, number, fixed}`; `fixed` is not sorted by. The address of the page keeps search,
+ * order and place, so that going back finds them again.
+ */
+export function list({ at, columns, sort, noun, empty, actions = [] }) {
+  const state = { search: "", sort, from: 0, ...stateOf(location.hash) };
+  const search = h("input", { type: "search", placeholder: `Search ${noun}s`, "aria-label": `Search ${noun}s`, value: state.search, autocomplete: "off", spellcheck: "false" });
+  const said = h("p", { class: "problem", role: "alert" });
+  const place = h("div", { class: "scroll" });
+  const total = h("span", { class: "quiet", role: "status" });
+  const back = h("button", { type: "button", onclick: () => go({ from: Math.max(0, state.from - ROWS) }) }, "Previous");
+  const on = h("button", { type: "button", onclick: () => go({ from: state.from + ROWS }) }, "Next");
+  const pager = h("div", { class: "pager" }, total, back, on);
+  let asked = new AbortController();
+  let shown = "";
+  let timer = 0;
+
+  async function load() {
+    asked.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    clearTimeout(timer);
+    try {
+      const answer = await get(at, { search: state.search, sort: state.sort, from: state.from || undefined, count: ROWS }, signal);
+      if (answer.items.length === 0 && state.from > 0) return go({ from: 0 });
+      show(said);
+      draw(answer);
+    } catch (error) {
+      if (signal.aborted) return;
+      show(said, error.message);
+    }
+    timer = setTimeout(() => document.hidden || document.querySelector("dialog") ? (timer = setTimeout(load, AGAIN_MS)) : load(), AGAIN_MS);
+  }
+
+  function draw({ items, total: all, next }) {
+    const key = JSON.stringify([items, all, state]);
+    if (key === shown) return;
+    shown = key;
+    const focused = document.activeElement?.dataset?.key;
+    show(total, all === 0 ? "" : `${count(state.from + 1)} to ${count(state.from + items.length)} of ${count(all)}`);
+    back.disabled = state.from === 0;
+    on.disabled = next === null;
+    pager.classList.toggle("single", all <= ROWS);
+    if (items.length === 0) return show(place, h("p", { class: "empty" }, state.search ? `No ${noun} has “${state.search}” in its name.` : empty));
+    const rows = items.map((item) => h("tr", {}, columns.map(({ cell, number, title }) => h("td", { class: number && "number", "data-title": title }, cell(item)))));
+    show(place, h("table", {}, h("thead", {}, h("tr", {}, columns.map(head))), h("tbody", {}, rows)));
+    place.querySelectorAll("a, button").forEach((one, at) => { one.dataset.key ||= String(at); });
+    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  function head({ key, title, number, fixed }) {
+    const down = state.sort === `-${key}`;
+    const up = state.sort === key;
+    if (fixed) return h("th", { scope: "col", class: number && "number" }, title);
+    const next = up ? `-${key}` : down ? key : number ? `-${key}` : key;
+    const button = h("button", { type: "button", onclick: () => go({ sort: next, from: 0 }) }, title, up ? " ↑" : down ? " ↓" : "");
+    return h("th", { scope: "col", class: number && "number", "aria-sort": up ? "ascending" : down ? "descending" : undefined }, button);
+  }
+
+  function go(changes) {
+    Object.assign(state, changes);
+    const pairs = new URLSearchParams();
+    if (state.search) pairs.set("search", state.search);
+    if (state.sort !== sort) pairs.set("sort", state.sort);
+    if (state.from) pairs.set("from", state.from);
+    const behind = String(pairs);
+    history.replaceState(null, "", location.hash.split("?")[0] + (behind ? `?${behind}` : ""));
+    load();
+  }
+
+  let wait = 0;
+  search.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(() => go({ search: search.value.trim(), from: 0 }), 150); });
+  load();
+  const box = h("section", { class: "card" }, h("div", { class: "bar" }, search, h("span", { class: "grow" }), actions), said, place, pager);
+  return { box, load, leave: () => { asked.abort(); clearTimeout(timer); clearTimeout(wait); } };
+}
+
+function stateOf(hash) {
+  const pairs = new URLSearchParams(hash.split("?")[1] ?? "");
+  const state = {};
+  if (pairs.get("search")) state.search = pairs.get("search");
+  if (pairs.get("sort")) state.sort = pairs.get("sort");
+  if (Number(pairs.get("from")) > 0) state.from = Number(pairs.get("from"));
+  return state;
+}
+
+/** A page that asks once and shows what came; `again` asks anew. */
+export function detail(title, load, back) {
+  const place = h("div", { class: "stack" }, h("p", { class: "empty" }, "Asking the broker…"));
+  let left = false;
+  const again = async () => {
+    try {
+      const shown = await load(again);
+      if (!left) show(place, shown);
+    } catch (error) {
+      if (!left) show(place, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  };
+  again();
+  const head = h("div", { class: "head" }, back && h("a", { href: back[0], class: "back" }, `← ${back[1]}`), h("h1", {}, title));
+  return { title, page: h("div", {}, head, place), leave: () => { left = true; } };
+}

@@ -81,6 +81,15 @@ impl Connections {
         Ok(OpenChannel(open.clone()))
     }
 
+    /// All of them, in the order in which they came: number, virtual host, user.
+    pub fn all(&self) -> Vec<(ConnectionNumber, Arc<str>, Arc<str>)> {
+        let table = self.0.lock();
+        let mut all: Vec<_> =
+            table.open.iter().map(|(number, one)| (*number, one.host.clone(), one.user.clone())).collect();
+        all.sort_unstable_by_key(|(number, ..)| number.0);
+        all
+    }
+
     /// One is closed.
     pub(super) fn remove(&self, number: ConnectionNumber) {
         self.0.lock().open.remove(&number);

@@ -5,6 +5,8 @@ import { h, mark, plainTable, section, show } from "../dom.js";
 import { ago, brief, bytes, count, many, percent, rate, seconds, span } from "../format.js";
 import { live, watch } from "../live.js";
 
+const POWERS = Array.from({ length: 60 }, (_, at) => 2 ** at);
+const WHOLE = Array.from({ length: 15 }, (_, at) => [1, 2, 5].map((one) => one * 10 ** at)).flat();
 const of = (key) => (sample) => sample[key];
 
 function charts() {
@@ -16,15 +18,15 @@ function charts() {
       { label: "p50", of: of("send_p50_seconds"), colour: "green" },
       { label: "p99", of: of("send_p99_seconds"), colour: "blue" },
       { label: "p99.9", of: of("send_p999_seconds"), colour: "orange" }] }),
-    chart({ title: "Behind, all groups", format: (value) => many(value, "message"), axis: brief, fill: true, lines: [
+    chart({ title: "Behind, all groups", format: (value) => many(value, "message"), axis: brief, steps: WHOLE, fill: true, lines: [
       { of: of("lag"), colour: "orange" }] }),
-    chart({ title: "Bytes", format: (value) => `${bytes(value)}/s`, axis: bytes, fill: true, lines: [
+    chart({ title: "Bytes", format: (value) => `${bytes(value)}/s`, axis: bytes, steps: POWERS, fill: true, lines: [
       { label: "in", of: of("bytes_in_per_second"), colour: "blue" },
       { label: "out", of: of("bytes_out_per_second"), colour: "green" }] }),
     chart({ title: "Disk", format: (value, sample) => `${bytes(value)} of ${bytes(sample.disk_total_bytes)}, ${percent(value / sample.disk_total_bytes)}`,
-      axis: bytes, most: (sample) => sample.disk_total_bytes || 1, fill: true, lines: [{ of: of("disk_used_bytes"), colour: "blue" }] }),
-    chart({ title: "Memory and processors", format: bytes, axis: bytes, fill: true, lines: [
-      { label: "memory", of: of("memory_bytes"), colour: "blue" }] }),
+      axis: bytes, steps: POWERS, most: (sample) => sample.disk_total_bytes || 1, fill: true, lines: [{ of: of("disk_used_bytes"), colour: "blue" }] }),
+    chart({ title: "Memory", format: bytes, axis: bytes, steps: POWERS, fill: true, lines: [
+      { of: of("memory_bytes"), colour: "blue" }] }),
   ];
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A piece begins at a position. Where things come and go meanwhile, one of them may be missed or come twice.
 
+use std::cmp::Ordering;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,20 +11,59 @@ use serde_json::{Value, json};
 /// Items of a piece.
 const ITEMS_MAX: usize = 1000;
 
+/// What an item is called, in lists of whatever kind: here is searched.
+const NAMES: [&str; 8] = ["name", "client", "address", "group", "user", "source", "destination", "key"];
+
 /// Which piece is asked for.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Piece {
+    /// Position of the first item.
     from: usize,
+    /// So many items at most, and no more than 1000.
+    count: Option<usize>,
+    /// Only items whose name has this in it, in capitals or not.
+    search: Option<String>,
+    /// The field by which they are sorted; with a `-` before it the largest comes first.
+    sort: Option<String>,
 }
 
 impl Piece {
-    /// These of all, each shown, with the position at which to go on if there are more.
+    /// These of all, each shown, with the position at which to go on if there are more, and how many there are in all.
     pub(super) fn of<T>(self, all: impl IntoIterator<Item = T>, shown: impl FnMut(T) -> Value) -> Value {
-        let mut rest = all.into_iter().skip(self.from);
-        let items: Vec<_> = rest.by_ref().take(ITEMS_MAX).map(shown).collect();
-        let next = rest.next().map(|_| self.from + ITEMS_MAX);
-        json!({"items": items, "next": next})
+        let count = self.count.unwrap_or(ITEMS_MAX).clamp(1, ITEMS_MAX);
+        let all: Vec<_> = all.into_iter().collect();
+        let cut = |total: usize, items: Vec<Value>| {
+            let next = self.from.saturating_add(count);
+            json!({"items": items, "next": (next < total).then_some(next), "total": total})
+        };
+        if self.search.is_none() && self.sort.is_none() {
+            let total = all.len();
+            return cut(total, all.into_iter().skip(self.from).take(count).map(shown).collect());
+        }
+        let searched = self.search.as_deref().unwrap_or_default().to_lowercase();
+        let mut items: Vec<_> = all.into_iter().map(shown).filter(|item| is_named(item, &searched)).collect();
+        if let Some(sort) = &self.sort {
+            let (field, is_down) = sort.strip_prefix('-').map_or((&**sort, false), |field| (field, true));
+            items.sort_by(|a, b| {
+                let order = order(&a[field], &b[field]);
+                if is_down { order.reverse() } else { order }
+            });
+        }
+        cut(items.len(), items.into_iter().skip(self.from).take(count).collect())
+    }
+}
+
+fn is_named(item: &Value, searched: &str) -> bool {
+    let texts = NAMES.iter().filter_map(|name| item[name].as_str());
+    searched.is_empty() || texts.into_iter().any(|text| text.to_lowercase().contains(searched))
+}
+
+/// Numbers by their size, texts by the alphabet, what is neither before both.
+fn order(a: &Value, b: &Value) -> Ordering {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a_number, b_number) => a_number.is_some().cmp(&b_number.is_some()).then_with(|| a.as_str().cmp(&b.as_str())),
     }
 }
 
@@ -34,10 +75,28 @@ mod tests {
     fn pieces_together_are_the_whole_list() {
         let (mut whole, mut from) = (Vec::new(), Some(0));
         while let Some(position) = from {
-            let piece = Piece { from: position }.of(0..2000, |item: u32| item.into());
+            let piece = Piece { from: position, ..Piece::default() }.of(0..2000, |item: u32| item.into());
+            assert_eq!(piece["total"], 2000);
             whole.extend(piece["items"].as_array().expect("a list").iter().filter_map(Value::as_u64));
             from = piece["next"].as_u64().map(|next| next as usize);
         }
         assert_eq!(whole, (0..2000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_piece_of_what_was_searched_for_is_sorted_as_it_was_asked_for() {
+        let all = [("Orders", 3), ("bills", 10), ("orders-2", 20), ("orders-3", 100)];
+        let names = |piece: &Piece| {
+            let piece = piece.clone().of(all, |(name, lag)| json!({"name": name, "lag": lag}));
+            let items = piece["items"].as_array().expect("a list");
+            let names: Vec<_> = items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()).collect();
+            (names, piece["next"].as_u64(), piece["total"].as_u64())
+        };
+        let search = Piece { search: Some("ORDERS".to_owned()), count: Some(2), ..Piece::default() };
+        assert_eq!(names(&search), (vec!["Orders".to_owned(), "orders-2".to_owned()], Some(2), Some(3)));
+        let sorted = Piece { sort: Some("-lag".to_owned()), count: Some(3), ..Piece::default() };
+        assert_eq!(names(&sorted).0, ["orders-3", "orders-2", "bills"]);
+        let sorted = Piece { sort: Some("name".to_owned()), from: 3, ..Piece::default() };
+        assert_eq!(names(&sorted), (vec!["orders-3".to_owned()], None, Some(4)));
     }
 }

@@ -9,6 +9,7 @@ mod binding;
 mod body;
 mod broker;
 mod caller;
+mod connection;
 mod document;
 mod event;
 mod exchange;

@@ -5,8 +5,8 @@ use aide::axum::routing::{delete_with, get_with, post_with, put_with};
 use aide::transform::TransformOperation;
 
 use super::{
-    Admin, binding, broker, event, exchange, group, message, permission, queue, setting, topic, topic_permission, user,
-    vhost,
+    Admin, binding, broker, connection, event, exchange, group, message, permission, queue, setting, topic,
+    topic_permission, user, vhost,
 };
 
 /// The pages, below `/admin/v1`.
@@ -23,6 +23,10 @@ fn about_brokers() -> ApiRouter<Admin> {
         .api_route(
             "/brokers",
             get_with(broker::list, said("The brokers of the process: how they are, and their slaves")),
+        )
+        .api_route(
+            "/connections",
+            get_with(connection::list, said("Clients that are connected, and the groups they are in")),
         )
         .api_route(
             "/events",

@@ -1,0 +1,124 @@
+// The page in a real browser: what it shows is what the API says, names are text, keys work, what is done on it is done.
+// node check.js HOST:PORT CHROMIUM
+
+const assert = require("node:assert/strict");
+const { chromium } = require("playwright-core");
+
+const [address, executablePath] = process.argv.slice(2);
+const BASE = `http://${address}`;
+const MARKUP = "<img src=x onerror=window.caught=1>";
+const KEY = "<img/src=x/onerror=window.caught=1>";
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+
+async function api(path, options) {
+  const response = await fetch(`${BASE}/admin/v1${path}`, options);
+  return { status: response.status, body: await response.json() };
+}
+
+const number = (text) => Number(text.replace(/[^0-9]/g, ""));
+const cells = (page) => page.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+
+async function main() {
+  const browser = await chromium.launch({ executablePath, args: FLAGS });
+  const page = await browser.newPage();
+  const wrong = [];
+  page.on("console", (message) => { if (message.type() === "error") wrong.push(message.text()); });
+  page.on("pageerror", (error) => wrong.push(error.message));
+  page.on("request", (request) => { if (!request.url().startsWith(BASE) && !request.url().startsWith("data:")) wrong.push(`asks ${request.url()}`); });
+  const go = async (hash, ready) => {
+    await page.goto(`${BASE}/#/${hash}`);
+    await page.locator(ready).first().waitFor();
+  };
+
+  await go("", "h1.good");
+  assert.equal(await page.locator("h1").innerText(), "Well");
+  await page.waitForFunction(() => document.querySelectorAll(".plot canvas").length === 6);
+  const { body: brokers } = await api("/brokers");
+  await page.getByRole("link", { name: brokers.items[0].name }).waitFor();
+  await page.locator("section.card", { hasText: "Furthest behind" }).getByRole("link", { name: "billing" }).waitFor();
+
+  await go("topics", "tbody tr");
+  const { body: topics } = await api("/topics?count=50&sort=name");
+  assert.deepEqual((await cells(page)).map(([name, messages]) => [name.replace(/ system$/, ""), number(messages)]),
+    topics.items.map(({ name, messages }) => [name, messages]));
+
+  await go("groups", "tbody tr");
+  const { body: groups } = await api("/groups?sort=-lag");
+  assert.ok(groups.items.some(({ lag }) => lag > 0));
+  assert.deepEqual((await cells(page)).map(([name, lag]) => [name, number(lag)]), groups.items.map(({ name, lag }) => [name, lag]));
+
+  await go("settings", "tbody tr");
+  const { body: settings } = await api("/settings");
+  assert.equal((await cells(page)).length, settings.items.length);
+
+  // Markup in names, keys, properties and bodies is text.
+  await go("queues", "tbody tr");
+  assert.ok((await cells(page)).some(([name]) => name === MARKUP));
+  await page.getByRole("link", { name: MARKUP }).click();
+  await page.getByRole("heading", { name: MARKUP }).waitFor();
+  await go("exchanges", "tbody tr");
+  assert.ok((await cells(page)).some(([name]) => name === MARKUP));
+  await go(`messages?topic=orders&way=key&text=${encodeURIComponent(KEY)}`, "pre.body");
+  assert.equal(await page.locator("pre.body").innerText(), MARKUP);
+  assert.ok((await page.locator(".message").innerText()).includes(KEY));
+  await go(`groups/${encodeURIComponent(MARKUP)}`, "main .problem:not(:empty)");
+  await go("connections", "h1");
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(() => window.caught), undefined);
+  assert.equal(await page.locator("main img").count(), 0);
+
+  // Keys: `/` goes to the search, and what is typed is searched for by the broker.
+  await go("topics", "tbody tr");
+  await page.keyboard.press("/");
+  await page.keyboard.type("ORDERS");
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
+  assert.equal((await cells(page))[0][0], "orders");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Make a topic");
+
+  // A topic made and removed, by keys alone; the second asks first.
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("made-here");
+  await page.keyboard.press("Enter");
+  await page.locator(".toast").waitFor();
+  assert.equal((await api("/topics/made-here")).body.write_queues, 8);
+  await go("topics/made-here", "button.danger");
+  await page.locator("button.danger").click();
+  await page.keyboard.press("Escape");
+  assert.equal((await api("/topics/made-here")).status, 200);
+  await page.locator("button.danger").click();
+  await page.locator("dialog button.danger").click();
+  await page.locator(".toast").waitFor();
+  assert.equal((await api("/topics/made-here")).status, 404);
+
+  // A reset shows where it would lead before it is done.
+  await go("groups/billing", "main button");
+  await page.getByRole("button", { name: "Reset…" }).click();
+  await page.locator(".preview table").waitFor();
+  assert.ok((await api("/groups/billing")).body.lag > 0, "a look changes nothing");
+  await page.getByRole("button", { name: "Reset it" }).click();
+  await page.locator(".toast").waitFor();
+  assert.equal((await api("/groups/billing")).body.lag, 0);
+
+  // Nothing wider than a narrow window, whatever the page.
+  await page.setViewportSize({ width: 400, height: 800 });
+  for (const hash of ["", "topics", "groups/billing", "messages", "queues", "settings"]) {
+    await go(hash, "h1");
+    await page.waitForTimeout(200);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${hash} is too wide`);
+  }
+
+  // A page of somebody else changes nothing.
+  const forged = await api("/topics", { method: "POST", headers: { "content-type": "application/json", origin: "http://evil.example" }, body: "{\"name\":\"forged\"}" });
+  assert.equal(forged.status, 403);
+  const plain = await api("/topics", { method: "POST", headers: { "content-type": "text/plain" }, body: "{\"name\":\"forged\"}" });
+  assert.equal(plain.status, 400);
+
+  const expected = /404 \(Not Found\)/;
+  assert.deepEqual(wrong.filter((text) => !expected.test(text)), []);
+  await browser.close();
+  console.log("the page is right");
+}
+
+main().catch((error) => { console.error(error); process.exit(1); });

@@ -1,0 +1,70 @@
+// Topics: all of them, and one with its queues and groups.
+
+import { change, get, path } from "../api.js";
+import { confirm, done, fill } from "../dialog.js";
+import { facts, h, mark, plainTable, section } from "../dom.js";
+import { ago, count, moment, rate } from "../format.js";
+import { detail, list } from "../table.js";
+
+const link = (name) => h("a", { href: `#/topics/${encodeURIComponent(name)}`, "data-key": name }, name);
+const MAY = [["rw", "read and write"], ["r", "read"], ["w", "write"], ["none", "nothing"]];
+
+function create(then) {
+  return fill({
+    title: "Make a topic", button: "Make it",
+    fields: [
+      { name: "name", label: "Name", required: true },
+      { name: "queues", label: "Queues at each broker", type: "number", min: "1", max: "65536", value: 8 },
+      { name: "permission", label: "Clients may", choices: MAY, value: "rw" }],
+    act: async ({ name, queues, permission }) => {
+      await change("POST", "/topics", { name, queues: Number(queues), permission });
+      done(`Topic ${name} is made.`);
+      then();
+      return true;
+    },
+  });
+}
+
+export default function topics({ names: [name] }) {
+  if (name) return one(name);
+  const all = list({
+    at: "/topics", noun: "topic", sort: "name", empty: "There is no topic yet. The first message makes one, or you do.",
+    columns: [
+      { key: "name", title: "Topic", cell: ({ name, system }) => [link(name), system && [" ", mark("system")]] },
+      { key: "messages", title: "Messages", number: true, cell: ({ messages }) => count(messages) },
+      { key: "write_queues", title: "Queues", number: true, cell: ({ read_queues, write_queues }) => read_queues === write_queues ? count(read_queues) : `${count(write_queues)} / ${count(read_queues)}` },
+      { key: "permission", title: "Clients may", cell: ({ permission }) => MAY.find(([key]) => key === permission)?.[1] ?? permission }],
+    actions: h("button", { type: "button", class: "primary", onclick: () => create(() => all.load()) }, "Make a topic"),
+  });
+  return { title: "Topics", page: h("div", {}, h("h1", {}, "Topics"), all.box), leave: all.leave };
+}
+
+function one(name) {
+  const at = `/topics${path(name)}`;
+  const remove = () => confirm(`Remove topic ${name}?`, "Its messages are gone with it, and cannot be brought back.", "Remove it", async () => {
+    await change("DELETE", at);
+    done(`Topic ${name} is removed.`);
+    location.hash = "#/topics";
+  });
+  return detail(name, async () => {
+    const topic = await get(at);
+    return [
+      h("section", { class: "card" }, facts([
+        ["Messages", count(topic.queues.reduce((sum, queue) => sum + queue.messages, 0))],
+        ["Messages in", rate(topic.messages_in_per_second)],
+        ["Queues to write", count(topic.write_queues)], ["Queues to read", count(topic.read_queues)],
+        ["Clients may", MAY.find(([key]) => key === topic.permission)?.[1]], ["Ordered", topic.order ? "yes" : "no"]]),
+        h("div", { class: "buttons left" },
+          h("a", { class: "button", href: `#/messages?topic=${encodeURIComponent(name)}` }, "Look at messages"),
+          h("button", { type: "button", class: "danger", onclick: remove }, "Remove the topic…"))),
+      section("Groups that consume it", topic.groups.length === 0 ? h("p", { class: "empty" }, "No group.") :
+        h("ul", { class: "plain" }, topic.groups.map((group) => h("li", {}, h("a", { href: `#/groups/${encodeURIComponent(group)}` }, group))))),
+      section("Queues", plainTable([
+        ["Broker", ({ broker }) => broker], ["Queue", ({ queue }) => queue, true],
+        ["First", ({ first }) => count(first), true], ["End", ({ end }) => count(end), true], ["Messages", ({ messages }) => count(messages), true],
+        ["Last stored", ({ last_stored_ms }) => h("span", { title: moment(last_stored_ms) }, ago(last_stored_ms)), true],
+        ["", ({ queue, end, messages }) => messages > 0 && h("a", { href: `#/messages?topic=${encodeURIComponent(name)}&queue=${queue}&offset=${Math.max(0, end - 20)}` }, "newest")]],
+      topic.queues)),
+    ];
+  }, ["#/topics", "Topics"]);
+}
