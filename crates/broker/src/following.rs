@@ -70,8 +70,7 @@ struct Told {
 impl Told {
     /// Whether a change, that a record of the log there tells of, is news.
     fn is_news(self, record: LogOffset, change: &StateChange) -> bool {
-        let is_documented = !change.is_about_leases() && !matches!(change, StateChange::Model(_));
-        record >= if is_documented { self.documented } else { self.undocumented }
+        record >= if change.is_undocumented() { self.undocumented } else { self.documented }
     }
 }
 

@@ -123,9 +123,9 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    /// Whether it says what groups have settled message by message. Documents say nothing of that.
-    pub const fn is_about_leases(&self) -> bool {
-        matches!(self, Self::Leases { .. } | Self::LeasesRemoved { .. })
+    /// Whether no document tells of it: what groups have settled message by message, and virtual hosts with what is in them.
+    pub const fn is_undocumented(&self) -> bool {
+        matches!(self, Self::Leases { .. } | Self::LeasesRemoved { .. } | Self::Model(_))
     }
 
     /// In which of `parts` parts it is told where all changes are too long for one answer: the same whenever it is asked.

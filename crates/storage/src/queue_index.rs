@@ -352,7 +352,8 @@ impl QueueIndex {
         Ok(entries.pop().filter(|entry| entry.size > 0))
     }
 
-    fn directory(&self) -> PathBuf {
+    /// Where its entries are.
+    pub fn directory(&self) -> PathBuf {
         self.files.directory_of(&self.topic, self.queue)
     }
 

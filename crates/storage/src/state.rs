@@ -17,6 +17,11 @@ pub trait StateReplay {
     /// State records below this are known already: they are told only for the topics that they remove.
     fn known_until(&self) -> LogOffset;
 
+    /// Whether there are message queues, as far as that is known before the log is read: their entries are to be there.
+    fn has_message_queues(&self) -> bool {
+        false
+    }
+
     /// Topics that were removed below that, and the log offset below which all their messages are: a crash may have left their queues.
     fn removed(&self) -> Vec<(TopicName, LogOffset)> {
         Vec::new()

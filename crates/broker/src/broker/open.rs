@@ -50,7 +50,9 @@ impl Broker {
         let with_messages = store.topics();
         let foreign = opened.let_foreign_win(|topic| with_messages.contains_key(&TopicName::trusted(topic)));
         let mut known = (opened.tables.clone(), opened.offsets_version);
-        let (has_snapshot, settled) = (opened.has_snapshot, std::mem::take(&mut opened.settled));
+        let (has_snapshot, may_lack_users) = (opened.has_snapshot, opened.may_lack_users);
+        let mut settled = std::mem::take(&mut opened.settled);
+        let is_promoted = settled.begin(store.follows()) && !store.follows();
         let store = Arc::new(store);
         let state = StateLog::new(store.clone(), surroundings.host.clone(), options.store_host, opened);
         if !foreign.is_empty() {
@@ -62,13 +64,17 @@ impl Broker {
         }
         take_up_settled(settled, &state, &mut known.0, now)?;
         let broker = Self::over(Arc::new(state), known, Arc::new(options), surroundings, now)?;
-        if !recovery.was_clean {
+        if broker.model.is_used() || !broker.model.queue_numbers().is_empty() {
+            tell_no_room("the folder of message queues", broker.store.make_message_queue_folder())?;
+        }
+        // A slave stopped in good order does not know what its master handed out last.
+        if !recovery.was_clean || is_promoted {
             broker.model.doubt_deliveries();
         }
         if !broker.follows() {
             broker.catalog.make_system_topics(now);
             let salt = (broker.random() as u32).to_be_bytes();
-            if let Err(refusal) = broker.model.begin(salt, now) {
+            if let Err(refusal) = broker.model.begin(salt, !may_lack_users, now) {
                 tracing::error!(%refusal, "the first virtual host and user cannot be made; the next start tries again");
             }
         }

@@ -55,7 +55,8 @@ impl Lanes {
                     tracing::warn!(
                         of,
                         queue,
-                        "messages that were settled are gone from the queue's end; others may come there"
+                        "the queue ends before what was settled in it: messages are gone from its end, settled or not, or their entries are: those are made \
+                         again from the log if the folder sluice/queues (of topics: consumequeue) is removed with the broker stopped"
                     );
                 }
                 lanes.put(&of, queue, state, is_whole);

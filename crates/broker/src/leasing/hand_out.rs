@@ -246,7 +246,7 @@ impl HandOut {
                 look = Look::More;
                 return Verdict::Stop;
             }
-            let entry = match window.entry(queue, offset, window_size) {
+            let entry = match entry_in(window, queue, offset, window_size) {
                 Ok(Some(entry)) => entry,
                 // Its place is gone: the message was lost.
                 Ok(None) => return Verdict::Settle,
@@ -395,4 +395,25 @@ fn copied(records: &[(&[u8], u32)], is_told: bool) -> Bytes {
         }
     }
     copies.freeze()
+}
+
+/// The entry of an offset. One of a message queue that says nothing was damaged: nobody writes such a one, and its message may be whole.
+/// Official brokers fill the queues of topics with them.
+fn entry_in(
+    window: &mut Window,
+    queue: &Queue,
+    offset: QueueOffset,
+    window_size: usize,
+) -> Result<Option<Entry>, StorageError> {
+    let entry = window.entry(queue, offset, window_size)?;
+    if entry.is_none_or(|entry| entry.size > 0) || queue.topic().message_queue().is_none() {
+        return Ok(entry);
+    }
+    Err(StorageError::Damaged {
+        path: queue.index.directory(),
+        problem: format!(
+            "its entry {offset} is overwritten, and the message may be whole: stop the broker and remove the folder sluice/queues of \
+             its data directory, whose entries the next start makes again from the log"
+        ),
+    })
 }

@@ -84,8 +84,9 @@ impl Model {
         queues.flat_map(|queue| queue.lanes()).for_each(|lane| lane.doubt_all());
     }
 
-    /// Has there what a first start makes. `salt` is random.
-    pub(crate) fn begin(&self, salt: [u8; 4], now: Now) -> Result<(), Refusal> {
+    /// Has there what a first start makes: the user only if `has_first_user`, since one that was removed may not come back.
+    /// `salt` is random.
+    pub(crate) fn begin(&self, salt: [u8; 4], has_first_user: bool, now: Now) -> Result<(), Refusal> {
         let Some(host) = self.options.first_host.clone() else { return Ok(()) };
         if self.changing.lock().below > 0 || !self.hosts.read().is_empty() || !self.access.users().is_empty() {
             return Ok(());
@@ -97,12 +98,12 @@ impl Model {
         };
         let all = || ".*".to_owned();
         let allowed = PermissionSettings { configure: all(), write: all(), read: all() };
-        let made = [
-            ModelChange::Host(host.clone(), VirtualHostSettings::default()),
-            ModelChange::User(user.clone(), settings),
-            ModelChange::Permission(host, user, allowed),
-        ];
-        self.propose(made.to_vec(), now)?;
+        let mut made = vec![ModelChange::Host(host.clone(), VirtualHostSettings::default())];
+        if has_first_user {
+            made.push(ModelChange::User(user.clone(), settings));
+            made.push(ModelChange::Permission(host, user, allowed));
+        }
+        self.propose(made.clone(), now)?;
         made.into_iter().try_for_each(|change| self.take_in(change, now))
     }
 

@@ -5,6 +5,7 @@
 //! are exports for a *foreign* broker, of another program, that takes the directory over; they are read only where one has written them.
 
 mod export;
+mod found;
 mod log;
 mod open;
 mod settled;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a snapshot | what it says, then what the state records from its position on say |
 //! | one that ends before the log begins | the same, but for what later exports of ours are about: they say that |
-//! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on, and of leases all there are |
+//! | none that is whole | what our own exports say, then the state records from the position of the oldest of them on, and of what no document tells all there are |
 //! | neither these nor foreign documents | what all state records say |
 //! | a document without a position | a foreign broker wrote it: it wins over all of that, for what it is about, once |
 //!
@@ -21,12 +21,13 @@ use std::sync::Arc;
 use base::metric::Metrics;
 use base::{LogOffset, TopicName};
 use format::state::{self, StateChange, StateError};
-use format::state_documents::{self, DocumentHead, FILES, StateDocuments};
-use serde_json::Value;
+use format::state_documents::{self, StateDocuments};
+use storage::checkpoint::Checkpoint;
 use storage::disk::Disk;
 use storage::{Recovery, RecoveryProgress, Snapshot, SnapshotContent, StateReplay, StorageError, Store};
 
-use super::{GROUPS_FILE, OFFSETS_FILE, SETTLED_FILE, SettledOffsets, StateTables};
+use super::found::FoundDocuments;
+use super::{SETTLED_FILE, SettledOffsets, StateTables};
 
 /// The state as it is being found.
 #[derive(Debug)]
@@ -38,8 +39,10 @@ pub(crate) struct OpenedState {
     /// Up to where the log is in snapshot or exports, if there are any.
     position: Option<LogOffset>,
     known_until: LogOffset,
-    /// The same of leases, of which documents say nothing.
-    leases_known_until: LogOffset,
+    /// The same of what documents do not tell.
+    undocumented_known_until: LogOffset,
+    /// A snapshot that is gone told of what the log does not have any more, perhaps of users.
+    pub(crate) may_lack_users: bool,
     /// Topics that the snapshot says are gone, and its position then.
     removed: BTreeMap<TopicName, LogOffset>,
     /// What the state records behind the snapshot said, for the next one.
@@ -129,60 +132,45 @@ impl OpenedState {
         // What the log does not tell any more, only later documents can.
         let log_tells_from =
             content.position().filter(|position| storage::log_begins(options).is_ok_and(|first| first <= *position));
-        let (mut own, mut foreign) = (StateDocuments::default(), StateDocuments::default());
-        let (mut positions, mut exported, mut foreign_checksums) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (mut offsets_version, mut forbidden) = (0, None);
-        for name in FILES {
-            let is_wanted = |position: u64| match log_tells_from {
-                Some(_) => false,
-                None => content.position().is_none_or(|known| LogOffset(position) > known),
-            };
-            let Some((head, document)) = read_document(disk, directory, name, is_wanted)? else { continue };
-            if name == OFFSETS_FILE {
-                offsets_version = head.data_version.counter;
-            }
-            if name == GROUPS_FILE {
-                forbidden = Some(head.forbidden_table);
-            }
-            let documents = match head.position {
-                Some(position) => {
-                    positions.push(LogOffset(position));
-                    exported.push(name);
-                    &mut own
-                }
-                None => {
-                    let text = document.as_ref().map(Value::to_string).unwrap_or_default();
-                    foreign_checksums.insert(name, crc32fast::hash(text.as_bytes()));
-                    &mut foreign
-                }
-            };
-            if let Some(document) = document {
-                documents.take_in(name, document).map_err(|error| unusable(directory, name, &error))?;
-            }
-        }
+        let is_wanted = |position: u64| match log_tells_from {
+            Some(_) => false,
+            None => content.position().is_none_or(|known| LogOffset(position) > known),
+        };
+        let found = FoundDocuments::read(disk, directory, is_wanted)?;
+        let was_here = found.oldest_export.is_some() || Checkpoint::has_own_magic(disk, directory)?;
+        let is_lost = content.position().is_none() && was_here;
         let mut opened = Self {
             tables: StateTables::default(),
             snapshot,
             has_snapshot: content.position().is_some() || content.is_cut,
-            position: content.position().or_else(|| positions.into_iter().min()),
+            position: content.position().or(found.oldest_export),
             known_until: LogOffset(u64::MAX),
-            leases_known_until: content.position().unwrap_or_default().min(log_end),
+            undocumented_known_until: LogOffset(0),
+            may_lack_users: is_lost && tell_lost(directory, storage::log_begins(options)?),
             removed: BTreeMap::new(),
             replayed: Vec::new(),
-            foreign,
-            foreign_checksums,
-            exported,
-            offsets_version,
+            foreign: found.foreign,
+            foreign_checksums: found.foreign_checksums,
+            exported: found.exported,
+            offsets_version: found.offsets_version,
             settled: read_settled(disk, directory)?,
         };
         opened.take_in(&content, directory)?;
-        if own != StateDocuments::default() {
-            own.put_into(&mut opened.tables);
+        let own_tells = found.own != StateDocuments::default();
+        if own_tells {
+            found.own.put_into(&mut opened.tables);
+        }
+        if is_lost || own_tells {
             opened.snapshot.want_base();
         }
         // What no document of ours says beside it is never changed here.
-        opened.tables.groups.forbidden_table = forbidden.unwrap_or_default();
+        opened.tables.groups.forbidden_table = found.forbidden.unwrap_or_default();
         opened.known_until = opened.told_from(log_end);
+        opened.undocumented_known_until = match content.position() {
+            Some(position) => position.min(log_end),
+            None if is_lost => LogOffset(0),
+            None => opened.known_until,
+        };
         Ok(opened)
     }
 
@@ -256,7 +244,11 @@ impl OpenedState {
 
 impl StateReplay for OpenedState {
     fn known_until(&self) -> LogOffset {
-        self.known_until
+        self.known_until.min(self.undocumented_known_until)
+    }
+
+    fn has_message_queues(&self) -> bool {
+        !self.tables.model.queues.is_empty()
     }
 
     fn removed(&self) -> Vec<(TopicName, LogOffset)> {
@@ -270,7 +262,7 @@ impl StateReplay for OpenedState {
         for change in changes {
             // Made again by the same record: its messages of before are gone all the same.
             removed.extend(change.removed_topic());
-            let known_until = if change.is_about_leases() { self.leases_known_until } else { self.known_until };
+            let known_until = if change.is_undocumented() { self.undocumented_known_until } else { self.known_until };
             if offset >= known_until {
                 let gone = change.removed_topic().map_or_else(Vec::new, |topic| self.offsets_in(topic.as_str()));
                 for change in gone.into_iter().chain([change]) {
@@ -283,11 +275,25 @@ impl StateReplay for OpenedState {
     }
 }
 
-fn unusable(directory: &Path, name: &str, error: &serde_json::Error) -> StorageError {
-    StorageError::Damaged {
-        path: directory.join("config").join(name),
-        problem: format!("{error}; mend it by hand or restore the {name}.bak beside it"),
+/// Tells that there is no snapshot where one was; gives whether the log, which begins there, may lack what it told of.
+fn tell_lost(directory: &Path, log_begins: LogOffset) -> bool {
+    let snapshot = directory.join("state");
+    let is_lacking = log_begins > LogOffset(0);
+    if is_lacking {
+        tracing::error!(
+            snapshot = %snapshot.display(),
+            log_begins = log_begins.0,
+            "the snapshot of the state is gone: virtual hosts, users, queues, and what was settled message by message are as the log tells \
+             from its beginning on; what was made before that is lost, and no first user is made; restore the file from a copy with the \
+             broker stopped, or make anew what is missing (sluice admin user add)"
+        );
+    } else {
+        tracing::warn!(
+            snapshot = %snapshot.display(),
+            "the snapshot of the state is gone, and is made again of documents and of the whole log"
+        );
     }
+    is_lacking
 }
 
 fn read_settled(disk: &Disk, directory: &Path) -> Result<SettledOffsets, StorageError> {
@@ -299,21 +305,4 @@ fn read_settled(disk: &Disk, directory: &Path) -> Result<SettledOffsets, Storage
         ),
     };
     document.map_or_else(|| Ok(SettledOffsets::default()), |document| SettledOffsets::of(document).map_err(unusable))
-}
-
-/// The head of a document and, if it is foreign or `is_wanted` says so of its position, all of it.
-fn read_document(
-    disk: &Disk,
-    directory: &Path,
-    name: &str,
-    is_wanted: impl Fn(u64) -> bool,
-) -> Result<Option<(DocumentHead, Option<Value>)>, StorageError> {
-    storage::read_document_as(disk, directory, name, |text| {
-        let head = DocumentHead::of_ours(text);
-        if let Some(head) = head.filter(|head| head.position.is_some_and(|position| !is_wanted(position))) {
-            return Ok((head, None));
-        }
-        let document = state_documents::parse(text)?;
-        Ok((DocumentHead::of(&document), Some(document)))
-    })
 }

@@ -11,12 +11,17 @@ use serde_json::{Value, json};
 /// Its document: no foreign broker reads it.
 pub(crate) const SETTLED_FILE: &str = "sluiceSettledOffsets.json";
 
+/// Field of its document.
+const OF_SLAVE: &str = "ofSlave";
+
 /// How far groups have come at this slave, in queues where they came further here.
 #[derive(Debug, Default)]
 pub(crate) struct SettledOffsets {
     table: OffsetTable,
     /// Changes that the master's log tells of below this are behind what was settled, or were met by it.
     met_until: LogOffset,
+    /// Whether the broker that has left this was a slave, which does not know what its master handed out.
+    of_slave: bool,
     is_unsaved: bool,
 }
 
@@ -24,9 +29,17 @@ impl SettledOffsets {
     /// As its document has it.
     pub(crate) fn of(document: Value) -> Result<Self, serde_json::Error> {
         let met_until = LogOffset(document[POSITION].as_u64().unwrap_or_default());
+        let of_slave = document[OF_SLAVE].as_bool().unwrap_or_default();
         let mut documents = StateDocuments::default();
         documents.take_in(format::state_documents::OFFSETS_FILE, document)?;
-        Ok(Self { table: documents.offsets.unwrap_or_default(), met_until, is_unsaved: false })
+        Ok(Self { table: documents.offsets.unwrap_or_default(), met_until, of_slave, is_unsaved: false })
+    }
+
+    /// A broker begins, as a slave or not. Gives whether the one before was a slave.
+    pub(crate) const fn begin(&mut self, is_slave: bool) -> bool {
+        let was_slave = std::mem::replace(&mut self.of_slave, is_slave);
+        self.is_unsaved |= was_slave != is_slave;
+        was_slave
     }
 
     /// All of them.
@@ -120,7 +133,7 @@ impl SettledOffsets {
 
     /// The document, if it has changed since it was last asked for here.
     pub(crate) fn take_to_save(&mut self) -> Option<Value> {
-        let document = || json!({"offsetTable": self.table, POSITION: self.met_until.0});
+        let document = || json!({"offsetTable": self.table, POSITION: self.met_until.0, OF_SLAVE: self.of_slave});
         std::mem::take(&mut self.is_unsaved).then(document)
     }
 
@@ -175,7 +188,10 @@ mod tests {
         let masters = OffsetTable::from([("a@g".to_owned(), BTreeMap::from([(0, 9), (1, 2)]))]);
         assert_eq!(settled.laid_over(masters)["a@g"], BTreeMap::from([(0, 9), (1, 7)]));
         settled.retain(|_, queue, _| queue == 1);
-        assert_eq!(settled.take_to_save(), Some(json!({"offsetTable": {"a@g": {"1": 7}}, "sluiceLogPosition": 0})));
+        assert_eq!(
+            settled.take_to_save(),
+            Some(json!({OF_SLAVE: false, "offsetTable": {"a@g": {"1": 7}}, "sluiceLogPosition": 0}))
+        );
         settled.retain(|_, _, _| true);
         assert_eq!(settled.take_to_save(), None, "nothing has gone");
     }

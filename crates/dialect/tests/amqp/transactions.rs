@@ -127,9 +127,9 @@ fn a_channel_that_goes_gives_back_what_it_has_settled_and_not_committed() {
 fn what_a_transaction_holds_is_counted_and_bounded() {
     let bench = Bench::new();
     let mut client = in_transaction(&bench);
-    let body = vec![b'x'; TRANSACTION_SIZE_MAX / 3];
+    let body = vec![b'x'; TRANSACTION_SIZE_MAX / 10];
     let to_queue = || Publish { routing_key: short("q"), ..Publish::default() };
-    for number in 1..3 {
+    for number in 1..10 {
         client.publish_with(to_queue(), Properties::default(), &body);
         assert!(client.session.held_size() > number * body.len(), "{number}: {}", client.session.held_size());
     }

@@ -417,3 +417,46 @@ fn a_shared_prefetch_holds_while_jobs_read_from_the_disk() {
     client.send(1, Ack { delivery_tag: 1, multiple: false });
     assert_eq!(client.take().len(), 1, "one for the one that is settled");
 }
+
+/// A directory that a broker has left in good order, without one of its files.
+fn without(bench: Bench, file: &str) -> Bench {
+    bench.broker.close(bench.now).expect("closes");
+    let scratch = tempfile::tempdir().expect("directory");
+    copy(bench.directory(), scratch.path());
+    let lost = scratch.path().join(file);
+    let removed = if lost.is_dir() { std::fs::remove_dir_all(&lost) } else { std::fs::remove_file(&lost) };
+    removed.expect("it is there");
+    Bench::on(scratch, bench.now)
+}
+
+#[test]
+fn a_lost_snapshot_of_the_state_takes_no_queue_and_brings_no_removed_user_back() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
+    client.take();
+    client.publish_with(to("q"), persistent(), b"m");
+    drop(client);
+    bench.broker.model.remove_user("guest", bench.now).expect("removed");
+    // Documents are written behind all of this.
+    let bench = without(bench.killed(), "state");
+    assert!(bench.broker.model.access.user("guest").is_none(), "it was removed");
+    let host = bench.broker.model.host("/").expect("there");
+    assert!(host.queues().iter().any(|queue| queue.has_ready()), "its message too");
+    let bench = without(bench, "state");
+    assert!(bench.broker.model.access.user("guest").is_none(), "nor later");
+}
+
+#[test]
+fn entries_of_message_queues_that_are_gone_are_made_again() {
+    for lost in ["sluice", "sluice/queues"] {
+        let bench = Bench::new();
+        let mut client = bench.client();
+        client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
+        client.take();
+        client.publish_with(to("q"), persistent(), b"m");
+        drop(client);
+        let bench = without(bench, lost);
+        assert_eq!(bench.client().get("q", true), "got 1, 0 more: m", "{lost}");
+    }
+}

@@ -437,8 +437,15 @@ fn queues_without_a_use_are_cleaned_on_request() {
 
 #[test]
 fn what_is_old_enough_goes_at_once_when_an_administrator_says_so() {
-    let policy =
-        storage::RetentionPolicy { age_ms: 1000, delete_hours: vec![4], ..storage::RetentionPolicy::default() };
+    let policy = storage::RetentionPolicy {
+        age_ms: 1000,
+        delete_hours: vec![4],
+        // However full this machine's disk is.
+        disk_used_percent: 100,
+        disk_force_percent: None,
+        disk_refuse_percent: 100,
+        size: None,
+    };
     let bench = Bench::with(|setup| {
         setup.store.segment_size = 64 * 1024;
         setup.store.retention = policy;

@@ -129,6 +129,11 @@ impl Store {
         Ok((store, recovery))
     }
 
+    /// Has the folder for entries of message queues there: a start takes it for lost where it is missing beside queues.
+    pub fn make_message_queue_folder(&self) -> Result<(), StorageError> {
+        self.options.disk.create_directory(&self.options.directory.join(MESSAGE_QUEUES))
+    }
+
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
     fn begin(&self, written_ends: &Ends, needs_checkpoint: bool) -> Result<(), StorageError> {
         self.settle_queues(written_ends)?;
@@ -229,7 +234,7 @@ fn recover_indexes(
     let files = Arc::new(OpenFiles::new(options));
     let log_first = start_of(segments);
     let indexes_sure = if rebuild.is_needed() { log_first } else { sure };
-    if has_lost_queues(options, !segments.is_empty()) {
+    if !segments.is_empty() && has_lost_queues(options, state.has_message_queues()) {
         rebuild.begin()?;
     }
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
@@ -291,9 +296,9 @@ fn recover_indexes(
 }
 
 /// Whether folders of queues are gone that an earlier start, or the first flush of a lane, has made.
-fn has_lost_queues(options: &Options, has_log: bool) -> bool {
+fn has_lost_queues(options: &Options, has_message_queues: bool) -> bool {
     let has = |folder: &str| options.disk.exists(&options.directory.join(folder));
-    has_log && (!has(QUEUES) || has(OWN_FOLDER) && !has(MESSAGE_QUEUES))
+    !has(QUEUES) || (has(OWN_FOLDER) || has_message_queues) && !has(MESSAGE_QUEUES)
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {
