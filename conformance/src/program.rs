@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::repository;
+use crate::{repository, skip};
 
 /// Where the programs are that speak AMQP.
 pub fn amqp_programs() -> PathBuf {
@@ -41,9 +41,22 @@ pub fn node() -> Command {
     node_in(&amqp_programs().join("node"))
 }
 
-/// The browser: Debian's package `chromium`, or what `CHROMIUM` names.
-pub fn chromium() -> PathBuf {
-    std::env::var_os("CHROMIUM").map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from)
+/// The browser: what `CHROMIUM` names, or Debian's package `chromium`, which is installed if that is permitted. `None` without one.
+pub fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(named.into());
+    }
+    let browser = PathBuf::from("/usr/bin/chromium");
+    if !browser.exists() {
+        let apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300";
+        let line = format!("{apt} update && {apt} install -y --no-install-recommends chromium fonts-dejavu-core");
+        let _ = Command::new("sh").args(["-c", &line]).stdout(Stdio::null()).status();
+    }
+    if browser.exists() {
+        return Some(browser);
+    }
+    skip("there is no browser: apt-get install chromium, or name one by CHROMIUM");
+    None
 }
 
 /// A Node.js that finds what the lock file of a folder of programs names.
