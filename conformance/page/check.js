@@ -31,6 +31,9 @@ async function main() {
     await page.locator(ready).first().waitFor();
   };
 
+  // What the page says of the action that was just done.
+  const done = (text) => page.locator(".toast", { hasText: text }).waitFor();
+
   await go("", "h1.good");
   assert.equal(await page.locator("h1").innerText(), "Well");
   await page.waitForFunction(() => document.querySelectorAll(".plot canvas").length === 6);
@@ -81,15 +84,19 @@ async function main() {
   await page.keyboard.press("Enter");
   await page.keyboard.type("made-here");
   await page.keyboard.press("Enter");
-  await page.locator(".toast").waitFor();
+  await done("is made");
   assert.equal((await api("/topics/made-here")).body.write_queues, 8);
   await go("topics/made-here", "button.danger");
-  await page.locator("button.danger").click();
+  await page.locator("main button.danger").click();
+  await page.locator("dialog").waitFor();
   await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
   assert.equal((await api("/topics/made-here")).status, 200);
-  await page.locator("button.danger").click();
+  await page.locator("main button.danger").click();
   await page.locator("dialog button.danger").click();
-  await page.locator(".toast").waitFor();
+  await done("is removed");
+  // The page goes to the list then, by itself.
+  await page.waitForFunction(() => location.hash === "#/topics");
   assert.equal((await api("/topics/made-here")).status, 404);
 
   // A reset shows where it would lead before it is done.
@@ -98,7 +105,7 @@ async function main() {
   await page.locator(".preview table").waitFor();
   assert.ok((await api("/groups/billing")).body.lag > 0, "a look changes nothing");
   await page.getByRole("button", { name: "Reset it" }).click();
-  await page.locator(".toast").waitFor();
+  await done("goes on elsewhere");
   assert.equal((await api("/groups/billing")).body.lag, 0);
 
   // Nothing wider than a narrow window, whatever the page.

@@ -31,6 +31,8 @@ const FILE_SIZE: usize = 4096;
 const OWN_AT: usize = 2048;
 const OWN_MAGIC: u64 = u64::from_be_bytes(*b"SLUICE01");
 const OWN_SIZE: usize = 36;
+/// The year 2248: a time beyond it was never written, and would have a start believe that all is on the disk.
+const TIME_MAX_MS: u64 = 1 << 43;
 
 /// What a checkpoint says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,13 +56,14 @@ impl Checkpoint {
     /// end at the first damage, which is not for a start to decide.
     pub fn read(disk: &Disk, directory: &Path) -> Result<Self, StorageError> {
         let path = directory.join("checkpoint");
+        let unusable = |why: &dyn std::fmt::Display| StorageError::Damaged {
+            path: path.clone(),
+            problem: format!(
+                "{why}; restore it from a copy, or remove it: then the start reads the whole log, and after a crash takes it to end at the first damage"
+            ),
+        };
         let bytes = match disk.read_file(&path) {
-            Err(error) if error.is_unreadable() => {
-                let problem = format!(
-                    "{error}; restore it from a copy, or remove it: then the start reads the whole log, and after a crash takes it to end at the first damage"
-                );
-                return Err(StorageError::Damaged { path, problem });
-            }
+            Err(error) if error.is_unreadable() => return Err(unusable(&error)),
             read => read?,
         };
         let Some(bytes) = bytes else { return Ok(Self::default()) };
@@ -69,6 +72,9 @@ impl Checkpoint {
             u64::from_be_bytes(field.unwrap_or_default())
         };
         let has_crc = |at: usize, crc: u32| bytes.get(at..at + 4) == Some(&crc.to_be_bytes());
+        if [0, 8, 16].into_iter().any(|at| number(at) > TIME_MAX_MS) {
+            return Err(unusable(&"its times are none"));
+        }
         let (indexed, log_durable) = (LogOffset(number(OWN_AT + 8)), LogOffset(number(OWN_AT + 24)));
         let is_own = number(OWN_AT) == OWN_MAGIC && has_crc(OWN_AT + 16, checksum(&[indexed]));
         let knows_log = log_durable > indexed && has_crc(OWN_AT + 32, checksum(&[indexed, log_durable]));
@@ -132,6 +138,20 @@ fn checksum(offsets: &[LogOffset]) -> u32 {
 mod tests {
     use super::*;
     use crate::disk::MemoryDisk;
+
+    #[test]
+    fn one_of_garbage_is_refused() {
+        let (memory, directory) = (MemoryDisk::new(), Path::new("/data"));
+        let disk = Disk::new(memory);
+        let written = Checkpoint { log_time: Timestamp(1_700_000_000_000), ..Checkpoint::default() };
+        written.write(&disk, directory).expect("writes");
+        let path = directory.join("checkpoint");
+        let bytes = disk.read_file(&path).expect("reads").expect("there");
+        let inverted: Vec<_> = bytes.iter().map(|byte| !byte).collect();
+        disk.replace_file(&path, &inverted).expect("writes");
+        let refused = Checkpoint::read(&disk, directory).expect_err("garbage").to_string();
+        assert!(refused.contains("its times are none; restore it from a copy, or remove it"), "{refused}");
+    }
 
     #[test]
     fn a_checkpoint_is_read_back_and_damage_voids_only_our_part() {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::task::Waker;
 
+use base::running_settings::NoSettings;
 use base::{Now, QueueId, QueueOffset, TopicName};
 use broker::{Broker, Mailbox, Options};
 use dialect::rocketmq::{REQUESTS, RocketSession, SessionOptions};
@@ -53,7 +54,7 @@ pub fn run(data: &[u8]) {
         Arc::new(SessionOptions {
             fetch_count_max: 32,
             fetch_size_max: 64 * 1024,
-            settings: vec![("brokerName".to_owned(), "broker-a".to_owned())],
+            settings: Arc::new(NoSettings),
             ..session_options()
         }),
         SocketAddr::from(([127, 0, 0, 1], 40_000)),
