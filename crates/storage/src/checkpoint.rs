@@ -111,7 +111,9 @@ impl Checkpoint {
         let path = directory.join("checkpoint");
         let file = disk.open_sized(&path, FILE_SIZE as u64, false)?;
         file.doubt_names(disk, 1);
-        let times = [self.log_time.0, self.queue_time.0, self.key_time.0].map(u64::to_be_bytes).concat();
+        // That of a damaged record may be anything; with 0 a start reads more, never less.
+        let known = |time: Timestamp| if time.0 > TIME_MAX_MS { 0 } else { time.0 };
+        let times = [self.log_time, self.queue_time, self.key_time].map(|time| known(time).to_be_bytes()).concat();
         file.write_at(&times, 0)?;
         let indexed = self.indexed.unwrap_or_default();
         let log_durable = self.log_durable.unwrap_or_default().max(indexed);
@@ -151,6 +153,16 @@ mod tests {
         disk.replace_file(&path, &inverted).expect("writes");
         let refused = Checkpoint::read(&disk, directory).expect_err("garbage").to_string();
         assert!(refused.contains("its times are none; restore it from a copy, or remove it"), "{refused}");
+    }
+
+    #[test]
+    fn a_time_of_garbage_is_written_as_unknown() {
+        let (disk, directory) = (Disk::new(MemoryDisk::new()), Path::new("/data"));
+        let garbage =
+            Checkpoint { log_time: Timestamp(u64::MAX - 5), queue_time: Timestamp(7), ..Checkpoint::default() };
+        garbage.write(&disk, directory).expect("writes");
+        let read = Checkpoint::read(&disk, directory).expect("reads");
+        assert_eq!((read.log_time, read.queue_time), (Timestamp(0), Timestamp(7)));
     }
 
     #[test]
