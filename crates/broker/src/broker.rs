@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use base::metric::{Metrics, Timings};
 use base::refused::RefusedRequests;
-use base::{LogOffset, Now, Refusal};
+use base::{LogOffset, Now, QueueId, QueueOffset, Refusal};
 use format::master_tables::MasterTables;
 use format::state::StateChange;
 use parking_lot::Mutex;
 use rand::RngExt;
 use storage::{StorageError, Store};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Topic};
 use crate::copies::Copies;
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::lanes::Lanes;
@@ -34,7 +34,7 @@ use crate::model::message_queue::MessageQueue;
 use crate::options::Options;
 use crate::parked::delay::Delay;
 use crate::parked::delivery::Delivery;
-use crate::publish::Publisher;
+use crate::publish::{Message, Publisher};
 use crate::removal::Removals;
 use crate::request_modes::RequestModes;
 use crate::retention::Retention;
@@ -214,10 +214,21 @@ impl Broker {
         Ok(count)
     }
 
-    /// Has every change of before kept: in the log, and on the disk where acknowledgements wait for that. Waits for the disk.
+    /// Appends a message of an operator, and has it kept; gives its place. Waits for the disk.
+    pub fn send(&self, topic: &Topic, message: &Message<'_>, now: Now) -> Result<(QueueId, QueueOffset), Refusal> {
+        self.catalog.check_is_leader()?;
+        let mut batch = self.publisher.begin_batch(message.body.len(), now);
+        let queue = self.publisher.add(&mut batch, topic, message)?.queue;
+        let published = self.publisher.append(batch, now)?;
+        self.keep(now).map_err(internal)?;
+        let place = published.positions(0..1).next().ok_or_else(|| internal("a message has no place"))?;
+        Ok((queue, place.queue_offset))
+    }
+
+    /// Has every change and message of before kept: in the log, and on the disk where acknowledgements wait for that. Waits for the disk.
     pub fn keep(&self, now: Now) -> Result<(), StorageError> {
         self.offsets.keep(now)?;
-        self.durability.keep_until(self.state.end())
+        self.durability.keep_until(self.store.log_end())
     }
 
     /// Has every change of before kept, also in the documents that a foreign broker would read. Waits for the disk.

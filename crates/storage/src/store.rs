@@ -237,6 +237,11 @@ impl Store {
         self.log.watermarks()
     }
 
+    /// Where what is appended ends, written or not.
+    pub fn log_end(&self) -> LogOffset {
+        self.log.appended()
+    }
+
     /// First byte still in the log.
     pub fn log_first(&self) -> LogOffset {
         self.log.first()
@@ -401,7 +406,7 @@ impl Store {
 
     /// Wakes `waker` once all that is appended now is written, or the log is poisoned. Gives where that ends.
     pub fn when_caught_up(&self, waker: Waker) -> LogOffset {
-        let appended = self.log.appended();
+        let appended = self.log_end();
         self.log.when(Watermark::Written, appended, waker);
         appended
     }

@@ -7,9 +7,9 @@ use axum::extract::State;
 use base::{Now, QueueId, QueueOffset, Refusal, Timestamp};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use broker::{Broker, Fetch, Filter, KeyKind, RawOffset};
+use broker::{Broker, Fetch, Filter, KeyKind, Message, RawOffset};
 use bytes::Bytes;
-use format::properties;
+use format::properties::{self, names};
 use format::record::{self, Record, log_offset_of_message_id, offset_message_id};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -185,6 +185,68 @@ pub(super) async fn copy(
         let (copied, next) = broker.copies.copy((topic, queue, at), count, &target, now)?;
         broker.keep(now).map_err(|error| Problem::failed(error.to_string()))?;
         Ok(json!({"topic": name, "to": to, "copied": copied, "next": next.0}))
+    };
+    admin.change_all(caller, what, work).await
+}
+
+/// A message that somebody sends by hand.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct New {
+    /// Text; it becomes the body as UTF-8.
+    body: String,
+    /// What it can be found by; several are separated by spaces.
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    tag: String,
+    /// The broker chooses if none is named.
+    queue: Option<u32>,
+    /// Which one, if a process has several brokers; the first if none is named.
+    broker: Option<String>,
+}
+
+impl New {
+    fn properties(&self) -> Result<Vec<u8>, Problem> {
+        let mut block = Vec::new();
+        for (name, value) in [(names::KEYS, &self.key), (names::TAGS, &self.tag)] {
+            if value.bytes().any(|byte| byte == properties::NAME_END || byte == properties::VALUE_END) {
+                return Err(Problem::bad("keys and tags have none of the control characters 1 and 2"));
+            }
+            if !value.is_empty() {
+                properties::append(&mut block, name, value);
+            }
+        }
+        Ok(block)
+    }
+}
+
+/// Sends a message to a topic, from this process.
+pub(super) async fn send(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(new): Body<New>,
+) -> Answer {
+    let what = format!("a message of {} bytes is sent to topic [{name}]", new.body.len());
+    let work = move |brokers: &[Arc<Broker>], now: Now| {
+        let places = found(&name, brokers)?;
+        let is_meant = |broker: &Broker| new.broker.as_ref().is_none_or(|only| *only == broker.options().broker_name);
+        let Some((broker, topic)) = places.iter().find(|(broker, _)| is_meant(broker)) else {
+            return Err(Problem::not_found("no such broker has the topic"));
+        };
+        let message = Message {
+            queue: new.queue.map(QueueId),
+            body: new.body.as_bytes(),
+            properties: &new.properties()?,
+            flag: 0,
+            system_flag: 0,
+            born_timestamp: now.wall,
+            born_host: broker.options().store_host,
+            delivery_count: 0,
+        };
+        let (queue, offset) = broker.send(topic, &message, now)?;
+        Ok(json!({"topic": name, "broker": broker.options().broker_name, "queue": queue.0, "offset": offset.0}))
     };
     admin.change_all(caller, what, work).await
 }

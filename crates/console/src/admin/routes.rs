@@ -58,7 +58,8 @@ fn about_topics() -> ApiRouter<Admin> {
         )
         .api_route(
             "/topics/{topic}/messages",
-            get_with(message::find, said("Messages by key, by the id their producer made, or by queue and offset")),
+            get_with(message::find, said("Messages by key, by the id their producer made, or by queue and offset"))
+                .post_with(message::send, said("Sends a message of text")),
         )
         .api_route("/topics/{topic}/copies", post_with(message::copy, said("Copies messages to another topic")))
         .api_route("/messages/{id}", get_with(message::show, said("The message of an id that a broker gave it")))
