@@ -2,12 +2,14 @@
 
 import { h, show } from "./dom.js";
 import { follow, live, watch } from "./live.js";
+import access from "./pages/access.js";
 import brokers from "./pages/brokers.js";
 import connections from "./pages/connections.js";
+import exchanges from "./pages/exchanges.js";
 import groups from "./pages/groups.js";
 import messages from "./pages/messages.js";
 import overview, { verdict } from "./pages/overview.js";
-import { exchanges, queues } from "./pages/queues.js";
+import queues from "./pages/queues.js";
 import settings from "./pages/settings.js";
 import topics from "./pages/topics.js";
 
@@ -18,6 +20,7 @@ const PAGES = [
   ["messages", "Messages", messages],
   ["queues", "Queues", queues],
   ["exchanges", "Exchanges", exchanges],
+  ["access", "Users", access],
   ["connections", "Connections", connections],
   ["brokers", "Brokers", brokers],
   ["settings", "Settings", settings],

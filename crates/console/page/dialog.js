@@ -36,7 +36,7 @@ export function confirm(title, text, button, act) {
 }
 
 /**
- * Asks for fields: `{name, label, value, type, choices, hint, required, pattern}`. `act` gets what was given; what it returns ends the
+ * Asks for fields: `{name, label, value, type, choices, hint, required, pattern, rows}`. `act` gets what was given; what it returns ends the
  * dialog. With `preview`, its answer is shown and asked for again after each change.
  */
 export function fill({ title, text, fields, button, danger, act, preview }) {
@@ -60,7 +60,8 @@ export function fill({ title, text, fields, button, danger, act, preview }) {
   return ask({ title, text, content: [rows, preview && seen], button, danger, act: async () => (await act(values())) ?? true });
 }
 
-function input({ name, type = "text", value = "", choices, required, pattern, min, max }) {
+function input({ name, type = "text", value = "", choices, required, pattern, min, max, rows }) {
+  if (rows) return h("textarea", { name, rows: String(rows), spellcheck: "false" }, value);
   if (choices) {
     return h("select", { name }, choices.map(([key, label]) => h("option", { value: key, selected: key === value }, label)));
   }

@@ -1,12 +1,30 @@
 // The brokers of the process and their slaves.
 
-import { get } from "../api.js";
+import { change, get } from "../api.js";
+import { done } from "../dialog.js";
 import { facts, h, mark, plainTable, section } from "../dom.js";
 import { ago, bytes, count, moment, percent, rate } from "../format.js";
 import { detail } from "../table.js";
 
+const PERMISSION = "broker.permission";
+/** To write; 4 is to read. */
+const WRITE = 2;
+
+/** Whether producers are to stay away, for all brokers of the process. */
+async function draining(again) {
+  const { items } = await get("/settings");
+  const drains = (Number(items.find(({ name }) => name === PERMISSION)?.value) & WRITE) === 0;
+  const act = async () => {
+    await change("PATCH", "/settings", { [PERMISSION]: drains ? "6" : "4" });
+    done(drains ? "Producers may come back." : "Producers go elsewhere; consumers finish.");
+    again();
+  };
+  return h("div", { class: "bar" }, drains && mark("producers go elsewhere", "warn"), h("span", { class: "grow" }),
+    h("button", { type: "button", onclick: () => act().catch((error) => done(error.message)) }, drains ? "Let producers come back" : "Have producers go elsewhere"));
+}
+
 export default function brokers() {
-  return detail("Brokers", async () => (await get("/brokers")).items.map((broker) => section(
+  return detail("Brokers", async (again) => [await draining(again), (await get("/brokers")).items.map((broker) => section(
     [broker.name, " ", broker.is_well ? mark("well", "good") : mark("down", "bad"), " ", mark(broker.role)],
     broker.problem && h("p", { class: "problem" }, broker.problem),
     facts([
@@ -21,5 +39,5 @@ export default function brokers() {
       ["Address", ({ address }) => address], ["Behind", ({ behind_bytes }) => bytes(behind_bytes), true],
       ["Sent", ({ sent_bytes_per_second }) => `${bytes(sent_bytes_per_second)}/s`, true],
       ["Had all", ({ behind_bytes, caught_up_ms }) => behind_bytes === 0 ? "now" : ago(caught_up_ms), true]],
-    broker.slaves, "No slave is connected."))));
+    broker.slaves, "No slave is connected.")))]);
 }

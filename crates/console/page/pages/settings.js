@@ -1,11 +1,25 @@
-// Settings, to look at: they are changed by `sluice admin broker set` or in the file.
+// Settings: all of them, and those changed that may change at once.
 
-import { get } from "../api.js";
-import { h, mark, plainTable, show } from "../dom.js";
+import { change, get } from "../api.js";
+import { done, fill } from "../dialog.js";
+import { h, plainTable, show } from "../dom.js";
 import { detail } from "../table.js";
 
+function alter({ name, value }, then) {
+  return fill({
+    title: `Change ${name}`, button: "Change it", text: "Until the next start. To keep it, write it into the file of settings too.",
+    fields: [{ name: "value", label: "Value", value, required: true }],
+    act: async (given) => {
+      await change("PATCH", "/settings", { [name]: given.value });
+      done(`${name} is changed.`);
+      then();
+      return true;
+    },
+  });
+}
+
 export default function settings() {
-  return detail("Settings", async () => {
+  return detail("Settings", async (again) => {
     const { items } = await get("/settings");
     const search = h("input", { type: "search", placeholder: "Search settings", "aria-label": "Search settings", autocomplete: "off" });
     const place = h("div");
@@ -13,7 +27,7 @@ export default function settings() {
       const searched = search.value.trim().toLowerCase();
       show(place, plainTable([
         ["Setting", ({ name }) => h("code", {}, name)], ["Value", ({ value }) => h("code", {}, value)], ["From", ({ from }) => from],
-        ["", ({ changes_at_once }) => changes_at_once && mark("changes at once")]],
+        ["", (setting) => setting.changes_at_once && h("button", { type: "button", class: "link", "aria-label": `Change ${setting.name}`, onclick: () => alter(setting, again) }, "change…")]],
       items.filter(({ name, value }) => `${name} ${value}`.toLowerCase().includes(searched)), "No setting has that in it."));
     };
     search.addEventListener("input", draw);

@@ -2,8 +2,8 @@
 
 import { change, get, path } from "../api.js";
 import { confirm, done, fill } from "../dialog.js";
-import { facts, h, mark, plainTable, section } from "../dom.js";
-import { ago, count, moment, rate } from "../format.js";
+import { facts, h, mark, plainTable, section, show } from "../dom.js";
+import { ago, count, many, moment, rate } from "../format.js";
 import { detail, list } from "../table.js";
 
 const link = (name) => h("a", { href: `#/topics/${encodeURIComponent(name)}`, "data-key": name }, name);
@@ -23,6 +23,55 @@ function create(then) {
       return true;
     },
   });
+}
+
+function alter(topic, then) {
+  return fill({
+    title: `Alter topic ${topic.name}`, button: "Alter it", text: "Without permission to write, producers go elsewhere and consumers finish.",
+    fields: [
+      { name: "queues", label: "Queues at each broker", type: "number", min: "1", max: "65536", value: Math.max(topic.write_queues, topic.read_queues) },
+      { name: "permission", label: "Clients may", choices: MAY, value: topic.permission }],
+    act: async ({ queues, permission }) => {
+      await change("PUT", `/topics${path(topic.name)}`, { queues: Number(queues), permission });
+      done(`Topic ${topic.name} is altered.`);
+      then();
+      return true;
+    },
+  });
+}
+
+function send(name, then) {
+  return fill({
+    title: `Send a message to ${name}`, button: "Send it",
+    fields: [
+      { name: "body", label: "Body", rows: 6 },
+      { name: "key", label: "Key" }, { name: "tag", label: "Tag" },
+      { name: "queue", label: "Queue", type: "number", min: "0", hint: "none: the broker chooses" }],
+    act: async ({ queue, ...message }) => {
+      const sent = await change("POST", `/topics${path(name)}/messages`, { ...message, ...(queue === "" ? {} : { queue: Number(queue) }) });
+      done(`Sent: queue ${sent.queue}, offset ${count(sent.offset)}.`);
+      then();
+      return true;
+    },
+  });
+}
+
+const SPANS = [[600, "ten minutes"], [3600, "hour"], [86400, "day"], [604800, "week"]];
+
+/** How much came in of late. */
+function since(at) {
+  const said = h("span", { role: "status" });
+  const look = async () => {
+    try {
+      const { items } = await get(`${at}/offsets`, { time: Date.now() - Number(choice.value) * 1000 });
+      show(said, many(items.reduce((sum, { messages }) => sum + messages, 0), "message"));
+    } catch (error) {
+      show(said, error.message);
+    }
+  };
+  const choice = h("select", { "aria-label": "Since when", onchange: look }, SPANS.map(([seconds, name]) => h("option", { value: String(seconds) }, name)));
+  look();
+  return h("p", { class: "since" }, "In the last ", choice, " ", said, ".");
 }
 
 export default function topics({ names: [name] }) {
@@ -46,7 +95,7 @@ function one(name) {
     done(`Topic ${name} is removed.`);
     location.hash = "#/topics";
   });
-  return detail(name, async () => {
+  return detail(name, async (again) => {
     const topic = await get(at);
     return [
       h("section", { class: "card" }, facts([
@@ -54,8 +103,11 @@ function one(name) {
         ["Messages in", rate(topic.messages_in_per_second)],
         ["Queues to write", count(topic.write_queues)], ["Queues to read", count(topic.read_queues)],
         ["Clients may", MAY.find(([key]) => key === topic.permission)?.[1]], ["Ordered", topic.order ? "yes" : "no"]]),
+        since(at),
         h("div", { class: "buttons left" },
           h("a", { class: "button", href: `#/messages?topic=${encodeURIComponent(name)}` }, "Look at messages"),
+          h("button", { type: "button", onclick: () => send(name, again) }, "Send a message…"),
+          h("button", { type: "button", onclick: () => alter(topic, again) }, "Alter…"),
           h("button", { type: "button", class: "danger", onclick: remove }, "Remove the topic…"))),
       section("Groups that consume it", topic.groups.length === 0 ? h("p", { class: "empty" }, "No group.") :
         h("ul", { class: "plain" }, topic.groups.map((group) => h("li", {}, h("a", { href: `#/groups/${encodeURIComponent(group)}` }, group))))),
