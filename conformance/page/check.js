@@ -2,38 +2,14 @@
 // node check.js HOST:PORT CHROMIUM
 
 const assert = require("node:assert/strict");
-const { chromium } = require("playwright-core");
+const { run } = require("./browser.js");
 
-const [address, executablePath] = process.argv.slice(2);
-const BASE = `http://${address}`;
 const MARKUP = "<img src=x onerror=window.caught=1>";
 const KEY = "<img/src=x/onerror=window.caught=1>";
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync"];
-
-async function api(path, options) {
-  const response = await fetch(`${BASE}/admin/v1${path}`, options);
-  return { status: response.status, body: await response.json() };
-}
 
 const number = (text) => Number(text.replace(/[^0-9]/g, ""));
-const cells = (page) => page.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
 
-async function main() {
-  const browser = await chromium.launch({ executablePath, args: FLAGS });
-  const page = await browser.newPage();
-  const wrong = [];
-  page.on("console", (message) => { if (message.type() === "error") wrong.push(message.text()); });
-  page.on("pageerror", (error) => wrong.push(error.message));
-  page.on("request", (request) => { if (!request.url().startsWith(BASE) && !request.url().startsWith("data:")) wrong.push(`asks ${request.url()}`); });
-  const go = async (hash, ready) => {
-    await page.goto(`${BASE}/#/${hash}`);
-    await page.locator(ready).first().waitFor();
-  };
-
-  // What the page says of the action that was just done.
-  const done = (text) => page.locator(".toast", { hasText: text }).waitFor();
-
+run(async ({ page, wrong, api, go, done, cells }) => {
   await go("", "h1.good");
   assert.equal(await page.locator("h1").innerText(), "Well");
   await page.waitForFunction(() => document.querySelectorAll(".plot canvas").length === 6);
@@ -43,25 +19,25 @@ async function main() {
 
   await go("topics", "tbody tr");
   const { body: topics } = await api("/topics?count=50&sort=name");
-  assert.deepEqual((await cells(page)).map(([name, messages]) => [name.replace(/ system$/, ""), number(messages)]),
+  assert.deepEqual((await cells()).map(([name, messages]) => [name.replace(/ system$/, ""), number(messages)]),
     topics.items.map(({ name, messages }) => [name, messages]));
 
   await go("groups", "tbody tr");
   const { body: groups } = await api("/groups?sort=-lag");
   assert.ok(groups.items.some(({ lag }) => lag > 0));
-  assert.deepEqual((await cells(page)).map(([name, lag]) => [name, number(lag)]), groups.items.map(({ name, lag }) => [name, lag]));
+  assert.deepEqual((await cells()).map(([name, lag]) => [name, number(lag)]), groups.items.map(({ name, lag }) => [name, lag]));
 
   await go("settings", "tbody tr");
   const { body: settings } = await api("/settings");
-  assert.equal((await cells(page)).length, settings.items.length);
+  assert.equal((await cells()).length, settings.items.length);
 
   // Markup in names, keys, properties and bodies is text.
   await go("queues", "tbody tr");
-  assert.ok((await cells(page)).some(([name]) => name === MARKUP));
+  assert.ok((await cells()).some(([name]) => name === MARKUP));
   await page.getByRole("link", { name: MARKUP }).click();
   await page.getByRole("heading", { name: MARKUP }).waitFor();
   await go("exchanges", "tbody tr");
-  assert.ok((await cells(page)).some(([name]) => name === MARKUP));
+  assert.ok((await cells()).some(([name]) => name === MARKUP));
   await go(`messages?topic=orders&way=key&text=${encodeURIComponent(KEY)}`, "pre.body");
   assert.equal(await page.locator("pre.body").innerText(), MARKUP);
   assert.ok((await page.locator(".message").innerText()).includes(KEY));
@@ -76,7 +52,7 @@ async function main() {
   await page.keyboard.press("/");
   await page.keyboard.type("ORDERS");
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
-  assert.equal((await cells(page))[0][0], "orders");
+  assert.equal((await cells())[0][0], "orders");
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Make a topic");
 
@@ -124,8 +100,5 @@ async function main() {
 
   const expected = /404 \(Not Found\)/;
   assert.deepEqual(wrong.filter((text) => !expected.test(text)), []);
-  await browser.close();
   console.log("the page is right");
-}
-
-main().catch((error) => { console.error(error); process.exit(1); });
+});

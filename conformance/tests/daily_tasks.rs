@@ -1,8 +1,11 @@
-//! The daily tasks of `docs/operating.md`: each command as it stands there, in that order, at one broker.
+//! The daily tasks of `docs/operating.md`: each command as it stands there, in that order, at one broker; and at another those that are
+//! done on the page, in a browser (`page/daily.js`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use conformance::program::{self, chromium, node_in};
+use conformance::repository;
 use conformance::sluice::{Setup, Sluice, binary};
 
 /// A table's rows are between its heading and the next.
@@ -53,24 +56,46 @@ fn run(line: &str, sluice: &Sluice, folder: &Path) -> String {
     said
 }
 
+/// The rows of the table: task, command, and where it is on the page.
+fn rows() -> Vec<[String; 3]> {
+    let page = std::fs::read_to_string(repository().join("docs/operating.md")).expect("the page");
+    let (_, section) = page.split_once(HEADING).expect("the table is there");
+    let section = section.split("\n#").next().expect("its section");
+    let cells = |line: &str| {
+        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").map(str::to_owned);
+        Some([cells.next()?, cells.next()?, cells.next()?])
+    };
+    section.lines().filter_map(cells).filter(|[_, command, _]| command.starts_with('`')).collect()
+}
+
+#[test]
+fn daily_tasks_are_done_on_the_page() {
+    let Some(chromium) = chromium() else { return };
+    let scratch = tempfile::tempdir().expect("directory");
+    let (setup, _) = Setup::serve_amqp(&scratch.path().join("data"));
+    let sluice = setup.start();
+    let tasks: Vec<_> = rows().into_iter().filter(|[_, _, place]| place != "–").map(|[task, ..]| task).collect();
+    assert!(tasks.len() >= 25, "{tasks:?}");
+    // A group is there once a consumer of it has come, which no page is.
+    for line in ["sluice produce others --create --body other", "sluice consume others --group billing --count 1"] {
+        run(line, &sluice, scratch.path());
+    }
+    let mut browser = node_in(&repository().join("conformance/page"));
+    browser.arg("daily.js").arg(&sluice.console).arg(chromium).arg(serde_json::json!(tasks).to_string());
+    assert_eq!(program::run(&mut browser).trim(), "all tasks are done");
+}
+
 #[test]
 fn each_daily_task_is_one_command() {
     let scratch = tempfile::tempdir().expect("directory");
     let (setup, _) = Setup::serve_amqp(&scratch.path().join("data"));
     let sluice = setup.start();
     std::fs::write(scratch.path().join("password.txt"), "secret\n").expect("written");
-    let page = std::fs::read_to_string(conformance::repository().join("docs/operating.md")).expect("the page");
-    let (_, section) = page.split_once(HEADING).expect("the table is there");
-    let section = section.split("\n#").next().expect("its section");
-    let commands: Vec<_> = section
-        .lines()
-        .filter_map(|line| line.split_once("| `sluice ")?.1.split_once('`'))
-        .map(|(rest, _)| rest)
-        .collect();
+    let commands: Vec<_> = rows().into_iter().map(|[_, command, _]| command.trim_matches('`').to_owned()).collect();
     assert!(commands.len() >= 25, "{commands:?}");
     let mut shown = 0;
     for command in commands {
-        let mut line = format!("sluice {command}");
+        let mut line = command;
         if line.contains(EXAMPLE_ID) {
             let found = run("sluice admin message find orders --key 4711 --json", &sluice, scratch.path());
             let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");

@@ -38,7 +38,12 @@ export function list({ at, columns, sort, noun, empty, actions = [] }) {
       if (signal.aborted) return;
       show(said, error.message);
     }
-    timer = setTimeout(() => document.hidden || document.querySelector("dialog") ? (timer = setTimeout(load, AGAIN_MS)) : load(), AGAIN_MS);
+    timer = setTimeout(later, AGAIN_MS);
+  }
+
+  function later() {
+    if (!document.hidden && !document.querySelector("dialog")) load();
+    else timer = setTimeout(later, AGAIN_MS);
   }
 
   function draw({ items, total: all, next }) {
@@ -93,19 +98,33 @@ function stateOf(hash) {
   return state;
 }
 
-/** A page that asks once and shows what came; `again` asks anew. */
-export function detail(title, load, back) {
+/**
+ * A page of one thing: `read` asks for it, now and again; `draw` shows what came, given too how to ask at once. It is drawn anew only if
+ * something has changed, so that what has the focus keeps it.
+ */
+export function detail(title, read, draw, back) {
   const place = h("div", { class: "stack" }, h("p", { class: "empty" }, "Asking the broker…"));
   let left = false;
+  let shown = "";
+  let timer = 0;
   const again = async () => {
+    clearTimeout(timer);
     try {
-      const shown = await load(again);
-      if (!left) show(place, shown);
+      const answer = await read();
+      const key = JSON.stringify(answer);
+      if (!left && key !== shown) show(place, draw(answer, again));
+      shown = key;
     } catch (error) {
+      shown = "";
       if (!left) show(place, h("p", { class: "problem", role: "alert" }, error.message));
     }
+    if (!left) timer = setTimeout(later, AGAIN_MS);
+  };
+  const later = () => {
+    if (!document.hidden && !document.querySelector("dialog")) again();
+    else timer = setTimeout(later, AGAIN_MS);
   };
   again();
   const head = h("div", { class: "head" }, back && h("a", { href: back[0], class: "back" }, `← ${back[1]}`), h("h1", {}, title));
-  return { title, page: h("div", {}, head, place), leave: () => { left = true; } };
+  return { title, page: h("div", {}, head, place), leave: () => { left = true; clearTimeout(timer); } };
 }

@@ -11,9 +11,8 @@ const PERMISSION = "broker.permission";
 const WRITE = 2;
 
 /** Whether producers are to stay away, for all brokers of the process. */
-async function draining(again) {
-  const { items } = await get("/settings");
-  const drains = (Number(items.find(({ name }) => name === PERMISSION)?.value) & WRITE) === 0;
+function draining(settings, again) {
+  const drains = (Number(settings.find(({ name }) => name === PERMISSION)?.value) & WRITE) === 0;
   const act = async () => {
     await change("PATCH", "/settings", { [PERMISSION]: drains ? "6" : "4" });
     done(drains ? "Producers may come back." : "Producers go elsewhere; consumers finish.");
@@ -24,7 +23,8 @@ async function draining(again) {
 }
 
 export default function brokers() {
-  return detail("Brokers", async (again) => [await draining(again), (await get("/brokers")).items.map((broker) => section(
+  const read = async () => [(await get("/brokers")).items, (await get("/settings")).items];
+  return detail("Brokers", read, ([items, settings], again) => [draining(settings, again), items.map((broker) => section(
     [broker.name, " ", broker.is_well ? mark("well", "good") : mark("down", "bad"), " ", mark(broker.role)],
     broker.problem && h("p", { class: "problem" }, broker.problem),
     facts([

@@ -84,8 +84,7 @@ function one(name) {
     done(`Group ${name} is removed.`);
     location.hash = "#/groups";
   });
-  return detail(name, async (again) => {
-    const group = await get(at);
+  return detail(name, () => get(at), (group, again) => {
     const topics = [...new Set(group.queues.map(({ topic }) => topic))];
     const queues = [...group.queues].sort((a, b) => b.lag - a.lag);
     return [

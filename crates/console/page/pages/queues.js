@@ -43,8 +43,7 @@ export default function queues({ names: [vhost, name] }) {
 
 function one(vhost, name) {
   const at = `/vhosts${path(vhost)}/queues${path(name)}`;
-  return detail(name, async (again) => {
-    const queue = await get(at);
+  return detail(name, () => get(at), (queue, again) => {
     const purge = () => confirm(`Purge queue ${name}?`, `The messages that are ready (${count(queue.ready)}) are dropped, and cannot be brought back. Unacknowledged ones stay.`, "Purge it", async () => {
       const { messages } = await change("DELETE", `${at}/messages`);
       done(`${many(messages, "message")} dropped.`);

@@ -19,19 +19,21 @@ function alter({ name, value }, then) {
 }
 
 export default function settings() {
-  return detail("Settings", async (again) => {
-    const { items } = await get("/settings");
-    const search = h("input", { type: "search", placeholder: "Search settings", "aria-label": "Search settings", autocomplete: "off" });
-    const place = h("div");
-    const draw = () => {
+  let redraw = () => {};
+  const search = h("input", { type: "search", placeholder: "Search settings", "aria-label": "Search settings", autocomplete: "off", oninput: () => redraw() });
+  const changed = h("input", { type: "checkbox", onchange: () => redraw() });
+  const place = h("div");
+  const box = h("section", { class: "card" }, h("div", { class: "bar" }, search, h("label", {}, changed, " Changed ones alone")), place);
+  return detail("Settings", () => get("/settings"), ({ items }, again) => {
+    redraw = () => {
       const searched = search.value.trim().toLowerCase();
+      const isWanted = ({ name, value, from }) => `${name} ${value}`.toLowerCase().includes(searched) && !(changed.checked && from === "default");
       show(place, plainTable([
         ["Setting", ({ name }) => h("code", {}, name)], ["Value", ({ value }) => h("code", {}, value)], ["From", ({ from }) => from],
         ["", (setting) => setting.changes_at_once && h("button", { type: "button", class: "link", "aria-label": `Change ${setting.name}`, onclick: () => alter(setting, again) }, "change…")]],
-      items.filter(({ name, value }) => `${name} ${value}`.toLowerCase().includes(searched)), "No setting has that in it."));
+      items.filter(isWanted), "No setting is so."));
     };
-    search.addEventListener("input", draw);
-    draw();
-    return h("section", { class: "card" }, h("div", { class: "bar" }, search), place);
+    redraw();
+    return box;
   });
 }

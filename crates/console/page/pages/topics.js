@@ -58,7 +58,7 @@ function send(name, then) {
 
 const SPANS = [[600, "ten minutes"], [3600, "hour"], [86400, "day"], [604800, "week"]];
 
-/** How much came in of late. */
+/** How much came in of late: `look` asks again. */
 function since(at) {
   const said = h("span", { role: "status" });
   const look = async () => {
@@ -70,8 +70,7 @@ function since(at) {
     }
   };
   const choice = h("select", { "aria-label": "Since when", onchange: look }, SPANS.map(([seconds, name]) => h("option", { value: String(seconds) }, name)));
-  look();
-  return h("p", { class: "since" }, "In the last ", choice, " ", said, ".");
+  return { box: h("p", { class: "since" }, "In the last ", choice, " ", said, "."), look };
 }
 
 export default function topics({ names: [name] }) {
@@ -95,15 +94,16 @@ function one(name) {
     done(`Topic ${name} is removed.`);
     location.hash = "#/topics";
   });
-  return detail(name, async (again) => {
-    const topic = await get(at);
+  const recent = since(at);
+  return detail(name, () => get(at), (topic, again) => {
+    recent.look();
     return [
       h("section", { class: "card" }, facts([
         ["Messages", count(topic.queues.reduce((sum, queue) => sum + queue.messages, 0))],
         ["Messages in", rate(topic.messages_in_per_second)],
         ["Queues to write", count(topic.write_queues)], ["Queues to read", count(topic.read_queues)],
         ["Clients may", MAY.find(([key]) => key === topic.permission)?.[1]], ["Ordered", topic.order ? "yes" : "no"]]),
-        since(at),
+        recent.box,
         h("div", { class: "buttons left" },
           h("a", { class: "button", href: `#/messages?topic=${encodeURIComponent(name)}` }, "Look at messages"),
           h("button", { type: "button", onclick: () => send(name, again) }, "Send a message…"),
