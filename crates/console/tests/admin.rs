@@ -619,6 +619,28 @@ async fn messages_are_copied_to_another_topic() {
 }
 
 #[tokio::test]
+async fn messages_are_sent_by_hand() {
+    let console = Console::start().await;
+    assert_eq!(console.ask("POST", "/topics", Some(json!({"name": "orders", "queues": 2}))).await.0, 200);
+    let send = |asked: Value| console.ask("POST", "/topics/orders/messages", Some(asked));
+    let (status, told) = send(json!({"body": "zwölf\n", "key": "k j", "tag": "paid", "queue": 1})).await;
+    assert_eq!((status, &told["queue"], &told["offset"]), (200, &json!(1), &json!(0)), "{told}");
+    let found = console.items("/topics/orders/messages?key=j").await;
+    assert_eq!((&found[0]["body_base64"], &found[0]["properties"]["TAGS"]), (&json!("enfDtmxmCg=="), &json!("paid")));
+    for (asked, status) in [
+        (json!({"body": "x", "queue": 2}), 404),
+        (json!({"body": "x", "key": "a\u{1}b"}), 400),
+        (json!({"body": "x", "broker": "broker-z"}), 404),
+        (json!({"key": "x"}), 400),
+    ] {
+        let (told, body) = send(asked).await;
+        assert_eq!(told, status, "{body}");
+    }
+    assert_eq!(console.ask("POST", "/topics/order/messages", Some(json!({"body": "x"}))).await.0, 404);
+    assert_eq!(console.items("/topics/orders/messages?queue=1&count=9").await.len(), 1);
+}
+
+#[tokio::test]
 async fn settings_are_shown_and_changed_or_refused_with_the_reason() {
     let console = Console::start().await;
     let row =
