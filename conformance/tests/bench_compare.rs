@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conformance::compares_at_length;
@@ -18,10 +19,17 @@ fn bench(arguments: &[&str], work: &Path) -> Command {
 }
 
 /// Sluice beside itself: both are there on every machine, and equal.
-const COMPARE: [&str; 9] = ["compare", "sync-send", "--with", "sluice", "--quick", "--warm-up", "7s", "--rounds", "1"];
+const COMPARE: [&str; 9] = ["compare", "sync-send", "--with", "sluice", "--quick", "--warm-up", "4s", "--rounds", "1"];
 
 /// A run that shows how it goes, not how fast.
-const SHORT: [&str; 3] = ["--quick", "--warm-up", "3s"];
+const SHORT: [&str; 3] = ["--quick", "--warm-up", "1s"];
+
+/// Held while brokers write as fast as they can: each comparison takes some GB of the disk.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn run(command: &mut Command) -> Output {
     command.output().expect("the binary is built: cargo build --release --bin sluice")
@@ -42,6 +50,7 @@ fn is_tidy(work: &Path) -> bool {
 
 #[test]
 fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() {
+    let _alone = alone();
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     let (html, csv) = (scratch.path().join("page.html"), scratch.path().join("rounds.csv"));
@@ -72,6 +81,7 @@ fn a_comparison_measures_every_step_of_every_broker_and_leaves_nothing_behind() 
 
 #[test]
 fn each_broker_is_warmed_up_for_the_step_and_is_first_in_every_other_round() {
+    let _alone = alone();
     let scratch = tempfile::tempdir().expect("directory");
     let work = scratch.path().join("work");
     std::fs::create_dir(&work).expect("directory");
@@ -94,6 +104,7 @@ fn each_broker_is_warmed_up_for_the_step_and_is_first_in_every_other_round() {
 
 #[test]
 fn masters_are_compared_with_their_slaves_where_a_step_asks_for_them() {
+    let _alone = alone();
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
@@ -151,11 +162,12 @@ fn brokers_that_speak_amqp_are_compared_before_and_behind_a_long_queue() {
 
 #[test]
 fn ctrl_c_ends_the_step_under_way_and_reports_what_there_is() {
+    let _alone = alone();
     let scratch = tempfile::tempdir().expect("directory");
     let (work, json) = (scratch.path().join("work"), scratch.path().join("report.json"));
     std::fs::create_dir(&work).expect("directory");
     let mut command =
-        bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1", "--warm-up", "3s"], &work);
+        bench(&["compare", "thread-sweep", "--with", "sluice", "--rounds", "1", "--warm-up", "1s"], &work);
     let told = scratch.path().join("told");
     command.arg("--json").arg(&json).stderr(std::fs::File::create(&told).expect("a file"));
     let mut process = Process::start("sluice bench", &mut command);

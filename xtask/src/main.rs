@@ -17,6 +17,7 @@ mod release;
 mod repository;
 mod source;
 mod steps;
+mod suites;
 mod test;
 mod tidy;
 mod tools;

@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::instructions;
 use crate::repository::root;
 use crate::steps::{self, Action, Step};
+use crate::suites;
 use crate::tidy;
 
 /// How much is tested.
@@ -42,37 +43,17 @@ fn plan(extent: Extent, has_conformance: bool, has_valgrind: bool) -> Vec<Step> 
     steps
 }
 
-/// Suites whose tests wait for times to pass more than they work, so that more of them may run at once than there are processors.
-const WAITING_SUITES: [&str; 1] = ["pop"];
-const WAITING_THREADS: u32 = 8;
-
 fn conformance(is_there: bool) -> [Step; 2] {
     let names = ["conformance", "conformance that waits"];
     if !is_there {
         let reason = "there is no package conformance yet (conformance/Cargo.toml)";
         return names.map(|name| Step { name, action: Action::Skip(reason.to_owned()) });
     }
-    let (waiting, working): (Vec<_>, Vec<_>) =
-        suites().into_iter().partition(|suite| WAITING_SUITES.contains(&&**suite));
-    let of = |suites: Vec<String>| suites.iter().map(|suite| format!(" --test {suite}")).collect::<String>();
-    // A suite that fails keeps no other from being run.
-    let command = "test --release --package conformance --no-fail-fast";
-    let lines = [
-        format!("{command} --lib{}", of(working)),
-        format!("{command}{} -- --test-threads {WAITING_THREADS}", of(waiting)),
-    ];
-    let [of_working, of_waiting] = lines;
     let [working, waiting] = names;
-    [Step::cargo(working, &of_working), Step::cargo(waiting, &of_waiting)]
-}
-
-/// Names of the conformance suites: each is a file or a folder.
-fn suites() -> Vec<String> {
-    let folder = root().join("conformance/tests");
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned())).collect();
-    names.sort();
-    names
+    [
+        Step::cargo(working, &suites::one_after_the_other()),
+        Step { name: waiting, action: Action::Call(suites::run_side_by_side) },
+    ]
 }
 
 /// Conformance suites are a step of their own: they need the release build.
@@ -142,12 +123,6 @@ mod tests {
         };
         assert_eq!(names(Extent::Full, true), full(false));
         assert_eq!(names(Extent::Full, false), full(true));
-    }
-
-    #[test]
-    fn suites_that_wait_are_there() {
-        let suites = suites();
-        assert!(WAITING_SUITES.iter().all(|suite| suites.iter().any(|known| known == suite)), "{suites:?}");
     }
 
     #[test]

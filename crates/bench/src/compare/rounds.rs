@@ -25,15 +25,13 @@ const REST: Duration = Duration::from_millis(500);
 const DISK_USED_MAX_PERCENT: f64 = 60.0;
 /// Brokers that have written less than this, in bytes, are not started again: there would be little to gain.
 const WRITTEN_MIN: u64 = 8 << 30;
-/// Seconds of each measurement of the machine's own limit.
-const LIMIT_SECONDS: f64 = 1.0;
 
 /// Compares; what was asked to stop gives what it has.
 pub fn compare(options: &CompareOptions, sink: &dyn ProgressSink) -> Result<Comparison, BenchError> {
     options.peers.iter().try_for_each(|peer| check(peer, options))?;
     let machine = Machine::describe();
     let data = options.setup.work_folder().to_owned();
-    let limit = limit::limit(LimitOptions { data, seconds: LIMIT_SECONDS }, sink)?;
+    let limit = limit::limit(LimitOptions { data, seconds: options.scale.limit_seconds() }, sink)?;
     let all: usize = options.scenarios.iter().map(|scenario| scenario.steps(options.scale).len()).sum();
     let all = all * options.rounds * options.peers.len();
     let mut run = Run {

@@ -29,6 +29,14 @@ impl Scale {
         }
     }
 
+    /// Length of each measurement of the machine without a broker.
+    pub const fn limit_seconds(self) -> f64 {
+        match self {
+            Self::Quick => 0.3,
+            Self::Full | Self::Lasting(_) => 1.0,
+        }
+    }
+
     /// Load before a step is measured.
     pub const fn warm_up_seconds(self) -> f64 {
         match self {
