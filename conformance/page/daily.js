@@ -230,6 +230,10 @@ run(async ({ page, wrong, api, go, done, cells }, listed) => {
       await answer({ connections: "10" }, "alice has other limits");
       assert.equal((await api("/users")).body.items.find(({ name }) => name === "alice").connections_max, 10);
     },
+    "see who is connected": async () => {
+      await go("connections", "main input");
+      await shows("No client is connected");
+    },
     "see which queues are long, and who consumes": async () => {
       await go("queues/%2Fshop", "tbody tr");
       assert.deepEqual((await cells())[0].slice(0, 4), ["work", "0", "0", "0"]);

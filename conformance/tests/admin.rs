@@ -86,6 +86,15 @@ fn users_do_what_they_are_permitted_until_they_go_and_a_kill_takes_nothing_back(
     said(&sluice, &["permission", "set", "alice", "--vhost", "/shop", "--read", "", "--configure", ""]);
     assert!(alice.tell("get own-orders").starts_with("403 ACCESS_REFUSED - read access"), "it counts at once");
     assert_eq!(listed(&sluice, &["queue", "list", "--vhost", "/shop"])[0]["ready"], 1);
+    let connections = listed(&sluice, &["connection", "list"]);
+    let [connection] = connections.as_array().map(Vec::as_slice).unwrap_or_default() else { panic!("{connections}") };
+    assert!(connection["product"].as_str().is_some_and(|product| product.starts_with("Pika")), "{connection}");
+    assert!(connection["address"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")), "{connection}");
+    assert_eq!((&connection["user"], &connection["vhost"]), (&json!("alice"), &json!("/shop")));
+    assert!(refused(&sluice, &["connection", "close", "987654"]).contains("there is no connection 987654 of AMQP"));
+    said(&sluice, &["connection", "close", &connection["number"].to_string()]);
+    assert_eq!(alice.tell("wait"), "320 CONNECTION_FORCED - Closed by an operator");
+    let (mut alice, _) = Alice::connect(port);
     said(&sluice, &["user", "delete", "alice"]);
     assert_eq!(alice.tell("wait"), "320 CONNECTION_FORCED - user 'alice' is deleted");
     assert!(Alice::connect(port).1.starts_with("out"));

@@ -63,7 +63,7 @@ pub use lookup::{KeyKind, Lookup};
 pub use model::access::{
     Access, Permission as UserPermission, Right, TopicPermission, TopicPermissions, hash_password,
 };
-pub use model::connections::{Connected, Connections, OpenChannel};
+pub use model::connections::{ClientSaid, Connected, Connections, OpenChannel};
 pub use model::consumers::{Consumer, Seat};
 pub use model::error::{ModelError, OtherExchange, Shown};
 pub use model::message_queue::{ConnectionNumber, MessageQueue, QueueWish};

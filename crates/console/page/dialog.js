@@ -36,7 +36,8 @@ export function confirm(title, text, button, act) {
 }
 
 /**
- * Asks for fields: `{name, label, value, type, choices, hint, required, pattern, rows}`. `act` gets what was given; what it returns ends the
+ * Asks for fields: `{name, label, value, type, choices, hint, required, pattern, rows, when}`; one with
+ * `when` is there while that holds for what was given so far. `act` gets what was given; what it returns ends the
  * dialog. With `preview`, its answer is shown and asked for again after each change.
  */
 export function fill({ title, text, fields, button, danger, act, preview }) {
@@ -45,6 +46,9 @@ export function fill({ title, text, fields, button, danger, act, preview }) {
   const seen = h("div", { class: "preview", "aria-live": "polite" });
   const rows = fields.map((field) => h("label", { class: field.type === "checkbox" ? "check" : "field" },
     h("span", {}, field.label), inputs.get(field.name), field.hint && h("small", {}, field.hint)));
+  const arrange = () => fields.forEach(({ when }, at) => { rows[at].hidden = when !== undefined && !when(values()); });
+  for (const one of inputs.values()) one.addEventListener("input", arrange);
+  arrange();
   if (preview) {
     let turn = 0;
     const look = async () => {

@@ -60,3 +60,8 @@ export function plainTable(columns, items, empty = "None.") {
 export function mark(text, tone = "") {
   return h("span", { class: `mark ${tone}` }, text);
 }
+
+/** What can be done with a row of a table: pairs of a name and a function. */
+export function actions(...pairs) {
+  return h("span", { class: "actions" }, pairs.map(([name, act]) => h("button", { type: "button", class: "link", onclick: act }, name)));
+}

@@ -1,9 +1,11 @@
 //! Who is connected to which virtual host, and as which user: so that there are not more than may be, and that they can be told to go.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base::Timestamp;
 use format::model::{HostLimits, UserLimits};
 use parking_lot::Mutex;
 
@@ -11,9 +13,28 @@ use super::error::ModelError;
 use super::message_queue::ConnectionNumber;
 use crate::group::mailbox::{Mailbox, Signal};
 
+/// What a client says of itself, in short. Nobody checks it; what it does not say is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientSaid {
+    /// The name that its program gave to the connection.
+    pub name: String,
+    /// The client library,
+    pub product: String,
+    /// its version,
+    pub version: String,
+    /// and what that runs on.
+    pub platform: String,
+}
+
 /// A connection.
 #[derive(Clone, Debug)]
 pub struct Connected {
+    /// Where its client is.
+    pub address: SocketAddr,
+    /// Who its client says it is.
+    pub client: Arc<ClientSaid>,
+    /// When it was opened.
+    pub since: Timestamp,
     /// The virtual host it uses.
     pub host: Arc<str>,
     /// Whose it is.
@@ -81,13 +102,17 @@ impl Connections {
         Ok(OpenChannel(open.clone()))
     }
 
-    /// All of them, in the order in which they came: number, virtual host, user.
-    pub fn all(&self) -> Vec<(ConnectionNumber, Arc<str>, Arc<str>)> {
-        let table = self.0.lock();
-        let mut all: Vec<_> =
-            table.open.iter().map(|(number, one)| (*number, one.host.clone(), one.user.clone())).collect();
-        all.sort_unstable_by_key(|(number, ..)| number.0);
+    /// All of them, in the order in which they came.
+    pub fn all(&self) -> Vec<(ConnectionNumber, Connected)> {
+        let mut all: Vec<_> = self.0.lock().open.iter().map(|(number, one)| (*number, one.clone())).collect();
+        all.sort_unstable_by_key(|(number, _)| number.0);
         all
+    }
+
+    /// Tells one that it has to go, and why; whether there is such a one.
+    pub fn close(&self, number: ConnectionNumber, why: &str) -> bool {
+        let table = self.0.lock();
+        table.open.get(&number).is_some_and(|connected| connected.mailbox.send(Signal::Dismissed(why.into())))
     }
 
     /// One is closed.

@@ -2,12 +2,10 @@
 
 import { all, change, path } from "../api.js";
 import { confirm, done, fill } from "../dialog.js";
-import { h, mark } from "../dom.js";
+import { actions, h, mark } from "../dom.js";
 import { count } from "../format.js";
 import { list } from "../table.js";
 
-const action = (name, act) => h("button", { type: "button", class: "link", onclick: act }, name);
-const actions = (...some) => h("span", { class: "actions" }, some);
 const limit = (value) => value === null ? "–" : count(value);
 /** A field of a limit: empty is none. */
 const given = (text) => text === "" ? null : Number(text);
@@ -121,8 +119,8 @@ function lists() {
         { key: "connections_max", title: "Connections at most", number: true, fixed: true, cell: ({ connections_max }) => limit(connections_max) },
         { key: "channels_max", title: "Channels at most", number: true, fixed: true, cell: ({ channels_max }) => limit(channels_max) },
         { key: "act", title: "", fixed: true, cell: (user) => actions(
-          action("password…", () => users.password(user.name, again)), action("tags…", () => users.tags(user, again)), action("limits…", () => users.limits(user, again)),
-          action("remove…", () => remove(`user ${user.name}`, "Its connections are closed.", `/users${path(user.name)}`, again))) }],
+          ["password…", () => users.password(user.name, again)], ["tags…", () => users.tags(user, again)], ["limits…", () => users.limits(user, again)],
+          ["remove…", () => remove(`user ${user.name}`, "Its connections are closed.", `/users${path(user.name)}`, again)]) }],
       actions: make("Make a user", () => users.create(again)),
     }),
     list({
@@ -132,7 +130,7 @@ function lists() {
         { key: "configure", title: "Makes and removes", fixed: true, cell: ({ configure }) => code(configure) },
         { key: "write", title: "Publishes to", fixed: true, cell: ({ write }) => code(write) }, { key: "read", title: "Consumes from", fixed: true, cell: ({ read }) => code(read) },
         { key: "act", title: "", fixed: true, cell: ({ user, vhost }) => actions(
-          action("remove…", () => remove(`the permissions of ${user} in ${vhost}`, "It may do nothing there then.", `/vhosts${path(vhost)}/permissions${path(user)}`, again))) }],
+          ["remove…", () => remove(`the permissions of ${user} in ${vhost}`, "It may do nothing there then.", `/vhosts${path(vhost)}/permissions${path(user)}`, again)]) }],
       actions: make("Let a user in", () => permissions.set(again)),
     }),
     list({
@@ -142,7 +140,7 @@ function lists() {
         { key: "exchange", title: "Exchange", cell: ({ exchange }) => exchange },
         { key: "write", title: "Publishes by", fixed: true, cell: ({ write }) => code(write) }, { key: "read", title: "Binds by", fixed: true, cell: ({ read }) => code(read) },
         { key: "act", title: "", fixed: true, cell: ({ user, vhost, exchange }) => actions(
-          action("remove…", () => remove(`the restriction of ${user} at ${exchange}`, "It may use any key there then.", `/vhosts${path(vhost)}/topic-permissions${path(user, exchange)}`, again))) }],
+          ["remove…", () => remove(`the restriction of ${user} at ${exchange}`, "It may use any key there then.", `/vhosts${path(vhost)}/topic-permissions${path(user, exchange)}`, again)]) }],
       actions: make("Restrict a user", () => keys.set(again)),
     }),
     list({
@@ -154,8 +152,8 @@ function lists() {
         { key: "queues_max", title: "At most", number: true, fixed: true, cell: ({ queues_max }) => limit(queues_max) },
         { key: "connections_max", title: "Connections at most", number: true, fixed: true, cell: ({ connections_max }) => limit(connections_max) },
         { key: "act", title: "", fixed: true, cell: (host) => actions(
-          action("limits…", () => hosts.limits(host, again)),
-          action("remove…", () => remove(`virtual host ${host.name}`, "All queues in it are gone with their messages, and cannot be brought back.", `/vhosts${path(host.name)}`, again))) }],
+          ["limits…", () => hosts.limits(host, again)],
+          ["remove…", () => remove(`virtual host ${host.name}`, "All queues in it are gone with their messages, and cannot be brought back.", `/vhosts${path(host.name)}`, again)]) }],
       actions: make("Make a virtual host", () => hosts.create(again)),
     })];
   return made;

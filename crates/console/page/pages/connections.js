@@ -1,22 +1,36 @@
 // Clients that are connected.
 
-import { h } from "../dom.js";
+import { change, path } from "../api.js";
+import { confirm, done } from "../dialog.js";
+import { actions, h } from "../dom.js";
 import { ago } from "../format.js";
 import { list } from "../table.js";
 
 const groups = (names) => (names ?? []).map((name, at) => [at > 0 && ", ", h("a", { href: `#/groups/${encodeURIComponent(name)}` }, name)]);
+
+const kind = ({ protocol, product, language, version }) =>
+  [protocol === "amqp" ? "AMQP" : "RocketMQ", [product ?? language?.toLowerCase(), version].filter(Boolean).join(" ")].filter(Boolean).join(", ");
+
+function close({ number, client }, then) {
+  return confirm(`Close ${client}?`, "What it has not acknowledged goes to others. Its client may come back.", "Close it", async () => {
+    await change("DELETE", `/connections${path(number)}`);
+    done(`${client} is closed.`);
+    then();
+  });
+}
 
 export default function connections() {
   const all = list({
     at: "/connections", noun: "connection", sort: "client", empty: "No client is connected.",
     columns: [
       { key: "client", title: "Client", cell: ({ client }) => client },
-      { key: "address", title: "From", cell: ({ address, vhost }) => address ?? `virtual host ${vhost}` },
-      { key: "protocol", title: "Protocol", cell: ({ protocol, language }) => protocol === "amqp" ? "AMQP" : `RocketMQ${language ? `, ${language.toLowerCase()}` : ""}` },
-      { key: "user", title: "User", cell: ({ user }) => user ?? "–" },
+      { key: "address", title: "From", cell: ({ address }) => address },
+      { key: "protocol", title: "Protocol", cell: kind },
+      { key: "user", title: "User", cell: ({ user, vhost }) => user === undefined ? "–" : `${user} in ${vhost}` },
       { key: "consumes", title: "Consumes as", fixed: true, cell: ({ consumes }) => groups(consumes) },
       { key: "produces", title: "Produces as", fixed: true, cell: ({ produces }) => (produces ?? []).join(", ") },
-      { key: "seen_ms", title: "Heartbeat", number: true, cell: ({ seen_ms }) => ago(seen_ms) }],
+      { key: "seen_ms", title: "Heartbeat", number: true, cell: ({ seen_ms }) => ago(seen_ms) },
+      { key: "close", title: "", fixed: true, cell: (one) => one.number !== undefined && actions(["close…", () => close(one, () => all.load())]) }],
   });
   return { title: "Connections", page: h("div", {}, h("h1", {}, "Connections"), all.box), leave: all.leave };
 }

@@ -2,7 +2,7 @@
 
 import { change, path } from "../api.js";
 import { confirm, done, fill } from "../dialog.js";
-import { h, mark } from "../dom.js";
+import { actions, h, mark } from "../dom.js";
 import { list } from "../table.js";
 import { argumentsOf, kind, ofHost } from "./host.js";
 
@@ -74,7 +74,7 @@ export default function exchanges({ names: [vhost] }) {
         { key: "destination", title: "To", cell: ({ destination, destination_type }) => [destination, destination_type === "exchange" && [" ", mark("exchange")]] },
         { key: "key", title: "Key", cell: ({ key }) => key },
         { key: "arguments", title: "Arguments", fixed: true, cell: (one) => Object.keys(one.arguments).length > 0 && h("code", {}, JSON.stringify(one.arguments)) },
-        { key: "remove", title: "", fixed: true, cell: (one) => one.source !== "" && h("button", { type: "button", class: "link", onclick: () => unbind(host, one, () => bindings.load()) }, "remove…") }],
+        { key: "remove", title: "", fixed: true, cell: (one) => one.source !== "" && actions(["remove…", () => unbind(host, one, () => bindings.load())]) }],
       actions: h("button", { type: "button", class: "primary", onclick: () => bind(host, () => bindings.load()) }, "Make a binding"),
     });
     const all = () => { shown.load(); bindings.load(); };
@@ -84,7 +84,7 @@ export default function exchanges({ names: [vhost] }) {
         { key: "name", title: "Exchange", cell: ({ name }) => named(name) },
         { key: "type", title: "Type", cell: ({ type }) => type },
         { key: "durable", title: "Is", fixed: true, cell: (one) => [kind(one), one.internal && mark("internal")] },
-        { key: "remove", title: "", fixed: true, cell: ({ name }) => !isOwn(name) && h("button", { type: "button", class: "link", onclick: () => remove(host, name, all) }, "remove…") }],
+        { key: "remove", title: "", fixed: true, cell: ({ name }) => !isOwn(name) && actions(["remove…", () => remove(host, name, all)]) }],
       actions: h("button", { type: "button", class: "primary", onclick: () => create(host, all) }, "Make an exchange"),
     });
     return [shown, { title: "Bindings", ...bindings }];

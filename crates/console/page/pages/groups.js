@@ -34,8 +34,8 @@ function reset(name, topics, then) {
     fields: [
       { name: "topic", label: "Topic", choices: topics.map((topic) => [topic, topic]), value: topics[0] },
       { name: "to", label: "To", choices: [["end", "the end: what is there is left out"], ["first", "the first message kept"], ["time", "a time"], ["offset", "an offset"]], value: "end" },
-      { name: "time", label: "Time, if it is one", type: "datetime-local" },
-      { name: "offset", label: "Offset, if it is one", type: "number", min: "0" },
+      { name: "time", label: "Time", type: "datetime-local", when: ({ to }) => to === "time" },
+      { name: "offset", label: "Offset", type: "number", min: "0", when: ({ to }) => to === "offset" },
       { name: "queue", label: "Queue", type: "number", min: "0", hint: "none: all queues" }],
     preview: async (values) => {
       const { items } = await change("POST", at, asked(values, true));

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use broker::{Broker, Member};
+use broker::{Broker, Connected, ConnectionNumber, Member};
 use dialect::rocketmq::client_kind;
 use serde_json::{Value, json};
 
-use super::address::Query;
+use super::address::{Path, Query};
+use super::caller::Caller;
 use super::list::Piece;
+use super::problem::Problem;
 use super::{Admin, Answer};
 
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
@@ -52,14 +54,33 @@ fn of(broker: &Broker) -> Vec<Value> {
         members.iter().for_each(|member| note("produces", group.as_str(), member));
     }
     let mut all: Vec<_> = clients.into_values().collect();
-    all.extend(broker.model.connections.all().into_iter().map(|(number, host, user)| {
+    all.extend(broker.model.connections.all().into_iter().map(|(number, connected)| {
+        let Connected { address, client, since, host, user, .. } = connected;
         json!({
             "protocol": "amqp",
-            "client": format!("connection {}", number.0),
+            "number": number.0,
+            "client": if client.name.is_empty() { format!("connection {}", number.0) } else { client.name.clone() },
+            "address": address.to_string(),
             "broker": broker.options().broker_name,
+            "language": client.platform,
+            "product": client.product,
+            "version": client.version,
+            "since_ms": since.0,
             "vhost": &*host,
             "user": &*user,
         })
     }));
     all
+}
+
+/// Closes a connection of AMQP; its client may come back.
+pub(super) async fn close(State(admin): State<Admin>, caller: Caller, Path(number): Path<u64>) -> Answer {
+    let what = format!("connection {number} is closed");
+    let work = move |broker: &Broker, _| {
+        if !broker.model.connections.close(ConnectionNumber(number), "Closed by an operator") {
+            return Err(Problem::not_found(format!("there is no connection {number} of AMQP")));
+        }
+        Ok(json!({"number": number}))
+    };
+    admin.change(caller, what, work).await
 }

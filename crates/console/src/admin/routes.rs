@@ -28,6 +28,7 @@ fn about_brokers() -> ApiRouter<Admin> {
             "/connections",
             get_with(connection::list, said("Clients that are connected, and the groups they are in")),
         )
+        .api_route("/connections/{number}", delete_with(connection::close, said("Closes a connection of AMQP")))
         .api_route(
             "/events",
             get_with(event::follow, said("How the process is, as it changes; for the page in the browser")),

@@ -3,7 +3,7 @@
 //! Source: AMQP 0-9-1 specification section 2.2.4, RFC 4616 (PLAIN), RabbitMQ's AMQPLAIN: a table with `LOGIN` and `PASSWORD`, and its
 //! EXTERNAL: whoever the certificate of the connection names, whatever the client says.
 
-use broker::Access;
+use broker::{Access, ClientSaid};
 use bytes::BytesMut;
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::connection::{Start, StartOk};
@@ -81,6 +81,25 @@ impl ClientCapabilities {
             connection_blocked: is_set("connection.blocked"),
             authentication_failure_close: is_set("authentication_failure_close"),
         }
+    }
+}
+
+/// Bytes that are kept of each thing that a client says of itself.
+const SAID_SIZE_MAX: usize = 128;
+
+/// What the client says of itself.
+pub(super) fn said_by_client(properties: &Table<'_>) -> ClientSaid {
+    let text = |name| match properties.get(name) {
+        Some(Value::LongString(bytes)) => {
+            String::from_utf8_lossy(bytes.get(..SAID_SIZE_MAX).unwrap_or(bytes)).into_owned()
+        }
+        _ => String::new(),
+    };
+    ClientSaid {
+        name: text("connection_name"),
+        product: text("product"),
+        version: text("version"),
+        platform: text("platform"),
     }
 }
 
@@ -171,6 +190,19 @@ mod tests {
         let expected = ClientCapabilities { consumer_cancel_notify: true, ..ClientCapabilities::default() };
         assert_eq!(read, expected);
         assert_eq!(ClientCapabilities::of(&Table::default()), ClientCapabilities::default());
+    }
+
+    #[test]
+    fn what_a_client_says_of_itself_is_kept_in_short() {
+        let (mut out, long) = (BytesMut::new(), "é".repeat(100));
+        write_table(&mut out, |table| {
+            table.put("connection_name", Value::LongString(b"billing"));
+            table.put("product", Value::LongString(long.as_bytes()));
+            table.put("version", Value::I64(3));
+        });
+        let said = said_by_client(&Table::read(&out[4..]).expect("a table"));
+        assert_eq!((&*said.name, &*said.version, &*said.platform), ("billing", "", ""));
+        assert_eq!(said.product, "é".repeat(64));
     }
 
     #[test]

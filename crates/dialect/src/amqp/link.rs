@@ -8,8 +8,8 @@ use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
 use base::session::{Output, Subject};
 use base::{Monotonic, Now};
 use broker::{
-    Broker, ConnectionNumber, ExchangeKind, Mailbox, OpenChannel, Right, Shown, TopicPermissions, UserPermission,
-    VirtualHost,
+    Broker, ClientSaid, ConnectionNumber, ExchangeKind, Mailbox, OpenChannel, Right, Shown, TopicPermissions,
+    UserPermission, VirtualHost,
 };
 use bytes::{Bytes, BytesMut};
 use wire::amqp::frame::{self, Kind};
@@ -73,6 +73,8 @@ pub(super) struct Link {
     scratch: BytesMut,
     /// The largest frame agreed on, bytes.
     pub(super) frame_max: usize,
+    /// Who the client says it is.
+    pub(super) client: Arc<ClientSaid>,
     /// Whether the client is told of consumers that end.
     pub(super) hears_of_cancelled: bool,
     /// Whether the client is told that what it publishes has to wait.
@@ -170,6 +172,7 @@ impl Link {
             frame_max: frame::SIZE_MIN,
             hears_of_cancelled: false,
             hears_of_blocked: false,
+            client: Arc::default(),
             login: None,
             budget: Arc::default(),
             jobs: Jobs::default(),

@@ -50,6 +50,7 @@ impl AmqpSession {
                 let capabilities = ClientCapabilities::of(&start.client_properties);
                 link.hears_of_cancelled = capabilities.consumer_cancel_notify;
                 link.hears_of_blocked = capabilities.connection_blocked;
+                link.client = Arc::new(handshake::said_by_client(&start.client_properties));
                 match handshake::authenticate(start, link) {
                     Ok(user) => {
                         let AmqpOptions { channel_max, frame_max, heartbeat_s: heartbeat, .. } = *link.options;
@@ -116,7 +117,14 @@ impl AmqpSession {
         let found = name.text().ok_or_else(|| ModelError::NoSuchHost(Shown(name.bytes()).to_string()));
         let host = found.and_then(|name| broker.model.host(name))?;
         let link = self.link();
-        let connected = Connected { host: host.name().clone(), user: user.clone(), mailbox: link.mailbox.clone() };
+        let connected = Connected {
+            address: link.address,
+            client: link.client.clone(),
+            since: link.now.wall,
+            host: host.name().clone(),
+            user: user.clone(),
+            mailbox: link.mailbox.clone(),
+        };
         broker.model.connections.add(link.number, connected, host.limits(), broker.model.access.limits(&user))?;
         // After this: whoever removes the user or the virtual host from here on tells the connection.
         let login = Login::new(user, host, &broker);

@@ -4,6 +4,7 @@ mod binding;
 mod broker;
 mod client;
 mod cluster;
+mod connection;
 mod exchange;
 mod group;
 mod message;
@@ -65,6 +66,9 @@ enum Noun {
     /// The brokers that a name server knows, Java's too.
     #[command(subcommand)]
     Cluster(cluster::Action),
+    /// Clients that are connected.
+    #[command(subcommand)]
+    Connection(connection::Action),
     /// Topics of RocketMQ.
     #[command(subcommand)]
     Topic(topic::Action),
@@ -173,6 +177,7 @@ fn run_with(noun: &Noun, asking: &Asking) -> Result<(), Failure> {
     match noun {
         Noun::Broker(action) => broker::run(action, asking),
         Noun::Cluster(action) => cluster::run(action, asking),
+        Noun::Connection(action) => connection::run(action, asking),
         Noun::Topic(action) => topic::run(action, asking),
         Noun::Group(action) => group::run(action, asking),
         Noun::Message(action) => message::run(action, asking),
