@@ -41,6 +41,16 @@ impl Entry {
         *self == GAP
     }
 
+    /// Stands where a record was lost, of which nothing is known but that it was before `log_offset`.
+    pub const fn lost(log_offset: LogOffset) -> Self {
+        Self { log_offset, size: 1, tag_code: 0 }
+    }
+
+    /// Whether it is such a one.
+    pub fn is_lost(&self) -> bool {
+        *self == Self::lost(self.log_offset)
+    }
+
     /// Reads an entry; `None` where there is none.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (log_offset, rest) = bytes.split_first_chunk()?;

@@ -205,7 +205,7 @@ impl QueueIndex {
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
             // Damaged records in between keep their queue offsets, with entries that no record matches.
-            let lost = Entry { log_offset, size: 1, tag_code: 0 };
+            let lost = Entry::lost(log_offset);
             self.publish(std::iter::repeat_n(lost, gap as usize));
         } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;

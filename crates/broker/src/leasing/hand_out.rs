@@ -301,19 +301,20 @@ impl HandOut {
         }
         let Some(queue) = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue()) else { return Ok(()) };
         match read(store, queue, &self.leased, mode) {
-            Ok(records) => {
+            Ok(records) if records.count() == self.leased.len() => {
                 let mut leased = std::mem::take(&mut self.leased);
                 self.take_in(&leased, records);
                 leased.clear();
                 self.leased = leased;
                 Ok(())
             }
-            Err(_) if mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
-            Err(_) => self.read_one_by_one(store, now),
+            _ if mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
+            _ => self.read_one_by_one(store, now),
         }
     }
 
-    /// What cannot be read now was given to nobody. In order what is behind it is not read either.
+    /// What cannot be read now was given to nobody. In order what is behind it is not read either. What is damaged or gone is settled: the
+    /// store has told of it.
     fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<(), StorageError> {
         let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(()) };
         let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
@@ -324,8 +325,9 @@ impl HandOut {
                 lane.give_back(owner, leased.offset, at_once);
                 continue;
             };
-            match read(store, queue, &[leased], ReadMode::MayWait) {
-                Ok(records) => self.take_in(&[leased], records),
+            match read_one(store, queue, leased) {
+                Ok(Some(records)) => self.take_in(&[leased], records),
+                Ok(None) => _ = lane.settle(owner, [leased.offset]),
                 Err(error) => {
                     failure = Some(error);
                     if in_order {
@@ -339,17 +341,13 @@ impl HandOut {
         failure.filter(|_| in_order || self.count == before).map_or(Ok(()), Err)
     }
 
-    /// Takes in records of what was leased. What is damaged is settled: the store has told of it.
+    /// Takes in the records of what was leased.
     fn take_in(&mut self, leased: &[Leased], records: Records) {
         let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return };
-        let (mut messages, mut kept, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut messages, mut kept) = (Vec::new(), Vec::new());
         let holder = self.wanted.holder;
         let is_told = holder.is_told_deliveries();
-        for (&Leased { offset, deliveries, .. }, bytes) in leased.iter().zip(records.iter()) {
-            let Some(bytes) = bytes else {
-                damaged.push(offset);
-                continue;
-            };
+        for (&Leased { offset, deliveries, .. }, bytes) in leased.iter().zip(records.iter().flatten()) {
             // Where it was stored again and again, its record counts too.
             let before = if is_told { record::deliveries_of(bytes) } else { 0 };
             if before > 0 && before.saturating_add(deliveries) > self.wanted.redeliveries_max {
@@ -362,7 +360,6 @@ impl HandOut {
             messages.push((offset, deliveries));
             kept.push((bytes, deliveries));
         }
-        lane.settle(holder.grant().owner, damaged);
         let before = self.pieces.len();
         if kept.len() == records.count() && (!is_told || kept.iter().all(|(_, deliveries)| *deliveries == 0)) {
             records.into_pieces(&mut self.pieces);
@@ -382,6 +379,16 @@ impl HandOut {
 fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Result<Records, StorageError> {
     let entries: Vec<_> = leased.iter().map(|leased| (leased.offset, leased.entry)).collect();
     store.read(&queue.index, &entries, mode)
+}
+
+/// The record of one entry; `None` where it is damaged or gone.
+fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<Option<Records>, StorageError> {
+    let records = read(store, queue, &[leased], ReadMode::MayWait)?;
+    let Leased { offset, entry, .. } = leased;
+    if records.count() == 0 && queue.topic().message_queue().is_some() && store.is_entry_wrong(&queue.index, (offset, entry))? {
+        return Err(wrong_entry(queue, offset));
+    }
+    Ok(Some(records).filter(|records| records.count() > 0))
 }
 
 /// Copies of records; with `is_told` they say how often they were handed out.
@@ -409,11 +416,16 @@ fn entry_in(
     if entry.is_none_or(|entry| entry.size > 0) || queue.topic().message_queue().is_none() {
         return Ok(entry);
     }
-    Err(StorageError::Damaged {
+    Err(wrong_entry(queue, offset))
+}
+
+/// An entry of a message queue that was overwritten.
+fn wrong_entry(queue: &Queue, offset: QueueOffset) -> StorageError {
+    StorageError::Damaged {
         path: queue.index.directory(),
         problem: format!(
             "its entry {offset} is overwritten, and the message may be whole: stop the broker and remove the folder sluice/queues of \
              its data directory, whose entries the next start makes again from the log"
         ),
-    })
+    }
 }

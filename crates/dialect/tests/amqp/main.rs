@@ -8,6 +8,7 @@ mod blocking;
 mod breaking;
 mod client;
 mod consuming;
+mod damage;
 mod dying;
 mod following;
 mod lengths;

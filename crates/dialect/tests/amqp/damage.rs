@@ -1,0 +1,108 @@
+//! What of a data directory was damaged while the broker was away.
+use std::fs;
+use std::path::Path;
+
+use wire::amqp::content::{PERSISTENT, Properties};
+use wire::amqp::method::basic::Publish;
+use wire::amqp::method::queue::QueueDeclare;
+
+use crate::client::{Bench, copy, short};
+
+const ENTRY_SIZE: usize = 20;
+
+fn to(key: &str) -> Publish<'_> {
+    Publish { routing_key: short(key), ..Publish::default() }
+}
+
+fn persistent() -> Properties<'static> {
+    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
+}
+
+/// A bench whose queue `q` has the messages `0`, `1` and `2`.
+fn with_three() -> Bench {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
+    client.take();
+    ["0", "1", "2"].iter().for_each(|body| client.publish_with(to("q"), persistent(), body.as_bytes()));
+    drop(client);
+    bench
+}
+
+/// The file below `directory`: there is one.
+fn only_file(directory: &Path) -> std::path::PathBuf {
+    let mut within = fs::read_dir(directory).expect("directory").map(|item| item.expect("item").path());
+    let first = within.next().expect("there is one");
+    assert_eq!(within.next(), None, "there is only one");
+    if first.is_dir() { only_file(&first) } else { first }
+}
+
+#[test]
+fn a_message_whose_entry_has_a_flipped_bit_is_not_lost() {
+    // Every bit of the middle one of three entries.
+    for bit in 0..ENTRY_SIZE * 8 {
+        let bench = damaged(with_three(), |directory| {
+            let file = only_file(&directory.join("sluice/queues"));
+            let mut bytes = fs::read(&file).expect("entries");
+            bytes[ENTRY_SIZE + bit / 8] ^= 1 << (bit % 8);
+            fs::write(&file, bytes).expect("written");
+        });
+        let mut client = bench.client();
+        assert_eq!(client.get("q", true), "got 1, 2 more: 0", "bit {bit}");
+        let second = client.get("q", true);
+        assert!(second.starts_with("got 2") && second.ends_with(": 2"), "what is behind it is handed out; bit {bit}: {second}");
+        drop(client);
+        let bench = damaged(bench, |directory| fs::remove_dir_all(directory.join("sluice/queues")).expect("it is there"));
+        assert_eq!(bench.client().get("q", true), "got 1, 0 more: 1", "bit {bit}");
+    }
+}
+
+/// A bench on a directory that a broker has left in good order, and that was damaged then.
+fn damaged(bench: Bench, damage: impl FnOnce(&Path)) -> Bench {
+    bench.broker.close(bench.now).expect("closes");
+    let scratch = tempfile::tempdir().expect("directory");
+    copy(bench.directory(), scratch.path());
+    damage(scratch.path());
+    Bench::on(scratch, bench.now)
+}
+
+/// The same without one of its files.
+fn without(bench: Bench, file: &str) -> Bench {
+    damaged(bench, |directory| {
+        let lost = directory.join(file);
+        let removed = if lost.is_dir() { fs::remove_dir_all(&lost) } else { fs::remove_file(&lost) };
+        removed.expect("it is there");
+    })
+}
+
+#[test]
+fn a_lost_snapshot_of_the_state_takes_no_queue_and_brings_no_removed_user_back() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
+    client.take();
+    client.publish_with(to("q"), persistent(), b"m");
+    drop(client);
+    bench.broker.model.remove_user("guest", bench.now).expect("removed");
+    // Documents are written behind all of this.
+    let bench = without(bench.killed(), "state");
+    assert!(bench.broker.model.access.user("guest").is_none(), "it was removed");
+    let host = bench.broker.model.host("/").expect("there");
+    assert!(host.queues().iter().any(|queue| queue.has_ready()), "its message too");
+    let bench = without(bench, "state");
+    assert!(bench.broker.model.access.user("guest").is_none(), "nor later");
+}
+
+#[test]
+fn entries_of_message_queues_that_are_gone_are_made_again() {
+    for lost in ["sluice", "sluice/queues"] {
+        let bench = Bench::new();
+        let mut client = bench.client();
+        client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
+        client.take();
+        client.publish_with(to("q"), persistent(), b"m");
+        drop(client);
+        let bench = without(bench, lost);
+        assert_eq!(bench.client().get("q", true), "got 1, 0 more: m", "{lost}");
+    }
+}
