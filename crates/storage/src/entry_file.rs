@@ -53,9 +53,20 @@ impl EntryFile {
     }
 
     /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
-    /// over in the last part only; the rest is searched binarily.
+    /// over, as many in a row as the last part holds; a search that met one goes on behind it.
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
-        self.end_where(|entry| entry.log_offset < log_offset, limit)
+        let is_before = |entry: &Entry| entry.log_offset < log_offset;
+        let mut end = self.end_where(is_before, limit)?;
+        let searched_end = self.tail_start.min(limit);
+        while end < searched_end {
+            let mut behind = vec![0; searched_end.saturating_sub(end).min(TAIL_ENTRIES) as usize * ENTRY_SIZE];
+            self.file.read_at(&mut behind, end * ENTRY_SIZE as u64)?;
+            let last =
+                behind.chunks_exact(ENTRY_SIZE).rposition(|entry| Entry::decode(entry).as_ref().is_some_and(is_before));
+            let Some(last) = last else { break };
+            end += last as u64 + 1;
+        }
+        Ok(end)
     }
 
     /// The same with gaps, which stand before a queue's first entry: their log offset 0 is not below a log that begins there.
@@ -97,6 +108,26 @@ mod tests {
 
     use super::*;
     use crate::disk::{Disk, MemoryDisk};
+
+    #[test]
+    fn an_entry_that_points_nowhere_does_not_end_a_queue() {
+        // Whole files without holes: nothing shows where entries end, which are few to many.
+        for count in [3, 100, 2000] {
+            for damaged in 0..count {
+                let entry = |number| Entry { log_offset: LogOffset(number * 100), size: 100, tag_code: 0 };
+                let disk = Disk::new(MemoryDisk::new());
+                disk.create_directory(Path::new("/q")).expect("makes");
+                let file = disk.open_sized(Path::new("/q/0"), 4000 * ENTRY_SIZE as u64, false).expect("makes");
+                let mut bytes: Vec<u8> = (0..count).flat_map(|number| entry(number).encode()).collect();
+                bytes.resize(4000 * ENTRY_SIZE, 0);
+                bytes[damaged as usize * ENTRY_SIZE] ^= 0x40;
+                file.write_at(&bytes, 0).expect("writes");
+                let end = EntryFile::new(file, 0, 4000).expect("looks").end_before(LogOffset(count * 100), 4000);
+                let wanted = if damaged == count - 1 { damaged } else { count };
+                assert_eq!(end.expect("reads"), wanted, "{count} entries, number {damaged} damaged");
+            }
+        }
+    }
 
     #[test]
     fn the_last_entry_is_told_only_if_the_last_part_shows_it() {

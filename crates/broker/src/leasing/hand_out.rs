@@ -168,7 +168,7 @@ impl HandOut {
     /// Takes and reads until there is enough, or nothing more. A lane of which nothing can be read is in no other's way.
     pub(super) fn go_on(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<(), StorageError> {
         self.note_again();
-        let mut outcome = self.read(store, mode, now).map(|()| Look::More);
+        let mut outcome = self.read(store, mode, now).map(|_| Look::More);
         loop {
             match outcome {
                 Ok(Look::Done) => self.next += 1,
@@ -184,7 +184,10 @@ impl HandOut {
             if !self.wants_more() || self.scanned >= SCAN_COUNT_MAX || self.next >= self.wanted.lanes.len() {
                 break;
             }
-            outcome = self.lease(mode, now).and_then(|look| self.read(store, mode, now).map(|()| look));
+            outcome = self.lease(mode, now).and_then(|look| {
+                let passed_over = self.read(store, mode, now)?;
+                Ok(if passed_over && look == Look::Done { Look::More } else { look })
+            });
         }
         self.take_back_rest();
         self.failure.take().filter(|_| self.count == 0).map_or(Ok(()), Err)
@@ -294,19 +297,20 @@ impl HandOut {
         }
     }
 
-    /// Reads what was leased; where that fails, one by one, if it may wait for the disk.
-    fn read(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<(), StorageError> {
+    /// Reads what was leased; where that fails, one by one, if it may wait for the disk. Whether others may be taken in place of what was
+    /// passed over.
+    fn read(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<bool, StorageError> {
         if self.leased.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let Some(queue) = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue()) else { return Ok(()) };
+        let Some(queue) = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue()) else { return Ok(false) };
         match read(store, queue, &self.leased, mode) {
             Ok(records) if records.count() == self.leased.len() => {
                 let mut leased = std::mem::take(&mut self.leased);
                 self.take_in(&leased, records);
                 leased.clear();
                 self.leased = leased;
-                Ok(())
+                Ok(false)
             }
             _ if mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
             _ => self.read_one_by_one(store, now),
@@ -314,11 +318,11 @@ impl HandOut {
     }
 
     /// What cannot be read now was given to nobody. In order what is behind it is not read either. What is damaged or gone is settled: the
-    /// store has told of it.
-    fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<(), StorageError> {
-        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(()) };
+    /// store has told of it. Where only entries are at fault, and order does not matter, others may be taken in their place.
+    fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<bool, StorageError> {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(false) };
         let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
-        let (mut failure, before) = (None, self.count);
+        let (mut failure, before, mut passed_over) = (None, self.count, false);
         let at_once = GiveBack { ready: None, is_counted: false };
         for leased in std::mem::take(&mut self.leased) {
             let Some(queue) = lane.queue().filter(|_| !in_order || failure.is_none()) else {
@@ -328,17 +332,22 @@ impl HandOut {
             match read_one(store, queue, leased) {
                 Ok(Some(records)) => self.take_in(&[leased], records),
                 Ok(None) => _ = lane.settle(owner, [leased.offset]),
-                Err(error) => {
+                Err(error) if in_order => {
                     failure = Some(error);
-                    if in_order {
-                        lane.give_back(owner, leased.offset, at_once);
+                    lane.give_back(owner, leased.offset, at_once);
+                }
+                Err(error) => {
+                    lane.put_off(owner, leased.offset, now);
+                    if matches!(error, StorageError::Damaged { .. }) {
+                        passed_over = true;
+                        self.failure.get_or_insert(error);
                     } else {
-                        lane.put_off(owner, leased.offset, now);
+                        failure = Some(error);
                     }
                 }
             }
         }
-        failure.filter(|_| in_order || self.count == before).map_or(Ok(()), Err)
+        failure.filter(|_| in_order || self.count == before).map_or(Ok(passed_over), Err)
     }
 
     /// Takes in the records of what was leased.
@@ -385,7 +394,10 @@ fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Resu
 fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<Option<Records>, StorageError> {
     let records = read(store, queue, &[leased], ReadMode::MayWait)?;
     let Leased { offset, entry, .. } = leased;
-    if records.count() == 0 && queue.topic().message_queue().is_some() && store.is_entry_wrong(&queue.index, (offset, entry))? {
+    if records.count() == 0
+        && queue.topic().message_queue().is_some()
+        && store.is_entry_wrong(&queue.index, (offset, entry))?
+    {
         return Err(wrong_entry(queue, offset));
     }
     Ok(Some(records).filter(|records| records.count() > 0))

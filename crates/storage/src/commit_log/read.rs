@@ -21,6 +21,9 @@ use crate::store::ReadMode;
 /// If entries are further apart than this on average, single records are read instead of whole blocks.
 const SPARSE_GAP: u64 = 16 * 1024;
 
+/// Records passed on the way to a place where none may begin.
+const RECORDS_PASSED_MAX: usize = 10_000;
+
 impl CommitLog {
     /// The records that entries of `queue` point at; `None` for an entry that points at no such record.
     pub(crate) fn read(
@@ -80,6 +83,29 @@ impl CommitLog {
             return Ok(None);
         }
         Ok(Some(bytes))
+    }
+
+    /// Whether a record begins before `offset` and ends behind it, as far as few enough records from the one at `from` on show it; without one,
+    /// from the segment's first on.
+    pub(crate) fn is_within_record(&self, from: Option<LogOffset>, offset: LogOffset) -> Result<bool, StorageError> {
+        if offset < self.first() {
+            return Ok(false);
+        }
+        let mut at = match from.filter(|from| *from >= self.first()) {
+            Some(from) => from,
+            None => LogOffset(self.segment_at(offset.0)?.base()),
+        };
+        for _ in 0..RECORDS_PASSED_MAX {
+            if at >= offset {
+                return Ok(at > offset);
+            }
+            let Some(head) = self.read_or_tell(at, record::LOG_OFFSET_WITHIN)? else { return Ok(false) };
+            match record::kind_at(&head) {
+                Ok(record::Kind::Record(size) | record::Kind::Filler(size)) => at = at.after(size.max(1) as u64),
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// Bytes of the record at `offset`; `None` if the disk cannot read them, which is reported.

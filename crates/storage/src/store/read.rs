@@ -3,7 +3,7 @@
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
 use format::queue_entry::Entry;
-use format::record::{RECORD_SIZE_MIN, Record};
+use format::record::Record;
 
 use super::{ReadMode, Store};
 use crate::damage::problem_of_record;
@@ -23,8 +23,9 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// Whether it is the fault of the entry at `offset` of `queue` that no record is served for it: it leaves the order of the entries around it or
-    /// the log, or an undamaged record that it does not describe begins where it points. Its own record may be whole. Reads from the disk.
+    /// Whether it is the fault of the entry at `offset` of `queue` that no record is served for it, whose own record may be whole: it overlaps the
+    /// entries around it, or points behind the log, into a record, or to an undamaged one that it does not describe. Reads from the disk; says
+    /// no where a look at what is near does not show it.
     pub fn is_entry_wrong(
         &self,
         queue: &QueueIndex,
@@ -37,14 +38,18 @@ impl Store {
             Some(number) => Ok(queue.entry(QueueOffset(number))?.filter(|entry| !entry.is_gap() && !entry.is_lost())),
             None => Ok::<_, StorageError>(None),
         };
-        let is_behind_next = around(offset.0.checked_add(1))?.is_some_and(|next| next.log_offset < entry.log_offset);
-        let is_before_last = around(offset.0.checked_sub(1))?.is_some_and(|last| last.log_offset > entry.log_offset);
-        let end = entry.log_offset.0.saturating_add(u64::from(entry.size));
-        if is_behind_next || is_before_last || end > self.watermarks().written().0 {
+        let end_of = |entry: &Entry| entry.log_offset.after(u64::from(entry.size));
+        let (last, next) = (around(offset.0.checked_sub(1))?, around(offset.0.checked_add(1))?);
+        if last.is_some_and(|last| end_of(&last) > entry.log_offset)
+            || next.is_some_and(|next| end_of(&entry) > next.log_offset)
+            || end_of(&entry) > self.watermarks().written()
+        {
             return Ok(true);
         }
-        let found = self.log.record_at(entry.log_offset)?;
-        Ok(found.is_some_and(|bytes| problem_of_record(&bytes, queue, &(offset, entry), false).is_some()))
+        match self.log.record_at(entry.log_offset)? {
+            Some(bytes) => Ok(problem_of_record(&bytes, queue, &(offset, entry), false).is_some()),
+            None => self.log.is_within_record(last.as_ref().map(end_of), entry.log_offset),
+        }
     }
 
     /// The message of a topic at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without
