@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::client::{Failure, flag, path, query};
-use super::{Asking, In, With};
+use super::{Asking, In, With, show};
 
 /// What is listed of a queue.
 const COLUMNS: [&str; 5] = ["name", "ready", "unacknowledged", "consumers", "arguments"];
@@ -85,13 +85,13 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
                 flag("if_empty", *if_empty).into_iter().chain(flag("if_unused", *if_unused)).collect();
             let answer = client.delete(&(of(vhost, name) + &query(&condition)))?;
             asking.tell(&answer, |answer| {
-                format!("queue {name} was deleted from {vhost}, with {} messages that were ready", answer["messages"])
+                format!("queue {name} was deleted from {vhost}, with {} ready", show::messages(&answer["messages"]))
             })
         }
         Action::Purge { name, place: In { vhost } } => {
             let answer = client.delete(&(of(vhost, name) + "/messages"))?;
             asking.tell(&answer, |answer| {
-                format!("{} messages of queue {name} in {vhost} were dropped", answer["messages"])
+                format!("dropped {} of queue {name} in {vhost}", show::messages(&answer["messages"]))
             })
         }
     }

@@ -12,6 +12,11 @@ pub(super) fn list(items: &[Value], columns: &[&str]) -> String {
     arranged(items, columns, width())
 }
 
+/// So many messages, as a sentence says it.
+pub(super) fn messages(count: &Value) -> String {
+    if *count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
+}
+
 /// How wide a line may be; `None`: as it likes, since nobody looks at it as it is.
 fn width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
