@@ -1,6 +1,7 @@
 //! What lies in a data directory: looked at without a broker.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use format::key_index::{HEADER_SIZE, Header};
 use format::queue_entry::{ENTRY_SIZE, Entry};
@@ -34,4 +35,14 @@ pub fn count_keys(data: &Path) -> u64 {
         u64::from(Header::decode(&bytes[..HEADER_SIZE]).expect("a header").next_entry) - 1
     };
     files_below(&data.join("index")).into_iter().map(count).sum()
+}
+
+/// After a kill, documents are those of a moment ago: waits until these topics are in theirs.
+pub fn wait_for_topics<'t>(data: &Path, topics: impl Iterator<Item = &'t str> + Clone) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_there = |text: String| topics.clone().all(|topic| text.contains(&format!("\"{topic}\"")));
+    while !std::fs::read_to_string(data.join("config/topics.json")).is_ok_and(is_there) {
+        assert!(Instant::now() < deadline, "{} lacks topics", data.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

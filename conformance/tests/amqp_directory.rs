@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use conformance::directory::topics_with_queues;
+use conformance::directory::{topics_with_queues, wait_for_topics};
 use conformance::java::{JavaBroker, run_program};
 use conformance::ledger::Ledger;
 use conformance::program::{python, run};
@@ -13,6 +13,8 @@ use conformance::sluice::Setup;
 /// Small files, so that messages of both kinds share several.
 const LAYOUT: [&str; 1] = ["mappedFileSizeCommitLog=1048576"];
 const SEGMENT_SIZE: u32 = 1 << 20;
+/// Topic of the Java client, which the ledger does not know.
+const OF_JAVA: &str = "of-java";
 /// Messages of the Java client.
 const COUNT: &str = "300";
 const EXPORTED_WITHIN: Duration = Duration::from_secs(10);
@@ -22,7 +24,7 @@ fn of_amqp(what: &str, port: u16) {
 }
 
 fn of_java(program: &str, name_server: &str, scratch: &Path, flags: &[(&str, &str)]) {
-    let flags = [&[("topic", "of-java"), ("run", "r")][..], flags].concat();
+    let flags = [&[("topic", OF_JAVA), ("run", "r")][..], flags].concat();
     run_program("5.4.0", program, name_server, scratch, &flags);
 }
 
@@ -37,6 +39,7 @@ fn fill(setup: &Setup, port: u16, data: &Path, ledger: &mut Ledger, is_killed: b
     if is_killed {
         // Acknowledgements are in the log within 10 ms, and before what the documents say.
         ledger.wait_until_exported(data, EXPORTED_WITHIN);
+        wait_for_topics(data, [OF_JAVA].into_iter());
         sluice.kill();
     } else {
         assert!(sluice.stop().success());
@@ -72,7 +75,7 @@ fn java_opens_it(is_killed: bool) {
 /// Of message queues and their routed messages the Java broker has made nothing.
 fn only_topics_of_rocketmq_are_listed(data: &Path) {
     let topics = topics_with_queues(data);
-    assert!(topics.iter().any(|topic| topic == "of-java"), "{topics:?}");
+    assert!(topics.iter().any(|topic| topic == OF_JAVA), "{topics:?}");
     let odd: Vec<_> = topics.iter().filter(|topic| topic.starts_with("%MQ%") || topic.contains("sluice")).collect();
     assert!(odd.is_empty(), "{odd:?}");
 }

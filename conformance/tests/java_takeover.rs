@@ -7,11 +7,11 @@
 //! `SLUICE_CONFORMANCE_COUNT` sets how many more sends are made up by chance (500).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use conformance::connection::{Answer, Connection};
+use conformance::directory::wait_for_topics;
 use conformance::java::JavaBroker;
 use conformance::sluice::Setup;
 use conformance::{message_count, seed};
@@ -427,16 +427,6 @@ fn goes_on(address: &str, ends: &Ends) {
     }
 }
 
-/// After a kill, documents are those of a moment ago: waits until the topics are in theirs.
-fn wait_for_topics(data: &Path, ends: &Ends) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let is_there = |text: String| ends.keys().all(|(topic, _)| text.contains(&format!("\"{topic}\"")));
-    while !std::fs::read_to_string(data.join("config/topics.json")).is_ok_and(is_there) {
-        assert!(Instant::now() < deadline, "{} lacks topics", data.display());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn is_taken_over_by(version: &str, is_killed: bool) {
     let scratch = tempfile::tempdir().expect("directory");
     let name_server = Setup::name_server(&scratch.path().join("names")).start();
@@ -454,7 +444,7 @@ fn is_taken_over_by(version: &str, is_killed: bool) {
     let are_due = is_killed && version == "4.9.7";
     let ends = if are_due { with_delayed(&own.broker, ends) } else { ends };
     if is_killed {
-        wait_for_topics(&data, &ends);
+        wait_for_topics(&data, ends.keys().map(|(topic, _)| &**topic));
         own.kill();
         // What was listed must come from the log again.
         for folder in ["consumequeue", "index"] {
