@@ -46,9 +46,9 @@ impl Entry {
         Self { log_offset, size: 1, tag_code: 0 }
     }
 
-    /// Whether it is such a one.
-    pub fn is_lost(&self) -> bool {
-        *self == Self::lost(self.log_offset)
+    /// Whether it stands for a record that is there, or should be.
+    pub fn has_record(&self) -> bool {
+        !self.is_gap() && *self != Self::lost(self.log_offset)
     }
 
     /// Reads an entry; `None` where there is none.

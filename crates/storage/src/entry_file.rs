@@ -53,18 +53,17 @@ impl EntryFile {
     }
 
     /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
-    /// over, as many in a row as the last part holds; a search that met one goes on behind it.
+    /// over, as many in a row as the last part holds; a search that met one goes on behind it. (Not the search for what is gone: damage
+    /// there must not hide what is kept.)
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
         let is_before = |entry: &Entry| entry.log_offset < log_offset;
         let mut end = self.end_where(is_before, limit)?;
         let searched_end = self.tail_start.min(limit);
         while end < searched_end {
-            let mut behind = vec![0; searched_end.saturating_sub(end).min(TAIL_ENTRIES) as usize * ENTRY_SIZE];
+            let mut behind = vec![0; (searched_end - end).min(TAIL_ENTRIES) as usize * ENTRY_SIZE];
             self.file.read_at(&mut behind, end * ENTRY_SIZE as u64)?;
-            let last =
-                behind.chunks_exact(ENTRY_SIZE).rposition(|entry| Entry::decode(entry).as_ref().is_some_and(is_before));
-            let Some(last) = last else { break };
-            end += last as u64 + 1;
+            let Some(count) = end_within(&behind, is_before) else { break };
+            end += count;
         }
         Ok(end)
     }
@@ -75,14 +74,13 @@ impl EntryFile {
     }
 
     fn end_where(&self, is_before: impl Fn(&Entry) -> bool, limit: u64) -> Result<u64, StorageError> {
-        let is_before = |entry: Option<Entry>| entry.is_some_and(|entry| is_before(&entry));
-        let mut in_tail = self.tail.chunks_exact(ENTRY_SIZE).take(limit.saturating_sub(self.tail_start) as usize);
-        if let Some(last) = in_tail.rposition(|entry| is_before(Entry::decode(entry))) {
-            return Ok(self.tail_start + last as u64 + 1);
+        let in_tail = (limit.saturating_sub(self.tail_start) as usize).saturating_mul(ENTRY_SIZE).min(self.tail.len());
+        if let Some(count) = end_within(&self.tail[..in_tail], &is_before) {
+            return Ok(self.tail_start + count);
         }
         let mut failure = None;
         let end = partition_point(0, self.tail_start.min(limit), |number| match self.entry(number) {
-            Ok(entry) => !is_before(entry),
+            Ok(entry) => !entry.as_ref().is_some_and(&is_before),
             Err(error) => {
                 failure.get_or_insert(error);
                 true
@@ -100,6 +98,12 @@ impl EntryFile {
             _ => None,
         }
     }
+}
+
+/// One past the last of `entries` that is before; `None` if none is.
+fn end_within(entries: &[u8], is_before: impl Fn(&Entry) -> bool) -> Option<u64> {
+    let is_before = |entry: &[u8]| Entry::decode(entry).as_ref().is_some_and(&is_before);
+    entries.chunks_exact(ENTRY_SIZE).rposition(is_before).map(|last| last as u64 + 1)
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use base::limits::STAGED_SIZE_MAX;
 use base::session::Session;
 use storage::disk::{Disk, MemoryDisk};
 use testkit::store_options;
-use wire::amqp::content::{PERSISTENT, Properties};
+use wire::amqp::content::Properties;
 use wire::amqp::method::basic::{Ack, ConfirmSelect, Publish, TxCommit, TxSelect};
 use wire::amqp::method::connection::{ChannelClose, ConnectionClose};
 use wire::amqp::method::exchange::{ExchangeDeclare, ExchangeDelete};
 use wire::amqp::method::queue::{QueueBind, QueueDeclare};
 
-use crate::client::{Arguments, Bench, Client, START, message, short};
+use crate::client::{Arguments, Bench, Client, START, message, persistent, short, to};
 
 /// Bytes of a disk that is nearly full with what is on it.
 const LITTLE: u64 = 1;
@@ -36,14 +36,6 @@ fn pass(client: &mut Client, bench: &mut Bench) {
     bench.pass(1000);
     client.now = bench.now;
     client.settle();
-}
-
-fn to(key: &str) -> Publish<'_> {
-    Publish { routing_key: short(key), ..Publish::default() }
-}
-
-fn persistent() -> Properties<'static> {
-    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
 }
 
 fn told_of_disk(said: &[String]) -> bool {

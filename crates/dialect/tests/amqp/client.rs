@@ -12,7 +12,7 @@ use dialect::amqp::{AmqpOptions, AmqpSession, model_options};
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options, store_options};
 use wire::amqp::argument::ShortString;
-use wire::amqp::content::{ContentHeader, Properties};
+use wire::amqp::content::{ContentHeader, PERSISTENT, Properties};
 use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
 use wire::amqp::method::Method;
 use wire::amqp::method::basic::{Consume, Get, Publish};
@@ -26,6 +26,16 @@ pub const FRAME_MAX: usize = 4096;
 /// Short text.
 pub fn short(text: &str) -> ShortString<'_> {
     ShortString::new(text.as_bytes()).expect("short")
+}
+
+/// A message for the default exchange.
+pub fn to(key: &str) -> Publish<'_> {
+    Publish { routing_key: short(key), ..Publish::default() }
+}
+
+/// Properties of a message that outlives its broker.
+pub fn persistent() -> Properties<'static> {
+    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
 }
 
 /// A field table.

@@ -2,11 +2,9 @@
 use std::fs;
 use std::path::Path;
 
-use wire::amqp::content::{PERSISTENT, Properties};
-use wire::amqp::method::basic::Publish;
 use wire::amqp::method::queue::QueueDeclare;
 
-use crate::client::{Bench, copy, short};
+use crate::client::{Bench, copy, persistent, short, to};
 
 /// Bytes of an entry.
 const ENTRY_SIZE: usize = 20;
@@ -14,21 +12,13 @@ const ENTRY_SIZE: usize = 20;
 /// Its last bits say when the message expires.
 const EXPIRY_BITS: usize = 42;
 
-fn to(key: &str) -> Publish<'_> {
-    Publish { routing_key: short(key), ..Publish::default() }
-}
-
-fn persistent() -> Properties<'static> {
-    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
-}
-
-/// A bench whose queue `q` has the messages `0`, `1` and `2`.
-fn with_three() -> Bench {
+/// A bench whose durable queue `q` has these messages.
+fn with_messages(bodies: &[&str]) -> Bench {
     let bench = Bench::new();
     let mut client = bench.client();
     client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
     client.take();
-    ["0", "1", "2"].iter().for_each(|body| client.publish_with(to("q"), persistent(), body.as_bytes()));
+    bodies.iter().for_each(|body| client.publish_with(to("q"), persistent(), body.as_bytes()));
     drop(client);
     bench
 }
@@ -45,7 +35,7 @@ fn only_file(directory: &Path) -> std::path::PathBuf {
 fn a_message_whose_entry_has_a_flipped_bit_is_not_lost() {
     // Bits of the middle one of three entries, the most significant first, up to the time when the message expires: that is believed.
     for bit in 0..(ENTRY_SIZE * 8 - EXPIRY_BITS) {
-        let bench = damaged(with_three(), |directory| {
+        let bench = damaged(with_messages(&["0", "1", "2"]), |directory| {
             let file = only_file(&directory.join("sluice/queues"));
             let mut bytes = fs::read(&file).expect("entries");
             bytes[ENTRY_SIZE + bit / 8] ^= 0x80 >> (bit % 8);
@@ -86,12 +76,7 @@ fn without(bench: Bench, file: &str) -> Bench {
 
 #[test]
 fn a_lost_snapshot_of_the_state_takes_no_queue_and_brings_no_removed_user_back() {
-    let bench = Bench::new();
-    let mut client = bench.client();
-    client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
-    client.take();
-    client.publish_with(to("q"), persistent(), b"m");
-    drop(client);
+    let bench = with_messages(&["m"]);
     bench.broker.model.remove_user("guest", bench.now).expect("removed");
     // Documents are written behind all of this.
     let bench = without(bench.killed(), "state");
@@ -105,13 +90,7 @@ fn a_lost_snapshot_of_the_state_takes_no_queue_and_brings_no_removed_user_back()
 #[test]
 fn entries_of_message_queues_that_are_gone_are_made_again() {
     for lost in ["sluice", "sluice/queues"] {
-        let bench = Bench::new();
-        let mut client = bench.client();
-        client.send(1, QueueDeclare { queue: short("q"), durable: true, ..QueueDeclare::default() });
-        client.take();
-        client.publish_with(to("q"), persistent(), b"m");
-        drop(client);
-        let bench = without(bench, lost);
+        let bench = without(with_messages(&["m"]), lost);
         assert_eq!(bench.client().get("q", true), "got 1, 0 more: m", "{lost}");
     }
 }

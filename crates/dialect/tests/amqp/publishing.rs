@@ -5,21 +5,13 @@ use std::sync::Arc;
 use base::session::Session;
 use broker::ConnectionNumber;
 use bytes::BytesMut;
-use wire::amqp::content::{PERSISTENT, Properties};
+use wire::amqp::content::Properties;
 use wire::amqp::method::basic::{ConfirmSelect, Publish, TxCommit, TxRollback, TxSelect};
 use wire::amqp::method::exchange::ExchangeDeclare;
 use wire::amqp::method::queue::{QueueBind, QueueDelete};
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, Client, message, short};
-
-fn to(key: &str) -> Publish<'_> {
-    Publish { routing_key: short(key), ..Publish::default() }
-}
-
-fn persistent() -> Properties<'static> {
-    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
-}
+use crate::client::{Arguments, Bench, Client, message, persistent, short, to};
 
 fn confirming(bench: &Bench) -> Client {
     let mut client = bench.client();

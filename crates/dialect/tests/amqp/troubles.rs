@@ -5,21 +5,13 @@ use base::session::Session;
 use bytes::BytesMut;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::store_options;
-use wire::amqp::content::{PERSISTENT, Properties};
-use wire::amqp::method::basic::{Ack, Cancel, ConfirmSelect, Consume, Publish, Qos, Reject};
+use wire::amqp::content::Properties;
+use wire::amqp::method::basic::{Ack, Cancel, ConfirmSelect, Consume, Qos, Reject};
 use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, START, copy, message, put, short};
-
-fn to(key: &str) -> Publish<'_> {
-    Publish { routing_key: short(key), ..Publish::default() }
-}
-
-fn persistent() -> Properties<'static> {
-    Properties { delivery_mode: Some(PERSISTENT), ..Properties::default() }
-}
+use crate::client::{Arguments, Bench, START, copy, message, persistent, put, short, to};
 
 #[test]
 fn a_durable_exclusive_queue_is_gone_after_a_kill() {

@@ -31,15 +31,15 @@ impl Store {
         queue: &QueueIndex,
         (offset, entry): (QueueOffset, Entry),
     ) -> Result<bool, StorageError> {
-        if entry.is_gap() || entry.is_lost() {
+        if !entry.has_record() {
             return Ok(false);
         }
-        let around = |number: Option<u64>| match number {
-            Some(number) => Ok(queue.entry(QueueOffset(number))?.filter(|entry| !entry.is_gap() && !entry.is_lost())),
-            None => Ok::<_, StorageError>(None),
+        let at = |number: Option<u64>| {
+            let found = number.map_or(Ok(None), |number| queue.entry(QueueOffset(number)))?;
+            Ok::<_, StorageError>(found.filter(Entry::has_record))
         };
         let end_of = |entry: &Entry| entry.log_offset.after(u64::from(entry.size));
-        let (last, next) = (around(offset.0.checked_sub(1))?, around(offset.0.checked_add(1))?);
+        let (last, next) = (at(offset.0.checked_sub(1))?, at(offset.0.checked_add(1))?);
         if last.is_some_and(|last| end_of(&last) > entry.log_offset)
             || next.is_some_and(|next| end_of(&entry) > next.log_offset)
             || end_of(&entry) > self.watermarks().written()
