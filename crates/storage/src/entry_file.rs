@@ -2,12 +2,15 @@
 //!
 //! Holds a copy of the last part that was ever written. The end of the queue is nearly always in it, so one read is enough.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use base::LogOffset;
 use format::queue_entry::{ENTRY_SIZE, Entry};
 
 use crate::disk::DiskFile;
 use crate::error::StorageError;
-use crate::queue_index::partition_point;
+use crate::search::{first_kept, partition_point};
 
 /// Entries of the last part: just more than four blocks of the file system, which the kernel reads in one go. All of a short file is in it,
 /// so that its first entry takes no read of its own.
@@ -43,50 +46,50 @@ impl EntryFile {
 
     /// The entry with this number in the file.
     pub(crate) fn entry(&self, number: u64) -> Result<Option<Entry>, StorageError> {
-        if let Some(in_tail) = number.checked_sub(self.tail_start) {
-            let start = in_tail as usize * ENTRY_SIZE;
-            return Ok(self.tail.get(start..start + ENTRY_SIZE).and_then(Entry::decode));
-        }
-        let mut bytes = [0; ENTRY_SIZE];
-        self.file.read_at(&mut bytes, number * ENTRY_SIZE as u64)?;
-        Ok(Entry::decode(&bytes))
+        Ok(Entry::decode(&self.bytes(number..number + 1)?))
     }
 
     /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
-    /// over, as many in a row as the last part holds; a search that met one goes on behind it. (Not the search for what is gone: damage
-    /// there must not hide what is kept.)
+    /// over, as many in a row as the last part holds; a search that met one goes on behind it.
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
         let is_before = |entry: &Entry| entry.log_offset < log_offset;
-        let mut end = self.end_where(is_before, limit)?;
+        let in_tail = (limit.saturating_sub(self.tail_start) as usize).saturating_mul(ENTRY_SIZE).min(self.tail.len());
+        if let Some(count) = end_within(&self.tail[..in_tail], is_before) {
+            return Ok(self.tail_start + count);
+        }
         let searched_end = self.tail_start.min(limit);
+        let mut end = partition_point(0, searched_end, |number| {
+            Ok::<_, StorageError>(!self.entry(number)?.as_ref().is_some_and(is_before))
+        })?;
         while end < searched_end {
-            let mut behind = vec![0; (searched_end - end).min(TAIL_ENTRIES) as usize * ENTRY_SIZE];
-            self.file.read_at(&mut behind, end * ENTRY_SIZE as u64)?;
+            let behind = self.bytes(end..searched_end.min(end + TAIL_ENTRIES))?;
             let Some(count) = end_within(&behind, is_before) else { break };
             end += count;
         }
         Ok(end)
     }
 
-    /// The same with gaps, which stand before a queue's first entry: their log offset 0 is not below a log that begins there.
+    /// The first entry of a record from `log_first` on among the first `limit` entries, or `limit`. The gaps that stand before a queue's
+    /// first entry are of none. Damaged entries that seem to be gone hide none that is kept (see `first_kept`).
     pub(crate) fn end_of_gone(&self, log_first: LogOffset, limit: u64) -> Result<u64, StorageError> {
-        self.end_where(|entry| entry.is_gap() || entry.log_offset < log_first, limit)
+        let is_kept =
+            |entry: &[u8]| Entry::decode(entry).is_some_and(|entry| !entry.is_gap() && entry.log_offset >= log_first);
+        first_kept(0, limit, |part| {
+            let kept = self.bytes(part.clone())?.chunks_exact(ENTRY_SIZE).position(is_kept);
+            Ok(kept.map(|kept| part.start + kept as u64))
+        })
     }
 
-    fn end_where(&self, is_before: impl Fn(&Entry) -> bool, limit: u64) -> Result<u64, StorageError> {
-        let in_tail = (limit.saturating_sub(self.tail_start) as usize).saturating_mul(ENTRY_SIZE).min(self.tail.len());
-        if let Some(count) = end_within(&self.tail[..in_tail], &is_before) {
-            return Ok(self.tail_start + count);
+    /// The bytes of the entries with these numbers, fewer at the end of the last part.
+    fn bytes(&self, numbers: Range<u64>) -> Result<Cow<'_, [u8]>, StorageError> {
+        let size = (numbers.end - numbers.start) as usize * ENTRY_SIZE;
+        if let Some(in_tail) = numbers.start.checked_sub(self.tail_start) {
+            let tail = self.tail.get(in_tail as usize * ENTRY_SIZE..).unwrap_or_default();
+            return Ok(Cow::Borrowed(&tail[..size.min(tail.len())]));
         }
-        let mut failure = None;
-        let end = partition_point(0, self.tail_start.min(limit), |number| match self.entry(number) {
-            Ok(entry) => !entry.as_ref().is_some_and(&is_before),
-            Err(error) => {
-                failure.get_or_insert(error);
-                true
-            }
-        });
-        failure.map_or(Ok(end), Err)
+        let mut bytes = vec![0; size];
+        self.file.read_at(&mut bytes, numbers.start * ENTRY_SIZE as u64)?;
+        Ok(Cow::Owned(bytes))
     }
 
     /// One past the last entry that was ever written; `None` if finding it takes more reads.

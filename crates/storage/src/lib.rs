@@ -40,6 +40,7 @@ mod recover;
 mod reserve;
 mod retention;
 pub mod schedule;
+mod search;
 pub mod segment;
 mod state;
 mod store;

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use crate::error::StorageError;
 use crate::open_files::{OpenFiles, folder_of_all};
+use crate::search::{first_kept, partition_point};
 use crate::store::ReadMode;
 
 use listener::Listener;
@@ -373,21 +374,27 @@ impl QueueIndex {
     /// Moves `first` past gaps and entries of records below `log_first`, and removes files with only such entries. The newest of these files
     /// stays: it records the queue's next offset. Unreadable entries count as kept, so that `first` is never too high.
     pub(crate) fn drop_before(&self, log_first: LogOffset) -> Result<(), StorageError> {
-        let stays = |entry: Option<Entry>| entry.is_some_and(|entry| entry.log_offset >= log_first && !entry.is_gap());
+        let stays = |entry: &Entry| entry.log_offset >= log_first && entry.size > 0 && !entry.is_gap();
         let (first, end) = (self.first(), self.end());
-        if end == QueueOffset(0) || self.entry(first).is_ok_and(stays) {
+        if end == QueueOffset(0) || self.entry(first).is_ok_and(|entry| entry.as_ref().is_some_and(stays)) {
             return Ok(());
         }
-        let mut failure = None;
-        let first = partition_point(first.0, end.0, |offset| match self.entry(QueueOffset(offset)) {
-            Ok(entry) => stays(entry),
-            Err(StorageError::Damaged { .. }) => true,
-            Err(error) => {
-                failure.get_or_insert(error);
-                true
+        let first = first_kept(first.0, end.0, |mut part| {
+            let mut entries = Vec::new();
+            while !part.is_empty() {
+                entries.clear();
+                let count = (part.end - part.start) as usize;
+                match self.read(QueueOffset(part.start), count, ReadMode::MayWait, &mut entries) {
+                    Err(StorageError::Damaged { .. }) => return Ok(Some(part.start)),
+                    outcome => outcome?,
+                }
+                if let Some(kept) = entries.iter().position(stays) {
+                    return Ok(Some(part.start + kept as u64));
+                }
+                part.start += entries.len().max(1) as u64;
             }
-        });
-        failure.map_or(Ok(()), Err)?;
+            Ok::<_, StorageError>(None)
+        })?;
         self.first.fetch_max(first, Ordering::AcqRel);
         self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
     }
@@ -413,16 +420,10 @@ impl QueueIndex {
 
     /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.
     pub fn search(&self, mut is_late: impl FnMut(&Entry) -> bool) -> Result<QueueOffset, StorageError> {
-        let mut failure = None;
-        let found = partition_point(self.first().0, self.end().0, |offset| match self.entry(QueueOffset(offset)) {
-            Ok(Some(entry)) => is_late(&entry),
-            Ok(None) => false,
-            Err(error) => {
-                failure.get_or_insert(error);
-                true
-            }
-        });
-        failure.map_or(Ok(QueueOffset(found)), Err)
+        let found = partition_point(self.first().0, self.end().0, |offset| {
+            Ok::<_, StorageError>(self.entry(QueueOffset(offset))?.is_some_and(|entry| is_late(&entry)))
+        })?;
+        Ok(QueueOffset(found))
     }
 
     /// Removes the queue's files, oldest first, so that a power cut leaves no hole. The queue must not be used afterwards.
@@ -431,17 +432,4 @@ impl QueueIndex {
         self.remove_files_before(newest)?;
         self.files.remove_directory(&self.directory())
     }
-}
-
-/// The smallest number in `low..high` for which `is_late` holds, or `high`.
-pub(crate) fn partition_point(mut low: u64, mut high: u64, mut is_late: impl FnMut(u64) -> bool) -> u64 {
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_late(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }

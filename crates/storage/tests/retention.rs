@@ -165,6 +165,56 @@ fn entries_made_again_in_the_middle_of_a_file_are_found_at_the_next_start() {
     }
 }
 
+/// An entry whose bytes were damaged such that it seems to be of a record before the log, or of none. Those before it are found all the
+/// same, at a start and when segments are removed.
+#[test]
+fn an_entry_that_seems_to_be_gone_hides_none_that_is_kept() {
+    let open_wide = |directory: &Path| {
+        let mut wide = Options { queue_file_entries: 2000, ..options(directory) };
+        wide.retention.size = Some(4 * SEGMENT_SIZE);
+        wide.retention.disk_force_percent = None;
+        wide.retention.disk_refuse_percent = 100;
+        Store::open(wide, Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
+    };
+    let first_of = |store: &Store| store.queue(&topic(), QueueId(0)).first().0;
+    // With the entry of this number overwritten, if any: where the queue begins after a removal, after a start behind it, and after a
+    // start behind segments that were removed by hand.
+    let begins = |damaged: Option<(u64, [u8; 20])>| {
+        let directory = tempfile::tempdir().expect("directory");
+        let store = open_wide(directory.path());
+        for number in 0..100 {
+            append_to(&store, number % 2);
+        }
+        store.close().expect("closes");
+        drop(store);
+        if let Some((number, bytes)) = damaged {
+            let path = directory.path().join("consumequeue/orders/0/00000000000000000000");
+            let file = std::fs::OpenOptions::new().write(true).open(path).expect("opens");
+            std::os::unix::fs::FileExt::write_all_at(&file, &bytes, number * 20).expect("writes");
+        }
+        let store = open_wide(directory.path());
+        while store.apply_retention(Timestamp(1000), 5).expect("looks").removed > 0 {}
+        let (at_removal, log_first) = (first_of(&store), store.log_first());
+        store.close().expect("closes");
+        drop(store);
+        let at_start = first_of(&open_wide(directory.path()));
+        std::fs::remove_file(segment_path(directory.path(), log_first.0)).expect("removes");
+        [at_removal, at_start, first_of(&open_wide(directory.path()))]
+    };
+    let whole = begins(None);
+    assert!(whole[0] > 0 && whole[0] == whole[1] && whole[1] < whole[2] && whole[2] < 40, "{whole:?}");
+    let mut before_the_log = [0; 20];
+    before_the_log[11] = 100;
+    for number in (1..50).step_by(3) {
+        for bytes in [before_the_log, [0; 20]] {
+            for (seen, first) in begins(Some((number, bytes))).into_iter().zip(whole) {
+                let is_right = seen == first || number == first && seen == first + 1;
+                assert!(is_right, "begins at {seen} instead of {first} with number {number} damaged: {bytes:?}");
+            }
+        }
+    }
+}
+
 /// Neither the log nor a file says any more how far the queue had come: its offsets are not given out again all the same.
 #[test]
 fn a_queue_whose_messages_have_all_gone_goes_on_behind_them_though_its_file_is_damaged() {
