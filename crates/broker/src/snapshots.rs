@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::cursor::fetched::FetchedTable;
 use crate::cursor::offset::Offsets;
 use crate::group::Groups;
+use crate::queue::Queue;
 use crate::snapshots::flow::{Flow, PeriodFlow};
 use crate::snapshots::rate::Rates;
 
@@ -44,11 +45,13 @@ pub struct ProgressSnapshot {
     pub committed: RawOffset,
     /// Where the group's next fetch begins, as far as is known: not before `committed`.
     pub fetched: RawOffset,
+    /// Messages of the queue that the group has not consumed; 0 in a topic that it has no offset in.
+    pub lag: u64,
     /// When the last message consumed was stored; 0 if it cannot be told.
     pub consumed_time: Timestamp,
 }
 
-/// How far a group has come in a topic, over all queues that it has offsets in.
+/// How far a group has come in a topic that it has offsets in, over all its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupProgress {
     /// Topic.
@@ -193,6 +196,7 @@ impl Snapshots {
             ProgressSnapshot {
                 queue: queue.id(),
                 end: queue.end(),
+                lag: lag_in(queue, &offsets),
                 committed,
                 fetched: fetched.max(committed),
                 consumed_time,
@@ -250,11 +254,8 @@ impl Snapshots {
                 let offsets = self.offsets.of(&topic, &group.group_name);
                 let (mut consumed, mut lag) = (0, 0);
                 for queue in self.catalog.queues_of(&topic).unwrap_or_default() {
-                    if let Some(&offset) = offsets.get(&queue.id().0) {
-                        let offset = offset.max(0) as u64;
-                        consumed += offset;
-                        lag += queue.end().0.saturating_sub(offset);
-                    }
+                    consumed += offsets.get(&queue.id().0).map_or(0, |&offset| offset.max(0) as u64);
+                    lag += lag_in(&queue, &offsets);
                 }
                 all.push(GroupProgress { topic, group: group.group_name.clone(), consumed, lag });
             }
@@ -271,4 +272,15 @@ impl Snapshots {
         }
         lags
     }
+}
+
+/// Messages of a queue that a group with these offsets in its topic has not consumed. In a queue without an offset of its own it begins
+/// with the first. A group without any offset (its members may keep them themselves: broadcasting) lags behind nobody.
+fn lag_in(queue: &Queue, offsets: &BTreeMap<u32, RawOffset>) -> u64 {
+    let committed = match offsets.get(&queue.id().0) {
+        Some(&offset) => offset.max(0) as u64,
+        None if offsets.is_empty() => return 0,
+        None => queue.first().0,
+    };
+    queue.end().0.saturating_sub(committed)
 }

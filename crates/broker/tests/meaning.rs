@@ -685,3 +685,30 @@ fn what_is_noted_of_fetches_is_bounded_however_many_groups_there_are() {
     let later = (250_000..400_000).filter_map(|number| bench.broker.fetched.offsets_of(&topic, &group(number))).count();
     assert!(later > 10_000, "{later}: those that nobody keeps make room");
 }
+
+#[test]
+fn a_groups_lag_counts_every_queue_of_a_topic_that_it_consumes_and_is_the_same_wherever_it_is_told() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let bench = open(scratch.path(), START);
+    let groups = &bench.broker.groups;
+    for group in ["billing", "broadcast"] {
+        groups.register_consumer(&member("one", START), consumers(group), START).expect("joins");
+    }
+    for queue in [0, 0, 0, 1, 1, 2] {
+        let to_queue = Message { queue: Some(QueueId(queue)), ..message(b"x", b"") };
+        bench.publish("orders", &to_queue).expect("stored");
+    }
+    bench.broker.offsets.commit("orders", "billing", QueueId(0), 1).expect("committed");
+    let snapshots = &bench.broker.snapshots;
+    let lags = |group| -> Vec<_> {
+        snapshots.progress("orders", group).expect("told").iter().map(|queue| queue.lag).collect()
+    };
+    // Two queues have no offset of the group yet: it has consumed none of their messages.
+    assert_eq!(lags("billing"), [2, 2, 1, 0]);
+    // Members that keep their offsets themselves lag behind nobody, as far as is known here.
+    assert_eq!(lags("broadcast"), [0; 4]);
+    assert_eq!(snapshots.lag_by_group(), [("billing".to_owned(), 5), ("broadcast".to_owned(), 0)].into());
+    let told: Vec<_> =
+        snapshots.progress_by_group().into_iter().map(|one| (one.group, one.topic, one.consumed, one.lag)).collect();
+    assert_eq!(told, [("billing".to_owned(), "orders".to_owned(), 1, 5)]);
+}

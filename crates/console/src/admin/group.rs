@@ -147,14 +147,13 @@ fn queues_of(broker: &Broker, group: &str, now: Now) -> Result<Vec<Value>, Probl
         let progress = broker.snapshots.progress(&topic, group)?;
         let rate = broker.snapshots.consume_rate(&topic, group, now);
         for queue in progress {
-            let committed = u64::try_from(queue.committed).unwrap_or_default();
             rows.push(json!({
                 "topic": topic,
                 "broker": broker.options().broker_name,
                 "queue": queue.queue.0,
                 "committed": queue.committed,
                 "end": queue.end.0,
-                "lag": queue.end.0.saturating_sub(committed),
+                "lag": queue.lag,
                 "consumed_time_ms": Some(queue.consumed_time.0).filter(|time| *time > 0),
                 "topic_messages_out_per_second": rate,
             }));
