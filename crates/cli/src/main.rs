@@ -74,3 +74,25 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns of a help text at most, see `max_term_width`.
+    const HELP_COLUMNS: usize = 100;
+
+    fn check_examples(command: &clap::Command) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in text.lines().filter(|line| line.starts_with("  ")) {
+            let columns = line.chars().count();
+            assert!(columns <= HELP_COLUMNS, "{}: {columns} columns: {line}", command.get_name());
+        }
+        command.get_subcommands().for_each(check_examples);
+    }
+
+    #[test]
+    fn no_example_is_broken_into_two_lines() {
+        check_examples(&Arguments::command());
+    }
+}

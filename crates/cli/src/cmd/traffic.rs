@@ -22,7 +22,7 @@ static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 /// How both end, for their help.
 macro_rules! exit_codes {
     () => {
-        "Ends with 0 if all of it was done, 1 if not, 2 if the command line is wrong, 3 if no broker could be asked."
+        "Ends with 0 if all of it was done, 1 if not, 2 if the command line is wrong, 3 if no broker could\nbe asked."
     };
 }
 pub(super) use exit_codes;
@@ -82,7 +82,7 @@ pub(super) fn refuse(target: &Target, amqp: &[(&str, bool)], rocketmq: &[(&str, 
         Target::NameServer(_) | Target::Broker(_) => ("RocketMQ's protocol", amqp),
     };
     match options.iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(Failure::Wrong(format!("{protocol} has no {name}; the target is {target}"))),
+        Some((name, _)) => Err(Failure::Wrong(format!("{protocol}, which the target speaks, has no {name}"))),
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use super::show::{self, rows};
 #[command(after_help = "Examples:\n  \
     sluice admin topic create orders --queues 16\n  \
     sluice admin topic describe orders\n  \
-    sluice admin topic alter orders --permission r            drain it: nobody publishes to it any more\n  \
+    sluice admin topic alter orders --permission r          drain it: nobody publishes to it any more\n  \
     sluice admin topic offsets orders --time 10m")]
 pub(super) enum Action {
     /// Lists topics.

@@ -24,20 +24,21 @@ use show::{Bodies, Look};
 #[command(after_help = concat!("Examples:\n  \
     sluice consume orders                                 all that is there, and ends\n  \
     sluice consume orders --from latest --follow          what comes from now on, until Ctrl-C\n  \
-    sluice consume orders --group billing --count 3       the next three; the group goes on behind them\n  \
+    sluice consume orders --group billing --count 3       the group's next three; it goes on behind\n  \
     sluice consume orders --from 10m --format '%t[%p]@%o %k: %s\\n'\n  \
     sluice consume %DLQ%billing --json | jq .body\n  \
     sluice consume work --target amqp://127.0.0.1 --peek --count 5   leaves them in the queue\n  \
     sluice consume events --target amqp://127.0.0.1 --from earliest  reads a stream\n\n\
-    Format: %s body, %S its bytes, %k key, %g tag, %h headers, %t topic or queue, %p queue of the topic, %o offset,\n\
-    %T time in ms since 1970, %i id, %e exchange, %r routing key, %% a %; and \\n \\t \\r \\0 \\xNN \\\\.\n\n\
+    Format: %s body, %S its bytes, %k key, %g tag, %h headers, %t topic or queue, %p queue of the\n\
+    topic, %o offset, %T time in ms since 1970, %i id, %e exchange, %r routing key, %% a %; and\n\
+    \\n \\t \\r \\0 \\xNN \\\\.\n\n\
     Who knows kcat or rpk: without --follow it ends once it has printed what is there, as kcat -e does.\n\n", exit_codes!()))]
 pub struct Arguments {
     /// Topic, or queue or stream of AMQP.
     destination: String,
     /// Where the broker is: rocketmq://HOST:PORT (a name server), rocketmq-broker://HOST:PORT or
     /// amqp://USER:PASSWORD@HOST:PORT/VHOST; with TLS rocketmqs, rocketmqs-broker and amqps.
-    #[arg(long, value_name = "URL", default_value_t = Target::default())]
+    #[arg(long, value_name = "URL", default_value_t = Target::default(), env = "SLUICE_TARGET", hide_env_values = true)]
     target: Target,
     /// Where to begin: earliest, latest, an offset, -N for the last N of each queue, a date as 2026-11-25T10:00:00Z, or an age
     /// as 10m. A group begins there only where it never was; a queue of AMQP has no such place, a stream has.

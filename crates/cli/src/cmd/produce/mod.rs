@@ -27,22 +27,22 @@ const DELAYS: [&str; 18] =
 /// Arguments of `sluice produce`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = concat!("Examples:\n  \
-    sluice produce orders --create < lines                a line is a message; the first one makes the topic\n  \
+    sluice produce orders --create < lines            a line is a message; makes the topic if need be\n  \
     sluice produce orders --body 'one message' --key 4711 --tag paid\n  \
-    sluice produce orders --file a.json --file b.json --whole        a file is a message\n  \
+    sluice produce orders --file a.json --file b.json --whole      a file is a message\n  \
     sluice produce orders --delay 10s --header source=shop < lines\n  \
-    sluice consume orders --json | sluice produce copies --json      with keys, tags and headers\n  \
-    sluice produce work --target amqp://127.0.0.1 < lines            to a queue\n  \
-    sluice produce --exchange events --routing-key order.paid --target amqp://me:secret@broker/shop < lines\n\n\
-    A line of --json is an object with body (text, or any JSON), or body_base64, and if wanted key, tag, routing_key and\n\
-    headers.\n\n", exit_codes!()))]
+    sluice consume orders --json | sluice produce copies --json    with keys, tags and headers\n  \
+    sluice produce work --target amqp://127.0.0.1 < lines          to a queue\n  \
+    sluice produce --exchange events --routing-key order.paid --target amqp://me:secret@mq < lines\n\n\
+    A line of --json is an object with body (text, or any JSON), or body_base64, and if wanted key,\n\
+    tag, routing_key and headers.\n\n", exit_codes!()))]
 pub struct Arguments {
     /// Topic, or queue of AMQP.
     #[arg(value_name = "DESTINATION", required_unless_present = "exchange", conflicts_with = "exchange")]
     destination: Option<String>,
     /// Where the broker is: rocketmq://HOST:PORT (a name server), rocketmq-broker://HOST:PORT or
     /// amqp://USER:PASSWORD@HOST:PORT/VHOST; with TLS rocketmqs, rocketmqs-broker and amqps.
-    #[arg(long, value_name = "URL", default_value_t = Target::default())]
+    #[arg(long, value_name = "URL", default_value_t = Target::default(), env = "SLUICE_TARGET", hide_env_values = true)]
     target: Target,
     /// Reads this instead of standard input; may be given often.
     #[arg(short, long = "file", value_name = "FILE")]
