@@ -33,8 +33,22 @@ pub fn clean(text: &str) -> String {
 
 /// The same, in which these stay as they are.
 pub fn clean_but(text: &str, kept: &[char]) -> String {
-    let is_shown = |one: char| !one.is_control() || kept.contains(&one);
+    let is_shown = |one: char| !moves(one) || kept.contains(&one);
     text.chars().flat_map(|one| if is_shown(one) { vec![one] } else { one.escape_default().collect() }).collect()
+}
+
+/// Whether a character moves the cursor, or has letters run the other way.
+fn moves(one: char) -> bool {
+    const DIRECTIONS: [char; 12] = [
+        '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}',
+        '\u{2067}', '\u{2068}', '\u{2069}',
+    ];
+    one.is_control() || DIRECTIONS.contains(&one)
+}
+
+/// Says what went wrong on standard error, whatever names it has in it.
+pub fn problem(text: impl std::fmt::Display) {
+    note(format_args!("sluice: {}", clean_but(&text.to_string(), &['\n'])));
 }
 
 /// Says `text` on standard error, if it takes it.

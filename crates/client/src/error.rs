@@ -10,9 +10,9 @@ use wire::rocketmq::code::{request, response};
 pub enum ClientError {
     /// The target is not written as one.
     #[error(
-        "the target {text:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server, \
+        "the target {:?} cannot be used: {problem}; write rocketmq://HOST:PORT for a name server, \
          rocketmq-broker://HOST:PORT for a broker, or amqp://USER:PASSWORD@HOST:PORT/VHOST (with TLS: rocketmqs, \
-         rocketmqs-broker, amqps)"
+         rocketmqs-broker, amqps)", without_password(.text)
     )]
     WrongTarget {
         /// What was given.
@@ -20,9 +20,9 @@ pub enum ClientError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A name or number is beyond what the protocol or the broker allows.
+    /// A name or number is none that the protocol or the broker allows.
     #[error("the {what} cannot be used: {problem}")]
-    TooLarge {
+    Unusable {
         /// What it is of.
         what: &'static str,
         /// What is wrong with it.
@@ -119,6 +119,12 @@ pub enum ClientError {
         /// Who does not know it.
         address: String,
     },
+    /// A broker was asked what name servers know.
+    #[error("{address} is no name server; if a broker is there, the target is rocketmq-broker://{address}")]
+    NoNameServer {
+        /// Address of the peer.
+        address: String,
+    },
     /// A message has what its protocol cannot carry.
     #[error("{what} cannot be sent: {problem}")]
     Unsendable {
@@ -161,6 +167,16 @@ pub enum ClientError {
     },
 }
 
+/// An address as it was given, for everybody to see.
+fn without_password(text: &str) -> String {
+    let begin = text.find("://").map_or(0, |at| at + "://".len());
+    let who = text.rfind('@').and_then(|end| text.get(begin..end)).and_then(|who| Some((who.find(':')?, who.len())));
+    match who {
+        Some((colon, end)) => format!("{}:***{}", &text[..begin + colon], &text[begin + end..]),
+        None => text.to_owned(),
+    }
+}
+
 /// A half sentence that names what is like a name that is not known.
 pub(crate) fn did_you_mean(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
@@ -169,6 +185,22 @@ pub(crate) fn did_you_mean(near: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_tells_a_password() {
+        for (text, shown) in [
+            ("amqp://me:SECRET@host:99999", "amqp://me:***@host:99999"),
+            ("ampq://me:SEC/RE@T@host/v", "ampq://me:***@host/v"),
+            ("me:SECRET@host", "me:***@host"),
+            ("amqp://me@host:1", "amqp://me@host:1"),
+            ("rocketmq://host:port", "rocketmq://host:port"),
+            ("@:", "@:"),
+        ] {
+            assert_eq!(without_password(text), shown);
+            let error = ClientError::WrongTarget { text: text.to_owned(), problem: "x".to_owned() }.to_string();
+            assert!(!error.contains("SEC"), "{error}");
+        }
+    }
 
     #[test]
     fn errors_name_the_place_and_a_remedy() {

@@ -131,6 +131,7 @@ mod tests {
             "amqp://user@",
             "amqp://host/%zz",
             "amqp://host/%f",
+            "amqp://host/v?heartbeat=5",
         ] {
             let error = text.parse::<Target>().expect_err(text).to_string();
             assert!(

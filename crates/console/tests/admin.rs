@@ -406,6 +406,11 @@ async fn exchanges_queues_and_bindings_are_made_shown_and_removed() {
     let in_host = |path: &str| format!("/vhosts/%2F{path}");
     let exchange = json!({"name": "events", "type": "topic", "arguments": {"alternate-exchange": "lost"}});
     assert_eq!(console.ask("POST", &in_host("/exchanges"), Some(exchange)).await.0, 200);
+    for kind in ["quorum", "stream"] {
+        let queue = json!({"name": kind, "arguments": {"x-queue-type": kind}});
+        assert_eq!(console.ask("POST", &in_host("/queues"), Some(queue)).await.0, 200, "{kind}");
+        assert_eq!(console.ask("DELETE", &in_host(&format!("/queues/{kind}")), None).await.0, 200, "{kind}");
+    }
     let queue = json!({"name": "orders", "arguments": {"x-max-length": 5}});
     assert_eq!(console.ask("POST", &in_host("/queues"), Some(queue)).await.0, 200);
     let shown = json!({
@@ -436,8 +441,11 @@ async fn what_cannot_be_meant_is_refused_as_json() {
     let console = Console::start().await;
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
-        ("PATCH", "/users", None, 400),
+        ("PATCH", "/users", None, 405),
         ("GET", "/users?form=1", None, 400),
+        ("GET", "/users?count=0", None, 400),
+        ("GET", "/users?sort=size", None, 400),
+        ("DELETE", "/vhosts/%2F/topic-permissions/guest/amq.topic", None, 404),
         ("GET", "/vhosts/%FF/queues", None, 400),
         ("POST", "/users", Some(json!({"name": "a", "pasword": "x"})), 400),
         ("POST", "/users", Some(json!({"name": "a", "password": ""})), 400),
@@ -476,7 +484,7 @@ async fn pages_of_others_get_nothing() {
          Connection: close\r\nContent-Length: {}\r\n\r\n{form}",
         form.len()
     );
-    assert_eq!(console.send(&posted).await.0, 400);
+    assert_eq!(console.send(&posted).await.0, 415);
 }
 
 #[tokio::test]

@@ -134,12 +134,13 @@ impl Model {
         self.change(ModelChange::TopicPermission(host.to_owned(), user.to_owned(), exchange.into(), settings), now)
     }
 
-    /// A user may use all keys of an exchange again; nothing happens if it may anyway.
+    /// A user may use all keys of an exchange again.
     pub fn forget_topic(&self, (host, user, exchange): (&str, &str, &[u8]), now: Now) -> Result<(), ModelError> {
         let _changing = self.changing.lock();
         let of_user = self.access.topic_permissions_of(host, user);
         if !of_user.is_some_and(|of_user| of_user.contains_key(exchange)) {
-            return Ok(());
+            let (host, user) = (host.to_owned(), user.to_owned());
+            return Err(ModelError::NoSuchTopicPermission { host, user, exchange: exchange.into() });
         }
         self.change(ModelChange::TopicPermissionRemoved(host.to_owned(), user.to_owned(), exchange.into()), now)
     }

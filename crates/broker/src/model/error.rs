@@ -25,6 +25,16 @@ pub enum ModelError {
         /// The user.
         user: String,
     },
+    /// A user is not restricted to keys of an exchange.
+    #[error("user '{user}' is not restricted to keys of exchange '{}' in vhost '{host}'", Shown(.exchange))]
+    NoSuchTopicPermission {
+        /// The virtual host.
+        host: String,
+        /// The user.
+        user: String,
+        /// The exchange.
+        exchange: Box<[u8]>,
+    },
     /// There is no such binding.
     #[error("no binding {0}")]
     NoSuchBinding(String),

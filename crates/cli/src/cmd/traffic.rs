@@ -1,4 +1,5 @@
-//! What `sluice produce` and `sluice consume` share: how they end, when they are asked to, and what is wrong with their options.
+//! What `sluice produce` and `sluice consume` share: how they end (as `sluice admin` does), when they are asked to, and what is wrong with
+//! their options.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -8,12 +9,12 @@ use client::{ClientError, Target};
 
 use crate::say;
 
-/// Exit code when it was begun and not all of it done.
-const NOT_ALL: u8 = 1;
+/// Exit code when it was begun and not all of it done, or the broker refused it.
+pub(super) const NOT_ALL: u8 = 1;
 /// Exit code when the command line is wrong.
-const WRONG: u8 = 2;
+pub(super) const WRONG: u8 = 2;
 /// Exit code when nobody could be asked.
-const UNASKED: u8 = 3;
+pub(super) const UNASKED: u8 = 3;
 /// Exit code of who is stopped by a second Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
@@ -42,7 +43,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Unreachable { .. } => Self::Unasked(error.to_string()),
-            ClientError::WrongTarget { .. } | ClientError::TooLarge { .. } => Self::Wrong(error.to_string()),
+            ClientError::WrongTarget { .. } | ClientError::Unusable { .. } => Self::Wrong(error.to_string()),
             _ => Self::NotAll(error.to_string()),
         }
     }
@@ -56,7 +57,7 @@ pub(super) fn ended(done: Result<(), Failure>) -> ExitCode {
         Err(Failure::Wrong(text)) => (WRONG, text),
         Err(Failure::Unasked(text)) => (UNASKED, text),
     };
-    say::note(format_args!("sluice: {text}"));
+    say::problem(text);
     ExitCode::from(code)
 }
 

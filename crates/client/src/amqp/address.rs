@@ -33,6 +33,9 @@ impl AmqpAddress {
         rest: &str,
         with_port: fn(&str, u16) -> Result<String, &'static str>,
     ) -> Result<Self, &'static str> {
+        if rest.contains('?') {
+            return Err("options behind a ? are not known here; a ? of a name is written %3F");
+        }
         let (authority, virtual_host) = rest.split_once('/').unwrap_or((rest, ""));
         let (who, host) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = who.split_once(':').unwrap_or((who, if who.is_empty() { GUEST } else { "" }));

@@ -48,7 +48,13 @@ impl Control {
             Self { socket, address, input: Vec::new(), frame_max: frame::SIZE_MIN, channel_max: u16::MAX };
         control.answer_within(ANSWER_TIMEOUT)?;
         control.write(&PROTOCOL_HEADER)?;
-        control.wait(0, "the protocol's header", |method| matches!(method, Method::Start(_)).then_some(()))?;
+        let greeted =
+            control.wait(0, "the protocol's header", |method| matches!(method, Method::Start(_)).then_some(()));
+        greeted.map_err(|error| match error {
+            // Whoever does not know the header hangs up.
+            ClientError::Lost { address, problem } => ClientError::NotAmqp { address, problem },
+            other => other,
+        })?;
         control.log_in(to)?;
         Ok(control)
     }
@@ -99,7 +105,7 @@ impl Control {
         let max = usize::from(self.channel_max);
         if count > max {
             let problem = format!("{} allows {max} on a connection, not {count}", self.address);
-            return Err(ClientError::TooLarge { what: "number of channels", problem });
+            return Err(ClientError::Unusable { what: "number of channels", problem });
         }
         for channel in (1..=u16::MAX).take(count) {
             let open = ChannelOpen::default().into();
@@ -217,7 +223,7 @@ impl Control {
 /// A name as the protocol carries it: 255 bytes at most.
 pub fn short<'a>(what: &'static str, text: &'a str) -> Result<ShortString<'a>, ClientError> {
     let problem = || format!("{text:?} has more than 255 bytes");
-    ShortString::new(text.as_bytes()).ok_or_else(|| ClientError::TooLarge { what, problem: problem() })
+    ShortString::new(text.as_bytes()).ok_or_else(|| ClientError::Unusable { what, problem: problem() })
 }
 
 /// The end of a connection.

@@ -202,7 +202,7 @@ fn value_of(start: Start) -> Result<Value<'static>, ClientError> {
         Start::Time(ms) => Value::Timestamp(ms / 1000),
         Start::Last(_) => {
             let problem = "a stream is read from its begin or end, an offset or a time".to_owned();
-            return Err(ClientError::TooLarge { what: "start", problem });
+            return Err(ClientError::Unusable { what: "start", problem });
         }
     })
 }

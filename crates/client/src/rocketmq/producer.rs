@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use base::limits::{FRAME_HEADER_SIZE_MAX, FRAME_SIZE_MAX};
 use bytes::BytesMut;
 use format::batch_body::BatchItem;
 use format::properties::{NAME_END, VALUE_END, append, names};
@@ -113,9 +114,11 @@ impl Producer {
         let tail = self.stamp.next_tail();
         append(&mut block, names::UNIQUE_KEY, &format!("{}{}", self.id_prefix, String::from_utf8_lossy(tail)));
         append(&mut block, names::WAIT, "true");
-        let own = [(names::KEYS, &message.key), (names::TAGS, &message.tag)];
-        for (name, value) in own.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))) {
-            put(&mut block, name, value)?;
+        let own = [("key", names::KEYS, &message.key), ("tag", names::TAGS, &message.tag)];
+        for (what, name, value) in
+            own.into_iter().filter_map(|(what, name, value)| Some((what, name, value.as_deref()?)))
+        {
+            put(&mut block, name, value, what)?;
         }
         if let Some(level) = self.delay_level {
             append(&mut block, names::DELAY, &level.to_string());
@@ -126,8 +129,8 @@ impl Producer {
                 return Err(ClientError::Unsendable { what: format!("header {name:?}"), problem });
             }
             match value {
-                Value::String(text) => put(&mut block, name, text)?,
-                other => put(&mut block, name, &other.to_string())?,
+                Value::String(text) => put(&mut block, name, text, name)?,
+                other => put(&mut block, name, &other.to_string(), name)?,
             }
         }
         Ok(block)
@@ -136,7 +139,8 @@ impl Producer {
     /// Deals messages to the queues, up to the first that cannot be sent: gives its place, and why.
     fn deal(&mut self, messages: &[Message], blocks: &mut Vec<Vec<u8>>) -> Option<(usize, ClientError)> {
         for (index, message) in messages.iter().enumerate() {
-            match self.properties(message) {
+            let block = check_size(message).and_then(|()| self.properties(message));
+            match block {
                 Ok(block) => blocks.push(block),
                 Err(why) => return Some((index, why)),
             }
@@ -223,6 +227,18 @@ impl Outcome {
     }
 }
 
+/// Whether a frame has room for a message. What a broker takes is less, and it says so itself.
+fn check_size(message: &Message) -> Result<(), ClientError> {
+    let size = message.body.len();
+    if size <= FRAME_SIZE_MAX - FRAME_HEADER_SIZE_MAX {
+        return Ok(());
+    }
+    let problem = format!(
+        "a frame of RocketMQ's protocol has {FRAME_SIZE_MAX} bytes at most, and brokers take 4 MiB unless told otherwise"
+    );
+    Err(ClientError::Unsendable { what: format!("a body of {size} bytes"), problem })
+}
+
 impl Store for Producer {
     fn store(&mut self, messages: &[Message]) -> Result<(), NotStored> {
         self.stamp.set_wall_time(wall_ms());
@@ -301,9 +317,9 @@ const fn is_stored(code: i32) -> bool {
     matches!(code, SUCCESS | FLUSH_DISK_TIMEOUT | SLAVE_NOT_AVAILABLE | FLUSH_SLAVE_TIMEOUT)
 }
 
-fn put(block: &mut Vec<u8>, name: &str, value: &str) -> Result<(), ClientError> {
+fn put(block: &mut Vec<u8>, name: &str, value: &str, what: &str) -> Result<(), ClientError> {
     let unsendable =
-        |problem: &str| Err(ClientError::Unsendable { what: format!("{name} {value:?}"), problem: problem.to_owned() });
+        |problem: &str| Err(ClientError::Unsendable { what: format!("{what} {value:?}"), problem: problem.to_owned() });
     if name.is_empty() || value.is_empty() {
         return unsendable("RocketMQ has no properties with an empty name or value");
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use base::GroupName;
 use format::record::Record;
 use wire::rocketmq::code::request::{NOTIFY_CONSUMER_IDS_CHANGED, PULL_MESSAGE};
 use wire::rocketmq::code::response::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
@@ -76,6 +77,9 @@ impl Reader {
             places: Vec::new(),
             members: Vec::new(),
         };
+        if let Some(Err(refusal)) = reader.options.group.as_deref().map(GroupName::checked) {
+            return Err(ClientError::Unusable { what: "group's name", problem: refusal.to_string() });
+        }
         let Some(found) = reader.directory.find(topic, Access::Read)? else {
             return Err(reader.directory.unknown(topic, false));
         };

@@ -56,6 +56,9 @@ pub fn route(name_server: &mut Control, topic: &str) -> Result<Option<TopicRoute
             .map(Some)
             .map_err(|source| ClientError::NotRocketmq { address: name_server.address().to_owned(), source }),
         response::TOPIC_NOT_EXIST => Ok(None),
+        response::REQUEST_CODE_NOT_SUPPORTED => {
+            Err(ClientError::NoNameServer { address: name_server.address().to_owned() })
+        }
         _ => Err(name_server.refused(request::GET_ROUTE_BY_TOPIC, &answer)),
     }
 }

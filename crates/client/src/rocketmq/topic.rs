@@ -1,5 +1,6 @@
 //! The brokers of one topic as whoever produces to it or consumes from it wants them: connected, with their queues.
 
+use base::TopicName;
 use wire::rocketmq::body::topic_list::TopicList;
 use wire::rocketmq::code::{request, response};
 use wire::rocketmq::header::TopicRequest;
@@ -96,6 +97,9 @@ impl Directory {
 
     /// The error that `topic` is not there, with the names that are like it.
     pub fn unknown(&mut self, topic: &str, may_create: bool) -> ClientError {
+        if let Err(refusal) = TopicName::checked(topic) {
+            return ClientError::Unusable { what: "topic's name", problem: refusal.to_string() };
+        }
         let names = self.names().unwrap_or_default();
         let names =
             names.into_iter().filter(|name| name != topic && !OWN_PREFIXES.iter().any(|own| name.starts_with(own)));

@@ -1,5 +1,7 @@
 //! What a request's address says: names in its path, and pairs behind it.
 
+use std::error::Error;
+
 use aide::OperationInput;
 use aide::generate::GenContext;
 use aide::openapi::Operation;
@@ -33,7 +35,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let read = AxumPath::from_request_parts(parts, state).await;
-        read.map(|AxumPath(names)| Self(names)).map_err(|error| Problem::bad(error.body_text()))
+        read.map(|AxumPath(names)| Self(names)).map_err(|error| told("path", &error))
     }
 }
 
@@ -42,6 +44,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let read = AxumQuery::from_request_parts(parts, state).await;
-        read.map(|AxumQuery(pairs)| Self(pairs)).map_err(|error| Problem::bad(error.body_text()))
+        read.map(|AxumQuery(pairs)| Self(pairs)).map_err(|error| told("query", &error))
     }
+}
+
+/// What is wrong with a part of the address: the innermost reason, which names what it is about.
+fn told(part: &str, error: &(dyn Error + 'static)) -> Problem {
+    let reason = std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error);
+    Problem::bad(format!("the {part} of the address cannot be used: {reason}"))
 }

@@ -88,7 +88,7 @@ fn shown(BindingShown { source, to, key, arguments }: &BindingShown) -> Value {
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
         let host = host(broker, &vhost)?;
-        Ok(piece.of(host.bindings(), |binding| shown(&binding)))
+        piece.of(host.bindings(), |binding| shown(&binding))
     };
     admin.read(work).await
 }

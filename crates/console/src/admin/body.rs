@@ -43,7 +43,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         // A page of somebody else cannot send this type without asking first.
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.split(';').next().map(str::trim) != Some("application/json") {
-            return Err(Problem::bad("send JSON, with the header Content-Type: application/json"));
+            return Err(Problem::not_json("send JSON, with the header Content-Type: application/json"));
         }
         let reading = axum::body::to_bytes(request.into_body(), SIZE_MAX);
         let body = tokio::time::timeout(TIMEOUT, reading).await;

@@ -17,7 +17,7 @@ use super::{Admin, Answer};
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |brokers: &[Arc<Broker>], _| {
         let all: Vec<_> = brokers.iter().flat_map(|broker| of(broker)).collect();
-        Ok(piece.of(all, |shown| shown))
+        piece.of(all, |shown| shown)
     };
     admin.read_all(work).await
 }

@@ -43,7 +43,7 @@ pub(super) const fn yes() -> bool {
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
         let host = host(broker, &vhost)?;
-        Ok(piece.of(host.exchanges(), |(name, settings)| {
+        piece.of(host.exchanges(), |(name, settings)| {
             json!({
                 "name": Shown(&name).to_string(),
                 "type": kind_name(settings.kind),
@@ -52,7 +52,7 @@ pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, 
                 "internal": settings.internal,
                 "arguments": shown_arguments(&settings.arguments),
             })
-        }))
+        })
     };
     admin.read(work).await
 }

@@ -80,12 +80,12 @@ fn check_is_there(name: &str, brokers: &[Arc<Broker>]) -> Result<(), Problem> {
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |brokers: &[Arc<Broker>], _| {
         let lags: Vec<_> = brokers.iter().map(|broker| broker.snapshots.lag_by_group()).collect();
-        Ok(piece.of(names(brokers), |name| {
+        piece.of(names(brokers), |name| {
             let lag: u64 = lags.iter().filter_map(|lags| lags.get(&name)).sum();
             let ids = brokers.iter().filter_map(|broker| broker.groups.member_ids(&name)).flatten();
             let members = ids.collect::<BTreeSet<_>>().len();
             json!({"name": name, "members": members, "lag": lag})
-        }))
+        })
     };
     admin.read_all(work).await
 }

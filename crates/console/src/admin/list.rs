@@ -3,10 +3,13 @@
 //! A piece begins at a position. Where things come and go meanwhile, one of them may be missed or come twice.
 
 use std::cmp::Ordering;
+use std::num::NonZero;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::problem::Problem;
 
 /// Items of a piece.
 const ITEMS_MAX: usize = 1000;
@@ -20,8 +23,8 @@ const NAMES: [&str; 8] = ["name", "client", "address", "group", "user", "source"
 pub(super) struct Piece {
     /// Position of the first item.
     from: usize,
-    /// So many items at most, and no more than 1000.
-    count: Option<usize>,
+    /// So many items at most, 1 or more, and no more than 1000.
+    count: Option<NonZero<usize>>,
     /// Only items whose name has this in it, in capitals or not.
     search: Option<String>,
     /// The field by which they are sorted; with a `-` before it the largest comes first.
@@ -30,8 +33,12 @@ pub(super) struct Piece {
 
 impl Piece {
     /// These of all, each shown, with the position at which to go on if there are more, and how many there are in all.
-    pub(super) fn of<T>(self, all: impl IntoIterator<Item = T>, shown: impl FnMut(T) -> Value) -> Value {
-        let count = self.count.unwrap_or(ITEMS_MAX).clamp(1, ITEMS_MAX);
+    pub(super) fn of<T>(
+        self,
+        all: impl IntoIterator<Item = T>,
+        shown: impl FnMut(T) -> Value,
+    ) -> Result<Value, Problem> {
+        let count = self.count.map_or(ITEMS_MAX, NonZero::get).min(ITEMS_MAX);
         let all: Vec<_> = all.into_iter().collect();
         let cut = |total: usize, items: Vec<Value>| {
             let next = self.from.saturating_add(count);
@@ -39,18 +46,21 @@ impl Piece {
         };
         if self.search.is_none() && self.sort.is_none() {
             let total = all.len();
-            return cut(total, all.into_iter().skip(self.from).take(count).map(shown).collect());
+            return Ok(cut(total, all.into_iter().skip(self.from).take(count).map(shown).collect()));
         }
         let searched = self.search.as_deref().unwrap_or_default().to_lowercase();
         let mut items: Vec<_> = all.into_iter().map(shown).filter(|item| is_named(item, &searched)).collect();
         if let Some(sort) = &self.sort {
             let (field, is_down) = sort.strip_prefix('-').map_or((&**sort, false), |field| (field, true));
+            if items.first().is_some_and(|item| item.get(field).is_none()) {
+                return Err(Problem::bad(format!("nothing in this list has the field '{field}' to sort by")));
+            }
             items.sort_by(|a, b| {
                 let order = order(&a[field], &b[field]);
                 if is_down { order.reverse() } else { order }
             });
         }
-        cut(items.len(), items.into_iter().skip(self.from).take(count).collect())
+        Ok(cut(items.len(), items.into_iter().skip(self.from).take(count).collect()))
     }
 }
 
@@ -75,7 +85,8 @@ mod tests {
     fn pieces_together_are_the_whole_list() {
         let (mut whole, mut from) = (Vec::new(), Some(0));
         while let Some(position) = from {
-            let piece = Piece { from: position, ..Piece::default() }.of(0..2000, |item: u32| item.into());
+            let piece =
+                Piece { from: position, ..Piece::default() }.of(0..2000, |item: u32| item.into()).expect("listed");
             assert_eq!(piece["total"], 2000);
             whole.extend(piece["items"].as_array().expect("a list").iter().filter_map(Value::as_u64));
             from = piece["next"].as_u64().map(|next| next as usize);
@@ -87,16 +98,18 @@ mod tests {
     fn a_piece_of_what_was_searched_for_is_sorted_as_it_was_asked_for() {
         let all = [("Orders", 3), ("bills", 10), ("orders-2", 20), ("orders-3", 100)];
         let names = |piece: &Piece| {
-            let piece = piece.clone().of(all, |(name, lag)| json!({"name": name, "lag": lag}));
+            let piece = piece.clone().of(all, |(name, lag)| json!({"name": name, "lag": lag})).expect("listed");
             let items = piece["items"].as_array().expect("a list");
             let names: Vec<_> = items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()).collect();
             (names, piece["next"].as_u64(), piece["total"].as_u64())
         };
-        let search = Piece { search: Some("ORDERS".to_owned()), count: Some(2), ..Piece::default() };
+        let search = Piece { search: Some("ORDERS".to_owned()), count: NonZero::new(2), ..Piece::default() };
         assert_eq!(names(&search), (vec!["Orders".to_owned(), "orders-2".to_owned()], Some(2), Some(3)));
-        let sorted = Piece { sort: Some("-lag".to_owned()), count: Some(3), ..Piece::default() };
+        let sorted = Piece { sort: Some("-lag".to_owned()), count: NonZero::new(3), ..Piece::default() };
         assert_eq!(names(&sorted).0, ["orders-3", "orders-2", "bills"]);
         let sorted = Piece { sort: Some("name".to_owned()), from: 3, ..Piece::default() };
         assert_eq!(names(&sorted), (vec!["orders-3".to_owned()], None, Some(4)));
+        let unknown = Piece { sort: Some("size".to_owned()), ..Piece::default() };
+        assert!(unknown.of(all, |(name, _)| json!({"name": name})).is_err());
     }
 }

@@ -98,7 +98,9 @@ pub(crate) fn router(sources: Sources, live: Arc<Live>) -> Router {
     let admin = Admin { sources, live, jobs, requests };
     document::described(routes::all)
         .fallback(async || Problem::not_found("the admin API has no such page"))
-        .method_not_allowed_fallback(async || Problem::bad("the admin API does not do that to this page"))
+        .method_not_allowed_fallback(async || {
+            Problem::method_not_allowed("the admin API does not do that to this page")
+        })
         .layer(middleware::from_fn_with_state(admin.clone(), admit))
         .with_state(admin)
 }

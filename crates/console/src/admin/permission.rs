@@ -24,10 +24,10 @@ pub(super) struct Patterns {
 
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        Ok(piece.of(broker.model.access.permissions(), |(vhost, user, settings)| {
+        piece.of(broker.model.access.permissions(), |(vhost, user, settings)| {
             let PermissionSettings { configure, write, read } = settings;
             json!({"vhost": vhost, "user": user, "configure": configure, "write": write, "read": read})
-        }))
+        })
     };
     admin.read(work).await
 }

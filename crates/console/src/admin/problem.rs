@@ -55,6 +55,14 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     }
 
+    pub(super) fn method_not_allowed(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, text)
+    }
+
+    pub(super) fn not_json(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+    }
+
     pub(super) fn conflict(text: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, text)
     }
@@ -83,6 +91,7 @@ impl Problem {
             ModelError::NoSuchHost(_)
             | ModelError::NoSuchUser(_)
             | ModelError::NoSuchPermission { .. }
+            | ModelError::NoSuchTopicPermission { .. }
             | ModelError::NoSuchBinding(_)
             | ModelError::NoSuchQueue { .. }
             | ModelError::NoSuchExchange { .. } => {

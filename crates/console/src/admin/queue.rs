@@ -52,7 +52,7 @@ fn shown(queue: &MessageQueue) -> Value {
 pub(super) async fn list(State(admin): State<Admin>, Path(vhost): Path<String>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
         let host = host(broker, &vhost)?;
-        Ok(piece.of(host.queues(), |queue| shown(&queue)))
+        piece.of(host.queues(), |queue| shown(&queue))
     };
     admin.read(work).await
 }

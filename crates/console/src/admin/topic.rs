@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
+use base::name::DEAD_LETTER_PREFIX;
 use base::{Now, Timestamp};
 use broker::{Boundary, Broker, Topic};
 use dialect::rocketmq::Administrator;
@@ -95,6 +96,11 @@ impl Asked {
 
 /// A topic that is not there.
 pub(super) fn none(name: &str, brokers: &[Arc<Broker>]) -> Problem {
+    if let Some(group) = name.strip_prefix(DEAD_LETTER_PREFIX)
+        && brokers.iter().any(|broker| broker.catalog.group(group).is_some())
+    {
+        return Problem::not_found(format!("topic '{name}' not found: group '{group}' has no dead letters"));
+    }
     let names = brokers.iter().flat_map(|broker| broker.catalog.topics()).map(|topic| topic.name.to_string());
     Problem::not_found(format!("topic '{name}' not found")).near(nearest::likest(name, names))
 }
@@ -130,12 +136,12 @@ pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>)
             topics.entry(topic.name.to_string()).or_default().push(topic);
         }
         let system = brokers.first().map(|broker| broker.catalog.system_topics()).unwrap_or_default();
-        Ok(piece.of(topics, |(name, at)| {
+        piece.of(topics, |(name, at)| {
             let mut item = at.first().map(|topic| shown(&topic.settings)).unwrap_or_default();
             item["messages"] = at.iter().map(|topic| messages(topic)).sum::<u64>().into();
             item["system"] = system.contains(&name).into();
             item
-        }))
+        })
     };
     admin.read_all(work).await
 }

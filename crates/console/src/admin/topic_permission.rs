@@ -26,11 +26,11 @@ pub(super) struct Patterns {
 
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
-        Ok(piece.of(broker.model.access.topic_permissions(), |(vhost, user, exchange, settings)| {
+        piece.of(broker.model.access.topic_permissions(), |(vhost, user, exchange, settings)| {
             let TopicPermissionSettings { write, read } = settings;
             let exchange = Shown(&exchange).to_string();
             json!({"vhost": vhost, "user": user, "exchange": exchange, "write": write, "read": read})
-        }))
+        })
     };
     admin.read(work).await
 }

@@ -47,7 +47,7 @@ pub(super) struct Limits {
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
     let work = move |broker: &Broker, _| {
         let access = &broker.model.access;
-        Ok(piece.of(access.users(), |(name, settings)| {
+        piece.of(access.users(), |(name, settings)| {
             let UserLimits { connections_max, channels_max } = access.limits(&name);
             json!({
                 "name": name,
@@ -56,7 +56,7 @@ pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>)
                 "connections_max": connections_max,
                 "channels_max": channels_max,
             })
-        }))
+        })
     };
     admin.read(work).await
 }

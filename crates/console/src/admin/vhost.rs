@@ -43,7 +43,7 @@ fn shown(host: &VirtualHost) -> Value {
 }
 
 pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>) -> Answer {
-    admin.read(move |broker, _| Ok(piece.of(broker.model.hosts(), |host| shown(&host)))).await
+    admin.read(move |broker, _| piece.of(broker.model.hosts(), |host| shown(&host))).await
 }
 
 pub(super) async fn add(State(admin): State<Admin>, caller: Caller, Body(new): Body<New>) -> Answer {

@@ -138,8 +138,12 @@ impl<'a> Administrator<'a> {
         let table = table_of(&arguments)?;
         let shown = format!("queue '{}' in vhost '{}'", asked.name, self.host.name());
         let rules = arguments::queue_rules(table, &shown).map_err(invalid)?;
-        let as_method =
-            QueueDeclare { durable: asked.durable, auto_delete: asked.auto_delete, ..QueueDeclare::default() };
+        let as_method = QueueDeclare {
+            queue: ShortString::cut(name),
+            durable: asked.durable,
+            auto_delete: asked.auto_delete,
+            ..QueueDeclare::default()
+        };
         arguments::check_kind(&rules, &as_method, &shown).map_err(invalid)?;
         let wish = QueueWish {
             name: name.into(),

@@ -110,6 +110,7 @@ impl From<ModelError> for Fault {
             ModelError::NoSuchHost(_)
             | ModelError::NoSuchUser(_)
             | ModelError::NoSuchPermission { .. }
+            | ModelError::NoSuchTopicPermission { .. }
             | ModelError::TooManyOfHost { .. }
             | ModelError::TooManyOfUser { .. }
             | ModelError::TooManyChannels { .. } => code::NOT_ALLOWED,

@@ -131,6 +131,8 @@ fn keys_of_topic_exchanges_are_a_matter_of_permission_where_there_is_one() {
     assert_eq!(bind(&mut client, "amq.topic", "bert.*"), refused("read", "bert.*"));
     client.open(2);
     model.forget_topic(("/", "anna", b"amq.topic"), bench.now).expect("as before");
+    let again = model.forget_topic(("/", "anna", b"amq.topic"), bench.now);
+    assert!(matches!(again, Err(ModelError::NoSuchTopicPermission { .. })), "{again:?}");
     let publish = Publish { exchange: short("amq.topic"), routing_key: short("bert.news"), ..Publish::default() };
     client.bytes(&message(2, publish, Properties::default(), b"again"));
     let mut reader = bench.client();

@@ -17,6 +17,8 @@ const ANSWER_SIZE_MAX: u64 = 64 * 1024 * 1024;
 pub(super) enum Failure {
     /// The broker said no.
     Refused { why: String, nearest: Vec<String> },
+    /// The command line is wrong, or what it has read.
+    Wrong(String),
     /// Nobody could be asked.
     Unasked(String),
     /// It was done, and cannot be told.
@@ -30,7 +32,7 @@ impl fmt::Display for Failure {
                 out.write_str(why)?;
                 if nearest.is_empty() { Ok(()) } else { write!(out, "; did you mean {}?", nearest.join(" or ")) }
             }
-            Self::Unasked(why) | Self::Untold(why) => out.write_str(why),
+            Self::Wrong(why) | Self::Unasked(why) | Self::Untold(why) => out.write_str(why),
         }
     }
 }

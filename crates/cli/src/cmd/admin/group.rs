@@ -107,8 +107,16 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
             let answer = client.post(&path(["groups", name, "reset"]), &asked)?;
             asking.tell(&answer, |told| {
                 let how = if *dry_run { "would go on" } else { "goes on" };
-                let rows = show::list(rows(told, "items"), &["broker", "queue", "from", "to"]);
-                format!("group {name} {how} in {topic}\n\n{rows}")
+                let items = rows(told, "items");
+                let table = show::list(items, &["broker", "queue", "from", "to"]);
+                let is_other = |offset: u64| items.iter().any(|item| item["to"] != offset);
+                let remark = match to.to_offset.filter(|offset| is_other(*offset)) {
+                    Some(offset) => {
+                        format!("\n\nNot at {offset} everywhere: as near to it as the messages of a queue allow.")
+                    }
+                    None => String::new(),
+                };
+                format!("group {name} {how} in {topic}\n\n{table}{remark}")
             })
         }
         Action::Resend { name, to_topics, since, again, dry_run } => {

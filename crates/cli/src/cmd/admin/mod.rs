@@ -22,17 +22,12 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
+use super::traffic::{NOT_ALL, UNASKED, WRONG};
 use crate::say;
 use client::{Client, Failure};
 
 /// Variable of the environment that names the file of the token.
 const TOKEN_FILE: &str = "SLUICE_TOKEN_FILE";
-
-/// Exit code when the broker has refused.
-const REFUSED: u8 = 1;
-
-/// Exit code when nobody could be asked.
-const NOT_DONE: u8 = 3;
 
 /// Arguments of `sluice admin`.
 #[derive(clap::Args, Debug)]
@@ -43,7 +38,8 @@ const NOT_DONE: u8 = 3;
     sluice admin user add alice --password-stdin < password.txt\n  \
     sluice admin permission set alice --vhost /shop\n  \
     sluice admin queue list --vhost /shop --json\n\n\
-    Ends with 0 if it was done, 1 if the broker refused, 2 if the command line is wrong, 3 if no broker could be asked.")]
+    Ends with 0 if it was done, 1 if the broker refused, 2 if the command line is wrong, 3 if no\n\
+    broker could be asked.")]
 pub struct Arguments {
     /// The broker's console, as its ready line names it; without a token it answers this machine alone.
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
@@ -139,7 +135,7 @@ impl Asking {
         let from_environment = || std::env::var_os(TOKEN_FILE).filter(|name| !name.is_empty()).map(PathBuf::from);
         let token = arguments.token_file.clone().or_else(from_environment).map(|file| {
             let read = std::fs::read_to_string(&file);
-            read.map_err(|error| Failure::Unasked(format!("the token cannot be read from {}: {error}", file.display())))
+            read.map_err(|error| Failure::Wrong(format!("the token cannot be read from {}: {error}", file.display())))
         });
         let token = token.transpose()?;
         Ok(Self { client: Client::of(&arguments.console, token.as_deref().map(str::trim)), is_json: arguments.json })
@@ -151,13 +147,20 @@ impl Asking {
     }
 
     fn tell_list(&self, items: Vec<Value>, columns: &[&str]) -> Result<(), Failure> {
-        let text = if self.is_json { pretty(&Value::Array(items)) } else { show::list(&items, columns) };
-        if text.is_empty() { Ok(()) } else { say::line(text).map_err(Failure::Untold) }
+        if self.is_json {
+            return say::line(pretty(&Value::Array(items))).map_err(Failure::Untold);
+        }
+        if items.is_empty() {
+            // Not among what a script counts.
+            say::note("there are none");
+            return Ok(());
+        }
+        say::line(show::list(&items, columns)).map_err(Failure::Untold)
     }
 
     /// Tells that something was done.
     fn tell(&self, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
-        let text = if self.is_json { pretty(answer) } else { text(answer) };
+        let text = if self.is_json { pretty(answer) } else { say::clean_but(&text(answer), &['\n', '\t']) };
         say::line(text).map_err(Failure::Untold)
     }
 }
@@ -169,8 +172,12 @@ fn pretty(value: &Value) -> String {
 pub fn run(arguments: &Arguments) -> ExitCode {
     let done = Asking::of(arguments).and_then(|asking| run_with(&arguments.noun, &asking));
     let Err(failure) = done else { return ExitCode::SUCCESS };
-    say::note(format_args!("sluice: {failure}"));
-    ExitCode::from(if matches!(failure, Failure::Refused { .. }) { REFUSED } else { NOT_DONE })
+    say::problem(&failure);
+    ExitCode::from(match failure {
+        Failure::Refused { .. } | Failure::Untold(_) => NOT_ALL,
+        Failure::Wrong(_) => WRONG,
+        Failure::Unasked(_) => UNASKED,
+    })
 }
 
 fn run_with(noun: &Noun, asking: &Asking) -> Result<(), Failure> {

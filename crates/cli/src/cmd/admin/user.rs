@@ -79,8 +79,8 @@ impl PasswordSource {
             return Ok(None);
         }
         let password = if self.password_stdin { from_stdin() } else { ask() };
-        let password = password.map_err(Failure::Unasked)?;
-        if password.is_empty() { Err(Failure::Unasked("the password is empty".to_owned())) } else { Ok(Some(password)) }
+        let password = password.map_err(Failure::Wrong)?;
+        if password.is_empty() { Err(Failure::Wrong("the password is empty".to_owned())) } else { Ok(Some(password)) }
     }
 }
 

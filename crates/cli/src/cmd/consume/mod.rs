@@ -38,8 +38,8 @@ pub struct Arguments {
     destination: String,
     /// Where the broker is: rocketmq://HOST:PORT (a name server), rocketmq-broker://HOST:PORT or
     /// amqp://USER:PASSWORD@HOST:PORT/VHOST; with TLS rocketmqs, rocketmqs-broker and amqps.
-    #[arg(long, value_name = "URL", default_value_t = Target::default(), env = "SLUICE_TARGET", hide_env_values = true)]
-    target: Target,
+    #[arg(long, value_name = "URL", default_value_t = Target::default().to_string(), env = "SLUICE_TARGET", hide_env_values = true)]
+    target: String,
     /// Where to begin: earliest, latest, an offset, -N for the last N of each queue, a date as 2026-11-25T10:00:00Z, or an age
     /// as 10m. A group begins there only where it never was; a queue of AMQP has no such place, a stream has.
     #[arg(long, value_name = "WHERE", value_parser = start, allow_hyphen_values = true)]
@@ -94,7 +94,7 @@ const PREFETCH: u16 = 256;
 
 fn start(text: &str) -> Result<Start, String> {
     let wrong = |_| {
-        "write earliest, latest, an offset, -N for the last N of each queue, a date as 2026-11-25T10:00:00Z, or an age as 10m"
+        "write earliest, latest, an offset, -N for the last N of each queue, a date as 2026-11-25 or 2026-11-25T10:00:00Z, or an age as 10m"
             .to_owned()
     };
     match text {
@@ -172,8 +172,9 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Source>, Failure> {
         ("--queue", queue.is_some()),
         ("--tag", tag.is_some()),
     ];
-    refuse(target, &of_amqp, &of_rocketmq)?;
-    if let Target::Amqp(address) = target {
+    let target = target.parse()?;
+    refuse(&target, &of_amqp, &of_rocketmq)?;
+    if let Target::Amqp(address) = &target {
         let prefetch = prefetch.unwrap_or(PREFETCH);
         let prefetch = count.and_then(|count| u16::try_from(count).ok()).map_or(prefetch, |count| count.min(prefetch));
         let options = FetchOptions { start: *from, follows: *follow, peeks: peek, prefetch };
@@ -186,7 +187,7 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Source>, Failure> {
         filter: tag.as_deref().map_or_else(Filter::default, Filter::of),
         follows: *follow,
     };
-    let directory = Directory::open(target)?.ok_or_else(|| Failure::Wrong("the target speaks AMQP".to_owned()))?;
+    let directory = Directory::open(&target)?.ok_or_else(|| Failure::Wrong("the target speaks AMQP".to_owned()))?;
     Ok(Box::new(Reader::open(directory, destination, options)?))
 }
 

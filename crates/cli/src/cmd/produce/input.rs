@@ -12,7 +12,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use client::message::Message;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Bytes read at once.
@@ -61,7 +62,8 @@ pub(super) struct Input {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with a body")]
 struct Line {
-    body: Option<Value>,
+    #[serde(default, deserialize_with = "given")]
+    body: Option<Box<RawValue>>,
     body_base64: Option<String>,
     key: Option<String>,
     tag: Option<String>,
@@ -86,6 +88,11 @@ struct Line {
     _deliveries_before: Option<Value>,
 }
 
+/// What is there, be it `null`.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(deserializer).map(Some)
+}
+
 impl Defaults {
     /// A message with that body.
     pub(super) fn message(&self, body: Vec<u8>) -> Message {
@@ -96,8 +103,11 @@ impl Defaults {
     fn of_json(&self, line: &[u8]) -> Result<Message, String> {
         let line: Line = serde_json::from_slice(line).map_err(|error| format!("is no message as JSON: {error}"))?;
         let body = match (line.body, line.body_base64) {
-            (Some(Value::String(text)), None) => text.into_bytes(),
-            (Some(other), None) => other.to_string().into_bytes(),
+            // Other JSON goes out as it stands there: a reader may tell its numbers and the order of its names apart.
+            (Some(raw), None) => match serde_json::from_str::<String>(raw.get()) {
+                Ok(text) => text.into_bytes(),
+                Err(_) => raw.get().as_bytes().to_vec(),
+            },
             (None, Some(text)) => {
                 BASE64_STANDARD.decode(text).map_err(|error| format!("has a body_base64 that is not that: {error}"))?
             }
@@ -281,13 +291,14 @@ mod tests {
     fn a_line_of_json_has_what_it_says_and_else_what_was_given() {
         let pass = read(
             r#"{"body":"a","key":"k","headers":{"h":1}}
-{"body":{"b":[1,2]},"tag":"U","offset":5}
-{"body_base64":"/wA="}"#,
+{"body":{"b": [1,2.50,12345678901234567890123],"a":0},"tag":"U","offset":5}
+{"body_base64":"/wA="}
+{"body":null}"#,
             Form::Json,
         );
-        assert_eq!(bodies(&pass), [&b"a"[..], b"{\"b\":[1,2]}", b"\xff\0"]);
+        assert_eq!(bodies(&pass), [&b"a"[..], br#"{"b": [1,2.50,12345678901234567890123],"a":0}"#, b"\xff\0", b"null"]);
         let tags: Vec<_> = pass.messages.iter().map(|message| message.tag.as_deref()).collect();
-        assert_eq!(tags, [Some("T"), Some("U"), Some("T")]);
+        assert_eq!(tags, [Some("T"), Some("U"), Some("T"), Some("T")]);
         assert_eq!(pass.messages[0].headers, [("h".to_owned(), Value::from(1))]);
     }
 

@@ -7,17 +7,20 @@ use std::process::ExitCode;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use client::Target;
 use client::amqp::publisher::{PublishTo, Publisher};
 use client::message::{Message, NotStored, Store};
 use client::rocketmq::producer::{ProduceOptions, Producer};
 use client::rocketmq::topic::{Directory, QueueName};
+use client::{ClientError, Target};
 use serde_json::Value;
 
 use super::traffic::{Failure, ended, exit_codes, grouped, is_stopped, refuse, watch_for_stop};
 use crate::say;
 use input::{Defaults, Form, Input, Pass};
 
+/// Copies of messages that go out together, and their bytes.
+const COPIES_MAX: usize = 10_000;
+const COPIES_SIZE_MAX: usize = 4 << 20;
 /// How often is looked whether to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The times of delay levels, as brokers have them unless told otherwise.
@@ -42,8 +45,8 @@ pub struct Arguments {
     destination: Option<String>,
     /// Where the broker is: rocketmq://HOST:PORT (a name server), rocketmq-broker://HOST:PORT or
     /// amqp://USER:PASSWORD@HOST:PORT/VHOST; with TLS rocketmqs, rocketmqs-broker and amqps.
-    #[arg(long, value_name = "URL", default_value_t = Target::default(), env = "SLUICE_TARGET", hide_env_values = true)]
-    target: Target,
+    #[arg(long, value_name = "URL", default_value_t = Target::default().to_string(), env = "SLUICE_TARGET", hide_env_values = true)]
+    target: String,
     /// Reads this instead of standard input; may be given often.
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -161,15 +164,15 @@ fn produce(arguments: &Arguments, done: &mut Done) -> Result<(), Failure> {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let result = loop {
-        if is_stopped() {
-            break Err(Failure::NotAll("stopped by Ctrl-C before the end of the input".to_owned()));
+        if let Err(failure) = check_not_stopped() {
+            break Err(failure);
         }
         let pass = match input.next(LOOK_INTERVAL) {
             Ok(pass) => pass,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break Ok(()),
         };
-        if let Err(failure) = store_pass(&mut *store, &pass, arguments.repeat, done) {
+        if let Err(failure) = store_pass(&mut *store, &pass, arguments.repeat as usize, done) {
             break Err(failure);
         }
         if let Some(problem) = pass.problem {
@@ -185,15 +188,43 @@ fn produce(arguments: &Arguments, done: &mut Done) -> Result<(), Failure> {
     result.and(closed)
 }
 
-fn store_pass(store: &mut dyn Store, pass: &Pass, repeat: u32, done: &mut Done) -> Result<(), Failure> {
-    let repeated: Vec<Message>;
-    let messages = if repeat == 1 {
-        &pass.messages
-    } else {
-        let often = pass.messages.iter().flat_map(|message| std::iter::repeat_n(message, repeat as usize));
-        repeated = often.cloned().collect();
-        &repeated
-    };
+fn check_not_stopped() -> Result<(), Failure> {
+    if is_stopped() {
+        return Err(Failure::NotAll("stopped by Ctrl-C before all of it was sent".to_owned()));
+    }
+    Ok(())
+}
+
+fn store_pass(store: &mut dyn Store, pass: &Pass, repeat: usize, done: &mut Done) -> Result<(), Failure> {
+    if repeat == 1 {
+        return store_some(store, &pass.messages, |index| pass.place(index), done);
+    }
+    let mut copies = pass.messages.iter().flat_map(|message| std::iter::repeat_n(message, repeat));
+    let mut first = 0;
+    loop {
+        let (mut some, mut size) = (Vec::new(), 0);
+        while some.len() < COPIES_MAX
+            && size < COPIES_SIZE_MAX
+            && let Some(message) = copies.next()
+        {
+            size += message.body.len();
+            some.push(message.clone());
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
+        check_not_stopped()?;
+        store_some(store, &some, |index| pass.place((first + index) / repeat), done)?;
+        first += some.len();
+    }
+}
+
+fn store_some(
+    store: &mut dyn Store,
+    messages: &[Message],
+    place: impl Fn(usize) -> String,
+    done: &mut Done,
+) -> Result<(), Failure> {
     let size = |messages: &[Message]| messages.iter().map(|message| message.body.len() as u64).sum::<u64>();
     match store.store(messages) {
         Ok(()) => {
@@ -204,8 +235,11 @@ fn store_pass(store: &mut dyn Store, pass: &Pass, repeat: u32, done: &mut Done) 
         Err(NotStored { stored, index, why }) => {
             done.messages += stored as u64;
             done.bytes += size(messages.get(..stored).unwrap_or_default());
-            let place = index.map_or_else(String::new, |index| pass.place(index / repeat.max(1) as usize));
-            Err(Failure::NotAll(format!("{place}was not stored: {why}")))
+            let place = index.map_or_else(String::new, place);
+            // What was under way when a connection broke may be stored all the same.
+            let fate =
+                if matches!(why, ClientError::Lost { .. }) { "may not have been stored" } else { "was not stored" };
+            Err(Failure::NotAll(format!("{place}{fate}: {why}")))
         }
     }
 }
@@ -222,9 +256,10 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Store>, Failure> {
         ("--queue", queue.is_some()),
         ("--create, but sluice admin queue add", *create),
     ];
-    refuse(target, &of_amqp, &of_rocketmq)?;
+    let target = target.parse()?;
+    refuse(&target, &of_amqp, &of_rocketmq)?;
     let name = destination.clone().unwrap_or_default();
-    if let Target::Amqp(address) = target {
+    if let Target::Amqp(address) = &target {
         let to = match exchange {
             Some(exchange) => {
                 PublishTo::Exchange { exchange: exchange.clone(), routing_key: routing_key.clone().unwrap_or_default() }
@@ -234,7 +269,7 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Store>, Failure> {
         return Ok(Box::new(Publisher::open(address, to, *transient)?));
     }
     let options = ProduceOptions { queue: queue.clone(), delay_level: *delay, may_create: *create };
-    let directory = Directory::open(target)?.ok_or_else(|| Failure::Wrong("the target speaks AMQP".to_owned()))?;
+    let directory = Directory::open(&target)?.ok_or_else(|| Failure::Wrong("the target speaks AMQP".to_owned()))?;
     Ok(Box::new(Producer::open(directory, &name, &options)?))
 }
 
