@@ -1,7 +1,7 @@
 //! Dead letters: messages that a queue gives up go on to an exchange, with a note of how they died.
 //!
-//! **Always holds**: the copy is in the log before the message is settled, so that a crash in between makes a second copy and loses none. What
-//! full queues refuse costs no more than a bounded number of dead letters, however their exchanges lead to each other.
+//! **Always holds**: the log is told at once of the copies and that the message is settled, so that a crash neither loses it nor makes a second
+//! copy. What full queues refuse costs no more than a bounded number of dead letters, however their exchanges lead to each other.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -15,6 +15,7 @@ use format::record::Record;
 use format::routed::{Routed, RoutedError};
 
 use super::Model;
+use super::commit::Settling;
 use super::message_queue::MessageQueue;
 use super::publish::RoutedMessage;
 use super::sweep::LOOK_AGAIN_MS;
@@ -170,7 +171,9 @@ impl Model {
                 self.add(&mut batch, &letter.queues, &letter.of(&message))?;
             }
             if !batch.is_empty() {
-                self.append(batch, now)?;
+                let settling =
+                    Settling { lane: doomed.lane.clone(), owner: doomed.owner, offsets: vec![doomed.offset] };
+                return self.commit(batch, &[settling], now).map(drop);
             }
         }
         doomed.lane.settle(doomed.owner, [doomed.offset]);

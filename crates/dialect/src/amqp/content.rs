@@ -15,6 +15,9 @@ const RESERVED_SIZE_MAX: usize = 256 * 1024;
 /// Bytes for a header that are kept for the next.
 const KEPT_SIZE_MAX: usize = 4 * 1024;
 
+/// Where in a content's header the size of its body is: behind class and weight.
+const BODY_SIZE_WITHIN: usize = 4;
+
 /// A message that is coming.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
@@ -55,9 +58,15 @@ impl Incoming {
         self.awaited != Awaited::Method
     }
 
-    /// Bytes it holds.
+    /// Bytes that it holds or is to hold.
     pub(super) fn size(&self) -> usize {
-        self.body.capacity() + self.header.capacity()
+        let announced = usize::try_from(self.announced()).unwrap_or(usize::MAX);
+        self.body.capacity().max(announced) + self.header.capacity()
+    }
+
+    /// Bytes of the body that has begun.
+    pub(super) fn announced(&self) -> u64 {
+        if self.awaited == Awaited::Body { self.body_size } else { 0 }
     }
 
     /// A message is to come.
@@ -130,6 +139,12 @@ impl Incoming {
         self.body.extend_from_slice(payload);
         Ok(if is_whole { Progress::Gathered } else { Progress::Partial })
     }
+}
+
+/// Bytes that a content's header, which need not be one, says its body has.
+pub(super) fn announced_size(header: &[u8]) -> u64 {
+    let size = header.get(BODY_SIZE_WITHIN..).and_then(<[u8]>::first_chunk);
+    size.map_or(0, |size| u64::from_be_bytes(*size))
 }
 
 fn unexpected(expected: &str) -> Fault {

@@ -26,11 +26,13 @@ use super::settle::{self, Settle};
 use super::stream::{self, Streamed};
 use super::topology::{self, Topology};
 use super::transaction::Transaction;
+use super::unfinished::Unfinished;
 
 /// What all channels of a connection work with.
 pub(super) struct Core {
     pub(super) link: Link,
     pub(super) publishing: Publishing,
+    pub(super) unfinished: Unfinished,
     /// Consumers that may find messages now.
     pub(super) ready: VecDeque<u64>,
     /// A job is under way that what comes next has to wait for.
@@ -47,8 +49,8 @@ pub(super) const fn channel_of(consumer: u64) -> u16 {
 
 impl Core {
     pub(super) fn new(link: Link) -> Self {
-        let (publishing, ready) = (Publishing::default(), VecDeque::new());
-        Self { link, publishing, ready, is_paused: false, last_consumer: 0, consumers_size: 0 }
+        let (publishing, unfinished, ready) = (Publishing::default(), Unfinished::default(), VecDeque::new());
+        Self { link, publishing, unfinished, ready, is_paused: false, last_consumer: 0, consumers_size: 0 }
     }
 
     /// Takes a method of an open channel. `payload` is what the method came in.
@@ -108,7 +110,10 @@ impl Core {
 
     /// Takes a frame of a message's content.
     pub(super) fn take_content(&mut self, channel: &mut Channel, frame: &Frame<'_>) -> Result<(), Fault> {
-        match channel.incoming.take(frame, self.link.broker.running.message_size_max() as u64)? {
+        let before = channel.incoming.announced();
+        let taken = channel.incoming.take(frame, self.link.broker.running.message_size_max() as u64);
+        self.unfinished.changes(before, channel.incoming.announced(), self.link.now.monotonic);
+        match taken? {
             Progress::Partial => return Ok(()),
             Progress::Whole(body) => self.take_message(channel, body)?,
             Progress::Gathered => {
@@ -307,6 +312,7 @@ impl Core {
         }
         self.publishing.forget(channel.confirm_to());
         channel.replies = None;
+        self.unfinished.ends(channel.incoming.announced());
         channel.incoming = super::content::Incoming::default();
     }
 

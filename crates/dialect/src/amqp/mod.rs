@@ -35,6 +35,7 @@ mod stream;
 mod topology;
 mod transaction;
 mod unacked;
+mod unfinished;
 
 pub use administering::{AdminError, Administrator, AskedBinding, AskedExchange, AskedQueue, shown_arguments};
 pub use options::{AmqpOptions, CertificateUser, model_options};

@@ -103,6 +103,7 @@ impl AmqpSession {
             && link.has_room_for_answers()
             && link.jobs.count() < JOBS_MAX
             && !self.core.publishing.holds_up(link)
+            && !self.core.unfinished.waits()
             && self.phase != Phase::Over
     }
 
@@ -326,6 +327,7 @@ impl Session for AmqpSession {
             }
             match frame::decode(rest, self.core.link.frame_max) {
                 Ok(Some(frame)) if self.core.publishing.is_blocked() && self.has_to_wait(&frame) => break,
+                Ok(Some(frame)) if !self.has_room_for(&frame) => break,
                 Ok(Some(frame)) => {
                     self.take_frame(&frame);
                     consumed += frame.size();
@@ -364,6 +366,7 @@ impl Session for AmqpSession {
         self.watch_life();
         self.watch_overdue();
         self.watch_memory();
+        self.watch_unfinished();
         self.go_on();
     }
 
@@ -377,7 +380,8 @@ impl Session for AmqpSession {
         }
         let Link { overdue_at, memory_look_at, .. } = self.core.link;
         let of_link = overdue_at.into_iter().chain(memory_look_at);
-        self.life_deadline().into_iter().chain(self.core.publishing.deadline()).chain(of_link).min()
+        let of_contents = self.core.publishing.deadline().into_iter().chain(self.core.unfinished.deadline());
+        self.life_deadline().into_iter().chain(of_contents).chain(of_link).min()
     }
 
     fn wants_input(&self) -> bool {

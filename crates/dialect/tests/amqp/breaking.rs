@@ -1,5 +1,9 @@
 //! What is not as it should be: frames, order, passwords, limits. Each ends no more than it must.
 
+use std::sync::Arc;
+
+use base::budget::{Budget, Held};
+use base::limits::{CONNECTIONS_HELD_SIZE_MAX, READ_SIZE};
 use base::session::Session;
 use broker::RunningOptions;
 use bytes::BytesMut;
@@ -388,4 +392,66 @@ fn a_larger_message_than_is_allowed_ends_its_channel_before_its_body_comes() {
         client.take(),
         ["channel.close PRECONDITION_FAILED - message size 101 is larger than configured max size 100"]
     );
+}
+
+/// `basic.publish` and the header of a body of so many bytes, of which none follows.
+fn begun(channel: u16, body_size: u64) -> BytesMut {
+    let mut out = BytesMut::new();
+    put(&mut out, channel, Publish { routing_key: short("q"), ..Publish::default() });
+    frame::encode(&mut out, Kind::Header, channel, |out| {
+        wire::amqp::content::ContentHeader { body_size, ..Default::default() }.encode(out);
+    });
+    out
+}
+
+#[test]
+fn contents_that_are_begun_on_many_channels_are_bounded() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let mut fits = 0;
+    let said = loop {
+        let channel = 2 + fits;
+        client.open(channel);
+        client.bytes(&begun(channel, 4 << 20));
+        let said = client.take();
+        if !said.is_empty() {
+            break said;
+        }
+        fits += 1;
+        assert!(client.session.held_size() >= usize::from(fits) << 22, "what was announced is counted");
+    };
+    assert_eq!(fits, 16);
+    assert!(said[0].starts_with("connection.close RESOURCE_ERROR - "), "{said:?}");
+    assert!(client.session.held_size() < 1 << 20, "and given back");
+}
+
+#[test]
+fn a_large_body_waits_for_memory_and_a_little_one_does_not() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    let budget = Arc::new(Budget::default());
+    client.session.share(budget.clone());
+    let held = Held::taken(budget, CONNECTIONS_HELD_SIZE_MAX);
+    client.publish("", "q", b"little");
+    assert_eq!(client.get("q", true), "got 1, 0 more: little");
+    let large = READ_SIZE + 1;
+    client.bytes(&begun(1, large as u64));
+    assert!(!client.session.wants_input(), "it is not read on");
+    let look = client.session.deadline().expect("it looks again");
+    client.now = client.now.plus_ms(100);
+    assert!(look <= client.now.monotonic);
+    client.session.wake(client.now);
+    client.bytes(b"");
+    assert!(!client.session.wants_input(), "there is still none");
+    drop(held);
+    client.now = client.now.plus_ms(100);
+    client.session.wake(client.now);
+    client.bytes(b"");
+    assert!(client.session.wants_input());
+    for part in vec![b'l'; large].chunks(4000) {
+        client.bytes(&raw(3, 1, part, 0xCE));
+    }
+    let got = client.get("q", true);
+    assert!(got.starts_with("got 2, 0 more: lll"), "{}", &got[..got.len().min(200)]);
 }

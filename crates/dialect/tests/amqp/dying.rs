@@ -33,6 +33,24 @@ fn what_is_rejected_or_too_old_or_too_much_goes_to_the_dead_letters() {
 }
 
 #[test]
+fn a_kill_makes_no_second_copy_of_what_is_a_dead_letter_already() {
+    let mut bench = Bench::new();
+    let mut client = bench.client_with_dead_letters(|table| _ = table.put("x-max-length", Value::I32(2)));
+    for body in ["too many", "rejected", "stays"] {
+        client.publish("", "q", body.as_bytes());
+    }
+    bench.pass(1);
+    assert_eq!(client.get("q", false), "got 1, 1 more: rejected");
+    client.send(1, Reject { delivery_tag: 1, requeue: false });
+    client.lose();
+    let bench = bench.reopened(false);
+    let mut client = bench.client();
+    assert_eq!(client.get("dead", true), "got 1, 1 more again: too many");
+    assert_eq!(client.get("dead", true), "got 2, 0 more again: rejected");
+    assert_eq!(client.get("q", true), "got 3, 0 more again: stays");
+}
+
+#[test]
 fn dead_letters_of_a_connection_come_in_the_order_in_which_it_rejected_them_whoever_is_about_them_first() {
     let bench = Bench::new();
     let mut client = bench.client_with_dead_letters(|_| ());
