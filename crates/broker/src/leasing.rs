@@ -3,6 +3,7 @@
 //! **Always holds**: a message is leased before it is read, so nobody else is given it meanwhile; one that is given up is among the dead
 //! letters before it is settled, so that a crash in between makes a second copy and loses none.
 
+mod entry;
 mod hand_out;
 mod wanted;
 

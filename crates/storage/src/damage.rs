@@ -4,7 +4,7 @@
 //! with `Options::record_checksums` by a checksum over the whole record. **Always holds**: a record found damaged is not served.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use base::metric::Metrics;
@@ -26,16 +26,26 @@ const REFERENCES_SEARCHED_MAX: usize = 16;
 
 static TAGS: LazyLock<Search> = LazyLock::new(|| Search::new(names::TAGS));
 
-/// The damaged records reported so far.
+/// What was reported so far: damaged records, and folders with wrong entries.
 #[derive(Debug)]
 pub(crate) struct Damage {
     told: Mutex<HashSet<LogOffset>>,
+    told_folders: Mutex<HashSet<PathBuf>>,
     metrics: Arc<Metrics>,
 }
 
 impl Damage {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { told: Mutex::default(), metrics }
+        Self { told: Mutex::default(), told_folders: Mutex::default(), metrics }
+    }
+
+    /// Logs that entries in a folder are wrong, unless it did before.
+    pub(crate) fn tell_entries(&self, folder: &Path, problem: &str) {
+        let mut told = self.told_folders.lock();
+        if told.len() < TOLD_MAX && told.insert(folder.to_owned()) {
+            drop(told);
+            tracing::error!(folder = %folder.display(), problem, "an entry of a queue is wrong");
+        }
     }
 
     /// Counts and logs the damaged record at `position` of `file`, unless it was reported before.
@@ -68,6 +78,11 @@ pub(crate) fn problem_of(
     } else {
         None
     }
+}
+
+/// Whether `bytes` are a whole record at `log_offset`, of whatever queue.
+pub(crate) fn is_intact(bytes: &[u8], log_offset: LogOffset, has_checksum: bool) -> bool {
+    Parts::split(bytes).is_ok_and(|parts| problem_of(bytes, &parts, log_offset, has_checksum).is_none())
 }
 
 /// Why `bytes` cannot be the record of the entry at `offset` of `queue`; `None` if they can.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use base::metric::Timings;
 use base::refused::RefusedRequests;
 use base::{Now, QueueId, QueueOffset, TopicName};
+use format::model_tables::ModelTables;
+use format::state_tables::LeaseTable;
 use parking_lot::Mutex;
 use storage::{Recovery, RecoveryProgress, StorageError, Store};
 
@@ -98,7 +100,10 @@ impl Broker {
         let store = state.store().clone();
         let running = Arc::new(Running::new(&RunningOptions::from(&*options)));
         let durability = Arc::new(Durability::new(store.clone(), host.clone(), &options));
-        let StateTables { offsets, delay, leases, request_modes, model, .. } = tables.clone();
+        let StateTables { offsets, delay, mut leases, request_modes, model, .. } = tables.clone();
+        if !store.follows() {
+            forget_removed(&mut leases, &model);
+        }
         let settings = (&options, &running);
         let catalog = Arc::new(Catalog::open(tables, state.clone(), host.clone(), settings, metrics.clone(), now)?);
         let (locks, fetched) = (Arc::<Locks>::default(), Arc::<FetchedTable>::default());
@@ -188,6 +193,14 @@ fn take_up_settled(
     }
     *state.settled().lock() = settled;
     Ok(())
+}
+
+/// What was settled in message queues that are there no more is nobody's: the log may tell of their removal alone.
+fn forget_removed(leases: &mut LeaseTable, model: &ModelTables) {
+    leases.retain(|of, _| {
+        let queue = of.split_once('@').and_then(|(topic, _)| TopicName::trusted(topic).message_queue());
+        queue.is_none_or(|number| model.queues.contains_key(&number.0))
+    });
 }
 
 /// Where the queue of a lane ends. `None`: it is gone, or a slave's, whose log may not be as far yet as its master's tables.

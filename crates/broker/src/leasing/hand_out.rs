@@ -10,6 +10,7 @@ use format::queue_entry::Entry;
 use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
+use super::entry::{entry_in, wrong_entry};
 use super::wanted::Wanted;
 use super::{DoomReason, Doomed};
 use crate::cursor::lane::Take;
@@ -190,7 +191,19 @@ impl HandOut {
             });
         }
         self.take_back_rest();
-        self.failure.take().filter(|_| self.count == 0).map_or(Ok(()), Err)
+        match self.failure.take() {
+            // Told of once; what is whole is not held up by it.
+            Some(error) if self.is_of_entries(&error) => store.tell_wrong_entries(&error),
+            Some(error) if self.count == 0 => return Err(error),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether entries of a message queue are at fault.
+    fn is_of_entries(&self, error: &StorageError) -> bool {
+        let mut queues = self.wanted.lanes.iter().filter_map(|(lane, _)| lane.queue());
+        matches!(error, StorageError::Damaged { .. }) && queues.any(|queue| queue.topic().message_queue().is_some())
     }
 
     /// Before anything is taken: what an attempt has by whose name it asks.
@@ -318,7 +331,7 @@ impl HandOut {
     }
 
     /// What cannot be read now was given to nobody. In order what is behind it is not read either. What is damaged or gone is settled: the
-    /// store has told of it. Where only entries are at fault, and order does not matter, others may be taken in their place.
+    /// store has told of it. Where it was settled, or only entries are at fault, others may be taken in their place unless order matters.
     fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<bool, StorageError> {
         let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(false) };
         let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
@@ -331,7 +344,10 @@ impl HandOut {
             };
             match read_one(store, queue, leased) {
                 Ok(Some(records)) => self.take_in(&[leased], records),
-                Ok(None) => _ = lane.settle(owner, [leased.offset]),
+                Ok(None) => {
+                    let _ = lane.settle(owner, [leased.offset]);
+                    passed_over |= !in_order;
+                }
                 Err(error) if in_order => {
                     failure = Some(error);
                     lane.give_back(owner, leased.offset, at_once);
@@ -414,30 +430,4 @@ fn copied(records: &[(&[u8], u32)], is_told: bool) -> Bytes {
         }
     }
     copies.freeze()
-}
-
-/// The entry of an offset. One of a message queue that says nothing was damaged: nobody writes such a one, and its message may be whole.
-/// Official brokers fill the queues of topics with them.
-fn entry_in(
-    window: &mut Window,
-    queue: &Queue,
-    offset: QueueOffset,
-    window_size: usize,
-) -> Result<Option<Entry>, StorageError> {
-    let entry = window.entry(queue, offset, window_size)?;
-    if entry.is_none_or(|entry| entry.size > 0) || queue.topic().message_queue().is_none() {
-        return Ok(entry);
-    }
-    Err(wrong_entry(queue, offset))
-}
-
-/// An entry of a message queue that was overwritten.
-fn wrong_entry(queue: &Queue, offset: QueueOffset) -> StorageError {
-    StorageError::Damaged {
-        path: queue.index.directory(),
-        problem: format!(
-            "its entry {offset} is overwritten, and the message may be whole: stop the broker and remove the folder sluice/queues of \
-             its data directory, whose entries the next start makes again from the log"
-        ),
-    }
 }

@@ -195,6 +195,10 @@ impl MessageQueue {
         if self.is_gone() {
             return Err(ModelError::NoSuchQueue { host, name });
         }
+        // One that is active alone and one that is there alone are two wishes for the same place.
+        if consumer.is_exclusive && self.wish.rules.is_single_active {
+            return Err(ModelError::ExclusiveUse { host, name });
+        }
         let added = consumers.add(consumer).ok_or(ModelError::ExclusiveUse { host, name });
         self.has_priorities.store(consumers.have_priorities(), Ordering::Release);
         added

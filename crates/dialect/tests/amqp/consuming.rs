@@ -181,6 +181,9 @@ fn of_a_single_active_consumer_the_next_follows_when_it_goes() {
     let bench = Bench::new();
     let mut client = bench.client();
     client.queue("q", true, &Arguments::of(|table| _ = table.put("x-single-active-consumer", Value::Bool(true))));
+    let mut alone = bench.client();
+    alone.send(1, Consume { queue: short("q"), exclusive: true, ..Consume::default() });
+    assert!(alone.take()[0].starts_with("channel.close ACCESS_REFUSED - "), "both cannot be");
     let mut other = bench.client();
     assert_eq!(client.consume("q", "a", true), ["basic.consume-ok"]);
     assert_eq!(other.consume("q", "b", true), ["basic.consume-ok"]);

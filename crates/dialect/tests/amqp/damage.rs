@@ -56,6 +56,45 @@ fn a_message_whose_entry_has_a_flipped_bit_is_not_lost() {
     }
 }
 
+#[test]
+fn who_asks_for_one_message_gets_the_next_whole_one_however_many_are_damaged() {
+    let bodies = ["whole-0", "damaged-1", "damaged-2", "damaged-3", "whole-4"];
+    let bench = damaged(with_messages(&bodies), |directory| {
+        let file = only_file(&directory.join("commitlog"));
+        let mut bytes = fs::read(&file).expect("records");
+        let places: Vec<_> = bytes.windows(8).enumerate().filter(|(_, part)| *part == b"damaged-").collect();
+        let places: Vec<_> = places.into_iter().map(|(at, _)| at).collect();
+        assert_eq!(places.len(), 3);
+        places.into_iter().for_each(|at| bytes[at] ^= 0x40);
+        fs::write(&file, bytes).expect("written");
+    });
+    let mut client = bench.client();
+    assert_eq!(client.get("q", true), "got 1, 4 more: whole-0");
+    assert_eq!(client.get("q", true), "got 2, 0 more: whole-4");
+    assert_eq!(client.get("q", true), "basic.get-empty");
+}
+
+#[test]
+fn entries_that_were_all_overwritten_end_no_connection() {
+    let of_another = |bytes: &mut Vec<u8>| bytes.copy_within(0..ENTRY_SIZE, ENTRY_SIZE);
+    let zeros = |bytes: &mut Vec<u8>| bytes[ENTRY_SIZE..3 * ENTRY_SIZE].fill(0);
+    let ones = |bytes: &mut Vec<u8>| bytes[ENTRY_SIZE..3 * ENTRY_SIZE].fill(0x5a);
+    let overwritings: [fn(&mut Vec<u8>); 3] = [of_another, zeros, ones];
+    for overwrite in overwritings {
+        let bench = damaged(with_messages(&["0", "1", "2", "3"]), |directory| {
+            let file = only_file(&directory.join("sluice/queues"));
+            let mut bytes = fs::read(&file).expect("entries");
+            overwrite(&mut bytes);
+            fs::write(&file, bytes).expect("written");
+        });
+        let mut client = bench.client();
+        assert!(client.get("q", true).ends_with(": 0"));
+        while client.get("q", true).starts_with("got") {}
+        assert_eq!(client.get("q", true), "basic.get-empty");
+        assert_eq!(bench.broker.metrics().records_damaged.get(), 0, "no record is at fault");
+    }
+}
+
 /// A bench on a directory that a broker has left in good order, and that was damaged then.
 fn damaged(bench: Bench, damage: impl FnOnce(&Path)) -> Bench {
     bench.broker.close(bench.now).expect("closes");

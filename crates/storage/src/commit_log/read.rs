@@ -1,5 +1,6 @@
 //! Reading records: from the recent end of the log in memory, from cached blocks, or from the segment files.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
 use crate::blocks::{BLOCK_SIZE, Blocks};
-use crate::damage::{problem_of, problem_of_record};
+use crate::damage::{is_intact, problem_of, problem_of_record};
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
 use crate::records::{Collection, Records};
@@ -132,6 +133,10 @@ impl CommitLog {
             Ok(segment) => self.damage.tell(offset, segment.file().path(), segment.position(offset), problem),
             Err(_) => self.damage.tell(offset, &self.directory, offset.0, problem),
         }
+    }
+
+    pub(crate) fn tell_wrong_entries(&self, folder: &Path, problem: &str) {
+        self.damage.tell_entries(folder, problem);
     }
 
     /// Bytes of the log as they are in the files, across segments too.
@@ -297,7 +302,10 @@ impl ColdReader<'_> {
     fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection) {
         let Some(bytes) = found.get(number) else { return };
         if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
-            self.log.tell_damage(entry.1.log_offset, problem);
+            // Of a message queue, whose messages are found by their entries alone, the entry may be at fault: who reads finds out.
+            if self.queue.lane().is_none() || !is_intact(bytes, entry.1.log_offset, self.log.record_checksums) {
+                self.log.tell_damage(entry.1.log_offset, problem);
+            }
             found.take_back(number);
         }
     }

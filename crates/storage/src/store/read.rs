@@ -52,6 +52,13 @@ impl Store {
         }
     }
 
+    /// Has the log say that entries of a queue are wrong, once for each folder.
+    pub fn tell_wrong_entries(&self, error: &StorageError) {
+        if let StorageError::Damaged { path, problem } = error {
+            self.log.tell_wrong_entries(path, problem);
+        }
+    }
+
     /// The message of a topic at a log offset, read from the disk if necessary. `None` if none begins there or it is damaged. One without
     /// a queue is returned unchecked: its topic was removed, or its header is damaged, and these cannot be told apart. Routed messages are
     /// of no topic, and found through their queues alone.
