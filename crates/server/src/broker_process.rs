@@ -277,7 +277,7 @@ fn report(recovery: &Recovery, took: Duration) {
     if recovery.truncated_bytes > 0 {
         tracing::warn!(
             bytes = recovery.truncated_bytes,
-            "the end of the log was unfinished and is truncated; nothing in it was promised to survive"
+            "the end of the log was unfinished and is truncated: what a kill or a power cut has interrupted, unless a file was damaged since"
         );
     }
     for path in &recovery.set_aside {

@@ -3,22 +3,23 @@
 //! The log is read from the checkpoint, below which log and entries are known to be durable, to its end. This table says what is
 //! done about the bytes at one log offset; what operators see of it is in `docs/operating.md`.
 //!
-//! | at the log offset           | below durable               | above durable             |
-//! |-----------------------------|-----------------------------|---------------------------|
-//! | whole record                | keep, restore its entry     | keep, restore its entry   |
-//! | filler                      | go on with the next segment | the same                  |
-//! | filler of a wrong size      | go on with the next segment | truncate the log here     |
-//! | zeroes                      | refuse to open              | end of the log            |
-//! | damaged, next record whole  | keep its entry, report it   | truncate the log here     |
-//! | damaged, next record too    | refuse to open              | truncate the log here     |
-//! | unreadable                  | refuse to open              | the same                  |
+//! | at the log offset           | below durable               | above durable, killed     | above durable, power cut |
+//! |-----------------------------|-----------------------------|---------------------------|--------------------------|
+//! | whole record                | keep, restore its entry     | keep, restore its entry   | the same                 |
+//! | filler                      | go on with the next segment | the same                  | the same                 |
+//! | filler of a wrong size      | go on with the next segment | truncate the log here     | the same                 |
+//! | zeroes                      | refuse to open              | end of the log            | the same                 |
+//! | damaged, next record whole  | keep its entry, report it   | keep its entry, report it | truncate the log here    |
+//! | damaged, next record too    | refuse to open              | truncate the log here     | the same                 |
+//! | unreadable                  | refuse to open              | the same                  | the same                 |
 //!
 //! Below durable, zeroes are damage like any other, and lead to no next record. After an orderly stop everything counts as durable,
 //! except that zeroes above the checkpoint are the end: a Java broker may have written there.
 //!
 //! Missing and short segments are dealt with in `recover/segments.rs`.
 //!
-//! Above durable nothing was promised to survive a power cut, and a killed process leaves no damage. Everything after the end is
+//! Above durable, a power cut may leave a record whole and not the one before it. A killed process may have been interrupted at the last one, and
+//! leaves no damage before it: the boot ID tells the two apart. Everything after the end is
 //! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
 
 mod rebuild;
@@ -252,7 +253,9 @@ impl Replay<'_> {
                 Content::NextSegment if segment.end() > self.end_at.0 => return Ok((offset, false)),
                 Content::NextSegment => return Ok((segment.end(), true)),
                 Content::End if offset >= self.end_from.0 => return Ok((offset, false)),
-                Content::Damaged if offset >= self.durable.0 => return Ok((offset, false)),
+                Content::Damaged if offset >= self.durable.0 && !self.is_followed(&mut window, offset)? => {
+                    return Ok((offset, false));
+                }
                 Content::End | Content::Damaged => match self.pass_damage(&mut window, offset)? {
                     Some(next) => offset = next,
                     None => return Ok((offset, false)),
@@ -281,6 +284,23 @@ impl Replay<'_> {
         Parts::split(bytes).is_ok_and(|parts| {
             is_in_place(&parts, offset) && problem_of(bytes, &parts, LogOffset(offset), self.record_checksums).is_none()
         })
+    }
+
+    /// Whether a whole record, or the rest of the segment, was written behind a damaged one, so that this is not where a killed process was
+    /// interrupted. What a power cut leaves does not tell: it may have kept what was written later.
+    fn is_followed(&self, window: &mut Window<'_>, offset: u64) -> Result<bool, StorageError> {
+        if !self.recovery.runs_on {
+            return Ok(false);
+        }
+        for size in record::sizes_of_damaged(window.at(offset, RECORD_SIZE_MAX)?).into_iter().flatten() {
+            let next = offset + size as u64;
+            if next < window.segment.end()
+                && matches!(self.examine(window, next)?, Content::Record(_) | Content::NextSegment)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one. `None` if it goes beyond `end_at`.

@@ -224,8 +224,8 @@ fn what_is_set_aside_lies_where_no_broker_takes_it_for_its_own() {
     let (store, _) = open(directory.path());
     let places: Vec<_> = (0..60).map(|_| append_to(&store, 0)).collect();
     drop(store);
-    // The first segment's end is damaged above what the checkpoint promised.
-    overwrite_log(directory.path(), places[2].1.0, b"\xff\xff\xff\xff\xff\xff\xff\xff");
+    // The first segment's end is damaged above what the checkpoint promised, such that nothing leads on.
+    overwrite_log(directory.path(), places[2].1.0, &[0xff; 100]);
     let (store, recovery) = open(directory.path());
     assert!(!recovery.set_aside.is_empty());
     assert!(
@@ -328,29 +328,35 @@ fn a_log_without_keys_is_not_read_again() {
 fn a_record_that_leads_to_no_file_of_ours_is_damage() {
     let queue_id_at = 12;
     let queue_offset_at = 20;
-    let topic_at = 89 + body_of(0, 3).len() as u64;
-    for (at, bytes) in [(queue_id_at, &[0xFF; 4][..]), (queue_offset_at, &[0xFF; 8]), (topic_at, b"../../")] {
+    let topic_at = |number| 89 + body_of(0, number).len() as u64;
+    for (at, bytes) in [(Some(queue_id_at), &[0xFF; 4][..]), (Some(queue_offset_at), &[0xFF; 8]), (None, b"../../")] {
+        let at = |number| at.unwrap_or_else(|| topic_at(number));
         let directory = tempfile::tempdir().expect("directory");
         let root = directory.path().join("data");
         let (store, _) = open(&root);
         let places: Vec<_> = (0..6).map(|_| append_to(&store, 0)).collect();
         drop(store);
-        overwrite_log(&root, places[3].1.0 + at, bytes);
+        overwrite_log(&root, places[3].1.0 + at(3), bytes);
         let (store, recovery) = open(&root);
-        assert!(recovery.truncated_bytes > 0);
-        assert_eq!((store.topics(), verify_queue(&store, 0)), (BTreeMap::from([(topic(), 1)]), 3), "damage at {at}");
-        assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
-        // Below the checkpoint its neighbours are kept, and it leads nowhere either.
-        let places: Vec<_> = (0..3).map(|_| append_to(&store, 0)).collect();
-        store.close().expect("closes");
-        drop(store);
-        overwrite_log(&root, places[0].1.0 + at, bytes);
-        std::fs::remove_dir_all(root.join("consumequeue")).expect("removes");
-        let (store, recovery) = open(&root);
-        assert_eq!(recovery.damaged, [places[0].1], "damage at {at}");
+        assert_eq!(recovery.damaged, [places[3].1], "damage at {}", at(3));
         assert_eq!(
             (store.topics(), store.queue(&topic(), QueueId(0)).end()),
-            (BTreeMap::from([(topic(), 1)]), QueueOffset(6))
+            (BTreeMap::from([(topic(), 1)]), QueueOffset(6)),
+            "damage at {}",
+            at(3)
+        );
+        assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
+        // Below the checkpoint its neighbours are kept, and it leads nowhere either.
+        let later: Vec<_> = (0..3).map(|_| append_to(&store, 0)).collect();
+        store.close().expect("closes");
+        drop(store);
+        overwrite_log(&root, later[0].1.0 + at(6), bytes);
+        std::fs::remove_dir_all(root.join("consumequeue")).expect("removes");
+        let (store, recovery) = open(&root);
+        assert_eq!(recovery.damaged, [places[3].1, later[0].1], "damage at {}", at(3));
+        assert_eq!(
+            (store.topics(), store.queue(&topic(), QueueId(0)).end()),
+            (BTreeMap::from([(topic(), 1)]), QueueOffset(9))
         );
         assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
     }

@@ -20,8 +20,10 @@ const RECORDS: u64 = 15;
 /// How the last process ended, and so what is known to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// Killed before any checkpoint: nothing is.
+    /// Killed before any checkpoint: nothing is, and all that was written is there.
     KilledAbove,
+    /// The machine lost its power before any checkpoint: nothing is.
+    PowerCutAbove,
     /// Killed after a checkpoint of everything; queues and keys are gone, so that the log is read again.
     KilledBelow,
     /// Stopped in good order; queues and keys are gone as well.
@@ -60,11 +62,22 @@ enum Outcome {
     Refused,
 }
 
-/// The table.
-const fn expected(place: Place, stop: Stop) -> Outcome {
+/// The table. The last record of the log has none behind it.
+const fn expected(place: Place, stop: Stop, is_last: bool) -> Outcome {
     match (place, stop) {
         (Place::Whole, _) => Outcome::Kept,
-        (_, Stop::KilledAbove) => Outcome::EndsHere,
+        (_, Stop::PowerCutAbove) => Outcome::EndsHere,
+        (Place::BodyDamaged | Place::MagicDamaged | Place::SizeDamaged, Stop::KilledAbove) if is_last => {
+            Outcome::EndsHere
+        }
+        (
+            Place::Zeroes
+            | Place::SizeAndBodyDamaged
+            | Place::NextDamagedToo
+            | Place::FillerDamaged
+            | Place::FillerSizeDamaged,
+            Stop::KilledAbove,
+        ) => Outcome::EndsHere,
         (Place::FillerSizeDamaged, _) => Outcome::Kept,
         (Place::BodyDamaged, _) => Outcome::KeepsItsPlace,
         (Place::MagicDamaged | Place::SizeDamaged, _) => Outcome::IsPassed,
@@ -120,6 +133,7 @@ fn build(stop: Stop) -> (MemoryDisk, Vec<(u64, u64)>) {
     let places = (0..RECORDS).map(|number| append(&store, number)).collect();
     match stop {
         Stop::KilledAbove => return (memory, places),
+        Stop::PowerCutAbove => return (memory.after_restart_of_the_machine(), places),
         Stop::KilledBelow => store.checkpoint().expect("checkpoint"),
         Stop::Orderly => store.close().expect("closes"),
     }
@@ -189,7 +203,7 @@ fn check(stop: Stop, number: usize, place: Place) -> Option<()> {
     let (memory, places) = build(stop);
     let at = damage(&memory, &places, number, place)?;
     let opened = open(&memory);
-    let outcome = expected(place, stop);
+    let outcome = expected(place, stop, number + 1 == places.len());
     let what = format!("{place:?} at record {number}, {stop:?}");
     if outcome == Outcome::Refused {
         let path = match opened {
@@ -243,7 +257,7 @@ fn every_place_of_the_log_goes_by_the_table() {
     let last = records[records.len() - 1].0 / SEGMENT_SIZE;
     // Each segment, the last one too, has a first, a middle and a last record.
     assert!(last >= 2 && (0..=last).all(|segment| in_segment(segment) >= 3));
-    for stop in [Stop::KilledAbove, Stop::KilledBelow, Stop::Orderly] {
+    for stop in [Stop::KilledAbove, Stop::PowerCutAbove, Stop::KilledBelow, Stop::Orderly] {
         for place in places {
             let tried = (0..records.len()).filter_map(|number| check(stop, number, place)).count();
             let fillers = last as usize;

@@ -302,11 +302,17 @@ impl ColdReader<'_> {
     fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection) {
         let Some(bytes) = found.get(number) else { return };
         if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
-            // Of a message queue, whose messages are found by their entries alone, the entry may be at fault: who reads finds out.
-            if self.queue.lane().is_none() || !is_intact(bytes, entry.1.log_offset, self.log.record_checksums) {
-                self.log.tell_damage(entry.1.log_offset, problem);
-            }
+            self.tell_of_record(bytes, entry.1.log_offset, problem);
             found.take_back(number);
+        }
+    }
+
+    /// Reports a record that is not the one its entry means. Of a message queue, whose messages are found by their entries alone, the entry may be
+    /// at fault: who reads finds out.
+    #[cold]
+    fn tell_of_record(&self, bytes: &[u8], offset: LogOffset, problem: &str) {
+        if self.queue.lane().is_none() || !is_intact(bytes, offset, self.log.record_checksums) {
+            self.log.tell_damage(offset, problem);
         }
     }
 

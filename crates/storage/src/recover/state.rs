@@ -25,7 +25,8 @@ pub fn replay_state(
 ) -> Result<LogOffset, StorageError> {
     let (disk, root) = (&options.disk, &options.directory);
     let log_directory = options.log_directory.clone().unwrap_or_else(|| root.join("commitlog"));
-    let was_clean = Begun::read(disk, root)?.is_none();
+    let begun = Begun::read(disk, root)?;
+    let (was_clean, runs_on) = (begun.is_none(), begun.is_some_and(|begun| begun.runs_on(disk)));
     let checkpoint = Checkpoint::read(disk, root)?;
     let segments = open_segments_read_only(disk, &log_directory, &checkpoint, was_clean)?;
     let sure = replay_start(&segments, &checkpoint, was_clean)?;
@@ -53,7 +54,7 @@ pub fn replay_state(
         written_ends: &mut HashMap::new(),
         state,
         new_queue: &|topic: &TopicName, queue: QueueId| Arc::new(new_queue(&files, topic, queue)),
-        recovery: &mut Recovery { was_clean, ..Recovery::default() },
+        recovery: &mut Recovery { was_clean, runs_on, ..Recovery::default() },
         progress,
         is_opening: true,
     }
