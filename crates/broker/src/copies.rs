@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use base::{Now, QueueOffset, Refusal, Timestamp, TopicName};
+use base::{Now, QueueId, QueueOffset, Refusal, Timestamp, TopicName};
 use format::properties::{self, names};
 use format::record::Record;
 use parking_lot::Mutex;
@@ -59,17 +59,37 @@ pub struct Resend<'a> {
     pub since: Option<Timestamp>,
     /// Goes back to the oldest: those too that were resent before. What is left then is asked for without this.
     pub again: bool,
+    /// Passes over those whose topic is gone: they stay where they are, and count as resent.
+    pub passes_over: bool,
     /// So many at most; with 0 it is only counted.
     pub count_max: usize,
 }
 
 /// What was resent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resent {
     /// Dead letters that were resent.
     pub count: u64,
     /// Those that were asked for and are left.
     pub left: u64,
+    /// Those that could not go anywhere, since the topic they came from is gone.
+    pub passed_over: u64,
+    /// The one that ended it, where it is, and why: those before it are resent and remembered.
+    pub failure: Option<(QueueId, QueueOffset, Refusal)>,
+}
+
+/// Where a copy goes and what it no longer says there; `None`: nowhere, it is passed over.
+type Way = Option<(Arc<Topic>, &'static [&'static str])>;
+
+/// What became of messages that were to be copied.
+#[derive(Debug)]
+struct Copied {
+    count: u64,
+    passed_over: u64,
+    /// Behind the last.
+    next: QueueOffset,
+    /// What ended it.
+    failure: Option<Refusal>,
 }
 
 /// Copies messages.
@@ -96,7 +116,6 @@ impl Copies {
 
     /// Sends dead letters of a group once more, as messages that were never delivered; they stay where they are. Waits for the disk.
     ///
-    /// An error of a letter ends it: those before it are resent and remembered.
     pub fn resend(&self, asked: &Resend<'_>, now: Now) -> Result<Resent, Refusal> {
         self.catalog.check_is_leader()?;
         if self.catalog.group(asked.group).is_none() {
@@ -109,6 +128,9 @@ impl Copies {
         };
         for queue in &letters.queues {
             self.resend_queue(asked, (&letters, queue), &mut resent, now)?;
+            if resent.failure.is_some() {
+                break;
+            }
         }
         Ok(resent)
     }
@@ -127,13 +149,16 @@ impl Copies {
                 break;
             }
             let found = self.read((letters, queue), at, left)?;
-            let (count, next, failure) = self.copy_all(&found, now, |record| self.way_of(asked, record, now))?;
+            let copied = self.copy_all(&found, now, |record| self.way_of(asked, record, now))?;
+            let Copied { count, passed_over, next, failure } = copied;
             resent.count += count;
+            resent.passed_over += passed_over;
             self.offsets.commit(letters.name.as_str(), RESENDER, queue.id(), next.0 as RawOffset)?;
-            if let Some(failure) = failure {
-                return Err(failure);
-            }
             at = next;
+            if let Some(refusal) = failure {
+                resent.failure = Some((queue.id(), next, refusal));
+                break;
+            }
         }
         resent.left += queue.end().0.saturating_sub(at.0);
         Ok(())
@@ -152,13 +177,7 @@ impl Copies {
     }
 
     /// The topic that a dead letter goes to, and what it no longer says there.
-    fn way_of(
-        &self,
-        asked: &Resend<'_>,
-        record: &Record<'_>,
-        now: Now,
-    ) -> Result<(Arc<Topic>, &'static [&'static str]), Refusal> {
-        let gone = |name: &str| Refusal::NoSuchTopic(name.to_owned());
+    fn way_of(&self, asked: &Resend<'_>, record: &Record<'_>, now: Now) -> Result<Way, Refusal> {
         match asked.to {
             ResendTo::Group => {
                 let group =
@@ -171,12 +190,17 @@ impl Copies {
                 }
                 self.catalog.ensure_retry_topic(&group, now)?;
                 let name = TopicName::retry_of(asked.group);
-                Ok((self.catalog.topic(name.as_str()).ok_or_else(|| gone(name.as_str()))?, &[]))
+                let topic = self.catalog.topic(name.as_str());
+                topic.map(|topic| Some((topic, [].as_slice()))).ok_or_else(|| Refusal::NoSuchTopic(name.to_string()))
             }
             ResendTo::Topics => {
                 let origin = record.property(names::RETRY_TOPIC);
                 let name = origin.or_else(|| record.property(names::DEAD_LETTER_ORIGIN_TOPIC)).unwrap_or_default();
-                Ok((self.catalog.topic(name).ok_or_else(|| gone(name))?, &[names::RETRY_TOPIC]))
+                match self.catalog.topic(name) {
+                    Some(topic) => Ok(Some((topic, &[names::RETRY_TOPIC]))),
+                    None if asked.passes_over => Ok(None),
+                    None => Err(Refusal::NoSuchTopic(name.to_owned())),
+                }
             }
         }
     }
@@ -192,7 +216,10 @@ impl Copies {
     ) -> Result<(u64, QueueOffset), Refusal> {
         self.catalog.check_is_leader()?;
         let found = self.read((from, queue), at, count_max)?;
-        let (count, next, failure) = self.copy_all(&found, now, |_| Ok((to.clone(), &[])))?;
+        if self.catalog.is_write_protected(to.name.as_str()) {
+            return Err(Refusal::ReservedTopic(to.name.to_string()));
+        }
+        let Copied { count, next, failure, .. } = self.copy_all(&found, now, |_| Ok(Some((to.clone(), &[]))))?;
         failure.map_or(Ok((count, next)), Err)
     }
 
@@ -207,18 +234,24 @@ impl Copies {
         })
     }
 
-    /// Appends copies of what was found, up to the first that cannot be copied: how many, the offset behind them, and what ended it.
+    /// Appends copies of what was found, up to the first that cannot be copied.
     fn copy_all(
         &self,
         found: &Fetched,
         now: Now,
-        way: impl Fn(&Record<'_>) -> Result<(Arc<Topic>, &'static [&'static str]), Refusal>,
-    ) -> Result<(u64, QueueOffset, Option<Refusal>), Refusal> {
+        way: impl Fn(&Record<'_>) -> Result<Way, Refusal>,
+    ) -> Result<Copied, Refusal> {
         let mut batch = self.publisher.begin_batch(found.size, now);
-        let (mut next, mut failure) = (found.next, None);
+        let (mut next, mut failure, mut passed_over) = (found.next, None, 0);
         for bytes in found.records() {
             let record = Record::decode(bytes).map_err(internal)?;
-            let added = way(&record).and_then(|(topic, gone)| self.add(&mut batch, &record, &topic, gone));
+            let added = way(&record).and_then(|way| match way {
+                Some((topic, gone)) => self.add(&mut batch, &record, &topic, gone),
+                None => {
+                    passed_over += 1;
+                    Ok(())
+                }
+            });
             if let Err(refusal) = added {
                 (next, failure) = (record.queue_offset, Some(refusal));
                 break;
@@ -228,7 +261,7 @@ impl Copies {
         if count > 0 {
             self.publisher.append(batch, now)?;
         }
-        Ok((count, next, failure))
+        Ok(Copied { count, passed_over, next, failure })
     }
 
     fn add(

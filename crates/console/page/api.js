@@ -34,7 +34,8 @@ export function path(...names) {
 /** Asks; a token that is wanted is asked for, and the question put once more. */
 export async function open(at, options = {}) {
   for (;;) {
-    const response = await fetch(BASE + at, { ...options, headers: headers(options.headers ?? {}), cache: "no-store" });
+    const response = await fetch(BASE + at, { ...options, headers: headers(options.headers ?? {}), cache: "no-store" })
+      .catch((error) => { throw error.name === "AbortError" ? error : new Refused(0, "The broker does not answer"); });
     if (response.status !== 401) return response;
     await token(await problem(response));
   }

@@ -29,10 +29,19 @@ const PAGES = [
 const main = document.querySelector("main");
 let current = null;
 
+/** A name of the address, as it is written there if it is written wrongly. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Shows what the address says: `#/page/name/name?pairs`. */
 async function route() {
   const [where, pairs = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name, ...names] = where.split("/").map(decodeURIComponent);
+  const [name, ...names] = where.split("/").map(decoded);
   const [, title, open] = PAGES.find(([at]) => at === name) ?? [null, "Not found", null];
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.page === name) link.setAttribute("aria-current", "page");

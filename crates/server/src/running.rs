@@ -59,7 +59,16 @@ impl Running {
         };
         let changes = state.loaded.changes_to(&loaded);
         tell(&changes);
-        if changes.is_empty() {
+        let overruled = origin.overruled();
+        for Changed { name, from, to, .. } in &overruled {
+            tracing::warn!(
+                name,
+                set = from,
+                file = to,
+                "the settings file says otherwise than was set while the process runs, which counts until its end"
+            );
+        }
+        if changes.is_empty() && overruled.is_empty() {
             tracing::info!("the settings were read again: nothing is different");
         }
         self.count_from_now(&mut state, origin, &loaded);

@@ -53,6 +53,15 @@ impl Origin {
         Ok(Self { file, ..self.clone() })
     }
 
+    /// What would change if nothing had been changed while the process ran.
+    pub fn overruled(&self) -> Vec<Changed> {
+        let unchanged = Self { changes: Vec::new(), ..self.clone() };
+        match (self.load(), unchanged.load()) {
+            (Ok(with), Ok(without)) => with.changes_to(&without),
+            _ => Vec::new(),
+        }
+    }
+
     /// The setting of a name, which may be RocketMQ's.
     fn meant_by<'a>(&self, name: &'a str) -> &'a str {
         match rocketmq::disposition(name, self.role.scope()) {

@@ -63,6 +63,7 @@ impl Damage {
 }
 
 /// Why a record cannot be the one at `log_offset`; `None` if it can.
+#[inline]
 pub(crate) fn problem_of(
     bytes: &[u8],
     parts: &Parts<'_>,
@@ -81,6 +82,8 @@ pub(crate) fn problem_of(
 }
 
 /// Whether `bytes` are a whole record at `log_offset`, of whatever queue.
+#[cold]
+#[inline(never)]
 pub(crate) fn is_intact(bytes: &[u8], log_offset: LogOffset, has_checksum: bool) -> bool {
     Parts::split(bytes).is_ok_and(|parts| problem_of(bytes, &parts, log_offset, has_checksum).is_none())
 }

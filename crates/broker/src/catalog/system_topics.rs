@@ -48,7 +48,7 @@ impl Catalog {
     }
 
     /// Whether only the broker writes to topics of this name.
-    pub(crate) fn is_write_protected(&self, name: &str) -> bool {
+    pub fn is_write_protected(&self, name: &str) -> bool {
         name == DELAY_TOPIC
             || name == STATE_TOPIC
             || self.options.system_topics.unwritable.iter().any(|protected| protected == name)

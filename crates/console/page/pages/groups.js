@@ -58,19 +58,22 @@ function resend(name, then) {
     title: `Resend dead letters of ${name}`, button: "Resend them",
     fields: [
       { name: "to", label: "To", choices: [["group", "this group alone"], ["topics", "the topics they came from, for every group"]], value: "group" },
-      { name: "again", label: "Those too that were resent before", type: "checkbox" }],
+      { name: "again", label: "Those too that were resent before", type: "checkbox" },
+      { name: "pass_over", label: "Pass over those whose topic is gone", type: "checkbox" }],
     preview: async ({ to, again }) => {
       const { left } = await change("POST", at, { to, again, dry_run: true });
       return h("p", {}, `${many(left, "dead letter")} would be resent. They stay in the dead-letter topic too.`);
     },
-    act: async ({ to, again }) => {
-      let resent = 0;
-      for (let more = { to, again }; more;) {
+    act: async ({ to, again, pass_over }) => {
+      let resent = 0, passed = 0;
+      for (let more = { to, again, pass_over }; more;) {
         const answer = await change("POST", at, more);
         resent += answer.resent;
-        more = answer.left > 0 && answer.resent > 0 ? { to } : null;
+        passed += answer.passed_over;
+        more = answer.left > 0 && answer.resent + answer.passed_over > 0 ? { to, pass_over } : null;
       }
-      done(`${many(resent, "dead letter")} resent.`);
+      const stay = passed > 0 ? ` ${many(passed, "dead letter")} came from topics that are gone, and stay.` : "";
+      done(`${many(resent, "dead letter")} resent.${stay}`);
       then();
       return true;
     },

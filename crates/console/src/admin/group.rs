@@ -177,7 +177,12 @@ pub(super) async fn reset(
             check_is_there(&name, brokers)?;
             let asked = Reset { group: &name, topic: &topic, queue, to, only_back: false };
             let mut items = Vec::new();
-            for (broker, _) in topic::found(&topic, brokers)? {
+            let places = topic::found(&topic, brokers)?;
+            let is_about_one = queue.is_some() || matches!(to, ResetTo::Offset(_));
+            if is_about_one && only.is_none() && places.len() > 1 {
+                return Err(topic::ambiguous(&topic, &places));
+            }
+            for (broker, _) in places {
                 let at = &broker.options().broker_name;
                 if only.as_ref().is_some_and(|only| only != at) || broker.catalog.group(&name).is_none() {
                     continue;
@@ -207,6 +212,9 @@ pub(super) struct Resending {
     /// Goes back to the oldest: those too that were resent before. What is `left` then is asked for without this.
     #[serde(default)]
     again: bool,
+    /// Passes over those whose topic is gone: they stay where they are, and count as resent.
+    #[serde(default)]
+    pass_over: bool,
     /// So many at most, of each broker; no more than [`RESENT_MAX`].
     count: Option<usize>,
     /// Counts them, and does nothing.
@@ -239,15 +247,29 @@ pub(super) async fn resend(
     let work = move |brokers: &[Arc<Broker>], now: Now| {
         check_is_there(&name, brokers)?;
         let count_max = if asked.dry_run { 0 } else { asked.count.unwrap_or(RESENT_MAX).min(RESENT_MAX) };
-        let (mut count, mut left) = (0, 0);
+        let (mut count, mut left, mut passed_over) = (0, 0, 0);
         for broker in brokers.iter().filter(|broker| broker.catalog.group(&name).is_some()) {
             let since = asked.since.map(Timestamp);
-            let resend = Resend { group: &name, to, since, again: asked.again, count_max };
+            let resend =
+                Resend { group: &name, to, since, again: asked.again, passes_over: asked.pass_over, count_max };
             let resent = broker.copies.resend(&resend, now)?;
             broker.keep(now).map_err(|error| Problem::failed(error.to_string()))?;
             (count, left) = (count + resent.count, left + resent.left);
+            passed_over += resent.passed_over;
+            if let Some((queue, offset, refusal)) = resent.failure {
+                let broker = &broker.options().broker_name;
+                return Err(Problem::from(refusal).after(&format!(
+                    "{count} dead letters were resent; the one at offset {offset} of queue {queue} of broker '{broker}' was not"
+                )));
+            }
         }
-        Ok(json!({"group": name, "dry_run": asked.dry_run, "resent": count, "left": left}))
+        Ok(json!({
+            "group": name,
+            "dry_run": asked.dry_run,
+            "resent": count,
+            "left": left,
+            "passed_over": passed_over,
+        }))
     };
     admin.change_all(caller, what, work).await
 }

@@ -163,12 +163,10 @@ pub(super) async fn copy(
         let mut places = found(&name, brokers)?;
         places.retain(|(broker, _)| only.as_ref().is_none_or(|only| *only == broker.options().broker_name));
         let [(broker, topic)] = &places[..] else {
-            let names: Vec<_> = places.iter().map(|(broker, _)| broker.options().broker_name.as_str()).collect();
-            let text = format!("several brokers have the topic '{name}': name one of [{}]", names.join(", "));
-            return Err(if names.is_empty() {
+            return Err(if places.is_empty() {
                 Problem::not_found("no such broker has the topic")
             } else {
-                Problem::bad(text)
+                topic::ambiguous(&name, &places)
             });
         };
         let Some(target) = broker.catalog.topic(&to) else { return Err(topic::none(&to, brokers)) };
@@ -235,6 +233,9 @@ pub(super) async fn send(
         let Some((broker, topic)) = places.iter().find(|(broker, _)| is_meant(broker)) else {
             return Err(Problem::not_found("no such broker has the topic"));
         };
+        if broker.catalog.is_write_protected(&name) {
+            return Err(Refusal::ReservedTopic(name).into());
+        }
         let message = Message {
             queue: new.queue.map(QueueId),
             body: new.body.as_bytes(),

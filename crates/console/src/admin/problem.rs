@@ -47,6 +47,11 @@ impl Problem {
         Self { nearest, ..self }
     }
 
+    /// The same, with what went before it.
+    pub(super) fn after(self, before: &str) -> Self {
+        Self { text: format!("{before}: {}", self.text), ..self }
+    }
+
     pub(super) fn too_late(text: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, text)
     }

@@ -1,6 +1,7 @@
 //! Topics. Each broker of the process has queues of its own for a topic; what is made here is made at all of them.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -67,7 +68,7 @@ pub(super) struct Asked {
     /// Of a new topic.
     name: Option<String>,
     /// Queues, for both directions.
-    queues: Option<u32>,
+    queues: Option<NonZero<u32>>,
     read_queues: Option<u32>,
     write_queues: Option<u32>,
     permission: Option<Permission>,
@@ -85,8 +86,8 @@ pub(super) struct At {
 impl Asked {
     fn applied(&self, to: TopicDocument) -> TopicDocument {
         TopicDocument {
-            read_queue_nums: self.read_queues.or(self.queues).unwrap_or(to.read_queue_nums),
-            write_queue_nums: self.write_queues.or(self.queues).unwrap_or(to.write_queue_nums),
+            read_queue_nums: self.read_queues.or(self.queues.map(NonZero::get)).unwrap_or(to.read_queue_nums),
+            write_queue_nums: self.write_queues.or(self.queues.map(NonZero::get)).unwrap_or(to.write_queue_nums),
             perm: self.permission.map_or(to.perm, |permission| permission.bits() | to.perm & 1),
             order: self.order.unwrap_or(to.order),
             ..to
@@ -106,12 +107,18 @@ pub(super) fn none(name: &str, brokers: &[Arc<Broker>]) -> Problem {
 }
 
 /// A topic at each broker that has it.
-type Places<'a> = Vec<(&'a Arc<Broker>, Arc<Topic>)>;
+pub(super) type Places<'a> = Vec<(&'a Arc<Broker>, Arc<Topic>)>;
 
 /// The topic, at the brokers that have it.
 pub(super) fn found<'a>(name: &str, brokers: &'a [Arc<Broker>]) -> Result<Places<'a>, Problem> {
     let at: Vec<_> = brokers.iter().filter_map(|broker| Some((broker, broker.catalog.topic(name)?))).collect();
     if at.is_empty() { Err(none(name, brokers)) } else { Ok(at) }
+}
+
+/// Queues and offsets of several brokers have nothing to do with each other.
+pub(super) fn ambiguous(name: &str, places: &Places<'_>) -> Problem {
+    let names: Vec<_> = places.iter().map(|(broker, _)| broker.options().broker_name.as_str()).collect();
+    Problem::bad(format!("several brokers have the topic '{name}': name one of [{}]", names.join(", ")))
 }
 
 fn shown(settings: &TopicDocument) -> Value {

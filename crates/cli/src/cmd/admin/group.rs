@@ -54,6 +54,9 @@ pub(super) enum Action {
         /// Those too that were resent before.
         #[arg(long)]
         again: bool,
+        /// Passes over those whose topic is gone: they stay where they are, and count as resent.
+        #[arg(long, requires = "to_topics")]
+        pass_over: bool,
         /// Counts them, and does nothing.
         #[arg(long)]
         dry_run: bool,
@@ -119,12 +122,12 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
                 format!("group {name} {how} in {topic}\n\n{table}{remark}")
             })
         }
-        Action::Resend { name, to_topics, since, again, dry_run } => {
+        Action::Resend { name, to_topics, since, again, pass_over, dry_run } => {
             let to = if *to_topics { "topics" } else { "group" };
-            let asked = json!({"to": to, "since": since, "again": again, "dry_run": dry_run});
+            let asked = json!({"to": to, "since": since, "again": again, "pass_over": pass_over, "dry_run": dry_run});
             asking.tell(&resend(client, name, asked)?, |told| match told["left"].as_u64() {
                 Some(left) if *dry_run => format!("{left} dead letters of group {name} would be resent"),
-                _ => format!("{} dead letters of group {name} were resent", told["resent"]),
+                _ => format!("{} dead letters of group {name} were resent{}", told["resent"], passed_over(told)),
             })
         }
         Action::Delete { name, keep_offsets } => {
@@ -138,16 +141,24 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
 /// Asks until none is left: a broker resends so many at once that it can answer soon.
 fn resend(client: &Client, name: &str, mut asked: Value) -> Result<Value, Failure> {
     let page = path(["groups", name, "resend"]);
-    let mut resent = 0;
+    let (mut resent, mut passed_over) = (0, 0);
     loop {
         let mut told = client.post(&page, &asked)?;
-        let count = told["resent"].as_u64().unwrap_or_default();
-        resent += count;
-        told["resent"] = resent.into();
-        if count == 0 || told["left"] == 0 {
+        let [count, passed] = ["resent", "passed_over"].map(|name| told[name].as_u64().unwrap_or_default());
+        (resent, passed_over) = (resent + count, passed_over + passed);
+        (told["resent"], told["passed_over"]) = (resent.into(), passed_over.into());
+        if count + passed == 0 || told["left"] == 0 {
             return Ok(told);
         }
         asked["again"] = false.into();
+    }
+}
+
+/// What is to be known of dead letters that could not go anywhere.
+fn passed_over(told: &Value) -> String {
+    match told["passed_over"].as_u64().unwrap_or_default() {
+        0 => String::new(),
+        count => format!("; {count} stay where they are, since the topics they came from are gone"),
     }
 }
 
