@@ -159,7 +159,7 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
     keys.finish(end.offset, &mut scene);
     state.judge(&documents, end.offset, live, &mut scene);
     documents.topics = state.topics(&documents).or(documents.topics);
-    queues.judge_topics(documents.topics.as_ref(), &mut scene);
+    queues.judge_topics(documents.topics.as_ref(), state.message_queues().as_ref(), &mut scene);
     documents.judge(&queues, &mut scene.findings);
     directory::rest(disk, root, &mut scene.findings)?;
 

@@ -314,18 +314,25 @@ impl Queues {
         }
     }
 
-    /// Tells of queues that have messages and no files; `listed` are the topics of topics.json, if there is one.
-    pub(crate) fn judge_topics(&self, listed: Option<&HashSet<String>>, scene: &mut Scene) {
+    /// Tells of queues that have messages and no files; `listed` are the topics of topics.json, and `message_queues` the numbers of those that
+    /// there are, if these are known.
+    pub(crate) fn judge_topics(
+        &self,
+        listed: Option<&HashSet<String>>,
+        message_queues: Option<&HashSet<u32>>,
+        scene: &mut Scene,
+    ) {
         self.judge_folders(scene);
         let mut removed = vec![0_u64; self.files.topics().len()];
         for (queue, progress) in self.progress.iter().enumerate().filter(|(_, progress)| progress.unlisted > 0) {
             let (topic, number) = self.files.name(queue);
             let count = progress.unlisted;
             let of_topic = self.files.topic_of(queue);
-            let is_removed = if self.files.is_lane(queue) {
-                !self.files.topics().get(of_topic).is_some_and(|(_, has_folder)| *has_folder)
-            } else {
-                listed.is_some_and(|listed| !listed.contains(topic))
+            let has_folder = || self.files.topics().get(of_topic).is_some_and(|(_, has_folder)| *has_folder);
+            let is_removed = match (TopicName::trusted(topic).message_queue(), message_queues) {
+                (Some(number), Some(message_queues)) => !message_queues.contains(&number.0),
+                (Some(_), None) => !has_folder(),
+                (None, _) => listed.is_some_and(|listed| !listed.contains(topic)),
             };
             if is_removed {
                 removed.get_mut(of_topic).into_iter().for_each(|sum| *sum += count);

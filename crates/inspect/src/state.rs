@@ -129,6 +129,11 @@ impl State {
         is_ours.then(|| self.tables.topics.topic_config_table.keys().cloned().collect())
     }
 
+    /// Message queues as the next start finds them, by number.
+    pub(crate) fn message_queues(&self) -> Option<HashSet<u32>> {
+        (self.is_there() && self.is_readable).then(|| self.tables.model.queues.keys().copied().collect())
+    }
+
     /// Holds snapshot and documents against the log, which ends at `log_end`, and the documents against the state.
     pub(crate) fn judge(&self, documents: &Documents, log_end: u64, is_live: bool, scene: &mut Scene) {
         // Java's documents win over all of it, and its brokers remove segments without asking us.
