@@ -42,6 +42,8 @@ pub fn run(mode: Mode) -> Result<(), String> {
     eprintln!("counting: crates/dialect/benches/hot is built and run under valgrind");
     let mut bench = Command::new("cargo");
     bench.args(["bench", "--quiet", "--package", "dialect", "--bench", "hot"]).env("GUNGRAUN_RUNNER", runner);
+    // Wherever else cargo puts what it builds.
+    bench.env("GUNGRAUN_HOME", root().join("target/gungraun"));
     // Its own tables compare with whatever ran last on this machine; what counts is compared below.
     succeed(bench.stdout(Stdio::null()))?;
     let mut counts = Counts::new();
