@@ -96,7 +96,7 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   const forged = await api("/topics", { method: "POST", headers: { "content-type": "application/json", origin: "http://evil.example" }, body: "{\"name\":\"forged\"}" });
   assert.equal(forged.status, 403);
   const plain = await api("/topics", { method: "POST", headers: { "content-type": "text/plain" }, body: "{\"name\":\"forged\"}" });
-  assert.equal(plain.status, 400);
+  assert.equal(plain.status, 415);
 
   const expected = /404 \(Not Found\)/;
   assert.deepEqual(wrong.filter((text) => !expected.test(text)), []);
