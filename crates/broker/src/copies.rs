@@ -116,6 +116,7 @@ impl Copies {
 
     /// Sends dead letters of a group once more, as messages that were never delivered; they stay where they are. Waits for the disk.
     ///
+    /// A letter that cannot be sent ends it: that is no error of this call, see [`Resent::failure`].
     pub fn resend(&self, asked: &Resend<'_>, now: Now) -> Result<Resent, Refusal> {
         self.catalog.check_is_leader()?;
         if self.catalog.group(asked.group).is_none() {

@@ -19,7 +19,7 @@ use serde_json::Value;
 use storage::StorageError;
 use support::{Bench, layout, message, open_on};
 use tempfile::TempDir;
-use testkit::at;
+use testkit::{at, copy_directory};
 
 const START: Now = at(1_700_000_000_000);
 const SEGMENT_SIZE: u64 = 64 << 10;
@@ -52,14 +52,6 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
-}
-
-fn copy(from: &Path, to: &Path) {
-    for (path, bytes) in files(from) {
-        let target = to.join(path.strip_prefix(from).expect("below"));
-        fs::create_dir_all(target.parent().expect("a folder")).expect("makes");
-        fs::write(target, bytes).expect("writes");
-    }
 }
 
 /// A broker was killed when documents and snapshot had not heard of its last changes.
@@ -102,7 +94,7 @@ fn killed() -> TempDir {
 fn every_change_is_in_the_documents_after_a_kill_as_a_start_and_an_orderly_stop_would_write_it() {
     let directory = killed();
     let other = tempfile::tempdir().expect("directory");
-    copy(directory.path(), other.path());
+    copy_directory(directory.path(), other.path());
     open(other.path()).broker.close(START).expect("closes");
     let before = files(directory.path());
     assert!(document(directory.path(), TOPICS_FILE)["topicConfigTable"].get("late").is_none());
@@ -190,7 +182,10 @@ fn what_java_has_written_since_is_left_to_it_and_a_directory_of_javas_alone_is_n
     drop(bench);
 
     let java = tempfile::tempdir().expect("directory");
-    copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0-killed")), java.path());
+    copy_directory(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0-killed")),
+        java.path(),
+    );
     let before = files(java.path());
     let of_java = storage::Options { segment_size: 1 << 30, ..options(java.path()) };
     assert_eq!(export_documents(&of_java, START, &mut |_| ()).expect("looks"), None);

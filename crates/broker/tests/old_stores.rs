@@ -10,20 +10,7 @@ use std::path::Path;
 use base::{QueueId, Timestamp};
 use broker::{Filter, KeyKind};
 use format::record::Record;
-use testkit::at;
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("makes");
-    for entry in std::fs::read_dir(from).expect("lists") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target)
-        } else {
-            std::fs::copy(entry.path(), target).map(|_| ()).expect("copies")
-        }
-    }
-}
+use testkit::{at, copy_directory};
 
 /// The official delay levels.
 fn delays_ms() -> Vec<u64> {
@@ -33,7 +20,7 @@ fn delays_ms() -> Vec<u64> {
 fn is_served_as_it_was(name: &str) {
     let fixture = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq")).join(name);
     let scratch = tempfile::tempdir().expect("directory");
-    copy(&fixture, scratch.path());
+    copy_directory(&fixture, scratch.path());
     let mut bench = support::open_with(scratch.path(), at(2_000_000_000_000), delays_ms(), |_| ());
     for (topic, queue, count, size) in
         [("OldA", 0, 1100_u64, 60), ("OldA", 1, 150, 60), ("OldB", 0, 150, 3000), ("OldB", 1, 150, 3000)]

@@ -8,26 +8,17 @@ use std::sync::Arc;
 
 use base::QueueId;
 use serde_json::Value;
+use testkit::copy_directory;
 
 fn sluice(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sluice")).arg("store").args(arguments).output().expect("runs")
-}
-
-/// Copies the files of one folder of a Java broker's directory.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("makes");
-    for entry in std::fs::read_dir(from).expect("lists") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        if path.is_dir() { copy(&path, &target) } else { std::fs::copy(&path, target).map(|_| ()).expect("copies") }
-    }
 }
 
 #[test]
 fn exit_codes_tell_how_bad_it_is() {
     let fixture = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0"));
     let scratch = tempfile::tempdir().expect("directory");
-    copy(fixture, scratch.path());
+    copy_directory(fixture, scratch.path());
     let directory = scratch.path().to_str().expect("a path");
     let checked = sluice(&["check", directory]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -106,7 +97,7 @@ fn documents_are_exported_once_nobody_is_at_work_on_the_directory() {
 
     let java = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rocketmq/store-5.4.0");
     let copied = tempfile::tempdir().expect("directory");
-    copy(Path::new(java), copied.path());
+    copy_directory(Path::new(java), copied.path());
     let refused = sluice(&["export", copied.path().to_str().expect("a path")]);
     assert_eq!(refused.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("holds no state of Sluice's"));

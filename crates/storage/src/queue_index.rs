@@ -10,6 +10,7 @@ mod recent;
 mod truncate;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -379,24 +380,27 @@ impl QueueIndex {
         if end == QueueOffset(0) || self.entry(first).is_ok_and(|entry| entry.as_ref().is_some_and(stays)) {
             return Ok(());
         }
-        let first = first_kept(first.0, end.0, |mut part| {
-            let mut entries = Vec::new();
-            while !part.is_empty() {
-                entries.clear();
-                let count = (part.end - part.start) as usize;
-                match self.read(QueueOffset(part.start), count, ReadMode::MayWait, &mut entries) {
-                    Err(StorageError::Damaged { .. }) => return Ok(Some(part.start)),
-                    outcome => outcome?,
-                }
-                if let Some(kept) = entries.iter().position(stays) {
-                    return Ok(Some(part.start + kept as u64));
-                }
-                part.start += entries.len().max(1) as u64;
-            }
-            Ok::<_, StorageError>(None)
-        })?;
+        let first = first_kept(first.0, end.0, |part| self.first_of(part, stays))?;
         self.first.fetch_max(first, Ordering::AcqRel);
         self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
+    }
+
+    /// The first offset in a part of the queue whose entry stays, or cannot be read.
+    fn first_of(&self, mut part: Range<u64>, stays: impl Fn(&Entry) -> bool) -> Result<Option<u64>, StorageError> {
+        let mut entries = Vec::new();
+        while !part.is_empty() {
+            entries.clear();
+            let count = (part.end - part.start) as usize;
+            match self.read(QueueOffset(part.start), count, ReadMode::MayWait, &mut entries) {
+                Err(StorageError::Damaged { .. }) => return Ok(Some(part.start)),
+                outcome => outcome?,
+            }
+            if let Some(kept) = entries.iter().position(&stays) {
+                return Ok(Some(part.start + kept as u64));
+            }
+            part.start += entries.len().max(1) as u64;
+        }
+        Ok(None)
     }
 
     fn remove_files_before(&self, first_file: u64) -> Result<(), StorageError> {

@@ -18,9 +18,9 @@
 //!
 //! Missing and short segments are dealt with in `recover/segments.rs`.
 //!
-//! Above durable, a power cut may leave a record whole and not the one before it. A killed process may have been interrupted at the last one, and
-//! leaves no damage before it: the boot ID tells the two apart. Everything after the end is
-//! cleared, so that old bytes are never taken for records; so are entries that point beyond it.
+//! Above durable, a power cut may leave a record whole and not the one before it. A killed process may have been interrupted at the last
+//! one, and leaves no damage before it: the boot ID tells the two apart. Everything after the end is cleared, so that old bytes are never
+//! taken for records; so are entries that point beyond it.
 
 mod rebuild;
 mod removed;
@@ -292,15 +292,8 @@ impl Replay<'_> {
         if !self.recovery.runs_on {
             return Ok(false);
         }
-        for size in record::sizes_of_damaged(window.at(offset, RECORD_SIZE_MAX)?).into_iter().flatten() {
-            let next = offset + size as u64;
-            if next < window.segment.end()
-                && matches!(self.examine(window, next)?, Content::Record(_) | Content::NextSegment)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let next = self.next_after_damaged(window, offset)?.filter(|next| *next < window.segment.end());
+        next.map_or(Ok(false), |next| Ok(!matches!(self.examine(window, next)?, Content::End)))
     }
 
     /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one. `None` if it goes beyond `end_at`.

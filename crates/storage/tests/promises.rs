@@ -54,19 +54,6 @@ fn what_is_not_little_is_left_to_the_writer() {
     assert_eq!(verify_queue(&store, 0), 1);
 }
 
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("directory");
-    for entry in std::fs::read_dir(from).expect("lists") {
-        let entry = entry.expect("entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("type").is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).expect("copies");
-        }
-    }
-}
-
 /// Writes over the log from `offset` on, through all segments.
 fn overwrite_log(directory: &Path, offset: u64, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
@@ -118,7 +105,7 @@ fn a_kill_at_any_byte_loses_nothing_before_it_and_garbles_nothing() {
     drop(store);
     for cut in (checkpointed..=end).step_by(7).chain(ends.iter().map(|(_, _, end)| *end)) {
         let target = tempfile::tempdir().expect("directory");
-        copy(source.path(), target.path());
+        testkit::copy_directory(source.path(), target.path());
         overwrite_log(target.path(), cut, &vec![0; (end - cut) as usize]);
         let (store, recovery) = open(target.path());
         assert!(!recovery.was_clean);

@@ -4,6 +4,7 @@
 
 #![allow(clippy::expect_used, reason = "of tests alone, which fail by panicking")]
 
+mod copy;
 mod host;
 mod open;
 mod options;
@@ -12,6 +13,7 @@ mod record;
 mod settings;
 mod time;
 
+pub use copy::copy_directory;
 pub use host::ManualHost;
 pub use open::open_broker;
 pub use options::{broker_options, session_options, store_options, system_topics};

@@ -372,20 +372,6 @@ fn frame_begins(input: &[u8]) -> bool {
     frame::decode(input, FRAME_MAX).is_ok_and(|frame| frame.is_some())
 }
 
-/// Copies a data directory as it is. Not by another process: what begins one shares the locks of all other tests' directories for a moment.
-pub fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).expect("made");
-    for entry in std::fs::read_dir(from).expect("listed") {
-        let entry = entry.expect("listed");
-        let copied = to.join(entry.file_name());
-        if entry.file_type().expect("known").is_dir() {
-            copy(&entry.path(), &copied);
-        } else {
-            std::fs::copy(entry.path(), copied).expect("copied");
-        }
-    }
-}
-
 /// Writes a method.
 pub fn put<'m>(out: &mut BytesMut, channel: u16, method: impl Into<Method<'m>>) {
     let method = method.into();

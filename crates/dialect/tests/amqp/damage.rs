@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wire::amqp::method::queue::QueueDeclare;
 
-use crate::client::{Bench, copy, persistent, short, to};
+use crate::client::{Bench, persistent, short, to};
 
 /// Bytes of an entry.
 const ENTRY_SIZE: usize = 20;
@@ -99,7 +99,7 @@ fn entries_that_were_all_overwritten_end_no_connection() {
 fn damaged(bench: Bench, damage: impl FnOnce(&Path)) -> Bench {
     bench.broker.close(bench.now).expect("closes");
     let scratch = tempfile::tempdir().expect("directory");
-    copy(bench.directory(), scratch.path());
+    testkit::copy_directory(bench.directory(), scratch.path());
     damage(scratch.path());
     Bench::on(scratch, bench.now)
 }

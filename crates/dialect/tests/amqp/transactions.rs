@@ -8,7 +8,7 @@ use wire::amqp::method::exchange::{ExchangeDeclare, ExchangeDelete};
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, Client, copy, short};
+use crate::client::{Arguments, Bench, Client, short};
 
 fn in_transaction(bench: &Bench) -> Client {
     let mut client = bench.client();
@@ -84,7 +84,7 @@ fn a_kill_right_after_a_commit_takes_none_of_it_back() {
     client.send(1, TxCommit {});
     assert_eq!(client.take(), ["tx.commit-ok"]);
     let scratch = tempfile::tempdir().expect("directory");
-    copy(bench.directory(), scratch.path());
+    testkit::copy_directory(bench.directory(), scratch.path());
     let bench = Bench::on(scratch, bench.now);
     let mut client = bench.client();
     assert_eq!(client.get("q", true), "got 1, 1 more again: 1");

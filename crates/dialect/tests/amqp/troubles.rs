@@ -11,7 +11,7 @@ use wire::amqp::method::connection::ChannelClose;
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::Value;
 
-use crate::client::{Arguments, Bench, START, copy, message, persistent, put, short, to};
+use crate::client::{Arguments, Bench, START, message, persistent, put, short, to};
 
 #[test]
 fn a_durable_exclusive_queue_is_gone_after_a_kill() {
@@ -24,7 +24,7 @@ fn a_durable_exclusive_queue_is_gone_after_a_kill() {
     std::mem::forget(client);
     let scratch = tempfile::tempdir().expect("directory");
     bench.broker.keep(bench.now).expect("told");
-    copy(bench.directory(), scratch.path());
+    testkit::copy_directory(bench.directory(), scratch.path());
     let bench = Bench::on(scratch, bench.now);
     let mut client = bench.client();
     client.send(1, mine());

@@ -4,7 +4,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// ms since 1970 of a moment: a date with time and offset as of RFC 3339, a date alone (it begins at midnight, UTC), or an age such as 90s, 10m, 2h or 3d.
+/// ms since 1970 of a moment: a date with time and offset as of RFC 3339, a date alone (it begins at midnight, UTC), or an age such as
+/// 90s, 10m, 2h or 3d.
 pub(in crate::cmd) fn moment(text: &str) -> Result<u64, String> {
     moment_at(text, Timestamp::now())
 }
