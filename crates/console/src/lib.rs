@@ -98,6 +98,7 @@ fn router(sources: Sources, live: Arc<live::Live>) -> Router {
         .route("/metrics", get(metrics::get).with_state(metrics::Metrics::of(sources.clone())))
         .nest("/admin/v1", admin::router(sources, live))
         .merge(page::router())
+        .fallback(admin::no_such_page)
 }
 
 #[cfg(test)]

@@ -9,14 +9,13 @@ use std::task::{Context, Poll};
 
 use axum::body::Bytes;
 use base::Now;
-use broker::Broker;
 use hyper::body::{Body, Frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
 use crate::Sources;
-use crate::health::problem;
+use crate::admin::shown_broker;
 use crate::history::{Counts, History, INTERVAL, Levels};
 
 /// Pages that follow at one time.
@@ -200,7 +199,7 @@ fn levels(sources: &Sources, standing: &Standing) -> Levels {
 
 /// How the process is now.
 fn state(sources: &Sources, standing: &Standing, now: Now) -> Value {
-    let brokers: Vec<_> = sources.brokers.iter().map(|broker| shown(broker, now)).collect();
+    let brokers: Vec<_> = sources.brokers.iter().map(|broker| shown_broker(broker, now)).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started_ms": (sources.process)().map(|process| process.started_ms),
@@ -210,11 +209,4 @@ fn state(sources: &Sources, standing: &Standing, now: Now) -> Value {
         "busiest": standing.busiest.iter()
             .map(|(topic, rate)| json!({"topic": topic, "messages_in_per_second": rate})).collect::<Vec<_>>(),
     })
-}
-
-fn shown(broker: &Broker, now: Now) -> Value {
-    let mut shown = crate::admin::shown_broker(broker, now);
-    shown["is_draining"] = (!broker.running.permission().write).into();
-    shown["problem"] = problem(broker).into();
-    shown
 }

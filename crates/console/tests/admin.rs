@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{GroupName, Now, QueueId};
+use base::{GroupName, Now, Permission, QueueId};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use broker::Broker;
+use broker::{Broker, RunningOptions};
 use console::{Sources, Token};
 use serde_json::{Value, json};
 use testkit::{GivenSettings, ManualHost, at, broker_options, open_broker, store_options};
@@ -228,6 +228,16 @@ async fn a_broker_says_how_it_is() {
     );
     assert_eq!((&broker["slaves"], &broker["problem"]), (&json!([]), &json!(null)), "{broker}");
     assert!(broker["disk_total_bytes"].as_u64() > Some(0) && broker["log_end"].is_u64(), "{broker}");
+    assert_eq!(broker["is_draining"], false);
+    let drained = RunningOptions {
+        permission: Permission { read: true, write: false, inherit: false },
+        message_size_max: 4096,
+        auto_create_topics: true,
+        auto_create_groups: true,
+    };
+    console.broker.change(&drained, START);
+    let drained = console.items("/brokers").await.remove(0);
+    assert_eq!((&drained["is_draining"], &drained["is_well"]), (&json!(true), &json!(true)));
 }
 
 #[tokio::test]
@@ -441,6 +451,7 @@ async fn what_cannot_be_meant_is_refused_as_json() {
     let console = Console::start().await;
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
+        ("GET", "/", None, 404),
         ("PATCH", "/users", None, 405),
         ("GET", "/users?form=1", None, 400),
         ("GET", "/users?count=0", None, 400),

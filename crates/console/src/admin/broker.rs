@@ -29,6 +29,7 @@ pub(crate) fn shown(broker: &Broker, now: Now) -> Value {
         "role": if broker.follows() { "slave" } else { "master" },
         "is_well": problem.is_none(),
         "problem": problem,
+        "is_draining": !broker.running.permission().write,
         "messages_in_per_second": runtime.put_rates[0],
         "messages_out_per_second": runtime.get_rates[0],
         "topics": broker.catalog.topics().len(),

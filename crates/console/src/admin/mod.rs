@@ -97,12 +97,19 @@ pub(crate) fn router(sources: Sources, live: Arc<Live>) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
     let admin = Admin { sources, live, jobs, requests };
     document::described(routes::all)
-        .fallback(async || Problem::not_found("the admin API has no such page"))
+        .fallback(no_such_page)
         .method_not_allowed_fallback(async || {
             Problem::method_not_allowed("the admin API does not do that to this page")
         })
         .layer(middleware::from_fn_with_state(admin.clone(), admit))
         .with_state(admin)
+}
+
+/// Answers whatever is asked for and is not there.
+pub(crate) async fn no_such_page() -> Response {
+    let text =
+        "no such page: / is the console, /metrics has figures, and /admin/v1/openapi.json describes the admin API";
+    Problem::not_found(text).into_response()
 }
 
 /// Lets a request in, if it may come and there is room.

@@ -1,6 +1,6 @@
 //! Topics. Each broker of the process has queues of its own for a topic; what is made here is made at all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>)
         for topic in brokers.iter().flat_map(|broker| broker.catalog.topics()) {
             topics.entry(topic.name.to_string()).or_default().push(topic);
         }
-        let system = brokers.first().map(|broker| broker.catalog.system_topics()).unwrap_or_default();
+        let system: HashSet<_> = brokers.iter().flat_map(|broker| broker.catalog.system_topics()).collect();
         piece.of(topics, |(name, at)| {
             let mut item = at.first().map(|topic| shown(&topic.settings)).unwrap_or_default();
             item["messages"] = at.iter().map(|topic| messages(topic)).sum::<u64>().into();

@@ -108,7 +108,11 @@ fn change(settings: &[(String, String)], asking: &Asking) -> Result<(), Failure>
 }
 
 fn state(broker: &Value) -> Value {
-    if broker["is_well"] == true { "well".into() } else { broker["problem"].clone() }
+    match (&broker["is_well"], &broker["is_draining"]) {
+        (Value::Bool(true), Value::Bool(true)) => "well, drains: takes no messages".into(),
+        (Value::Bool(true), _) => "well".into(),
+        _ => broker["problem"].clone(),
+    }
 }
 
 fn in_short(broker: &Value) -> Value {

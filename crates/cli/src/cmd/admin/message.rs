@@ -143,7 +143,9 @@ fn listed(found: &Value) -> String {
     if items.is_empty() {
         return "no messages".to_owned();
     }
-    show::list(&items, &["id", "queue", "offset", "stored_ms", "key", "body"])
+    let columns = ["id", "broker", "queue", "offset", "stored_ms", "key", "body"];
+    let is_of_one_broker = items.iter().all(|item| item["broker"] == items[0]["broker"]);
+    show::list(&items, &columns.into_iter().filter(|name| *name != "broker" || !is_of_one_broker).collect::<Vec<_>>())
 }
 
 fn body_of(message: &Value) -> Vec<u8> {
