@@ -63,6 +63,7 @@ fn build() -> Result<PathBuf, String> {
     let mut build = Command::new("cargo");
     build
         .args(["build", "--locked", "--profile", "dist", "--bin", "sluice", "--target", STATIC_TARGET])
+        .args(["--target-dir", "target"])
         .env("RUSTFLAGS", flags);
     succeed(&mut build).map_err(|error| {
         format!("{error}\nneeded: rustup target add {STATIC_TARGET}, and musl-gcc (apt-get install musl-tools)")

@@ -30,7 +30,7 @@ export function chart({ title, lines, format, axis = format, steps, most, fill =
     plot?.destroy();
     const [quiet, rule] = [colour("quiet"), colour("rule")];
     plot = new uPlot({
-      width: Math.max(place.clientWidth, 120), height: HEIGHT, legend: { show: false }, padding: [8, 6, 0, 0],
+      width: Math.max(place.clientWidth, 120), height: HEIGHT, legend: { show: false }, padding: [8, 18, 0, 0],
       cursor: { y: false, points: { size: 6 }, sync: { key: "charts" }, drag: { x: false, y: false } },
       scales: {
         x: { range: () => { const end = samples.length ? samples[samples.length - 1].time_ms / 1000 : Date.now() / 1000; return [end - 300, end]; } },

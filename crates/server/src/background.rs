@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ const LEASES_INTERVAL: Duration = Duration::from_millis(50);
 const ANNOUNCED_LIMIT: Duration = Duration::from_secs(2);
 
 /// Threads that replies wait for. All others run at a lower priority.
-const URGENT: [&str; 2] = ["log-writer", "log-sync"];
+const URGENT: [&str; 3] = ["log-writer", "log-sync", "cold-reader"];
 
 /// The `nice` value of the others.
 const NICENESS: i32 = 10;
@@ -91,6 +92,19 @@ impl Host for BrokerHost {
     }
 }
 
+/// Wakes a thread that waits for work.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 fn unpark(thread: &OnceLock<Thread>) {
     if let Some(thread) = thread.get() {
         thread.unpark();
@@ -122,6 +136,8 @@ impl Background {
             background.spawn("log-sync", broker, move |broker, host| sync_log(broker, host, flush_interval))?;
         let _ = host.syncer.set(syncer);
         background.spawn("log-pages", broker, keep_pages)?;
+        let reader = background.spawn("cold-reader", broker, read_ahead)?;
+        broker.store().set_reader(Waker::from(Arc::new(Unpark(reader))));
         background.spawn("key-index", broker, index_keys)?;
         background.spawn("delay", broker, deliver_delayed)?;
         background.spawn("leases", broker, end_leases)?;
@@ -265,6 +281,15 @@ fn keep_pages(broker: &Broker, host: &BrokerHost) {
                 tracing::warn!(%error, "early write-back failed and is not tried again");
                 return;
             }
+        }
+    }
+}
+
+/// Reads old extents of the log before consumers come to them.
+fn read_ahead(broker: &Broker, host: &BrokerHost) {
+    while !host.is_stopping() {
+        if !broker.store().read_ahead() {
+            thread::park();
         }
     }
 }

@@ -45,6 +45,10 @@ pub fn run(origin: Origin, loaded: Loaded) -> Result<(), StartError> {
     }
     let brokers = if role == Role::NameServer { 0 } else { loaded.settings.brokers().len() };
     let shares = FileShares::of(files::raise_limit(), brokers as u64);
+    // Each thread has a heap, of which whole pieces of 2 MiB would be in memory for a few bytes.
+    if let Err(error) = nix::sys::prctl::set_thp_disable(true) {
+        tracing::debug!(%error, "transparent huge pages cannot be turned off");
+    }
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);

@@ -28,11 +28,11 @@ use format::record::FILLER_SIZE;
 use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{AppendBatch, AppendInfo};
-use crate::blocks::Blocks;
 use crate::buffers::Buffers;
 use crate::damage::Damage;
 use crate::disk::Disk;
 use crate::error::StorageError;
+use crate::extents::Extents;
 use crate::queue_index::QueueIndex;
 use crate::recent::Recent;
 use crate::reserve::Reserve;
@@ -69,7 +69,7 @@ pub(crate) struct CommitLog {
     waiters: Waiters,
     recent: Recent,
     buffers: Buffers,
-    blocks: Blocks,
+    extents: Extents,
     poison: Mutex<Option<String>>,
     damage: Damage,
     record_checksums: bool,
@@ -134,7 +134,7 @@ impl CommitLog {
             waiters: Waiters::default(),
             recent: Recent::new(options.recent_size),
             buffers: Buffers::new(options.recent_size),
-            blocks: Blocks::new(),
+            extents: Extents::new(),
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
             record_checksums: options.record_checksums,

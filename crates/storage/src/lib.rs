@@ -19,7 +19,6 @@
 
 pub mod batch;
 pub mod begun;
-mod blocks;
 mod buffers;
 mod changed_queues;
 pub mod checkpoint;
@@ -29,6 +28,7 @@ pub mod disk;
 mod document;
 mod entry_file;
 mod error;
+mod extents;
 mod key_index;
 mod open_files;
 mod queue_files;

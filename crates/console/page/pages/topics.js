@@ -81,7 +81,7 @@ export default function topics({ names: [name] }) {
       { key: "name", title: "Topic", cell: ({ name, system }) => [link(name), system && [" ", mark("system")]] },
       { key: "messages", title: "Messages", number: true, cell: ({ messages }) => count(messages) },
       { key: "write_queues", title: "Queues", number: true, cell: ({ read_queues, write_queues }) => read_queues === write_queues ? count(read_queues) : `${count(write_queues)} / ${count(read_queues)}` },
-      { key: "permission", title: "Clients may", cell: ({ permission }) => MAY.find(([key]) => key === permission)?.[1] ?? permission }],
+      { key: "permission", title: "Clients may", cell: ({ permission }) => h("span", { class: "whole" }, MAY.find(([key]) => key === permission)?.[1] ?? permission) }],
     actions: h("button", { type: "button", class: "primary", onclick: () => create(() => all.load()) }, "Make a topic"),
   });
   return { title: "Topics", page: h("div", {}, h("h1", {}, "Topics"), all.box), leave: all.leave };

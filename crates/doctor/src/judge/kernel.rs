@@ -126,13 +126,9 @@ fn swapping(swappiness: u64, memory: &Memory) -> Finding {
 }
 
 fn huge_pages(mode: &str) -> Finding {
-    let meaning = "Sluice gains nothing from them; with always, memory grows by 2 MiB at a time and the kernel may stop a \
-                   thread to make such a page.";
-    let finding = Finding::ok("transparent huge pages", mode, meaning);
-    if mode != "always" {
-        return finding;
-    }
-    finding.but(Mark::Note, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+    let meaning = "Sluice has them off for itself: they gain it nothing, while its memory would grow by 2 MiB at a time and \
+                   the kernel might stop a thread to make such a page.";
+    Finding::ok("transparent huge pages", mode, meaning)
 }
 
 fn early_page_out() -> Finding {

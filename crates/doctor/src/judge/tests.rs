@@ -137,7 +137,7 @@ fn kernel_settings() {
         (|kernel| kernel.page_cluster = Some(0), "vm.page-cluster", Mark::Ok),
         (|kernel| kernel.dirty_writeback_centisecs = Some(360_000), "vm.dirty_writeback_centisecs", Mark::Ok),
         (|kernel| kernel.swappiness = Some(60), "vm.swappiness", Mark::Note),
-        (|kernel| kernel.huge_pages = Some("always".to_owned()), "transparent huge pages", Mark::Note),
+        (|kernel| kernel.huge_pages = Some("always".to_owned()), "transparent huge pages", Mark::Ok),
         (|kernel| kernel.pages_out_early = true, "DAMON", Mark::Note),
         (|kernel| kernel.huge_pages = Some("never".to_owned()), "transparent huge pages", Mark::Ok),
     ];

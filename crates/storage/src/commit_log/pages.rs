@@ -5,8 +5,8 @@
 //! further ahead pages are prefaulted. When writes overtake, prefaulting the same pages helps nobody: it skips ahead, each time further.
 //!
 //! Where new pages are slow, a growing log is slower than its disk. There, pages written a while ago are evicted as fast as new ones
-//! are created, so that the kernel reuses them. Readers that lag further than that read from the disk, and the pages they have read
-//! are evicted too while the log grows; while nothing is written, they stay for the next reader.
+//! are created, so that the kernel reuses them. Readers that lag further than that read from the disk, past the page cache while the log
+//! grows; while nothing is written, what they have read stays there for the next reader.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,9 @@ use std::time::Duration;
 use base::LogOffset;
 
 use super::CommitLog;
+use crate::disk::Reading;
 use crate::error::StorageError;
+use crate::store::ReadMode;
 
 /// Write-back is started for this many bytes at a time: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
@@ -66,8 +68,10 @@ impl PagesAhead {
 
 /// Pages this near behind the writes are never evicted: seconds of a fast log, which is synced by then.
 const KEPT_MIN: u64 = 512 * 1024 * 1024;
-/// The log has to grow by this much for a piece to be evicted behind a reader.
-const GROWTH_MIN: u64 = 256 * 1024;
+/// Bytes that are read past the page cache for each byte by which the log grows.
+const PAST_FOR_GROWTH: u64 = 16;
+/// So much of the growth counts when next something is read.
+const GROWTH_KEPT: u64 = 256 * 1024;
 /// Bytes evicted with one call.
 const EVICTED_SIZE: u64 = 4 * 1024 * 1024;
 /// Processor time per MiB above which new pages count as slow: four times what they take on an ordinary machine.
@@ -86,8 +90,8 @@ pub(super) struct PagesKept {
     from: u64,
     /// Log offset that `written` has to reach for the next eviction.
     next_at: u64,
-    /// `written` when pages behind a reader were last evicted.
-    evicted_behind_at: u64,
+    /// `written` has to go beyond this for a reader to read past the page cache.
+    past_at: u64,
     /// Processor time per MiB of new pages, smoothed.
     cost_ns: u64,
     /// New pages count as slow until `written` reaches this.
@@ -96,7 +100,7 @@ pub(super) struct PagesKept {
 
 impl PagesKept {
     pub(super) const fn new(opened_at: u64) -> Self {
-        Self { from: opened_at, next_at: 0, evicted_behind_at: 0, cost_ns: 0, slow_until: 0 }
+        Self { from: opened_at, next_at: 0, past_at: 0, cost_ns: 0, slow_until: 0 }
     }
 
     /// Notes the processor time that prefaulting `size` bytes took when everything below `written` was written.
@@ -114,13 +118,13 @@ impl PagesKept {
         written >= self.slow_until || end + KEPT_MIN > written
     }
 
-    /// Whether to evict the pages that a reader has read up to `end`.
-    pub(super) fn evicts_behind(&mut self, end: u64, written: u64) -> bool {
-        let evicts = !self.keeps(end, written) && written >= self.evicted_behind_at + GROWTH_MIN;
-        if evicts {
-            self.evicted_behind_at = written;
+    /// Whether a reader reads `size` bytes that end before `end` past the page cache: while the log needs the new pages itself.
+    fn reads_past(&mut self, size: u64, end: u64, written: u64) -> bool {
+        let does = !self.keeps(end, written) && written > self.past_at;
+        if does {
+            self.past_at = self.past_at.max(written.saturating_sub(GROWTH_KEPT)) + size.div_ceil(PAST_FOR_GROWTH);
         }
-        evicts
+        does
     }
 
     /// What to evict now, as log offsets of its begin and end: exactly as much as is written. More would become free memory, which
@@ -174,12 +178,16 @@ impl CommitLog {
         }
     }
 
-    /// A reader of old data has read from `start` to `end`: evicts the pages of the piece it has completed, while new pages are slow.
-    pub(super) fn evict_behind(&self, start: u64, end: u64) {
-        let piece_end = end / EVICTED_SIZE * EVICTED_SIZE;
+    /// How to read `size` bytes from `start` on.
+    pub(super) fn reading_of(&self, mode: ReadMode, start: u64, size: u64) -> Reading {
+        if mode == ReadMode::IfCached {
+            return Reading::IfCached;
+        }
         let written = self.in_segments.load(Ordering::Acquire);
-        if start < piece_end && self.pages_kept.lock().evicts_behind(piece_end, written) {
-            self.evict(piece_end - EVICTED_SIZE, piece_end);
+        if self.pages_kept.lock().reads_past(size, start + size, written) {
+            Reading::PastCache
+        } else {
+            Reading::MayWait
         }
     }
 

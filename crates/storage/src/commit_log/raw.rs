@@ -52,9 +52,7 @@ impl CommitLog {
         if start < first {
             return Err(StorageError::BeforeLog { start, first });
         }
-        let read = read?;
-        self.evict_behind(start.0, start.0 + size as u64);
-        Ok(read)
+        read
     }
 
     /// Where the next record goes.

@@ -1,8 +1,9 @@
-//! Reading records: from the recent end of the log in memory, from cached blocks, or from the segment files.
+//! Reading records: from the recent end of the log in memory, from extents of it, or from the segment files.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueOffset};
@@ -11,15 +12,15 @@ use format::queue_entry::Entry;
 use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
-use crate::blocks::{BLOCK_SIZE, Blocks};
 use crate::damage::{is_intact, problem_of, problem_of_record};
 use crate::error::StorageError;
+use crate::extents::{EXTENT_SIZE, Extents};
 use crate::queue_index::QueueIndex;
 use crate::records::{Collection, Records};
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
-/// If entries are further apart than this on average, single records are read instead of whole blocks.
+/// If entries are further apart than this on average, single records are read instead of whole extents.
 const SPARSE_GAP: u64 = 16 * 1024;
 
 /// Records passed on the way to a place where none may begin.
@@ -139,6 +140,23 @@ impl CommitLog {
         self.damage.tell_entries(folder, problem);
     }
 
+    /// Reads an extent that somebody will come to. Returns whether there was one to read.
+    pub(crate) fn read_ahead(&self) -> bool {
+        let Some(number) = self.extents.next_wanted() else { return false };
+        // Whoever comes to what cannot be read tells of it; retention may have removed it.
+        let _ = self.extents.read_ahead(number, |buffer| self.read_extent(number, buffer));
+        true
+    }
+
+    /// Has whoever calls `read_ahead` be woken when there is something to read.
+    pub(crate) fn set_reader(&self, waker: Waker) {
+        self.extents.set_reader(waker);
+    }
+
+    fn read_extent(&self, number: u64, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
+        self.read_bytes_into(buffer, number * EXTENT_SIZE, EXTENT_SIZE as usize, ReadMode::MayWait)
+    }
+
     /// Bytes of the log as they are in the files, across segments too.
     pub(crate) fn read_bytes(&self, start: u64, size: usize, mode: ReadMode) -> Result<Bytes, StorageError> {
         let mut buffer = Vec::with_capacity(size);
@@ -154,11 +172,12 @@ impl CommitLog {
         mode: ReadMode,
     ) -> Result<(), StorageError> {
         let (begin, end) = (buffer.len(), buffer.len() + size);
+        let reading = self.reading_of(mode, start, size as u64);
         while buffer.len() < end {
             let offset = start + (buffer.len() - begin) as u64;
             let segment = match self.segment_at(offset) {
                 Ok(segment) => segment,
-                // A block may begin before the first segment when that is not block-aligned.
+                // An extent may begin before the first segment when that is not aligned.
                 Err(_) if offset < self.first().0 => {
                     buffer.resize(end.min(begin + (self.first().0 - start) as usize), 0);
                     continue;
@@ -167,7 +186,7 @@ impl CommitLog {
             };
             let count = (end - buffer.len()).min((segment.end() - offset) as usize);
             let position = segment.position(LogOffset(offset));
-            segment.file().read_into(buffer, count, position, mode == ReadMode::MayWait)?;
+            segment.file().read_into(buffer, count, position, reading)?;
         }
         Ok(())
     }
@@ -210,38 +229,36 @@ impl ColdReader<'_> {
         Ok(())
     }
 
-    /// For entries close together: most of each block is wanted, by this reader or by others of the same topic.
+    /// For entries close together: most of each extent is wanted, by this reader or by others of the same topic.
     fn read_dense<'e>(
         &self,
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
         found: &mut Collection,
     ) -> Result<(), StorageError> {
-        let mut last_block: Option<(u64, Bytes)> = None;
-        let mut unreadable_block = None;
+        let mut last: Option<(u64, Bytes)> = None;
+        let mut unreadable = None;
         for (number, (_, entry)) in wanted {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
-            let block_number = Blocks::number(start);
-            let is_whole_in_block = Blocks::number(start + size as u64 - 1) == block_number;
-            let is_written = (block_number + 1) * BLOCK_SIZE <= self.written;
-            if is_whole_in_block && is_written && unreadable_block != Some(block_number) {
-                let block = match last_block.take().filter(|(last, _)| *last == block_number) {
-                    Some((_, block)) => Ok(block),
-                    None => self.block(block_number),
+            let within = Extents::number(start);
+            let is_whole = Extents::number(start + size as u64 - 1) == within;
+            if is_whole && Extents::is_written(within, self.written) && unreadable != Some(within) {
+                let extent = match last.take().filter(|(last, _)| *last == within) {
+                    Some((_, extent)) => Ok(extent),
+                    None => self.extent(within),
                 };
-                match block {
-                    Ok(block) => {
-                        found.put(number, &block, (start % BLOCK_SIZE) as usize, size);
-                        last_block = Some((block_number, block));
+                match extent {
+                    Ok(extent) => {
+                        found.put(number, &extent, (start % EXTENT_SIZE) as usize, size);
+                        last = Some((within, extent));
                         continue;
                     }
-                    // Single records of the block may still be readable.
-                    Err(error) if error.is_unreadable() => unreadable_block = Some(block_number),
+                    // Single records of the extent may still be readable.
+                    Err(error) if error.is_unreadable() => unreadable = Some(within),
                     Err(error) => return Err(error),
                 }
             }
             let read = found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode));
             self.pass_unreadable(read, entry)?;
-            self.log.evict_behind(start, start + size as u64);
         }
         Ok(())
     }
@@ -257,15 +274,13 @@ impl ColdReader<'_> {
         }
     }
 
-    fn block(&self, number: u64) -> Result<Bytes, StorageError> {
-        if let Some(block) = self.log.blocks.get(number) {
-            return Ok(block);
+    /// A network thread gets what is there, and leaves the reading to others.
+    fn extent(&self, number: u64) -> Result<Bytes, StorageError> {
+        let Self { log, mode, written, .. } = *self;
+        match mode {
+            ReadMode::IfCached => log.extents.get(number, written).ok_or(StorageError::WouldBlock),
+            ReadMode::MayWait => log.extents.get_or_read(number, written, |buffer| log.read_extent(number, buffer)),
         }
-        let start = number * BLOCK_SIZE;
-        let block = self.log.read_bytes(start, BLOCK_SIZE as usize, self.mode)?;
-        self.log.evict_behind(start, start + BLOCK_SIZE);
-        self.log.blocks.insert(number, block.clone());
-        Ok(block)
     }
 
     /// For entries far apart: only their records are read.
@@ -274,7 +289,6 @@ impl ColdReader<'_> {
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
         found: &mut Collection,
     ) -> Result<(), StorageError> {
-        let may_wait = self.mode == ReadMode::MayWait;
         let mut segment = None;
         for (number, (_, entry)) in wanted {
             let known = segment.take().filter(|known: &Arc<Segment>| known.contains(entry.log_offset.0));
@@ -289,9 +303,9 @@ impl ColdReader<'_> {
             let (size, end) = (entry.size as usize, entry.log_offset.after(u64::from(entry.size)));
             if end.0 <= known.end() {
                 let position = known.position(entry.log_offset);
-                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait));
+                let reading = self.log.reading_of(self.mode, entry.log_offset.0, size as u64);
+                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, reading));
                 self.pass_unreadable(read, entry)?;
-                self.log.evict_behind(entry.log_offset.0, end.0);
             }
             segment = Some(known);
         }

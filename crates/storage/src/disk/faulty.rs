@@ -19,7 +19,7 @@ use gate::Gates;
 use super::failure::{Effect, Failure, Operation};
 use super::history::{Change, History};
 use super::memory::{MemoryDisk, MemoryFile};
-use super::{FileHandle, FileState, FileSystem, Opening};
+use super::{FileHandle, FileState, FileSystem, Opening, Reading};
 
 /// A disk that fails on demand. Copies of the value are the same disk.
 #[derive(Clone)]
@@ -329,9 +329,9 @@ impl FileHandle for FaultyFile {
         done
     }
 
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
         let touched = position..position + count as u64;
-        let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
+        let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, reading);
         let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
         self.disk.0.gates.of(Operation::Read).pass();
         done

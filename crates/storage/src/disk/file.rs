@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::{Disk, FileHandle};
+use super::{Disk, FileHandle, Reading};
 use crate::error::{StorageError, is_unreadable};
 
 /// Slices that Linux takes in one vectored write (`IOV_MAX`).
@@ -128,13 +128,14 @@ impl DiskFile {
         buffer: &mut Vec<u8>,
         count: usize,
         position: u64,
-        may_wait: bool,
+        reading: Reading,
     ) -> Result<(), StorageError> {
+        let may_wait = reading != Reading::IfCached;
         buffer.reserve_exact(count);
         let start = buffer.len();
         while buffer.len() < start + count {
             let done = buffer.len() - start;
-            match self.handle.read_into(buffer, count - done, position + done as u64, may_wait) {
+            match self.handle.read_into(buffer, count - done, position + done as u64, reading) {
                 Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if may_wait && error.kind() == io::ErrorKind::Interrupted => {}

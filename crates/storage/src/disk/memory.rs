@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{FileHandle, FileState, FileSystem, Opening};
+use super::{FileHandle, FileState, FileSystem, Opening, Reading};
 
 /// A disk in memory. Copies of the value are the same disk.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,8 @@ struct Tree {
     capacity: u64,
     /// Power cuts before this run.
     boots: u64,
-    /// Bytes of which was said that they need not be in memory.
-    given_back: u64,
+    /// Bytes read past the page cache.
+    read_past: u64,
 }
 
 impl Default for Tree {
@@ -42,7 +42,7 @@ impl Default for Tree {
             now_ms: 0,
             capacity: 1 << 40,
             boots: 0,
-            given_back: 0,
+            read_past: 0,
         }
     }
 }
@@ -94,9 +94,9 @@ impl MemoryDisk {
         self.0.lock().capacity = bytes;
     }
 
-    /// Bytes of which was said that they need not be in memory any more, counted each time.
-    pub fn given_back(&self) -> u64 {
-        self.0.lock().given_back
+    /// Bytes that were read past the page cache.
+    pub fn read_past(&self) -> u64 {
+        self.0.lock().read_past
     }
 
     /// Turns one bit of a file. Returns whether there was such a bit.
@@ -371,7 +371,10 @@ impl FileHandle for MemoryFile {
         Ok(count)
     }
 
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, _may_wait: bool) -> io::Result<usize> {
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
+        if reading == Reading::PastCache {
+            self.disk.0.lock().read_past += count as u64;
+        }
         let bytes = self.contents.bytes.lock();
         let found = bytes.get(in_memory(position)?..).unwrap_or_default();
         let found = found.get(..count).unwrap_or(found);
@@ -405,10 +408,6 @@ impl FileHandle for MemoryFile {
 
     fn start_write_back(&self, _position: u64, _size: u64) -> io::Result<()> {
         Ok(())
-    }
-
-    fn wont_need(&self, _position: u64, size: u64) {
-        self.disk.0.lock().given_back += size;
     }
 
     fn try_lock(&self) -> io::Result<bool> {

@@ -41,6 +41,17 @@ pub enum Opening {
     New,
 }
 
+/// Where a read may take bytes from, and whether it leaves them in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// From the page cache alone: it never waits for the disk.
+    IfCached,
+    /// From the disk too, by way of the page cache.
+    MayWait,
+    /// The same, but what was not in the page cache is not there afterwards either.
+    PastCache,
+}
+
 /// What is known of a file without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
@@ -95,7 +106,7 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     /// that are not in memory give `WouldBlock` or a short read.
     fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize>;
     /// As `read`, but appends up to `count` bytes to `buffer`, which must have the capacity.
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize>;
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize>;
     /// Truncates the file, or extends it with zeroes that take no disk space.
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Extends the file with zeroes, and allocates disk space for all of it.
@@ -238,7 +249,7 @@ impl Disk {
         let file = DiskFile::new(handle, path, None);
         let mut bytes = Vec::new();
         let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
-        file.read_into(&mut bytes, size, 0, true)?;
+        file.read_into(&mut bytes, size, 0, Reading::MayWait)?;
         Ok(Some(bytes))
     }
 

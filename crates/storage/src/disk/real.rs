@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::ReadWriteFlags;
 
-use super::{FileHandle, FileState, FileSystem, Job, Opening};
+use super::{FileHandle, FileState, FileSystem, Job, Opening, Reading};
 
 /// Linux's boot ID, another after every start of the machine.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
@@ -110,6 +110,22 @@ impl FileSystem for RealDisk {
 #[derive(Debug)]
 struct RealFile(File);
 
+impl RealFile {
+    /// Reads up to `count` bytes, with flags of `preadv2`, to the end of `buffer`.
+    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
+    fn append(&self, buffer: &mut Vec<u8>, count: usize, position: u64, flags: libc::c_int) -> io::Result<usize> {
+        let room = buffer.spare_capacity_mut();
+        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
+        let position = i64::try_from(position).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
+        let read = unsafe { libc::preadv2(self.0.as_raw_fd(), &raw const room, 1, position, flags) };
+        let read = usize::try_from(read).map_err(|_| sorted(io::Error::last_os_error()))?;
+        // SAFETY: so many bytes of the spare room were just written.
+        unsafe { buffer.set_len(buffer.len() + read) };
+        Ok(read)
+    }
+}
+
 impl FileHandle for RealFile {
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
@@ -125,18 +141,20 @@ impl FileHandle for RealFile {
         read.map_err(|errno| sorted(errno.into()))
     }
 
-    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
-        let flags = if may_wait { 0 } else { libc::RWF_NOWAIT };
-        let room = buffer.spare_capacity_mut();
-        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
-        let position = i64::try_from(position).map_err(io::Error::other)?;
-        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
-        let read = unsafe { libc::preadv2(self.0.as_raw_fd(), &raw const room, 1, position, flags) };
-        let read = usize::try_from(read).map_err(|_| sorted(io::Error::last_os_error()))?;
-        // SAFETY: so many bytes of the spare room were just written.
-        unsafe { buffer.set_len(buffer.len() + read) };
-        Ok(read)
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
+        match reading {
+            Reading::IfCached => self.append(buffer, count, position, libc::RWF_NOWAIT),
+            Reading::MayWait => self.append(buffer, count, position, 0),
+            Reading::PastCache => match self.append(buffer, count, position, libc::RWF_DONTCACHE) {
+                // Kernels before 6.14, and file systems without it.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    let read = self.append(buffer, count, position, 0)?;
+                    self.wont_need(position, read as u64);
+                    Ok(read)
+                }
+                outcome => outcome,
+            },
+        }
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! Records of the log, read for queues and by log offset.
 
+use std::task::Waker;
+
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
 use format::queue_entry::Entry;
@@ -13,6 +15,16 @@ use crate::records::Records;
 use crate::recover;
 
 impl Store {
+    /// See `CommitLog::read_ahead`.
+    pub fn read_ahead(&self) -> bool {
+        self.log.read_ahead()
+    }
+
+    /// See `CommitLog::set_reader`.
+    pub fn set_reader(&self, waker: Waker) {
+        self.log.set_reader(waker);
+    }
+
     /// The records that entries of `queue` point at; `None` where there is none or a damaged one.
     pub fn read(
         &self,

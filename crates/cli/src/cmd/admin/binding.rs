@@ -14,6 +14,7 @@ pub(super) enum Action {
     /// Lists bindings.
     List(In),
     /// Makes a binding.
+    #[command(visible_alias = "create")]
     Add(Binding),
     /// Removes a binding; key and arguments must be those it was made with.
     Delete(Binding),

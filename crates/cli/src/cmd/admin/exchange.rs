@@ -17,6 +17,7 @@ pub(super) enum Action {
     /// Lists exchanges.
     List(In),
     /// Makes an exchange.
+    #[command(visible_alias = "create")]
     Add {
         /// Its name.
         name: String,

@@ -24,6 +24,7 @@ pub(super) enum Action {
         place: In,
     },
     /// Makes a queue.
+    #[command(visible_alias = "create")]
     Add {
         /// Its name.
         name: String,

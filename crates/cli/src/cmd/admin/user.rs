@@ -21,6 +21,7 @@ pub(super) enum Action {
     /// Lists users.
     List,
     /// Makes a user, who may do nothing until a permission is set.
+    #[command(visible_alias = "create")]
     Add {
         /// Its name.
         name: String,

@@ -12,6 +12,7 @@ pub(super) enum Action {
     /// Lists virtual hosts.
     List,
     /// Makes a virtual host.
+    #[command(visible_alias = "create")]
     Add {
         /// Its name.
         name: String,
