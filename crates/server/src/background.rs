@@ -287,9 +287,12 @@ fn keep_pages(broker: &Broker, host: &BrokerHost) {
 
 /// Reads old extents of the log before consumers come to them.
 fn read_ahead(broker: &Broker, host: &BrokerHost) {
+    let store = broker.store();
     while !host.is_stopping() {
-        if !broker.store().read_ahead() {
-            thread::park();
+        let before = clock::thread_time();
+        match store.read_ahead() {
+            0 => thread::park(),
+            size => store.note_read_cost(size, clock::thread_time().saturating_sub(before)),
         }
     }
 }

@@ -41,7 +41,7 @@ use crate::store::Options;
 use crate::waiters::Waiters;
 
 use commit::Uncommitted;
-use pages::{PagesAhead, PagesKept};
+use pages::{PagesAhead, PagesKept, PagesRead};
 use publish::publish_entries;
 pub(crate) use raw::{RawRecords, Taken};
 use sealing::Sealing;
@@ -81,6 +81,7 @@ pub(crate) struct CommitLog {
     write_back_started: AtomicU64,
     pages: Mutex<PagesAhead>,
     pages_kept: Mutex<PagesKept>,
+    pages_read: Mutex<PagesRead>,
     metrics: Arc<Metrics>,
 }
 
@@ -143,6 +144,7 @@ impl CommitLog {
             write_back_started: AtomicU64::new(end.0),
             pages: Mutex::new(PagesAhead::new(end.0)),
             pages_kept: Mutex::new(PagesKept::new(end.0)),
+            pages_read: Mutex::default(),
             metrics,
         }
     }

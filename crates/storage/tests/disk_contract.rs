@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::path::Path;
 
 use storage::StorageError;
-use storage::disk::{Disk, FaultyDisk, MemoryDisk, Reading};
+use storage::disk::{Disk, FaultyDisk, MemoryDisk};
 
 /// Runs `check` with an empty directory on each disk.
 fn on_every_disk(check: impl Fn(&Disk, &Path)) {
@@ -46,11 +46,9 @@ fn a_file_keeps_what_is_written_where_it_is_written() {
         let mut buffer = [1; 5];
         again.read_at(&mut buffer, 10).expect("reads");
         assert_eq!(&buffer, b"hello");
-        for reading in [Reading::MayWait, Reading::PastCache] {
-            let mut tail = b"<".to_vec();
-            again.read_into(&mut tail, 3, 101, reading).expect("reads");
-            assert_eq!(tail, b"<two");
-        }
+        let mut tail = b"<".to_vec();
+        again.read_into(&mut tail, 3, 101, true).expect("reads");
+        assert_eq!(tail, b"<two");
     });
 }
 
@@ -60,9 +58,7 @@ fn reading_past_the_end_is_an_error_and_not_a_short_answer() {
         let file = disk.open_sized(&root.join("file"), 10, true).expect("makes");
         assert!(file.read_at(&mut [0; 5], 6).is_err());
         assert!(file.read_at(&mut [0; 1], u64::from(u32::MAX)).is_err());
-        for reading in [Reading::IfCached, Reading::MayWait, Reading::PastCache] {
-            assert!(file.read_into(&mut Vec::new(), 11, 0, reading).is_err());
-        }
+        assert!(file.read_into(&mut Vec::new(), 11, 0, true).is_err());
         file.read_at(&mut [], 10).expect("nothing is always there");
         assert!(matches!(file.read_at_if_cached(&mut [0; 5], 6), Err(StorageError::WouldBlock)));
         let mut buffer = [1; 4];

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::metric::Metrics;
 use base::offset::Watermark;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation, Reading};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError, Store};
 use support::beside::run_beside;
 use support::orders;
@@ -375,13 +375,9 @@ fn what_cannot_be_read_at_once_is_left_to_who_may_wait() {
     let file = Disk::new(disk.clone()).open_sized(Path::new("/file"), 100, true).expect("makes");
     for code in [EIO, EAGAIN, EOPNOTSUPP] {
         disk.fail(Failure::error(Operation::Read, code));
-        let tries =
-            [file.read_into(&mut Vec::new(), 100, 0, Reading::IfCached), file.read_at_if_cached(&mut [0; 100], 0)];
+        let tries = [file.read_into(&mut Vec::new(), 100, 0, false), file.read_at_if_cached(&mut [0; 100], 0)];
         assert!(tries.iter().all(|tried| matches!(tried, Err(StorageError::WouldBlock))), "{code}: {tries:?}");
-        assert!(
-            matches!(file.read_into(&mut Vec::new(), 100, 0, Reading::MayWait), Err(StorageError::Io { .. })),
-            "{code}"
-        );
+        assert!(matches!(file.read_into(&mut Vec::new(), 100, 0, true), Err(StorageError::Io { .. })), "{code}");
         disk.heal();
     }
 }

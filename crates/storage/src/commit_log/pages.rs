@@ -5,8 +5,8 @@
 //! further ahead pages are prefaulted. When writes overtake, prefaulting the same pages helps nobody: it skips ahead, each time further.
 //!
 //! Where new pages are slow, a growing log is slower than its disk. There, pages written a while ago are evicted as fast as new ones
-//! are created, so that the kernel reuses them. Readers that lag further than that read from the disk, past the page cache while the log
-//! grows; while nothing is written, what they have read stays there for the next reader.
+//! are created, so that the kernel reuses them. Readers that lag further than that read past the page cache, as they
+//! do where what they read showed that new pages are slow.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +16,6 @@ use base::LogOffset;
 use super::CommitLog;
 use crate::disk::Reading;
 use crate::error::StorageError;
-use crate::store::ReadMode;
 
 /// Write-back is started for this many bytes at a time: some milliseconds of a fast disk.
 const WRITE_BACK_SIZE: u64 = 4 * 1024 * 1024;
@@ -68,10 +67,6 @@ impl PagesAhead {
 
 /// Pages this near behind the writes are never evicted: seconds of a fast log, which is synced by then.
 const KEPT_MIN: u64 = 512 * 1024 * 1024;
-/// Bytes that are read past the page cache for each byte by which the log grows.
-const PAST_FOR_GROWTH: u64 = 16;
-/// So much of the growth counts when next something is read.
-const GROWTH_KEPT: u64 = 256 * 1024;
 /// Bytes evicted with one call.
 const EVICTED_SIZE: u64 = 4 * 1024 * 1024;
 /// Processor time per MiB above which new pages count as slow: four times what they take on an ordinary machine.
@@ -80,7 +75,7 @@ const SLOW_NS: u64 = 1_000_000;
 const COST_MAX_NS: u64 = 4_000_000;
 /// Smoothing: a sample has one share of this many, so that one slow call has no effect and some in a row have.
 const SAMPLE_SHARE: u64 = 16;
-/// After the last slow page, new pages count as slow until this much more was written. Then the cache may grow again.
+/// After the last slow page, new pages count as slow until this much more was written, or read. Then they are tried again.
 const SLOW_FOR: u64 = 8 * 1024 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
 
@@ -90,41 +85,64 @@ pub(super) struct PagesKept {
     from: u64,
     /// Log offset that `written` has to reach for the next eviction.
     next_at: u64,
-    /// `written` has to go beyond this for a reader to read past the page cache.
-    past_at: u64,
-    /// Processor time per MiB of new pages, smoothed.
+    cost: PageCost,
+}
+
+/// What new pages cost: processor time per MiB, smoothed. Bytes are those that were made, or read, so far.
+#[derive(Debug, Default)]
+struct PageCost {
     cost_ns: u64,
-    /// New pages count as slow until `written` reaches this.
+    /// New pages count as slow until there are so many bytes.
     slow_until: u64,
 }
 
-impl PagesKept {
-    pub(super) const fn new(opened_at: u64) -> Self {
-        Self { from: opened_at, next_at: 0, past_at: 0, cost_ns: 0, slow_until: 0 }
-    }
-
-    /// Notes the processor time that prefaulting `size` bytes took when everything below `written` was written.
-    pub(super) fn note_cost(&mut self, size: u64, took: Duration, written: u64) {
+impl PageCost {
+    /// Notes the processor time that `size` bytes took, of `bytes` in all.
+    fn note(&mut self, size: u64, took: Duration, bytes: u64) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let sample_ns = (took_ns.saturating_mul(MIB) / size.max(1)).min(COST_MAX_NS);
         self.cost_ns = (self.cost_ns * (SAMPLE_SHARE - 1) + sample_ns) / SAMPLE_SHARE;
         if self.cost_ns > SLOW_NS {
-            self.slow_until = written + SLOW_FOR;
+            self.slow_until = bytes + SLOW_FOR;
         }
+    }
+
+    const fn is_slow(&self, bytes: u64) -> bool {
+        bytes < self.slow_until
+    }
+}
+
+/// What reads of old data cost that make pages.
+#[derive(Debug, Default)]
+pub(super) struct PagesRead {
+    read: u64,
+    cost: PageCost,
+}
+
+impl PagesRead {
+    fn note(&mut self, size: u64, took: Duration) {
+        self.read += size;
+        self.cost.note(size, took, self.read);
+    }
+
+    const fn is_slow(&self) -> bool {
+        self.cost.is_slow(self.read)
+    }
+}
+
+impl PagesKept {
+    pub(super) const fn new(opened_at: u64) -> Self {
+        Self { from: opened_at, next_at: 0, cost: PageCost { cost_ns: 0, slow_until: 0 } }
+    }
+
+    /// Notes the processor time that prefaulting `size` bytes took when everything below `written` was written.
+    pub(super) fn note_cost(&mut self, size: u64, took: Duration, written: u64) {
+        self.cost.note(size, took, written);
     }
 
     /// Whether pages before `end` are kept.
     const fn keeps(&self, end: u64, written: u64) -> bool {
-        written >= self.slow_until || end + KEPT_MIN > written
-    }
-
-    /// Whether a reader reads `size` bytes that end before `end` past the page cache: while the log needs the new pages itself.
-    fn reads_past(&mut self, size: u64, end: u64, written: u64) -> bool {
-        let does = !self.keeps(end, written) && written > self.past_at;
-        if does {
-            self.past_at = self.past_at.max(written.saturating_sub(GROWTH_KEPT)) + size.div_ceil(PAST_FOR_GROWTH);
-        }
-        does
+        !self.cost.is_slow(written) || end + KEPT_MIN > written
     }
 
     /// What to evict now, as log offsets of its begin and end: exactly as much as is written. More would become free memory, which
@@ -178,17 +196,18 @@ impl CommitLog {
         }
     }
 
-    /// How to read `size` bytes from `start` on.
-    pub(super) fn reading_of(&self, mode: ReadMode, start: u64, size: u64) -> Reading {
-        if mode == ReadMode::IfCached {
-            return Reading::IfCached;
-        }
+    /// How to read what lies before `end`: while new pages are slow, none are made for what is old.
+    pub(super) fn reading_of(&self, end: u64) -> Reading {
         let written = self.in_segments.load(Ordering::Acquire);
-        if self.pages_kept.lock().reads_past(size, start + size, written) {
-            Reading::PastCache
-        } else {
-            Reading::MayWait
-        }
+        // What was written lately has pages.
+        let is_slow = end + KEPT_MIN <= written
+            && (self.pages_read.lock().is_slow() || !self.pages_kept.lock().keeps(end, written));
+        if is_slow { Reading::PastCache } else { Reading::MayWait }
+    }
+
+    /// Notes the processor time that reading `size` bytes took. Where what is read is old, its pages are new.
+    pub(crate) fn note_read_cost(&self, size: u64, took: Duration) {
+        self.pages_read.lock().note(size, took);
     }
 
     fn evict(&self, start: u64, end: u64) {
@@ -275,6 +294,24 @@ mod tests {
     fn the_cache_may_grow_again_after_a_while() {
         let evicted = evicted(Duration::from_micros(2500), 20);
         assert!(evicted < (1 << 30) + SLOW_FOR && evicted > SLOW_FOR, "{evicted}");
+    }
+
+    #[test]
+    fn reads_that_are_slow_make_no_pages_for_a_while_and_are_tried_again() {
+        let mut pages = PagesRead::default();
+        (0..1000).for_each(|_| pages.note(PAGES_SIZE, Duration::from_micros(62)));
+        pages.note(PAGES_SIZE, Duration::from_millis(100));
+        assert!(!pages.is_slow(), "one alone shows nothing");
+        (0..64).for_each(|_| pages.note(PAGES_SIZE, Duration::from_micros(500)));
+        assert!(pages.is_slow());
+        // Reads past the page cache cost little.
+        let direct = (0..)
+            .take_while(|_| {
+                pages.note(PAGES_SIZE, Duration::from_micros(25));
+                pages.is_slow()
+            })
+            .count() as u64;
+        assert!((SLOW_FOR / PAGES_SIZE..SLOW_FOR / PAGES_SIZE + 100).contains(&direct), "{direct}");
     }
 
     #[test]

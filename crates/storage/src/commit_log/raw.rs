@@ -13,7 +13,6 @@ use crate::batch::AppendInfo;
 use crate::buffers::Buffers;
 use crate::error::StorageError;
 use crate::queue_index::QueueIndex;
-use crate::store::ReadMode;
 
 /// Whole records and fillers that follow each other in a log.
 #[derive(Debug, Default)]
@@ -46,7 +45,7 @@ impl CommitLog {
 
     /// `size` bytes from `start` on, which are in the segment files. Waits for the disk.
     pub(crate) fn read_raw(&self, start: LogOffset, size: usize) -> Result<Bytes, StorageError> {
-        let read = self.read_bytes(start.0, size, ReadMode::MayWait);
+        let read = self.read_in_extents(start.0, size);
         // Afterwards: retention may have come meanwhile.
         let first = self.first();
         if start < first {

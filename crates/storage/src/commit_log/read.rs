@@ -1,5 +1,6 @@
 //! Reading records: from the recent end of the log in memory, from extents of it, or from the segment files.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use crate::records::{Collection, Records};
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
-/// If entries are further apart than this on average, single records are read instead of whole extents.
+/// If records are further apart than this on average, single records are read instead of whole extents.
 const SPARSE_GAP: u64 = 16 * 1024;
 
 /// Records passed on the way to a place where none may begin.
@@ -140,12 +141,12 @@ impl CommitLog {
         self.damage.tell_entries(folder, problem);
     }
 
-    /// Reads an extent that somebody will come to. Returns whether there was one to read.
-    pub(crate) fn read_ahead(&self) -> bool {
-        let Some(number) = self.extents.next_wanted() else { return false };
+    /// Reads an extent that somebody will come to. Returns its bytes; 0 if none is wanted.
+    pub(crate) fn read_ahead(&self) -> u64 {
+        let Some(number) = self.extents.next_wanted() else { return 0 };
         // Whoever comes to what cannot be read tells of it; retention may have removed it.
         let _ = self.extents.read_ahead(number, |buffer| self.read_extent(number, buffer));
-        true
+        EXTENT_SIZE
     }
 
     /// Has whoever calls `read_ahead` be woken when there is something to read.
@@ -153,8 +154,56 @@ impl CommitLog {
         self.extents.set_reader(waker);
     }
 
-    fn read_extent(&self, number: u64, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
-        self.read_bytes_into(buffer, number * EXTENT_SIZE, EXTENT_SIZE as usize, ReadMode::MayWait)
+    /// An extent that is whole in the files.
+    pub(super) fn extent(&self, number: u64, written: u64) -> Result<Bytes, StorageError> {
+        self.extents.get_or_read(number, written, |buffer| self.read_extent(number, buffer))
+    }
+
+    /// Bytes of the log as they are in the files, out of extents as far as these are whole.
+    pub(super) fn read_in_extents(&self, start: u64, size: usize) -> Result<Bytes, StorageError> {
+        let written = self.in_segments.load(Ordering::Acquire);
+        let mut bytes = Vec::new();
+        while bytes.len() < size {
+            let (offset, missing) = (start + bytes.len() as u64, size - bytes.len());
+            let number = Extents::number(offset);
+            let extent = Extents::is_written(number, written).then(|| self.extent(number, written)).transpose();
+            let extent = match extent {
+                // These bytes of it may still be readable.
+                Err(error) if error.is_unreadable() => None,
+                outcome => outcome?,
+            };
+            let Some(extent) = extent else {
+                self.read_bytes_into(&mut bytes, offset, missing, ReadMode::MayWait)?;
+                break;
+            };
+            let mut piece = extent.slice((offset % EXTENT_SIZE) as usize..);
+            piece.truncate(missing);
+            if piece.len() == size {
+                return Ok(piece);
+            }
+            bytes.reserve_exact(missing);
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes.into())
+    }
+
+    fn read_extent(&self, number: u64, mut buffer: &mut [u8]) -> Result<(), StorageError> {
+        let mut offset = number * EXTENT_SIZE;
+        let reading = self.reading_of(offset + EXTENT_SIZE);
+        while !buffer.is_empty() {
+            let first = self.first().0;
+            // An extent may begin before the first segment, when that is not aligned.
+            let segment = if offset < first { None } else { Some(self.segment_at(offset)?) };
+            let end = segment.as_ref().map_or(first, |segment| segment.end());
+            let count = buffer.len().min((end - offset) as usize);
+            let (piece, rest) = buffer.split_at_mut(count);
+            match segment {
+                Some(segment) => segment.file().read_at_as(piece, segment.position(LogOffset(offset)), reading)?,
+                None => piece.fill(0),
+            }
+            (buffer, offset) = (rest, offset + count as u64);
+        }
+        Ok(())
     }
 
     /// Bytes of the log as they are in the files, across segments too.
@@ -172,21 +221,12 @@ impl CommitLog {
         mode: ReadMode,
     ) -> Result<(), StorageError> {
         let (begin, end) = (buffer.len(), buffer.len() + size);
-        let reading = self.reading_of(mode, start, size as u64);
         while buffer.len() < end {
             let offset = start + (buffer.len() - begin) as u64;
-            let segment = match self.segment_at(offset) {
-                Ok(segment) => segment,
-                // An extent may begin before the first segment when that is not aligned.
-                Err(_) if offset < self.first().0 => {
-                    buffer.resize(end.min(begin + (self.first().0 - start) as usize), 0);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            let segment = self.segment_at(offset)?;
             let count = (end - buffer.len()).min((segment.end() - offset) as usize);
             let position = segment.position(LogOffset(offset));
-            segment.file().read_into(buffer, count, position, reading)?;
+            segment.file().read_into(buffer, count, position, mode == ReadMode::MayWait)?;
         }
         Ok(())
     }
@@ -208,11 +248,11 @@ struct ColdReader<'a> {
 impl ColdReader<'_> {
     /// Reads the records of the entries with those numbers, as far as they are within the log.
     fn read(&self, missing: &[usize], found: &mut Collection) -> Result<(), StorageError> {
-        let span = match (self.entries.first(), self.entries.last()) {
-            (Some((_, first)), Some((_, last))) => last.log_offset.0.saturating_sub(first.log_offset.0),
+        let between = self.entries.windows(2).map(|pair| match pair {
+            [(_, one), (_, next)] => next.log_offset.0.saturating_sub(one.log_offset.0 + u64::from(one.size)),
             _ => 0,
-        };
-        let is_dense = self.entries.len() > 1 && span / (self.entries.len() as u64) <= SPARSE_GAP;
+        });
+        let is_dense = self.entries.len() > 1 && between.sum::<u64>() / (self.entries.len() as u64) <= SPARSE_GAP;
         let wanted = || {
             let entries = missing.iter().filter_map(|number| Some((*number, self.entries.get(*number)?)));
             entries.filter(|(_, (_, entry))| self.is_within(entry))
@@ -235,26 +275,20 @@ impl ColdReader<'_> {
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
         found: &mut Collection,
     ) -> Result<(), StorageError> {
-        let mut last: Option<(u64, Bytes)> = None;
+        let mut last = None;
         let mut unreadable = None;
         for (number, (_, entry)) in wanted {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
-            let within = Extents::number(start);
-            let is_whole = Extents::number(start + size as u64 - 1) == within;
-            if is_whole && Extents::is_written(within, self.written) && unreadable != Some(within) {
-                let extent = match last.take().filter(|(last, _)| *last == within) {
-                    Some((_, extent)) => Ok(extent),
-                    None => self.extent(within),
-                };
-                match extent {
-                    Ok(extent) => {
-                        found.put(number, &extent, (start % EXTENT_SIZE) as usize, size);
-                        last = Some((within, extent));
+            let extents = Extents::number(start)..=Extents::number(start + size as u64 - 1);
+            let is_unreadable = unreadable.is_some_and(|unreadable| extents.contains(&unreadable));
+            if Extents::is_written(*extents.end(), self.written) && !is_unreadable {
+                match self.read_in(&extents, (number, entry), &mut last, found) {
+                    // Single records of the extent may still be readable.
+                    Err(error) if error.is_unreadable() => unreadable = Some(*extents.start()),
+                    outcome => {
+                        outcome?;
                         continue;
                     }
-                    // Single records of the extent may still be readable.
-                    Err(error) if error.is_unreadable() => unreadable = Some(within),
-                    Err(error) => return Err(error),
                 }
             }
             let read = found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode));
@@ -274,12 +308,41 @@ impl ColdReader<'_> {
         }
     }
 
+    /// Takes a record out of the extents that it lies in; `last` is the one looked at last.
+    fn read_in(
+        &self,
+        extents: &RangeInclusive<u64>,
+        (number, entry): (usize, &Entry),
+        last: &mut Option<(u64, Bytes)>,
+        found: &mut Collection,
+    ) -> Result<(), StorageError> {
+        let size = entry.size as usize;
+        let mut extent = |number: u64| match last {
+            Some((known, extent)) if *known == number => Ok(extent.clone()),
+            _ => Ok(last.insert((number, self.extent(number)?)).1.clone()),
+        };
+        let mut from = (entry.log_offset.0 % EXTENT_SIZE) as usize;
+        if extents.start() == extents.end() {
+            found.put(number, &extent(*extents.start())?, from, size);
+            return Ok(());
+        }
+        found.read(number, size, |bytes| {
+            let end = bytes.len() + size;
+            for number in extents.clone() {
+                let piece = extent(number)?.slice(from..);
+                bytes.extend_from_slice(piece.get(..end - bytes.len()).unwrap_or(&piece));
+                from = 0;
+            }
+            Ok(())
+        })
+    }
+
     /// A network thread gets what is there, and leaves the reading to others.
     fn extent(&self, number: u64) -> Result<Bytes, StorageError> {
         let Self { log, mode, written, .. } = *self;
         match mode {
             ReadMode::IfCached => log.extents.get(number, written).ok_or(StorageError::WouldBlock),
-            ReadMode::MayWait => log.extents.get_or_read(number, written, |buffer| log.read_extent(number, buffer)),
+            ReadMode::MayWait => log.extent(number, written),
         }
     }
 
@@ -303,8 +366,8 @@ impl ColdReader<'_> {
             let (size, end) = (entry.size as usize, entry.log_offset.after(u64::from(entry.size)));
             if end.0 <= known.end() {
                 let position = known.position(entry.log_offset);
-                let reading = self.log.reading_of(self.mode, entry.log_offset.0, size as u64);
-                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, reading));
+                let may_wait = self.mode == ReadMode::MayWait;
+                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait));
                 self.pass_unreadable(read, entry)?;
             }
             segment = Some(known);

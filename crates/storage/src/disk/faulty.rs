@@ -321,17 +321,17 @@ impl FileHandle for FaultyFile {
         })
     }
 
-    fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], position: u64, reading: Reading) -> io::Result<usize> {
         let touched = position..position + buffer.len() as u64;
-        let read = |_: &_, _, _: &mut _| self.file.read(buffer, position, may_wait);
+        let read = |_: &_, _, _: &mut _| self.file.read(buffer, position, reading);
         let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
         self.disk.0.gates.of(Operation::Read).pass();
         done
     }
 
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
         let touched = position..position + count as u64;
-        let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, reading);
+        let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
         let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
         self.disk.0.gates.of(Operation::Read).pass();
         done

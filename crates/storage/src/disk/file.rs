@@ -99,9 +99,14 @@ impl DiskFile {
 
     /// Fills `buffer` from `position`, from the disk if necessary.
     pub fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<(), StorageError> {
+        self.read_at_as(buffer, position, Reading::MayWait)
+    }
+
+    /// Fills `buffer` from `position`. `Reading::IfCached` is what `read_at_if_cached` is for.
+    pub fn read_at_as(&self, buffer: &mut [u8], position: u64, reading: Reading) -> Result<(), StorageError> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.handle.read(rest, position + done as u64, true) {
+            match self.handle.read(rest, position + done as u64, reading) {
                 Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -113,7 +118,7 @@ impl DiskFile {
 
     /// Fills `buffer` from `position` if all of it is in the page cache; else `WouldBlock`.
     pub fn read_at_if_cached(&self, buffer: &mut [u8], position: u64) -> Result<(), StorageError> {
-        match self.handle.read(buffer, position, false) {
+        match self.handle.read(buffer, position, Reading::IfCached) {
             Ok(count) if count == buffer.len() => Ok(()),
             Ok(_) => Err(StorageError::WouldBlock),
             Err(error) if is_not_now(&error) => Err(StorageError::WouldBlock),
@@ -128,14 +133,13 @@ impl DiskFile {
         buffer: &mut Vec<u8>,
         count: usize,
         position: u64,
-        reading: Reading,
+        may_wait: bool,
     ) -> Result<(), StorageError> {
-        let may_wait = reading != Reading::IfCached;
         buffer.reserve_exact(count);
         let start = buffer.len();
         while buffer.len() < start + count {
             let done = buffer.len() - start;
-            match self.handle.read_into(buffer, count - done, position + done as u64, reading) {
+            match self.handle.read_into(buffer, count - done, position + done as u64, may_wait) {
                 Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if may_wait && error.kind() == io::ErrorKind::Interrupted => {}

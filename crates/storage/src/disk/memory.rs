@@ -363,7 +363,10 @@ impl FileHandle for MemoryFile {
         Ok(count)
     }
 
-    fn read(&self, buffer: &mut [u8], position: u64, _may_wait: bool) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], position: u64, reading: Reading) -> io::Result<usize> {
+        if reading == Reading::PastCache {
+            self.disk.0.lock().read_past += buffer.len() as u64;
+        }
         let bytes = self.contents.bytes.lock();
         let found = bytes.get(in_memory(position)?..).unwrap_or_default();
         let count = found.len().min(buffer.len());
@@ -371,10 +374,7 @@ impl FileHandle for MemoryFile {
         Ok(count)
     }
 
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
-        if reading == Reading::PastCache {
-            self.disk.0.lock().read_past += count as u64;
-        }
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, _may_wait: bool) -> io::Result<usize> {
         let bytes = self.contents.bytes.lock();
         let found = bytes.get(in_memory(position)?..).unwrap_or_default();
         let found = found.get(..count).unwrap_or(found);

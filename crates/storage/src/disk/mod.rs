@@ -48,7 +48,8 @@ pub enum Reading {
     IfCached,
     /// From the disk too, by way of the page cache.
     MayWait,
-    /// The same, but what was not in the page cache is not there afterwards either.
+    /// From the disk, leaving nothing in the page cache: directly where buffer and position are aligned to 4 KiB and the file system can
+    /// do that.
     PastCache,
 }
 
@@ -104,9 +105,9 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
     fn write(&self, slices: &[io::IoSlice<'_>], position: u64) -> io::Result<usize>;
     /// Fills a part of `buffer`, from the front. Returns the number of bytes, 0 at the end of the file. If it may not wait, bytes
     /// that are not in memory give `WouldBlock` or a short read.
-    fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize>;
+    fn read(&self, buffer: &mut [u8], position: u64, reading: Reading) -> io::Result<usize>;
     /// As `read`, but appends up to `count` bytes to `buffer`, which must have the capacity.
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize>;
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize>;
     /// Truncates the file, or extends it with zeroes that take no disk space.
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Extends the file with zeroes, and allocates disk space for all of it.
@@ -249,7 +250,7 @@ impl Disk {
         let file = DiskFile::new(handle, path, None);
         let mut bytes = Vec::new();
         let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
-        file.read_into(&mut bytes, size, 0, Reading::MayWait)?;
+        file.read_into(&mut bytes, size, 0, true)?;
         Ok(Some(bytes))
     }
 

@@ -6,7 +6,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
 use parking_lot::Mutex;
@@ -17,6 +19,9 @@ use super::{FileHandle, FileState, FileSystem, Job, Opening, Reading};
 
 /// Linux's boot ID, another after every start of the machine.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What a disk that is read directly wants positions, sizes and memory to be multiples of, as far as disks are known.
+const ALIGNMENT: u64 = 4096;
 
 /// Most jobs that run at the same time: enough parallel reads for usual disks.
 const READS_AT_ONCE: usize = 16;
@@ -31,7 +36,7 @@ impl FileSystem for RealDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(is_written).create(is_made).create_new(opening == Opening::New).truncate(false);
         let file = options.open(path)?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile { file, path: path.to_owned(), direct: OnceLock::new() }))
     }
 
     fn examine(&self, path: &Path) -> io::Result<FileState> {
@@ -108,65 +113,77 @@ impl FileSystem for RealDisk {
 }
 
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    path: PathBuf,
+    /// The same file, opened when it is first read past the page cache; `None` where the file system cannot do that.
+    direct: OnceLock<Option<File>>,
+}
 
 impl RealFile {
-    /// Reads up to `count` bytes, with flags of `preadv2`, to the end of `buffer`.
-    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
-    fn append(&self, buffer: &mut Vec<u8>, count: usize, position: u64, flags: libc::c_int) -> io::Result<usize> {
-        let room = buffer.spare_capacity_mut();
-        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
-        let position = i64::try_from(position).map_err(io::Error::other)?;
-        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
-        let read = unsafe { libc::preadv2(self.0.as_raw_fd(), &raw const room, 1, position, flags) };
-        let read = usize::try_from(read).map_err(|_| sorted(io::Error::last_os_error()))?;
-        // SAFETY: so many bytes of the spare room were just written.
-        unsafe { buffer.set_len(buffer.len() + read) };
+    fn read_with(&self, buffer: &mut [u8], position: u64, flags: ReadWriteFlags) -> io::Result<usize> {
+        let read = rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(buffer)], position, flags);
+        read.map_err(|errno| sorted(errno.into()))
+    }
+
+    /// The disk writes into `buffer` by itself, whether the page cache has the bytes or not: a look there would have the kernel read ahead.
+    fn read_past_cache(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let open = || OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&self.path).ok();
+        let is_aligned =
+            [position, buffer.len() as u64, buffer.as_ptr().addr() as u64].iter().all(|at| at % ALIGNMENT == 0);
+        if is_aligned
+            && let Some(direct) = self.direct.get_or_init(open)
+            && let Ok(read @ 1..) = rustix::io::pread(direct, &mut *buffer, position)
+        {
+            return Ok(read);
+        }
+        let read = self.read_with(buffer, position, ReadWriteFlags::empty())?;
+        self.wont_need(position, read as u64);
         Ok(read)
     }
 }
 
 impl FileHandle for RealFile {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn write(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
-        Ok(rustix::io::pwritev(&self.0, slices, position)?)
+        Ok(rustix::io::pwritev(&self.file, slices, position)?)
     }
 
-    fn read(&self, buffer: &mut [u8], position: u64, may_wait: bool) -> io::Result<usize> {
-        let flags = if may_wait { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
-        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(buffer)], position, flags);
-        read.map_err(|errno| sorted(errno.into()))
-    }
-
-    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, reading: Reading) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], position: u64, reading: Reading) -> io::Result<usize> {
         match reading {
-            Reading::IfCached => self.append(buffer, count, position, libc::RWF_NOWAIT),
-            Reading::MayWait => self.append(buffer, count, position, 0),
-            Reading::PastCache => match self.append(buffer, count, position, libc::RWF_DONTCACHE) {
-                // Kernels before 6.14, and file systems without it.
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    let read = self.append(buffer, count, position, 0)?;
-                    self.wont_need(position, read as u64);
-                    Ok(read)
-                }
-                outcome => outcome,
-            },
+            Reading::IfCached => self.read_with(buffer, position, ReadWriteFlags::NOWAIT),
+            Reading::MayWait => self.read_with(buffer, position, ReadWriteFlags::empty()),
+            Reading::PastCache => self.read_past_cache(buffer, position),
         }
     }
 
+    #[expect(unsafe_code, reason = "only so can bytes be read into memory that was not cleared before")]
+    fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+        let flags = if may_wait { 0 } else { libc::RWF_NOWAIT };
+        let room = buffer.spare_capacity_mut();
+        let room = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(count) };
+        let position = i64::try_from(position).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open for as long as `self` is; the kernel writes to the spare room of `buffer` alone.
+        let read = unsafe { libc::preadv2(self.file.as_raw_fd(), &raw const room, 1, position, flags) };
+        let read = usize::try_from(read).map_err(|_| sorted(io::Error::last_os_error()))?;
+        // SAFETY: so many bytes of the spare room were just written.
+        unsafe { buffer.set_len(buffer.len() + read) };
+        Ok(read)
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
-        self.0.set_len(size)
+        self.file.set_len(size)
     }
 
     fn reserve(&self, size: u64) -> io::Result<()> {
-        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, size)?)
+        Ok(rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size)?)
     }
 
     fn clear(&self, position: u64, end: u64, keep_allocated: bool) -> io::Result<()> {
-        let clear = |how| rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, position, end - position);
+        let clear = |how| rustix::fs::fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, position, end - position);
         // Not all file systems support this; the next way frees the space.
         if keep_allocated && clear(FallocateFlags::ZERO_RANGE).is_ok() {
             return Ok(());
@@ -175,19 +192,19 @@ impl FileHandle for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn will_need(&self, position: u64, size: u64) {
-        let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(size), Advice::WillNeed);
+        let _ = rustix::fs::fadvise(&self.file, position, NonZeroU64::new(size), Advice::WillNeed);
     }
 
     fn wont_need(&self, position: u64, size: u64) {
-        let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(size), Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, position, NonZeroU64::new(size), Advice::DontNeed);
     }
 
     fn next_data(&self, position: u64) -> Option<u64> {
-        match rustix::fs::seek(&self.0, SeekFrom::Data(position)) {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(position)) {
             Ok(found) => Some(found.max(position)),
             Err(rustix::io::Errno::NXIO) => None,
             // The file system cannot tell.
@@ -196,12 +213,12 @@ impl FileHandle for RealFile {
     }
 
     fn written_size(&self) -> io::Result<u64> {
-        rustix::fs::seek(&self.0, SeekFrom::Hole(0)).or_else(|_| self.size())
+        rustix::fs::seek(&self.file, SeekFrom::Hole(0)).or_else(|_| self.size())
     }
 
     fn lock_holder(&self) -> io::Result<Option<u32>> {
         let wanted = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
-        let holder = rustix::process::fcntl_getlk(&self.0, &wanted)?;
+        let holder = rustix::process::fcntl_getlk(&self.file, &wanted)?;
         Ok(holder.map(|lock| lock.pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())))
     }
 
@@ -209,14 +226,15 @@ impl FileHandle for RealFile {
         let (Ok(position), Ok(size)) = (i64::try_from(position), i64::try_from(size)) else { return Ok(()) };
         #[expect(unsafe_code, reason = "a system call that takes an open file and three numbers")]
         // SAFETY: the descriptor is open for as long as `self` is, and no memory is passed.
-        let outcome = unsafe { libc::sync_file_range(self.0.as_raw_fd(), position, size, libc::SYNC_FILE_RANGE_WRITE) };
+        let outcome =
+            unsafe { libc::sync_file_range(self.file.as_raw_fd(), position, size, libc::SYNC_FILE_RANGE_WRITE) };
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     fn try_lock(&self) -> io::Result<bool> {
         // The first lock excludes Java brokers and other processes, the second another store in this process.
-        let locked = rustix::fs::fcntl_lock(&self.0, FlockOperation::NonBlockingLockExclusive)
-            .and_then(|()| rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive));
+        let locked = rustix::fs::fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive)
+            .and_then(|()| rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive));
         Ok(locked.is_ok())
     }
 }

@@ -1,6 +1,7 @@
 //! Records of the log, read for queues and by log offset.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use base::{LogOffset, QueueOffset, Timestamp};
 use bytes::Bytes;
@@ -16,8 +17,13 @@ use crate::recover;
 
 impl Store {
     /// See `CommitLog::read_ahead`.
-    pub fn read_ahead(&self) -> bool {
+    pub fn read_ahead(&self) -> u64 {
         self.log.read_ahead()
+    }
+
+    /// See `CommitLog::note_read_cost`.
+    pub fn note_read_cost(&self, size: u64, took: Duration) {
+        self.log.note_read_cost(size, took);
     }
 
     /// See `CommitLog::set_reader`.
