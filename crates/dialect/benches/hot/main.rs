@@ -216,16 +216,19 @@ struct Fetching {
 }
 
 impl Fetching {
-    fn fetch(&self) -> Fetched {
-        let fetch = Fetch {
+    fn wanted(&self) -> Fetch<'_> {
+        Fetch {
             topic: &self.topic,
             queue: QueueId(1),
             offset: 16,
             count_max: PULL,
             size_max: 1 << 20,
             filter: &Filter::All,
-        };
-        self.broker.fetcher.fetch_cached(&fetch).expect("allowed").expect("in memory")
+        }
+    }
+
+    fn fetch(&self) -> Fetched {
+        self.broker.fetcher.fetch_cached(&self.wanted()).expect("allowed").expect("in memory")
     }
 }
 
@@ -264,7 +267,7 @@ fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) ->
     }
     let topic = broker.catalog.topic(TOPIC).expect("the topic is there");
     let fetching = Fetching { broker, topic, _directory: directory };
-    assert_eq!(fetching.fetch().count, PULL);
+    assert_eq!(fetching.broker.fetcher.fetch(&fetching.wanted()).expect("allowed").count, PULL);
     fetching
 }
 
@@ -273,9 +276,9 @@ fn warm_broker() -> Fetching {
     broker_with(RECENT_SIZE, 2, &[1], &BODY)
 }
 
-/// Messages of 30 bytes of four queues in the page cache.
+/// Messages of 30 bytes of four queues, in an extent that was read.
 fn old_broker() -> Fetching {
-    let fetching = broker_with(0, 8, &[0, 1, 2, 3], &BODY[..30]);
+    let fetching = broker_with(0, 64, &[0, 1, 2, 3], &BODY[..30]);
     fetching.broker.store().checkpoint().expect("entries are in files");
     fetching.fetch();
     fetching

@@ -317,24 +317,31 @@ impl ColdReader<'_> {
         found: &mut Collection,
     ) -> Result<(), StorageError> {
         let size = entry.size as usize;
-        let mut extent = |number: u64| match last {
-            Some((known, extent)) if *known == number => Ok(extent.clone()),
-            _ => Ok(last.insert((number, self.extent(number)?)).1.clone()),
-        };
         let mut from = (entry.log_offset.0 % EXTENT_SIZE) as usize;
         if extents.start() == extents.end() {
-            found.put(number, &extent(*extents.start())?, from, size);
+            found.put(number, self.extent_or(last, *extents.start())?, from, size);
             return Ok(());
         }
         found.read(number, size, |bytes| {
             let end = bytes.len() + size;
             for number in extents.clone() {
-                let piece = extent(number)?.slice(from..);
-                bytes.extend_from_slice(piece.get(..end - bytes.len()).unwrap_or(&piece));
+                let piece = self.extent_or(last, number)?.get(from..).unwrap_or_default();
+                bytes.extend_from_slice(piece.get(..end - bytes.len()).unwrap_or(piece));
                 from = 0;
             }
             Ok(())
         })
+    }
+
+    /// An extent, which may be the one looked at last.
+    fn extent_or<'l>(&self, last: &'l mut Option<(u64, Bytes)>, number: u64) -> Result<&'l Bytes, StorageError> {
+        if last.as_ref().is_none_or(|(known, _)| *known != number) {
+            *last = None;
+        }
+        match last {
+            Some((_, extent)) => Ok(extent),
+            None => Ok(&last.insert((number, self.extent(number)?)).1),
+        }
     }
 
     /// A network thread gets what is there, and leaves the reading to others.
