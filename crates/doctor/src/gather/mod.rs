@@ -15,8 +15,8 @@ use settings::{FlushMode, OneBroker, Role, Settings};
 
 use super::facts::{Disk, Facts, Port, PortState, Wants};
 
-/// What a broker keeps in memory beside the end of the log: cold blocks, key slots, what is not yet written, tables.
-const MEMORY_BESIDE_TAIL: u64 = 160 << 20;
+/// What a broker keeps in memory beside the end of the log: old extents, key slots, what is not yet written, tables.
+const MEMORY_BESIDE_TAIL: u64 = 256 << 20;
 
 /// What a broker with these settings asks for.
 pub fn wants(settings: &Settings) -> Wants {

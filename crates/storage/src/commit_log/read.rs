@@ -249,10 +249,11 @@ impl ColdReader<'_> {
     /// Reads the records of the entries with those numbers, as far as they are within the log.
     fn read(&self, missing: &[usize], found: &mut Collection) -> Result<(), StorageError> {
         let between = self.entries.windows(2).map(|pair| match pair {
-            [(_, one), (_, next)] => next.log_offset.0.saturating_sub(one.log_offset.0 + u64::from(one.size)),
+            [(_, one), (_, next)] => next.log_offset.0.saturating_sub(one.log_offset.0).saturating_sub(one.size.into()),
             _ => 0,
         });
-        let is_dense = self.entries.len() > 1 && between.sum::<u64>() / (self.entries.len() as u64) <= SPARSE_GAP;
+        let between = between.fold(0, u64::saturating_add);
+        let is_dense = self.entries.len() > 1 && between / (self.entries.len() as u64) <= SPARSE_GAP;
         let wanted = || {
             let entries = missing.iter().filter_map(|number| Some((*number, self.entries.get(*number)?)));
             entries.filter(|(_, (_, entry))| self.is_within(entry))
