@@ -201,7 +201,7 @@ impl CommitLog {
         let written = self.in_segments.load(Ordering::Acquire);
         // What was written lately has pages.
         let is_slow = end + KEPT_MIN <= written
-            && (self.pages_read.lock().is_slow() || !self.pages_kept.lock().keeps(end, written));
+            && (self.pages_read.lock().is_slow() || self.pages_kept.lock().cost.is_slow(written));
         if is_slow { Reading::PastCache } else { Reading::MayWait }
     }
 
