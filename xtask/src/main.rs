@@ -11,6 +11,7 @@
 
 mod fuzz;
 mod instructions;
+mod limit;
 mod mutants;
 mod mutations;
 mod release;

@@ -1,9 +1,13 @@
-//! Steps run one after the other: each timed, none keeping the next from running, with a summary at the end.
+//! Steps run one after the other: each timed, none keeping the next from running, not even by hanging, with a summary at the end.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::limit;
 use crate::repository::root;
+
+/// How long a program of a step may take, several times what it does on two processors with nothing built.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// What a step does.
 pub enum Action {
@@ -70,11 +74,11 @@ fn perform(action: Action) -> Outcome {
                 Outcome::Failed
             }
         },
-        Action::Run(mut command) => match command.status() {
+        Action::Run(mut command) => match limit::status(&mut command, LIMIT) {
             Ok(status) if status.success() => Outcome::Passed,
             Ok(_) => Outcome::Failed,
             Err(error) => {
-                eprintln!("{} cannot be run: {error}", command.get_program().to_string_lossy());
+                eprintln!("{}: {error}", command.get_program().to_string_lossy());
                 Outcome::Failed
             }
         },

@@ -1,10 +1,15 @@
 //! Suites of the package conformance. Most put the machine to work, and are run one after the other; the rest wait for times to pass and for
 //! Java to start more than they work, and are run side by side.
 
-use std::process::Command;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
+use crate::limit;
 use crate::repository::root;
 
 /// Suites that leave the processors idle for more than half of their time, and measure nothing; those first that take longest.
@@ -33,6 +38,9 @@ const SIDE_BY_SIDE: usize = 3;
 const THREADS: usize = 2;
 /// and of one that has a great many that only wait.
 const THREADS_OF_POP: usize = 8;
+
+/// How long one of them may take; the longest takes 3 minutes.
+const LIMIT: Duration = Duration::from_secs(12 * 60);
 
 const COMMAND: &str = "test --release --package conformance";
 
@@ -80,17 +88,31 @@ pub fn run_side_by_side() -> Result<(), String> {
 
 /// Whether all tests of a suite passed.
 fn run(suite: &str) -> bool {
-    let threads = if suite == "pop" { THREADS_OF_POP } else { THREADS };
-    match cargo(&format!("{COMMAND} --test {suite} -- --test-threads {threads}")).output() {
-        Ok(output) => {
-            let told = [output.stderr, output.stdout].concat();
-            println!("{}", String::from_utf8_lossy(&told));
-            output.status.success()
+    match run_within(suite, LIMIT) {
+        Ok((status, told)) => {
+            println!("{told}");
+            status.success()
         }
         Err(error) => {
-            println!("cargo cannot be run: {error}");
+            println!("{suite}: {error}");
             false
         }
+    }
+}
+
+/// How a suite ended, and what it printed: into a file, which can be read when its processes hang.
+fn run_within(suite: &str, limit: Duration) -> io::Result<(ExitStatus, String)> {
+    let threads = if suite == "pop" { THREADS_OF_POP } else { THREADS };
+    let folder = root().join("target/suites");
+    fs::create_dir_all(&folder)?;
+    let printed = folder.join(format!("{suite}.log"));
+    let out = File::create(&printed)?;
+    let mut command = cargo(&format!("{COMMAND} --test {suite} -- --test-threads {threads}"));
+    let status = limit::status(command.stderr(out.try_clone()?).stdout(out), limit);
+    let told = String::from_utf8_lossy(&fs::read(&printed)?).into_owned();
+    match status {
+        Ok(status) => Ok((status, told)),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{error}\n{told}"))),
     }
 }
 
