@@ -12,6 +12,7 @@ use base::session::{Job, Session as _};
 use broker::Mailbox;
 use bytes::BytesMut;
 use dialect::rocketmq::RocketSession;
+use storage::disk::without_waiting;
 use testkit::session_options;
 use tls::TlsSession;
 use wire::rocketmq::frame::{Command, Form, frame_len};
@@ -169,7 +170,7 @@ impl Connection {
             self.is_held = true;
             return Vec::new();
         }
-        if let Err(reason) = self.session.receive(&mut self.input, now) {
+        if let Err(reason) = without_waiting(|| self.session.receive(&mut self.input, now)) {
             self.closed = Some(reason.0);
         }
         let is_left = !self.input.is_empty() || self.session.holds_input();
@@ -198,7 +199,7 @@ impl Connection {
         let is_due = self.session.deadline().is_some_and(|deadline| deadline <= now.monotonic);
         let is_woken = self.woken.0.swap(false, Ordering::Relaxed);
         if is_due || is_woken {
-            self.session.wake(now);
+            without_waiting(|| self.session.wake(now));
         }
         is_due || is_woken
     }
@@ -248,7 +249,7 @@ impl Connection {
 
     /// The connection breaks. Gives what is still to be done for it.
     pub(crate) fn close(mut self, now: Now) -> Vec<Job> {
-        self.session.closed(now);
+        without_waiting(|| self.session.closed(now));
         self.take_jobs()
     }
 }

@@ -10,6 +10,7 @@ use base::session::Session as _;
 use broker::Mailbox;
 use bytes::BytesMut;
 use dialect::amqp::{AmqpOptions, AmqpSession};
+use storage::disk::without_waiting;
 use wire::amqp::argument::ShortString;
 use wire::amqp::content::{ContentHeader, Properties};
 use wire::amqp::frame::{self, Kind, PROTOCOL_HEADER};
@@ -163,7 +164,7 @@ impl Client {
 
     /// The connection is lost.
     pub(super) fn lose(mut self, node: &Node, now: Now) {
-        self.session.closed(now);
+        without_waiting(|| self.session.closed(now));
         while let Some(job) = self.session.take_job() {
             node.host.run_job(job);
         }
@@ -175,7 +176,7 @@ impl Client {
             let mut is_done = true;
             if !self.input.is_empty() && self.session.wants_input() {
                 let before = self.input.len();
-                if self.session.receive(&mut self.input, now).is_err() {
+                if without_waiting(|| self.session.receive(&mut self.input, now)).is_err() {
                     self.input.clear();
                 }
                 is_done &= self.input.len() == before;
@@ -185,7 +186,7 @@ impl Client {
                 is_done = false;
             }
             if self.woken.0.swap(false, Ordering::SeqCst) {
-                self.session.wake(now);
+                without_waiting(|| self.session.wake(now));
                 is_done = false;
             }
             let output = self.session.output().take_all();
@@ -202,7 +203,7 @@ impl Client {
     /// What time it is.
     pub(super) fn pass(&mut self, now: Now) {
         if self.session.deadline().is_some_and(|deadline| deadline <= now.monotonic) {
-            self.session.wake(now);
+            without_waiting(|| self.session.wake(now));
         }
     }
 

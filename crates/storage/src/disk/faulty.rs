@@ -5,6 +5,7 @@
 //! history anew; `disk::history` says what may be lost. A killed process loses nothing: open the same disk again.
 
 mod gate;
+mod patience;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use gate::Gates;
+pub use patience::without_waiting;
 
 use super::failure::{Effect, Failure, Operation};
 use super::history::{Change, History};
@@ -195,6 +197,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        patience::wait("list", path);
         self.0.memory.list(path)
     }
 
@@ -216,6 +219,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        patience::wait("remove", path);
         self.0.memory.list(path)?;
         self.0.gates.of(Operation::Name).pass();
         // Name by name, as the system does it.
@@ -230,6 +234,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        patience::wait("rename", to);
         self.step(Operation::Name, to, |memory, _, changes| {
             let number = memory.number_of(from)?;
             memory.rename(from, to)?;
@@ -239,6 +244,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        patience::wait("link", to);
         self.step(Operation::Name, to, |memory, _, changes| {
             let number = memory.number_of(from)?;
             memory.link(from, to)?;
@@ -248,6 +254,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        patience::wait("sync", path);
         self.step(Operation::SyncDirectory, path, |memory, _, changes| {
             memory.sync_directory(path)?;
             changes.push(Change::SyncDirectory(path.to_owned()));
@@ -256,6 +263,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn sync_everything(&self, path: &Path) -> io::Result<()> {
+        patience::wait("sync", path);
         for (name, is_directory) in self.0.memory.everything_in(path) {
             if is_directory {
                 self.sync_directory(&name)?;
@@ -322,6 +330,9 @@ impl FileHandle for FaultyFile {
     }
 
     fn read(&self, buffer: &mut [u8], position: u64, reading: Reading) -> io::Result<usize> {
+        if reading != Reading::IfCached {
+            patience::wait("read", &self.path);
+        }
         let touched = position..position + buffer.len() as u64;
         let read = |_: &_, _, _: &mut _| self.file.read(buffer, position, reading);
         let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
@@ -330,6 +341,9 @@ impl FileHandle for FaultyFile {
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, count: usize, position: u64, may_wait: bool) -> io::Result<usize> {
+        if may_wait {
+            patience::wait("read", &self.path);
+        }
         let touched = position..position + count as u64;
         let read = |_: &_, _, _: &mut _| self.file.read_into(buffer, count, position, may_wait);
         let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
@@ -357,6 +371,7 @@ impl FileHandle for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        patience::wait("sync", &self.path);
         self.disk.0.gates.of(Operation::Sync).pass();
         self.disk.sync(&self.path, self.number())
     }

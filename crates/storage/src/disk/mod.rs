@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use failure::{Failure, Operation};
-pub use faulty::FaultyDisk;
+pub use faulty::{FaultyDisk, without_waiting};
 pub use file::DiskFile;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
