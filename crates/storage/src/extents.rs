@@ -2,8 +2,9 @@
 //! reads on.
 //!
 //! Owns the extents that were read lately, the memory they lie in, and the list of those to be read ahead. **Always holds**: an extent lies
-//! whole below what is written, so it never changes; none is read by two threads at one time; the bytes are bounded. **On a crash**
-//! nothing is lost: all of it is on the disk.
+//! whole below what is written, so it never changes; none is read by two threads at one time; the bytes in here are bounded, and what
+//! [`Records`](crate::records) keep of extents that are no longer here by their own size. **On a crash** nothing is lost: all of it is
+//! on the disk.
 //!
 //! The capacity starts small, so that the extents of a single reader stay in the processor's cache. It doubles when an evicted extent is
 //! wanted again, and halves when half would have done.
@@ -11,6 +12,7 @@
 mod memory;
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +44,11 @@ const TURNOVERS_BEFORE_FEWER: usize = 8;
 /// Extents read ahead of a reader that is known to read on. Where there are many readers far from each other it is one: their extents
 /// would evict each other.
 const AHEAD: u64 = 4;
+/// Input/output error, in Linux.
+const EIO: i32 = 5;
+/// Extents that the disk could not read as a whole and that are remembered.
+const UNREADABLE_MAX: usize = 1024;
+
 /// Extents to be read ahead at one time. Older wishes are forgotten: their readers have come there themselves.
 const WANTED_MAX: usize = 256;
 
@@ -50,6 +57,8 @@ pub(crate) struct Extents {
     cache: Cache<u64, Arc<Extent>>,
     /// Extents read lately, evicted since or not.
     ghosts: Cache<u64, ()>,
+    /// Extents that the disk cannot read as a whole, which takes a disk long to find out. It is asked once: their records are read one by one.
+    unreadable: Cache<u64, ()>,
     capacity: AtomicUsize,
     /// Extents read so far.
     count_read: AtomicUsize,
@@ -76,6 +85,7 @@ impl Extents {
         Self {
             cache: empty_cache(),
             ghosts: Cache::new(GHOSTS_MAX),
+            unreadable: Cache::new(UNREADABLE_MAX),
             capacity: AtomicUsize::new(EXTENTS_MIN),
             count_read: AtomicUsize::new(0),
             needed_at: AtomicUsize::new(0),
@@ -100,7 +110,7 @@ impl Extents {
         Some(self.used(number, &*self.cache.get(&number)?, written))
     }
 
-    /// An extent, which `read` fills if nobody has read it.
+    /// An extent, which `read` fills if nobody has read it. An error that `is_unreadable` if it cannot be read as a whole.
     pub(crate) fn get_or_read(
         &self,
         number: u64,
@@ -135,8 +145,15 @@ impl Extents {
         number: u64,
         read: impl FnOnce(&mut [u8]) -> Result<(), StorageError>,
     ) -> Result<Arc<Extent>, StorageError> {
+        if self.unreadable.get(&number).is_some() {
+            return Err(unreadable());
+        }
         let mut buffer = self.memory.take().map_err(StorageError::io("get memory to read", Path::new("the log")))?;
-        read(buffer.bytes())?;
+        read(buffer.bytes()).inspect_err(|error| {
+            if error.is_unreadable() {
+                self.unreadable.insert(number, ());
+            }
+        })?;
         let read_before = self.count_read.fetch_add(1, Ordering::Relaxed);
         self.note_read(number, read_before);
         Ok(Arc::new(Extent { bytes: buffer.freeze(), read_before, is_used: AtomicBool::new(false) }))
@@ -198,6 +215,11 @@ impl Extents {
             self.cache.set_capacity(capacity as u64);
         }
     }
+}
+
+/// What the disk said when it was asked.
+fn unreadable() -> StorageError {
+    StorageError::io("read", Path::new("the log"))(io::Error::from_raw_os_error(EIO))
 }
 
 fn empty_cache() -> Cache<u64, Arc<Extent>> {
@@ -293,6 +315,25 @@ mod tests {
         let failed = extents.read_ahead(1, |_| Err(StorageError::WouldBlock));
         assert!(failed.is_err() && extents.get(1, u64::MAX).is_none());
         assert!(read(&extents, 1));
+    }
+
+    #[test]
+    fn a_disk_that_cannot_read_an_extent_is_asked_once() {
+        let extents = Extents::new();
+        let asked = AtomicUsize::new(0);
+        let ask = |number| {
+            let outcome = extents.get_or_read(number, u64::MAX, |_| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Err(unreadable())
+            });
+            assert!(outcome.is_err_and(|error| error.is_unreadable()));
+        };
+        (0..3).for_each(|_| ask(7));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        // Not even those that want it at the same time, who wait for each other.
+        std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(|| ask(8))));
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert!(read(&extents, 9), "others are read as ever");
     }
 
     #[test]

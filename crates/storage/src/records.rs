@@ -1,11 +1,17 @@
 //! The records that one read returns: long ones shared with the log's memory, short ones copied next to each other.
 //!
 //! Copying a short record costs less than sharing it, and a reply of many short ones is a single slice of the socket write.
+//!
+//! **Always holds**: whoever keeps records keeps at most `PINNED_TIMES_MAX` times their size in memory. What is shared is kept whole, so
+//! of a source of which less is wanted the long ones are copied too.
 
 use bytes::Bytes;
 
 /// Records shorter than this are copied.
 pub(crate) const SHARED_SIZE_MIN: usize = 512;
+
+/// A source is shared if its size is at most this many times that of the records in it.
+const PINNED_TIMES_MAX: usize = 8;
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +38,23 @@ pub struct Records {
     /// One for each entry.
     locations: Vec<Location>,
     copied: Bytes,
-    shared: Vec<Bytes>,
+    shared: Vec<Shared>,
     count: usize,
+}
+
+/// Memory that long records lie in.
+#[derive(Clone, Debug)]
+struct Shared {
+    bytes: Bytes,
+    /// Bytes of the records in it.
+    wanted: usize,
+}
+
+impl Shared {
+    /// Whether it is too much to be kept for what is wanted of it.
+    fn keeps_too_much(&self) -> bool {
+        self.bytes.len() / PINNED_TIMES_MAX > self.wanted
+    }
 }
 
 impl Records {
@@ -53,7 +74,7 @@ impl Records {
             Source::Missing => {}
             Source::Copied => pieces.push(self.copied.slice(run.start..run.end)),
             Source::Shared(number) => {
-                pieces.extend(self.shared.get(number).map(|shared| shared.slice(run.start..run.end)));
+                pieces.extend(self.shared.get(number).map(|shared| shared.bytes.slice(run.start..run.end)));
             }
         };
         let mut run = MISSING;
@@ -73,7 +94,7 @@ impl Records {
 pub(crate) struct Collection {
     locations: Vec<Location>,
     copied: Vec<u8>,
-    shared: Vec<Bytes>,
+    shared: Vec<Shared>,
     count: usize,
 }
 
@@ -94,9 +115,11 @@ impl Collection {
             Location { source: Source::Copied, start: self.copied.len() - size, end: self.copied.len() }
         } else {
             // Neighbours usually have the same source.
-            let is_last = |last: &Bytes| (last.as_ptr(), last.len()) == (source.as_ptr(), source.len());
-            if !self.shared.last().is_some_and(is_last) {
-                self.shared.push(source.clone());
+            let is_same =
+                |last: &&mut Shared| (last.bytes.as_ptr(), last.bytes.len()) == (source.as_ptr(), source.len());
+            match self.shared.last_mut().filter(is_same) {
+                Some(last) => last.wanted += size,
+                None => self.shared.push(Shared { bytes: source.clone(), wanted: size }),
             }
             Location { source: Source::Shared(self.shared.len() - 1), start, end }
         };
@@ -136,8 +159,13 @@ impl Collection {
     /// Removes the record of entry `number`.
     pub(crate) fn take_back(&mut self, number: usize) {
         if let Some(slot) = self.locations.get_mut(number).filter(|slot| **slot != MISSING) {
-            *slot = MISSING;
+            let taken = std::mem::replace(slot, MISSING);
             self.count -= 1;
+            if let Source::Shared(shared) = taken.source
+                && let Some(shared) = self.shared.get_mut(shared)
+            {
+                shared.wanted -= taken.end - taken.start;
+            }
         }
     }
 
@@ -154,17 +182,38 @@ impl Collection {
         (0..self.locations.len()).filter(|number| self.locations.get(*number) == Some(&MISSING)).collect()
     }
 
-    pub(crate) fn finish(self) -> Records {
+    pub(crate) fn finish(mut self) -> Records {
+        if self.shared.iter().any(Shared::keeps_too_much) {
+            self.copy_few();
+        }
         let Self { locations, copied, shared, count } = self;
         Records { locations, copied: copied.into(), shared, count }
     }
+
+    /// Copies the long records of sources that would keep too much.
+    #[cold]
+    fn copy_few(&mut self) {
+        for location in &mut self.locations {
+            if let Source::Shared(number) = location.source
+                && let Some(shared) = self.shared.get(number).filter(|shared| shared.keeps_too_much())
+                && let Some(bytes) = shared.bytes.get(location.start..location.end)
+            {
+                let start = self.copied.len();
+                self.copied.extend_from_slice(bytes);
+                *location = Location { source: Source::Copied, start, end: self.copied.len() };
+            }
+        }
+        for shared in self.shared.iter_mut().filter(|shared| shared.keeps_too_much()) {
+            shared.bytes = Bytes::new();
+        }
+    }
 }
 
-fn bytes_at<'a>(location: Location, copied: &'a [u8], shared: &'a [Bytes]) -> Option<&'a [u8]> {
+fn bytes_at<'a>(location: Location, copied: &'a [u8], shared: &'a [Shared]) -> Option<&'a [u8]> {
     let source = match location.source {
         Source::Missing => return None,
         Source::Copied => copied,
-        Source::Shared(number) => shared.get(number)?,
+        Source::Shared(number) => &shared.get(number)?.bytes,
     };
     source.get(location.start..location.end)
 }
@@ -211,6 +260,27 @@ mod tests {
         let pieces = pieces_of(collection);
         assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [2 * LONG, LONG, 2 * LONG]);
         assert_eq!(pieces[1].as_ptr(), one[3 * LONG..].as_ptr());
+    }
+
+    #[test]
+    fn of_a_source_of_which_little_is_wanted_long_records_are_copied_and_it_is_let_go() {
+        let large: Bytes = (0..64 * LONG).map(|at| at as u8).collect::<Vec<_>>().into();
+        let collection = |wanted: usize| {
+            let mut collection = Collection::new([LONG; 64].into_iter());
+            (0..wanted).for_each(|number| collection.put(number, &large, 64 * number, LONG));
+            collection
+        };
+        let at_the_bound = 64 / PINNED_TIMES_MAX;
+        for (wanted, is_shared) in [(1, false), (at_the_bound - 1, false), (at_the_bound, true), (64, true)] {
+            let records = collection(wanted).finish();
+            assert_eq!(large.is_unique(), !is_shared, "{wanted}");
+            let found: Vec<_> = records.iter().flatten().map(<[u8]>::to_vec).collect();
+            let expected: Vec<_> = (0..wanted).map(|number| large[64 * number..][..LONG].to_vec()).collect();
+            assert_eq!(found, expected);
+        }
+        let mut taken_back = collection(at_the_bound);
+        taken_back.take_back(0);
+        assert_eq!((taken_back.finish().count(), large.is_unique()), (at_the_bound - 1, true));
     }
 
     #[test]

@@ -191,10 +191,11 @@ impl CommitLog {
         let mut offset = number * EXTENT_SIZE;
         let reading = self.reading_of(offset + EXTENT_SIZE);
         while !buffer.is_empty() {
-            let first = self.first().0;
-            // An extent may begin before the first segment, when that is not aligned.
-            let segment = if offset < first { None } else { Some(self.segment_at(offset)?) };
-            let end = segment.as_ref().map_or(first, |segment| segment.end());
+            // An extent may begin before the first segment, when that is not aligned; retention may remove one at any time.
+            let (segment, end) = match self.segment_at(offset) {
+                Ok(segment) => (Some(segment.clone()), segment.end()),
+                Err(error) => (None, Some(self.first().0).filter(|first| offset < *first).ok_or(error)?),
+            };
             let count = buffer.len().min((end - offset) as usize);
             let (piece, rest) = buffer.split_at_mut(count);
             match segment {
@@ -298,9 +299,11 @@ impl ColdReader<'_> {
         Ok(())
     }
 
-    /// A record that the disk cannot read is damaged: it is reported and left out, and its neighbours are served.
+    /// A record that the disk cannot read is damaged: it is reported and left out, and its neighbours are served. One that retention
+    /// removed meanwhile is left out too.
     fn pass_unreadable(&self, read: Result<(), StorageError>, entry: &Entry) -> Result<(), StorageError> {
         match read {
+            Err(_) if entry.log_offset < self.log.first() => Ok(()),
             Err(error) if error.is_unreadable() => {
                 self.log.tell_unreadable(entry.log_offset, &error);
                 Ok(())
