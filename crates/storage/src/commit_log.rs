@@ -27,6 +27,7 @@ use format::index_rules::EntryCode;
 use format::record::FILLER_SIZE;
 use parking_lot::{Mutex, RwLock};
 
+use crate::answer_memory::AnswerMemory;
 use crate::batch::{AppendBatch, AppendInfo};
 use crate::buffers::Buffers;
 use crate::damage::Damage;
@@ -70,6 +71,7 @@ pub(crate) struct CommitLog {
     recent: Recent,
     buffers: Buffers,
     extents: Extents,
+    answers: AnswerMemory,
     poison: Mutex<Option<String>>,
     damage: Damage,
     record_checksums: bool,
@@ -136,6 +138,7 @@ impl CommitLog {
             recent: Recent::new(options.recent_size),
             buffers: Buffers::new(options.recent_size),
             extents: Extents::new(),
+            answers: AnswerMemory::default(),
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
             record_checksums: options.record_checksums,

@@ -17,7 +17,8 @@
 //! 8. creating a segment (`CommitLog::made_until`)
 //! 9. segment list, staged list, changed queues, queue state, recent chunks, in this order
 
-pub mod batch;
+pub mod answer_memory;
+mod batch;
 pub mod begun;
 mod buffers;
 mod changed_queues;

@@ -7,6 +7,8 @@
 
 use bytes::Bytes;
 
+use crate::answer_memory::AnswerMemory;
+
 /// Records shorter than this are copied.
 pub(crate) const SHARED_SIZE_MIN: usize = 512;
 
@@ -91,19 +93,20 @@ impl Records {
 
 /// Collects records for a list of entries.
 #[derive(Debug)]
-pub(crate) struct Collection {
+pub(crate) struct Collection<'a> {
+    memory: &'a AnswerMemory,
     locations: Vec<Location>,
     copied: Vec<u8>,
     shared: Vec<Shared>,
     count: usize,
 }
 
-impl Collection {
+impl<'a> Collection<'a> {
     /// For entries of records of these sizes.
-    pub(crate) fn new(sizes: impl ExactSizeIterator<Item = usize>) -> Self {
+    pub(crate) fn new(memory: &'a AnswerMemory, sizes: impl ExactSizeIterator<Item = usize>) -> Self {
         let locations = vec![MISSING; sizes.len()];
-        let copied = Vec::with_capacity(sizes.filter(|size| *size < SHARED_SIZE_MIN).sum());
-        Self { locations, copied, shared: Vec::new(), count: 0 }
+        let copied = memory.take(sizes.filter(|size| *size < SHARED_SIZE_MIN).sum());
+        Self { memory, locations, copied, shared: Vec::new(), count: 0 }
     }
 
     /// Adds the record of entry `number`, which lies at `start..start + size` of `source`.
@@ -186,8 +189,8 @@ impl Collection {
         if self.shared.iter().any(Shared::keeps_too_much) {
             self.copy_few();
         }
-        let Self { locations, copied, shared, count } = self;
-        Records { locations, copied: copied.into(), shared, count }
+        let Self { memory, locations, copied, shared, count } = self;
+        Records { locations, copied: memory.lend(copied), shared, count }
     }
 
     /// Copies the long records of sources that would keep too much.
@@ -229,7 +232,7 @@ mod tests {
         vec![number; 4 * LONG].into()
     }
 
-    fn pieces_of(collection: Collection) -> Vec<Bytes> {
+    fn pieces_of(collection: Collection<'_>) -> Vec<Bytes> {
         let mut pieces = Vec::new();
         collection.finish().into_pieces(&mut pieces);
         pieces
@@ -237,7 +240,8 @@ mod tests {
 
     #[test]
     fn short_records_make_one_piece_wherever_they_come_from() {
-        let mut collection = Collection::new([10, 20, 30].into_iter());
+        let memory = AnswerMemory::default();
+        let mut collection = Collection::new(&memory, [10, 20, 30].into_iter());
         collection.put(0, &source(1), 100, 10);
         collection.put(1, &source(2), 7, 20);
         let read = collection.read(2, 30, |bytes| {
@@ -250,8 +254,8 @@ mod tests {
 
     #[test]
     fn long_records_stay_where_they_are_in_one_piece_if_they_follow_each_other() {
-        let (one, other) = (source(1), source(2));
-        let mut collection = Collection::new([LONG; 5].into_iter());
+        let (memory, one, other) = (AnswerMemory::default(), source(1), source(2));
+        let mut collection = Collection::new(&memory, [LONG; 5].into_iter());
         for (number, (source, start)) in
             [(&one, 0), (&one, LONG), (&one, 3 * LONG), (&other, 0), (&other, LONG)].into_iter().enumerate()
         {
@@ -264,9 +268,10 @@ mod tests {
 
     #[test]
     fn of_a_source_of_which_little_is_wanted_long_records_are_copied_and_it_is_let_go() {
+        let memory = AnswerMemory::default();
         let large: Bytes = (0..64 * LONG).map(|at| at as u8).collect::<Vec<_>>().into();
         let collection = |wanted: usize| {
-            let mut collection = Collection::new([LONG; 64].into_iter());
+            let mut collection = Collection::new(&memory, [LONG; 64].into_iter());
             (0..wanted).for_each(|number| collection.put(number, &large, 64 * number, LONG));
             collection
         };
@@ -285,7 +290,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_taken_back_is_left_out() {
-        let mut collection = Collection::new([10; 5].into_iter());
+        let memory = AnswerMemory::default();
+        let mut collection = Collection::new(&memory, [10; 5].into_iter());
         for number in [0, 1, 2, 4] {
             collection.put(number, &source(number as u8), 0, 10);
         }

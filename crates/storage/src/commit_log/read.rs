@@ -35,7 +35,7 @@ impl CommitLog {
         entries: &[NumberedEntry],
         mode: ReadMode,
     ) -> Result<Records, StorageError> {
-        let mut found = Collection::new(entries.iter().map(|(_, entry)| entry.size as usize));
+        let mut found = Collection::new(&self.answers, entries.iter().map(|(_, entry)| entry.size as usize));
         self.read_recent(entries, &mut found);
         let missing = found.missing();
         if !missing.is_empty() {
@@ -46,7 +46,7 @@ impl CommitLog {
     }
 
     /// Collects the records that are in memory.
-    fn read_recent(&self, entries: &[NumberedEntry], found: &mut Collection) {
+    fn read_recent(&self, entries: &[NumberedEntry], found: &mut Collection<'_>) {
         let mut recent = self.recent.reader();
         for (number, (_, entry)) in entries.iter().enumerate() {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
@@ -248,7 +248,7 @@ struct ColdReader<'a> {
 
 impl ColdReader<'_> {
     /// Reads the records of the entries with those numbers, as far as they are within the log.
-    fn read(&self, missing: &[usize], found: &mut Collection) -> Result<(), StorageError> {
+    fn read(&self, missing: &[usize], found: &mut Collection<'_>) -> Result<(), StorageError> {
         let between = self.entries.windows(2).map(|pair| match pair {
             [(_, one), (_, next)] => next.log_offset.0.saturating_sub(one.log_offset.0).saturating_sub(one.size.into()),
             _ => 0,
@@ -275,7 +275,7 @@ impl ColdReader<'_> {
     fn read_dense<'e>(
         &self,
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
-        found: &mut Collection,
+        found: &mut Collection<'_>,
     ) -> Result<(), StorageError> {
         let mut last = None;
         let mut unreadable = None;
@@ -318,7 +318,7 @@ impl ColdReader<'_> {
         extents: &RangeInclusive<u64>,
         (number, entry): (usize, &Entry),
         last: &mut Option<(u64, Bytes)>,
-        found: &mut Collection,
+        found: &mut Collection<'_>,
     ) -> Result<(), StorageError> {
         let size = entry.size as usize;
         let mut from = (entry.log_offset.0 % EXTENT_SIZE) as usize;
@@ -361,7 +361,7 @@ impl ColdReader<'_> {
     fn read_sparse<'e>(
         &self,
         wanted: impl Iterator<Item = (usize, &'e NumberedEntry)>,
-        found: &mut Collection,
+        found: &mut Collection<'_>,
     ) -> Result<(), StorageError> {
         let mut segment = None;
         for (number, (_, entry)) in wanted {
@@ -387,7 +387,7 @@ impl ColdReader<'_> {
     }
 
     /// Drops a record read from the disk if it is not the one its entry means.
-    fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection) {
+    fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection<'_>) {
         let Some(bytes) = found.get(number) else { return };
         if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
             self.tell_of_record(bytes, entry.1.log_offset, problem);
