@@ -1,9 +1,9 @@
-//! What a `FaultyDisk` is told to let fail.
+//! The kinds of operations of a disk, and what a `FaultyDisk` is told to let fail.
 
 use std::ops::Range;
 use std::path::Path;
 
-/// What fails.
+/// What is done, or fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Everything that changes the disk or puts a change on it.
@@ -22,6 +22,38 @@ pub enum Operation {
     SyncDirectory,
     /// Making a directory, renaming, linking, removing.
     Name,
+    /// Asking for sizes, times, names in a directory, or the use of the disk.
+    Examine,
+}
+
+impl Operation {
+    /// Each, by its number.
+    pub(super) const ALL: [Self; 9] = [
+        Self::Change,
+        Self::Open,
+        Self::Read,
+        Self::Write,
+        Self::Resize,
+        Self::Sync,
+        Self::SyncDirectory,
+        Self::Name,
+        Self::Examine,
+    ];
+
+    /// As it is told of a path.
+    pub const fn doing(self) -> &'static str {
+        match self {
+            Self::Change => "changing",
+            Self::Open => "opening",
+            Self::Read => "reading",
+            Self::Write => "writing",
+            Self::Resize => "reserving space for",
+            Self::Sync => "syncing",
+            Self::SyncDirectory => "syncing the directory",
+            Self::Name => "making, renaming or removing",
+            Self::Examine => "examining",
+        }
+    }
 }
 
 /// A failure to come.
@@ -90,7 +122,7 @@ impl Failure {
 impl Failure {
     /// What it does to `operation` on these bytes of `path`, if that is meant and its time has come.
     pub(super) fn effect_on(&mut self, operation: Operation, path: &Path, touched: &Range<u64>) -> Option<Effect> {
-        let is_change = !matches!(operation, Operation::Open | Operation::Read);
+        let is_change = !matches!(operation, Operation::Open | Operation::Read | Operation::Examine);
         let is_meant = self.operation == operation || self.operation == Operation::Change && is_change;
         let is_touched = self.bytes.as_ref().is_none_or(|bytes| bytes.start < touched.end && touched.start < bytes.end);
         if !is_meant || !is_touched || !path.to_string_lossy().contains(&self.path_part) {

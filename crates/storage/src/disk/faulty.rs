@@ -68,10 +68,15 @@ impl FaultyDisk {
         self.0.gates.of(Operation::Sync).hold(usize::MAX);
     }
 
-    /// The disk is slow once: the next such operation waits for `release`. A sync and a removal wait before they are done, a
-    /// reservation and a read when they are: then nobody hears of it before.
+    /// The disk is slow once: the next such operation waits for `release`. A reservation and a read wait when they are done, and nobody
+    /// hears of it before; all else waits before it is done.
     pub fn hold_next(&self, operation: Operation) {
         self.0.gates.of(operation).hold(1);
+    }
+
+    /// No operation waits any more, of whatever kind.
+    pub fn release_all(&self) {
+        Operation::ALL.into_iter().for_each(|operation| self.release(operation));
     }
 
     /// How many such operations are being held.
@@ -148,6 +153,12 @@ impl FaultyDisk {
         act(&self.0.memory, size_max, &mut state.history.changes)
     }
 
+    /// Asks for something that changes nothing, and of which the history has nothing.
+    fn look<T>(&self, path: &Path, ask: impl FnOnce(&MemoryDisk) -> io::Result<T>) -> io::Result<T> {
+        self.0.gates.of(Operation::Examine).pass();
+        self.step(Operation::Examine, path, |memory, _, _| ask(memory))
+    }
+
     /// Puts a file on the disk, unless that is to fail.
     fn sync(&self, path: &Path, number: u64) -> io::Result<()> {
         let mut state = self.0.state.lock();
@@ -182,6 +193,7 @@ impl State {
 
 impl FileSystem for FaultyDisk {
     fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn FileHandle>> {
+        self.0.gates.of(Operation::Open).pass();
         let file = self.step(Operation::Open, path, |memory, _, changes| {
             let (file, is_made) = memory.open_file(path, opening)?;
             if is_made {
@@ -193,12 +205,12 @@ impl FileSystem for FaultyDisk {
     }
 
     fn examine(&self, path: &Path) -> io::Result<FileState> {
-        self.0.memory.examine(path)
+        self.look(path, |memory| memory.examine(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         patience::wait("list", path);
-        self.0.memory.list(path)
+        self.look(path, |memory| memory.list(path))
     }
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
@@ -255,6 +267,7 @@ impl FileSystem for FaultyDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         patience::wait("sync", path);
+        self.0.gates.of(Operation::SyncDirectory).pass();
         self.step(Operation::SyncDirectory, path, |memory, _, changes| {
             memory.sync_directory(path)?;
             changes.push(Change::SyncDirectory(path.to_owned()));
@@ -275,7 +288,7 @@ impl FileSystem for FaultyDisk {
     }
 
     fn usage(&self, path: &Path) -> io::Result<(u64, u64)> {
-        self.0.memory.usage(path)
+        self.look(path, |memory| memory.usage(path))
     }
 
     fn boot(&self) -> io::Result<String> {
@@ -321,6 +334,7 @@ impl FileHandle for FaultyFile {
     }
 
     fn write(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        self.disk.0.gates.of(Operation::Write).pass();
         self.change(Operation::Write, |file, size_max| {
             let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
             bytes.truncate(size_max.unwrap_or(usize::MAX));

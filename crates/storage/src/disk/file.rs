@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::{Disk, FileHandle, Reading};
+use super::waits::NotedPath;
+use super::{Disk, FileHandle, Operation, Reading};
 use crate::error::{StorageError, is_unreadable};
 
 /// Slices that Linux takes in one vectored write (`IOV_MAX`).
@@ -18,7 +19,8 @@ type NewNames = (Disk, Vec<PathBuf>);
 #[derive(Debug)]
 pub struct DiskFile {
     handle: Box<dyn FileHandle>,
-    path: PathBuf,
+    /// Its path, by which what is being done to it is told of.
+    noted: NotedPath,
     syncing: Mutex<Syncing>,
 }
 
@@ -32,9 +34,15 @@ struct Syncing {
 }
 
 impl DiskFile {
-    pub(super) fn new(handle: Box<dyn FileHandle>, path: &Path, new_names: Option<NewNames>) -> Self {
+    pub(super) fn new((handle, noted): (Box<dyn FileHandle>, NotedPath), new_names: Option<NewNames>) -> Self {
         let syncing = Syncing { new_names: new_names.map(Box::new), has_failed: false };
-        Self { handle, path: path.to_owned(), syncing: Mutex::new(syncing) }
+        Self { handle, noted, syncing: Mutex::new(syncing) }
+    }
+
+    /// Does something to the file, noted as `operation` meanwhile.
+    fn noted<T>(&self, operation: Operation, act: impl FnOnce(&dyn FileHandle) -> T) -> T {
+        let _under_way = self.noted.begin(operation);
+        act(&*self.handle)
     }
 
     pub(super) fn prepare(&self, size: u64, reserve: bool) -> Result<(), StorageError> {
@@ -44,15 +52,17 @@ impl DiskFile {
         }
         // Includes files that a power cut left short: they need all of their disk space allocated, too.
         if found < size && reserve {
-            return self.handle.reserve(size).map_err(StorageError::io("reserve space for", &self.path));
+            let reserved = self.noted(Operation::Resize, |handle| handle.reserve(size));
+            return reserved.map_err(StorageError::io("reserve space for", self.path()));
         }
-        self.handle.set_size(size).map_err(StorageError::io("set the size of", &self.path))
+        let sized = self.noted(Operation::Resize, |handle| handle.set_size(size));
+        sized.map_err(StorageError::io("set the size of", self.path()))
     }
 
     /// Makes the next sync include the lowest `levels` directories of the path: a process that created the file may have been killed
     /// before it synced them.
     pub(crate) fn doubt_names(&self, disk: &Disk, levels: usize) {
-        let above = self.path.ancestors().skip(1).take(levels).filter(|at| !at.as_os_str().is_empty());
+        let above = self.path().ancestors().skip(1).take(levels).filter(|at| !at.as_os_str().is_empty());
         let mut syncing = self.syncing.lock();
         let names = syncing.new_names.get_or_insert_with(|| Box::new((disk.clone(), Vec::new())));
         for directory in above {
@@ -64,12 +74,12 @@ impl DiskFile {
 
     /// The path it was opened with.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.noted.path()
     }
 
     /// Size in bytes.
     pub fn size(&self) -> Result<u64, StorageError> {
-        self.handle.size().map_err(StorageError::io("examine", &self.path))
+        self.noted(Operation::Examine, |handle| handle.size()).map_err(StorageError::io("examine", self.path()))
     }
 
     /// Writes all `slices` from `position` on.
@@ -80,11 +90,11 @@ impl DiskFile {
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let window = rest.get(..VECTOR_SLICES_MAX).unwrap_or(rest);
-            let written = match self.handle.write(window, position) {
-                Ok(0) => return Err(StorageError::io("write", &self.path)(io::ErrorKind::WriteZero.into())),
+            let written = match self.noted(Operation::Write, |handle| handle.write(window, position)) {
+                Ok(0) => return Err(StorageError::io("write", self.path())(io::ErrorKind::WriteZero.into())),
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(StorageError::io("write", &self.path)(error)),
+                Err(error) => return Err(StorageError::io("write", self.path())(error)),
             };
             position += written as u64;
             IoSlice::advance_slices(&mut rest, written);
@@ -106,11 +116,11 @@ impl DiskFile {
     pub fn read_at_as(&self, buffer: &mut [u8], position: u64, reading: Reading) -> Result<(), StorageError> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.handle.read(rest, position + done as u64, reading) {
-                Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
+            match self.noted(Operation::Read, |handle| handle.read(rest, position + done as u64, reading)) {
+                Ok(0) => return Err(StorageError::io("read", self.path())(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(StorageError::io("read", &self.path)(error)),
+                Err(error) => return Err(StorageError::io("read", self.path())(error)),
             }
         }
         Ok(())
@@ -122,7 +132,7 @@ impl DiskFile {
             Ok(count) if count == buffer.len() => Ok(()),
             Ok(_) => Err(StorageError::WouldBlock),
             Err(error) if is_not_now(&error) => Err(StorageError::WouldBlock),
-            Err(error) => Err(StorageError::io("read", &self.path)(error)),
+            Err(error) => Err(StorageError::io("read", self.path())(error)),
         }
     }
 
@@ -139,12 +149,13 @@ impl DiskFile {
         let start = buffer.len();
         while buffer.len() < start + count {
             let done = buffer.len() - start;
+            let _under_way = may_wait.then(|| self.noted.begin(Operation::Read));
             match self.handle.read_into(buffer, count - done, position + done as u64, may_wait) {
-                Ok(0) => return Err(StorageError::io("read", &self.path)(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(StorageError::io("read", self.path())(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if may_wait && error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if !may_wait && is_not_now(&error) => return Err(StorageError::WouldBlock),
-                Err(error) => return Err(StorageError::io("read", &self.path)(error)),
+                Err(error) => return Err(StorageError::io("read", self.path())(error)),
             }
         }
         Ok(())
@@ -154,10 +165,13 @@ impl DiskFile {
     /// After a failure all later calls fail.
     pub fn sync_data(&self) -> Result<(), StorageError> {
         let mut syncing = self.syncing.lock();
-        let synced =
-            if syncing.has_failed { Err(io::Error::other("a sync of it failed before")) } else { self.handle.sync() };
+        let synced = if syncing.has_failed {
+            Err(io::Error::other("a sync of it failed before"))
+        } else {
+            self.noted(Operation::Sync, |handle| handle.sync())
+        };
         syncing.has_failed = synced.is_err();
-        synced.map_err(StorageError::io("sync", &self.path))?;
+        synced.map_err(StorageError::io("sync", self.path()))?;
         if let Some(names) = &syncing.new_names {
             let (disk, directories) = &**names;
             directories.iter().try_for_each(|directory| disk.sync_directory(directory))?;
@@ -168,29 +182,30 @@ impl DiskFile {
 
     /// Hint: a range will be read soon.
     pub fn will_need(&self, position: u64, size: u64) {
-        self.handle.will_need(position, size);
+        self.noted(Operation::Read, |handle| handle.will_need(position, size));
     }
 
     /// Hint: a range need not stay in memory. What is not on the disk yet stays.
     pub fn wont_need(&self, position: u64, size: u64) {
-        self.handle.wont_need(position, size);
+        self.noted(Operation::Write, |handle| handle.wont_need(position, size));
     }
 
     /// The first position from `position` on that may hold data, passing over holes if the file system can tell. `None` if there is
     /// none.
     pub fn next_data(&self, position: u64) -> Option<u64> {
-        self.handle.next_data(position)
+        self.noted(Operation::Examine, |handle| handle.next_data(position))
     }
 
     /// Where the first hole begins; the size if there is none or the file system cannot tell.
     pub fn written_size(&self) -> Result<u64, StorageError> {
-        self.handle.written_size().map_err(StorageError::io("examine", &self.path))
+        self.noted(Operation::Examine, |handle| handle.written_size()).map_err(StorageError::io("examine", self.path()))
     }
 
     /// Starts write-back of a range without waiting for it. A later `sync_data` has less to do, and the kernel never collects so many
     /// dirty pages that it throttles writers.
     pub fn start_write_back(&self, position: u64, size: u64) -> Result<(), StorageError> {
-        self.handle.start_write_back(position, size).map_err(StorageError::io("write back", &self.path))
+        let started = self.noted(Operation::Write, |handle| handle.start_write_back(position, size));
+        started.map_err(StorageError::io("write back", self.path()))
     }
 
     /// Makes a range read as zeroes, without changing the size. With `keep_allocated` its disk space stays allocated, if the file
@@ -199,9 +214,9 @@ impl DiskFile {
         if position >= end {
             return Ok(());
         }
-        match self.handle.clear(position, end, keep_allocated) {
+        match self.noted(Operation::Write, |handle| handle.clear(position, end, keep_allocated)) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_zeroes(position, end),
-            outcome => outcome.map_err(StorageError::io("clear", &self.path)),
+            outcome => outcome.map_err(StorageError::io("clear", self.path())),
         }
     }
 

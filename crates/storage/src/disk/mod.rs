@@ -14,6 +14,7 @@ mod file;
 mod history;
 mod memory;
 mod real;
+mod waits;
 
 use std::fmt;
 use std::io;
@@ -25,6 +26,11 @@ pub use faulty::{FaultyDisk, without_waiting};
 pub use file::DiskFile;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
+pub use waits::{STALLED_MS, Stall};
+
+use base::Monotonic;
+
+use waits::{NotedPath, Waits};
 
 use crate::error::StorageError;
 
@@ -140,12 +146,16 @@ pub trait FileHandle: fmt::Debug + Send + Sync {
 
 /// A disk; clones share it.
 #[derive(Clone, Debug)]
-pub struct Disk(Arc<dyn FileSystem>);
+pub struct Disk {
+    system: Arc<dyn FileSystem>,
+    /// What is being done.
+    waits: Waits,
+}
 
 impl Disk {
     /// A disk of any implementation.
     pub fn new(system: impl FileSystem + 'static) -> Self {
-        Self(Arc::new(system))
+        Self { system: Arc::new(system), waits: Waits::default() }
     }
 
     /// The machine's file system.
@@ -153,16 +163,41 @@ impl Disk {
         Self::new(RealDisk)
     }
 
+    /// Looks what is being done on it at `now`, for `stall`; about once a second. Waits for nobody who waits for the disk.
+    pub fn look(&self, now: Monotonic) {
+        self.waits.look(now);
+    }
+
+    /// What takes longest, of what was under way at the last look and is still. Waits for nobody who waits for the disk.
+    pub fn stall(&self) -> Option<Stall> {
+        self.waits.stall()
+    }
+
+    /// Has the system do something to `path`, noted as `operation` meanwhile.
+    fn noted<T>(&self, operation: Operation, path: &Path, act: impl FnOnce(&dyn FileSystem) -> T) -> T {
+        let noted = self.waits.note(path);
+        let _under_way = noted.begin(operation);
+        act(&*self.system)
+    }
+
+    fn open_as(&self, path: &Path, opening: Opening) -> io::Result<(Box<dyn FileHandle>, NotedPath)> {
+        let noted = self.waits.note(path);
+        let under_way = noted.begin(Operation::Open);
+        let handle = self.system.open(path, opening)?;
+        drop(under_way);
+        Ok((handle, noted))
+    }
+
     /// Opens an existing file for reading and writing.
     pub fn open(&self, path: &Path) -> Result<DiskFile, StorageError> {
-        let handle = self.0.open(path, Opening::Existing).map_err(StorageError::io("open", path))?;
-        Ok(DiskFile::new(handle, path, None))
+        let opened = self.open_as(path, Opening::Existing).map_err(StorageError::io("open", path))?;
+        Ok(DiskFile::new(opened, None))
     }
 
     /// Opens an existing file for reading alone.
     pub fn open_read_only(&self, path: &Path) -> Result<DiskFile, StorageError> {
-        let handle = self.0.open(path, Opening::ReadOnly).map_err(StorageError::io("open", path))?;
-        Ok(DiskFile::new(handle, path, None))
+        let opened = self.open_as(path, Opening::ReadOnly).map_err(StorageError::io("open", path))?;
+        Ok(DiskFile::new(opened, None))
     }
 
     /// Opens a file, creating it and its directories if missing, and sets its size, filled with zeroes. With `reserve` its disk space
@@ -170,21 +205,21 @@ impl Disk {
     ///
     /// A file that cannot be completed is removed again. So no two threads may create the same file.
     pub fn open_sized(&self, path: &Path, size: u64, reserve: bool) -> Result<DiskFile, StorageError> {
-        let (handle, new_names) = match self.0.open(path, Opening::Existing) {
+        let (opened, new_names) = match self.open_as(path, Opening::Existing) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut directories = self.make_directories(parent_of(path))?;
                 directories.push(parent_of(path).to_owned());
-                (self.0.open(path, Opening::New), Some((self.clone(), directories)))
+                (self.open_as(path, Opening::New), Some((self.clone(), directories)))
             }
             opened => (opened, None),
         };
         let is_new = new_names.is_some();
         let action = if is_new { "create" } else { "open" };
-        let file = DiskFile::new(handle.map_err(StorageError::io(action, path))?, path, new_names);
+        let file = DiskFile::new(opened.map_err(StorageError::io(action, path))?, new_names);
         let prepared = file.prepare(size, reserve);
         if prepared.is_err() && is_new {
             // A later start would take an incomplete file for a damaged one.
-            let _ = self.0.remove_file(path);
+            let _ = self.remove_file(path);
         }
         prepared.map(|()| file)
     }
@@ -195,7 +230,7 @@ impl Disk {
             path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !self.exists(at)).collect();
         let mut changed = Vec::new();
         for directory in missing.into_iter().rev() {
-            match self.0.make_directory(directory) {
+            match self.noted(Operation::Name, directory, |system| system.make_directory(directory)) {
                 // Another thread may have created it meanwhile.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(StorageError::io("create the directory", directory)(error));
@@ -213,7 +248,7 @@ impl Disk {
 
     /// Names in a directory, sorted; none if it does not exist or is no directory.
     pub fn list(&self, path: &Path) -> Result<Vec<String>, StorageError> {
-        match self.0.list(path) {
+        match self.noted(Operation::Examine, path, |system| system.list(path)) {
             Ok(mut names) => {
                 names.sort_unstable();
                 Ok(names)
@@ -225,29 +260,33 @@ impl Disk {
         }
     }
 
+    fn examine(&self, path: &Path) -> io::Result<FileState> {
+        self.noted(Operation::Examine, path, |system| system.examine(path))
+    }
+
     /// Whether there is anything at `path`.
     pub fn exists(&self, path: &Path) -> bool {
-        self.0.examine(path).is_ok()
+        self.examine(path).is_ok()
     }
 
     /// Size of a file in bytes.
     pub fn size(&self, path: &Path) -> Result<u64, StorageError> {
-        self.0.examine(path).map(|state| state.size).map_err(StorageError::io("examine", path))
+        self.examine(path).map(|state| state.size).map_err(StorageError::io("examine", path))
     }
 
     /// When a file was last written, ms since 1970; `None` if that is unknown.
     pub fn modified_ms(&self, path: &Path) -> Option<u64> {
-        self.0.examine(path).ok().map(|state| state.modified_ms)
+        self.examine(path).ok().map(|state| state.modified_ms)
     }
 
     /// Reads a whole small file; `None` if it does not exist.
     pub fn read_file(&self, path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
-        let handle = match self.0.open(path, Opening::ReadOnly) {
-            Ok(handle) => handle,
+        let opened = match self.open_as(path, Opening::ReadOnly) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StorageError::io("open", path)(error)),
         };
-        let file = DiskFile::new(handle, path, None);
+        let file = DiskFile::new(opened, None);
         let mut bytes = Vec::new();
         let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
         file.read_into(&mut bytes, size, 0, true)?;
@@ -264,23 +303,25 @@ impl Disk {
         let (temporary, backup) = (sibling(".tmp"), sibling(".bak"));
         self.create_directory(parent_of(path))?;
         self.remove_file(&temporary)?;
-        let handle = self.0.open(&temporary, Opening::MadeIfMissing).map_err(StorageError::io("create", &temporary))?;
-        let file = DiskFile::new(handle, &temporary, None);
+        let opened =
+            self.open_as(&temporary, Opening::MadeIfMissing).map_err(StorageError::io("create", &temporary))?;
+        let file = DiskFile::new(opened, None);
         // What did not fit must not take the last room from the log.
         let written = file.write_at(bytes, 0).and_then(|()| file.sync_data());
         written.inspect_err(|_| drop(self.remove_file(&temporary)))?;
         if self.exists(path) {
             // A link and not a rename, so that the name always exists.
             self.remove_file(&backup)?;
-            self.0.link(path, &backup).map_err(StorageError::io("keep a backup as", &backup))?;
+            self.noted(Operation::Name, &backup, |system| system.link(path, &backup))
+                .map_err(StorageError::io("keep a backup as", &backup))?;
         }
-        self.0.rename(&temporary, path).map_err(StorageError::io("replace", path))?;
+        self.rename(&temporary, path).map_err(StorageError::io("replace", path))?;
         self.sync_directory(parent_of(path))
     }
 
     /// Removes a file if it exists. Not durable before `sync_directory`.
     pub fn remove_file(&self, path: &Path) -> Result<(), StorageError> {
-        match self.0.remove_file(path) {
+        match self.noted(Operation::Name, path, |system| system.remove_file(path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StorageError::io("remove", path)(error)),
             _ => Ok(()),
         }
@@ -288,7 +329,7 @@ impl Disk {
 
     /// Removes a directory with everything in it, if it exists. Not durable before `sync_directory`.
     pub fn remove_directory(&self, path: &Path) -> Result<(), StorageError> {
-        match self.0.remove_directory(path) {
+        match self.noted(Operation::Name, path, |system| system.remove_directory(path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StorageError::io("remove", path)(error)),
             _ => Ok(()),
         }
@@ -302,7 +343,7 @@ impl Disk {
         let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
         let free = |number: u32| if number == 1 { folder.join(&way) } else { folder.join(format!("{way}.{number}")) };
         let aside = (1..).map(free).find(|aside| !self.exists(aside)).unwrap_or_else(|| folder.join(&way));
-        match self.0.rename(path, &aside) {
+        match self.rename(path, &aside) {
             Ok(()) => {
                 self.sync_directory(&folder)?;
                 self.sync_directory(parent_of(path))?;
@@ -310,7 +351,7 @@ impl Disk {
             }
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let beside = path.with_extension("set-aside");
-                self.0.rename(path, &beside).map_err(StorageError::io("move aside", path))?;
+                self.rename(path, &beside).map_err(StorageError::io("move aside", path))?;
                 self.sync_directory(parent_of(path))?;
                 Ok(beside)
             }
@@ -318,31 +359,38 @@ impl Disk {
         }
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.noted(Operation::Name, to, |system| system.rename(from, to))
+    }
+
     /// Makes the names in a directory durable.
     pub fn sync_directory(&self, path: &Path) -> Result<(), StorageError> {
-        self.0.sync_directory(path).map_err(StorageError::io("sync", path))
+        let synced = self.noted(Operation::SyncDirectory, path, |system| system.sync_directory(path));
+        synced.map_err(StorageError::io("sync", path))
     }
 
     /// Makes everything on the file system of `path` durable, whoever wrote it.
     pub fn sync_everything(&self, path: &Path) -> Result<(), StorageError> {
-        self.0.sync_everything(path).map_err(StorageError::io("sync the disk of", path))
+        let synced = self.noted(Operation::Sync, path, |system| system.sync_everything(path));
+        synced.map_err(StorageError::io("sync the disk of", path))
     }
 
     /// The boot ID: until it changes, everything written can be read, synced or not. `None` if unknown.
     pub fn boot(&self) -> Option<String> {
-        self.0.boot().ok().filter(|boot| !boot.is_empty())
+        self.system.boot().ok().filter(|boot| !boot.is_empty())
     }
 
     /// Runs all `jobs`, in any order, possibly in parallel.
     pub fn run_all(&self, jobs: Vec<Job<'_>>) {
-        self.0.run_all(jobs);
+        self.system.run_all(jobs);
     }
 
     /// Locks the data directory for one store, in a way that excludes Java brokers too.
     pub fn lock_directory(&self, directory: &Path) -> Result<DirectoryLock, StorageError> {
         self.create_directory(directory)?;
         let path = directory.join("lock");
-        let handle = self.0.open(&path, Opening::MadeIfMissing).map_err(StorageError::io("create", &path))?;
+        let (handle, noted) = self.open_as(&path, Opening::MadeIfMissing).map_err(StorageError::io("create", &path))?;
+        let _under_way = noted.begin(Operation::Open);
         match handle.try_lock() {
             Ok(true) => Ok(DirectoryLock { _file: handle }),
             _ => Err(StorageError::Locked(directory.to_owned())),
@@ -353,8 +401,8 @@ impl Disk {
     /// this: closing the file would release it (POSIX locks).
     pub fn lock_holder(&self, directory: &Path) -> Result<Option<u32>, StorageError> {
         let path = directory.join("lock");
-        match self.0.open(&path, Opening::ReadOnly) {
-            Ok(handle) => handle.lock_holder().map_err(StorageError::io("look at the lock", &path)),
+        match self.open_as(&path, Opening::ReadOnly) {
+            Ok((handle, _)) => handle.lock_holder().map_err(StorageError::io("look at the lock", &path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StorageError::io("open", &path)(error)),
         }
@@ -362,7 +410,8 @@ impl Disk {
 
     /// Bytes used on the disk of `path`, and bytes in total that this user can have. As `df` counts, without those reserved for root.
     pub fn usage(&self, path: &Path) -> Result<(u64, u64), StorageError> {
-        self.0.usage(path).map_err(StorageError::io("examine the disk of", path))
+        let used = self.noted(Operation::Examine, path, |system| system.usage(path));
+        used.map_err(StorageError::io("examine the disk of", path))
     }
 }
 

@@ -6,11 +6,11 @@ use super::Operation;
 
 /// A gate for each kind of operation.
 #[derive(Default)]
-pub(super) struct Gates([Gate; 8]);
+pub(super) struct Gates([Gate; 9]);
 
 impl Gates {
     pub(super) fn of(&self, operation: Operation) -> &Gate {
-        let Self([change, open, read, write, resize, sync, sync_directory, name]) = self;
+        let Self([change, open, read, write, resize, sync, sync_directory, name, examine]) = self;
         match operation {
             Operation::Change => change,
             Operation::Open => open,
@@ -20,6 +20,7 @@ impl Gates {
             Operation::Sync => sync,
             Operation::SyncDirectory => sync_directory,
             Operation::Name => name,
+            Operation::Examine => examine,
         }
     }
 }
