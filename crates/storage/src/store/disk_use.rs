@@ -1,10 +1,12 @@
-//! What the store does when its disk fills up: it removes old segments, uses the checkpoint's reserve, and refuses appends.
+//! What the store does when its disk fills up: it removes old segments, uses the checkpoint's reserve, and refuses appends. And what
+//! it knows of a disk that does not answer.
 
 use std::sync::atomic::Ordering;
 
-use base::{LogOffset, Timestamp};
+use base::{LogOffset, Monotonic, Timestamp};
 
 use super::Store;
+use crate::disk::Stall;
 use crate::error::StorageError;
 use crate::recover;
 use crate::retention::{DiskState, LogState, RetentionOutcome, RetentionPolicy};
@@ -143,6 +145,16 @@ impl Store {
             })
         };
         self.check_accepts_messages().err().or_else(lacks_segment)
+    }
+
+    /// Looks what is being done on the disk at `now`; see `Disk::look`.
+    pub fn look_at_disk(&self, now: Monotonic) {
+        self.options.disk.look(now);
+    }
+
+    /// What the disk takes longest for; see `Disk::stall`.
+    pub fn stall(&self) -> Option<Stall> {
+        self.options.disk.stall()
     }
 
     /// Bytes used on the log's disk, and bytes in total.
