@@ -6,6 +6,7 @@ use std::task::Waker;
 use base::limits::STAGED_SIZE_MAX;
 use base::offset::{AckPolicy, Watermark};
 use base::{LogOffset, Refusal};
+use storage::disk::Stall;
 use storage::{StorageError, Store};
 
 use crate::host::Host;
@@ -87,6 +88,12 @@ impl Durability {
     /// Why there is no space for messages on the disk, or soon will be none, if that is so.
     pub fn lacks_space(&self) -> Option<String> {
         self.store.shortage().map(|error| error.to_string())
+    }
+
+    /// What the disk has not answered for so long that it seems to hang, if that is so. Waits for no disk.
+    pub fn disk_hangs(&self) -> Option<String> {
+        let stall = self.store.stall().filter(Stall::is_long)?;
+        Some(format!("the disk does not answer: {stall}; see the kernel's log (dmesg) and the storage behind the disk"))
     }
 
     /// Why nothing more can be stored, if that is so.

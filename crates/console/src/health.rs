@@ -51,10 +51,12 @@ fn answer(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// Why a broker takes no messages, or soon will not.
+/// Why a broker takes no messages, or soon will not. Waits for no disk, and for nobody who waits for one.
 pub(crate) fn problem(broker: &Broker) -> Option<String> {
-    let poisoned = broker.durability.poisoned().map(|refusal| refusal.to_string());
-    poisoned.or_else(|| broker.durability.lacks_space())
+    let durability = &broker.durability;
+    let poisoned = durability.poisoned().map(|refusal| refusal.to_string());
+    // What is known of its space is old once the disk hangs.
+    poisoned.or_else(|| durability.disk_hangs()).or_else(|| durability.lacks_space())
 }
 
 /// Whether a broker is as it should be, but is to get no new work.

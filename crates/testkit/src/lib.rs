@@ -16,7 +16,7 @@ mod time;
 pub use copy::copy_directory;
 pub use host::ManualHost;
 pub use open::open_broker;
-pub use options::{broker_options, session_options, store_options, system_topics};
+pub use options::{broker_options, on_faulty_disk, session_options, store_options, system_topics};
 pub use push::push;
 pub use record::draft;
 pub use settings::GivenSettings;
