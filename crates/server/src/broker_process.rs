@@ -23,6 +23,7 @@ use crate::broker_options;
 use crate::brokers::{AmqpPorts, Ports};
 use crate::clock;
 use crate::directories;
+use crate::disk_watch::DiskWatch;
 use crate::drive::{Drive, Stop};
 use crate::error::StartError;
 use crate::following::{Follower, MasterWatch};
@@ -62,6 +63,8 @@ pub(crate) struct BrokerProcess {
     master: Arc<MasterWatch>,
     /// Names the broker in log lines, if there are several.
     span: Span,
+    /// Dropped last: what closes the directory may find a disk that hangs.
+    _disk_watch: DiskWatch,
 }
 
 impl BrokerProcess {
@@ -84,6 +87,8 @@ impl BrokerProcess {
         let seed = now.wall.0 ^ u64::from(std::process::id()) << 32;
         let options = broker_options::broker_options(&settings, store_host);
         let surroundings = Surroundings { metrics, host: host.clone(), seed };
+        // Before anything is read: a disk that hangs now is told of, too.
+        let disk_watch = DiskWatch::start(store_options.disk.clone(), supervisor).map_err(StartError::Threads)?;
         let broker = Arc::new(open_broker(options, store_options, surroundings, now)?);
         directories::record_position(&settings.storage.directory, position)?;
         let background = Background::start(
@@ -109,6 +114,7 @@ impl BrokerProcess {
             master: Arc::new(MasterWatch::new(settings.replication.master.first().cloned())),
             span: Span::current(),
             settings,
+            _disk_watch: disk_watch,
         })
     }
 

@@ -14,6 +14,7 @@ mod broker_process;
 mod brokers;
 mod clock;
 mod directories;
+mod disk_watch;
 mod drive;
 mod dump;
 mod error;
