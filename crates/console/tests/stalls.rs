@@ -5,13 +5,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base::{Monotonic, Now, QueueId, TopicName};
 use broker::Broker;
 use console::Sources;
 use format::document::TopicDocument;
-use testkit::{GivenSettings, ManualHost, at, broker_options, on_faulty_disk, open_broker};
+use testkit::{GivenSettings, HangingDisk, ManualHost, at, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -21,32 +22,60 @@ const START: Now = at(1_700_000_000_000);
 /// Far more than any of this takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Has the disk answer again once the test is over, however it ends.
-struct Release<F: Fn()>(F);
-
-impl<F: Fn()> Drop for Release<F> {
-    fn drop(&mut self) {
-        self.0();
-    }
+/// A console with brokers behind it, each with a message that is not synced.
+struct Console {
+    address: SocketAddr,
+    /// Of the first broker.
+    disk: HangingDisk,
+    brokers: Vec<Arc<Broker>>,
+    _hosts: Vec<Arc<ManualHost>>,
 }
 
-/// Two brokers of that name, or one, with a message each that is not synced, and the disk of the first.
-fn brokers(count: usize) -> (Vec<Arc<Broker>>, Vec<Arc<ManualHost>>, impl Fn(), impl Fn()) {
-    let (mut brokers, mut hosts, mut disks) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 1..=count {
-        let (disk, store) = on_faulty_disk(Path::new("/data"));
-        let host = Arc::new(ManualHost::default());
-        let options = broker::Options { broker_name: format!("broker-{number}"), ..broker_options() };
-        let broker = Arc::new(open_broker(options, store, host.clone(), START).expect("it opens"));
-        host.serve(&broker);
-        add_message(&broker);
-        brokers.push(broker);
-        hosts.push(host);
-        disks.push(disk);
+impl Console {
+    async fn start(brokers: usize) -> Self {
+        let disks: Vec<_> = (0..brokers).map(|_| HangingDisk::default()).collect();
+        let (mut brokers, mut hosts) = (Vec::new(), Vec::new());
+        for (number, disk) in (1..).zip(&disks) {
+            let host = Arc::new(ManualHost::default());
+            let options = broker::Options { broker_name: format!("broker-{number}"), ..broker_options() };
+            let store = disk.of(store_options(Path::new("/data")));
+            let broker = Arc::new(open_broker(options, store, host.clone(), START).expect("it opens"));
+            host.serve(&broker);
+            add_message(&broker);
+            brokers.push(broker);
+            hosts.push(host);
+        }
+        let disk = disks.into_iter().next().expect("a broker");
+        Self { address: serve(brokers.clone()).await, disk, brokers, _hosts: hosts }
     }
-    let disk = disks.swap_remove(0);
-    let hanging = disk.clone();
-    (brokers, hosts, move || hanging.hold_syncs(), move || disk.release_all())
+
+    async fn page(&self, path: &str) -> String {
+        let asking = async {
+            let mut socket = TcpStream::connect(self.address).await.expect("connects");
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            socket.write_all(request.as_bytes()).await.expect("sends");
+            let mut page = String::new();
+            socket.read_to_string(&mut page).await.expect("reads");
+            page
+        };
+        tokio::time::timeout(LIMIT, asking).await.expect("the page waits for the disk")
+    }
+
+    /// Has a sync of the first broker's log hang, and the disk looked at for 12 seconds.
+    fn hang(&self) -> JoinHandle<bool> {
+        self.disk.hang_syncs();
+        let broker = self.brokers[0].clone();
+        let syncing = std::thread::spawn(move || broker.store().sync().is_ok());
+        let store = self.brokers[0].store();
+        let (began, mut now) = (Instant::now(), Monotonic(0));
+        while store.stall().is_none() {
+            assert!(began.elapsed() < LIMIT, "it does not hang");
+            now = now.plus_ms(1000);
+            store.look_at_disk(now);
+        }
+        (1..=12).for_each(|second| store.look_at_disk(now.plus_ms(second * 1000)));
+        syncing
+    }
 }
 
 fn add_message(broker: &Broker) {
@@ -67,7 +96,7 @@ fn add_message(broker: &Broker) {
     broker.publisher.append(batch, START).expect("appended");
 }
 
-async fn console(brokers: Vec<Arc<Broker>>) -> SocketAddr {
+async fn serve(brokers: Vec<Arc<Broker>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("address");
     let sources = Sources {
@@ -86,64 +115,33 @@ async fn console(brokers: Vec<Arc<Broker>>) -> SocketAddr {
     address
 }
 
-async fn page(address: SocketAddr, path: &str) -> String {
-    let asking = async {
-        let mut socket = TcpStream::connect(address).await.expect("connects");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).await.expect("sends");
-        let mut page = String::new();
-        socket.read_to_string(&mut page).await.expect("reads");
-        page
-    };
-    tokio::time::timeout(LIMIT, asking).await.expect("the page waits for the disk")
-}
-
-/// Has a sync of the broker's log hang, and the watch look at it for 12 seconds.
-fn hang(broker: &Arc<Broker>, hang: impl Fn()) -> std::thread::JoinHandle<bool> {
-    hang();
-    let syncing = broker.clone();
-    let syncing = std::thread::spawn(move || syncing.store().sync().is_ok());
-    let (began, mut looked_ms) = (Instant::now(), 0);
-    while broker.store().stall().is_none() {
-        assert!(began.elapsed() < LIMIT, "it does not hang");
-        broker.store().look_at_disk(Monotonic(looked_ms));
-        looked_ms += 1000;
-    }
-    (0..=12).for_each(|second| broker.store().look_at_disk(Monotonic(looked_ms + second * 1000)));
-    syncing
-}
-
 #[tokio::test]
 async fn a_broker_alone_is_down_while_its_disk_hangs() {
-    let (brokers, _hosts, hold, release) = brokers(1);
-    let address = console(brokers.clone()).await;
-    let release = Release(release);
-    let syncing = hang(&brokers[0], hold);
+    let console = Console::start(1).await;
+    let syncing = console.hang();
     for (path, status) in [("/health", "down"), ("/ready", "not ready")] {
-        let page = page(address, path).await;
+        let page = console.page(path).await;
         let is_told = page.contains(r#""reason":"the disk does not answer: syncing /data/commitlog/0000"#);
         assert!(page.starts_with("HTTP/1.1 503 ") && is_told, "{page}");
         assert!(page.contains(" s so far; see ") && page.ends_with(&format!(r#""status":"{status}"}}"#)), "{page}");
     }
-    drop(release);
+    console.disk.release();
     assert!(syncing.join().expect("no panic"));
     for path in ["/health", "/ready"] {
-        assert!(page(address, path).await.starts_with("HTTP/1.1 200 "), "{path}");
+        assert!(console.page(path).await.starts_with("HTTP/1.1 200 "), "{path}");
     }
 }
 
 #[tokio::test]
 async fn of_two_brokers_the_one_whose_disk_hangs_is_named() {
-    let (brokers, _hosts, hold, release) = brokers(2);
-    let address = console(brokers.clone()).await;
-    let release = Release(release);
-    let syncing = hang(&brokers[0], hold);
+    let console = Console::start(2).await;
+    let syncing = console.hang();
     for (path, well, status) in [("/health", "up", "degraded"), ("/ready", "ready", "partly ready")] {
-        let page = page(address, path).await;
+        let page = console.page(path).await;
         assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with(&format!(r#""status":"{status}"}}"#)), "{page}");
         assert!(page.contains(r#""broker-1":{"reason":"the disk does not answer: syncing "#), "{page}");
         assert!(page.contains(&format!(r#""broker-2":{{"status":"{well}"}}"#)), "{page}");
     }
-    drop(release);
+    console.disk.release();
     assert!(syncing.join().expect("no panic"));
 }

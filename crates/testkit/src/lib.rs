@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, reason = "of tests alone, which fail by panicking")]
 
 mod copy;
+mod hanging;
 mod host;
 mod open;
 mod options;
@@ -14,9 +15,10 @@ mod settings;
 mod time;
 
 pub use copy::copy_directory;
+pub use hanging::HangingDisk;
 pub use host::ManualHost;
 pub use open::open_broker;
-pub use options::{broker_options, on_faulty_disk, session_options, store_options, system_topics};
+pub use options::{broker_options, session_options, store_options, system_topics};
 pub use push::push;
 pub use record::draft;
 pub use settings::GivenSettings;

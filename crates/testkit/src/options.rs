@@ -11,7 +11,6 @@ use broker::SystemTopics;
 use dialect::rocketmq::{SessionOptions, SystemTopicNames};
 use format::index_rules::IndexRules;
 use format::request_mode::RequestMode;
-use storage::disk::{Disk, FaultyDisk, MemoryDisk};
 
 /// Delay levels in ms.
 const DELAYS_MS: [u64; 2] = [1000, 5000];
@@ -28,12 +27,6 @@ pub fn store_options(directory: &Path) -> storage::Options {
         checkpoint_reserve: Some(4096),
         ..storage::Options::new(directory)
     }
-}
-
-/// The same on a disk in memory that a test makes hang or fail.
-pub fn on_faulty_disk(directory: &Path) -> (FaultyDisk, storage::Options) {
-    let disk = FaultyDisk::over(&MemoryDisk::new());
-    (disk.clone(), storage::Options { disk: Disk::new(disk), ..store_options(directory) })
 }
 
 /// The topics of such a broker; the one that others take their settings from has so many queues.
