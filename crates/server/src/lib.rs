@@ -13,6 +13,7 @@ mod broker_options;
 mod broker_process;
 mod brokers;
 mod clock;
+mod console_thread;
 mod directories;
 mod disk_watch;
 mod drive;

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::brokers::{Brokers, Listening};
 use crate::clock;
+use crate::console_thread;
 use crate::drive::{Drive, Stop};
 use crate::dump::Dump;
 use crate::error::StartError;
@@ -53,9 +54,9 @@ pub fn run(origin: Origin, loaded: Loaded) -> Result<(), StartError> {
     if loaded.settings.server.threads > 0 {
         builder.worker_threads(loaded.settings.server.threads);
     }
-    // The bounds on jobs of each broker, of the name server and of the console, one thread per broker for its start and stop, one for
-    // name server chores, one for certificates and one for settings that are read again.
-    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + console::JOBS_AT_ONCE_MAX + brokers + 3);
+    // The bounds on jobs of each broker and of the name server, one thread per broker for its start and stop, one for name server chores,
+    // one for certificates and one for settings that are read again.
+    builder.max_blocking_threads(JOBS_AT_ONCE_MAX * (brokers + 1) + brokers + 3);
     let runtime = builder.enable_all().thread_name("network").build().map_err(StartError::Threads)?;
     let running = Arc::new(Running::new(origin, loaded.clone(), level));
     let process = Process { role, running, loaded, started, traffic, supervisor: Supervisor::default(), shares };
@@ -95,7 +96,8 @@ impl Process {
         // The console begins before there is anything to show, and keeps running while the process stops: it says why.
         let (opener, opened) = oneshot::channel();
         let (_console_stopper, console_stop) = watch::channel(false);
-        self.supervisor.spawn("console", serve_console(console, opened, shares.console as usize, console_stop));
+        console_thread::start(console, opened, shares.console as usize, console_stop, &self.supervisor)
+            .map_err(StartError::Threads)?;
         self.supervisor.spawn("watchdog", service_manager::keep_telling());
         let drive = self.drive(stop.clone(), alive)?;
         if let Some(listener) = name_server {
@@ -263,18 +265,6 @@ fn token_of(file: &Path) -> Result<Token, StartError> {
         name: "console.token_file",
         problem: format!("{}: {why}; `openssl rand -hex 32` makes a token", file.display()),
     })
-}
-
-async fn serve_console(
-    listener: TcpListener,
-    opened: oneshot::Receiver<Sources>,
-    connections_max: usize,
-    mut stop: Stop,
-) {
-    let stopped = async move {
-        let _ = stop.changed().await;
-    };
-    console::serve(listener, opened, connections_max, stopped).await;
 }
 
 fn is_local(host: &str) -> bool {
