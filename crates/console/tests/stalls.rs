@@ -1,4 +1,4 @@
-//! What health and readiness say while a broker's disk does not answer.
+//! What the console does while a broker's disk does not answer: health and readiness say so, and metrics are there.
 
 #![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base::offset::AckPolicy;
 use base::{Monotonic, Now, QueueId, TopicName};
 use broker::Broker;
 use console::Sources;
@@ -37,7 +38,10 @@ impl Console {
         let (mut brokers, mut hosts) = (Vec::new(), Vec::new());
         for (number, disk) in (1..).zip(&disks) {
             let host = Arc::new(ManualHost::default());
-            let options = broker::Options { broker_name: format!("broker-{number}"), ..broker_options() };
+            // Whoever stores a message waits for the disk.
+            let ack_policy = AckPolicy { durable: true, replicated: false };
+            let broker_name = format!("broker-{number}");
+            let options = broker::Options { broker_name, ack_policy, ..broker_options() };
             let store = disk.of(store_options(Path::new("/data")));
             let broker = Arc::new(open_broker(options, store, host.clone(), START).expect("it opens"));
             host.serve(&broker);
@@ -59,6 +63,24 @@ impl Console {
             page
         };
         tokio::time::timeout(LIMIT, asking).await.expect("the page waits for the disk")
+    }
+
+    /// Asks for a message to be stored, and goes after a moment.
+    async fn store_and_go(&self) {
+        let body = r#"{"body":"m","queue":0}"#;
+        let head =
+            "POST /admin/v1/topics/orders/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+        let mut socket = TcpStream::connect(self.address).await.expect("connects");
+        let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        socket.write_all(request.as_bytes()).await.expect("sends");
+        let answer = tokio::time::timeout(Duration::from_millis(200), socket.read_u8()).await;
+        assert!(answer.is_err(), "it was answered without the disk");
+    }
+
+    /// Messages of the first broker.
+    fn stored(&self) -> u64 {
+        let topics = self.brokers[0].catalog.topics();
+        topics.iter().flat_map(|topic| &topic.queues).map(|queue| queue.end().0).sum()
     }
 
     /// Has a sync of the first broker's log hang, and the disk looked at for 12 seconds.
@@ -144,4 +166,27 @@ async fn of_two_brokers_the_one_whose_disk_hangs_is_named() {
     }
     console.disk.release();
     assert!(syncing.join().expect("no panic"));
+}
+
+#[test]
+fn clients_that_go_while_the_disk_hangs_leave_threads_for_the_metrics_and_little_is_done_for_them() {
+    // As many threads as the console has in a broker.
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(console::JOBS_AT_ONCE_MAX).build().expect("a runtime");
+    runtime.block_on(async {
+        let console = Console::start(1).await;
+        let before = console.stored();
+        console.disk.hang_syncs();
+        for _ in 0..3 * console::JOBS_AT_ONCE_MAX {
+            console.store_and_go().await;
+        }
+        for path in ["/health", "/metrics"] {
+            assert!(console.page(path).await.starts_with("HTTP/1.1 200 "), "{path}");
+        }
+        console.disk.release();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let stored = (console.stored() - before) as usize;
+        assert!((1..console::JOBS_AT_ONCE_MAX).contains(&stored), "only what had a thread: {stored}");
+    });
+    runtime.shutdown_background();
 }

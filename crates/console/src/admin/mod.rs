@@ -43,7 +43,7 @@ use axum::response::{IntoResponse, Response};
 use base::Now;
 use dialect::amqp::{AdminError, Administrator};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Sources;
 use crate::live::Live;
@@ -174,10 +174,15 @@ impl Admin {
 
     /// Does something on a thread that may wait.
     async fn work(&self, work: impl FnOnce(Now) -> Result<Value, Problem> + Send + 'static) -> Answer {
-        let _permit = self.job().await?;
+        let permit = self.job().await?;
         let now = self.sources.now;
+        let done = tokio::task::spawn_blocking(move || {
+            // It has a thread until it has ended, whether its client still waits or not.
+            let _permit = permit;
+            work(now())
+        });
         // Where the work has ended by a panic, that is in the log already.
-        let done = tokio::task::spawn_blocking(move || work(now())).await;
+        let done = done.await;
         done.map_err(|_| Problem::failed("the work was not finished"))?.map(Done)
     }
 
@@ -203,12 +208,12 @@ impl Admin {
         what: String,
         work: impl FnOnce(&Broker, Now) -> Result<Value, Problem> + Send + 'static,
     ) -> Answer {
-        let done = self.read(move |broker, now| {
+        let change = move |broker: &Broker, now| {
             let done = work(broker, now)?;
             broker.model.write_changes()?;
             Ok(done)
-        });
-        logged(&caller, &what, done.await)
+        };
+        self.read(move |broker, now| logged(&caller, &what, change(broker, now))).await
     }
 
     /// The same of topics and groups: of several brokers each has what is changed at it in its own log.
@@ -218,26 +223,26 @@ impl Admin {
         what: String,
         work: impl FnOnce(&[Arc<Broker>], Now) -> Result<Value, Problem> + Send + 'static,
     ) -> Answer {
-        let done = self.read_all(move |brokers, now| {
+        let change = move |brokers: &[Arc<Broker>], now| {
             if brokers.iter().any(|broker| broker.follows()) {
                 let text = "a broker here is a slave and takes no administration: ask its master";
                 return Err(Problem::unavailable(text));
             }
             work(brokers, now)
-        });
-        logged(&caller, &what, done.await)
+        };
+        self.read_all(move |brokers, now| logged(&caller, &what, change(brokers, now))).await
     }
 
-    async fn job(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(JOB_WAIT, self.jobs.acquire()).await {
+    async fn job(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        match tokio::time::timeout(JOB_WAIT, self.jobs.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Problem::busy("the admin API still works on other requests; try again")),
         }
     }
 }
 
-/// Tells the log what was changed, or why it was not.
-fn logged(caller: &Caller, what: &str, done: Answer) -> Answer {
+/// Tells the log what was changed, or why it was not; where the work is done, since its client may have gone.
+fn logged(caller: &Caller, what: &str, done: Result<Value, Problem>) -> Result<Value, Problem> {
     match &done {
         Ok(_) => tracing::info!(%caller, what, "administration"),
         Err(problem) => tracing::info!(%caller, what, why = problem.text(), "administration refused"),

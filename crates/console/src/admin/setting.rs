@@ -39,5 +39,5 @@ pub(super) async fn change(State(admin): State<Admin>, caller: Caller, Body(Want
         let items: Vec<_> = changed.into_iter().map(row).collect();
         Ok(json!({"items": items}))
     };
-    logged(&caller, &what, admin.work(work).await)
+    admin.work(move |now| logged(&caller, &what, work(now))).await
 }
