@@ -126,13 +126,25 @@ impl RealFile {
         read.map_err(|errno| sorted(errno.into()))
     }
 
+    /// Opened once for direct reads. A file system that cannot do them never can; without free descriptors the next one tries again.
+    fn direct(&self) -> Option<&File> {
+        if let Some(opened) = self.direct.get() {
+            return opened.as_ref();
+        }
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&self.path);
+        let is_for_good = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+        match opened {
+            Err(error) if !is_for_good(&error) => None,
+            opened => self.direct.get_or_init(|| opened.ok()).as_ref(),
+        }
+    }
+
     /// The disk writes into `buffer` by itself, whether the page cache has the bytes or not: a look there would have the kernel read ahead.
     fn read_past_cache(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        let open = || OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&self.path).ok();
         let is_aligned =
             [position, buffer.len() as u64, buffer.as_ptr().addr() as u64].iter().all(|at| at % ALIGNMENT == 0);
         if is_aligned
-            && let Some(direct) = self.direct.get_or_init(open)
+            && let Some(direct) = self.direct()
             && let Ok(read @ 1..) = rustix::io::pread(direct, &mut *buffer, position)
         {
             return Ok(read);

@@ -3,8 +3,7 @@
 //! **Owns** a table of the operations under way, with the path of each. There is no clock in it: whoever has one looks from time to time
 //! and says when that is. An operation that one look after the other finds has waited for the time between them. **Always holds**: an
 //! operation of an open file takes no lock and no memory for this; the lock of the table is held over no operation of the disk, so that
-//! looks, and whoever asks what they found, wait for no disk. When more than 64 are under way the others are not in the table: those
-//! that are say enough. **On a crash** nothing is lost that another process needs.
+//! looks, and whoever asks what they found, wait for no disk; the table has room for as many operations as a broker has threads. **On a crash** nothing is lost that another process needs.
 
 use std::fmt;
 use std::path::Path;
@@ -22,8 +21,9 @@ pub const STALLED_MS: u64 = 10_000;
 /// Most milliseconds that count between two looks. While the machine sleeps, or whoever looks gets no processor, no disk is to blame.
 const LOOK_GAP_MAX_MS: u64 = 2000;
 
-/// Operations that are known at one time: the threads of a broker that read and write, and some more.
-const SLOTS: usize = 64;
+/// Operations that are known at one time: those of a broker's 128 jobs, of its own threads and of network threads. An operation that finds
+/// no free slot is not known.
+const SLOTS: usize = 256;
 
 /// The word of a slot: whether it is taken, the operation, the number of its path, and how often the slot was taken, so that two
 /// operations on one file are told apart.
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn more_operations_than_slots_do_no_harm() {
         let waits = Waits::default();
-        let paths: Vec<_> = (0..100).map(|number| waits.note(Path::new(&format!("/{number}")))).collect();
+        let paths: Vec<_> = (0..SLOTS + 36).map(|number| waits.note(Path::new(&format!("/{number}")))).collect();
         let mut under_way: Vec<_> = paths.iter().map(|path| path.begin(Operation::Read)).collect();
         assert_eq!(under_way.iter().filter(|one| one.0.is_some()).count(), SLOTS);
         look_for(&waits, 0, 1);
