@@ -1,4 +1,6 @@
-//! Programs that may take only so long: what hangs is told of and killed, with all that it started, and fails like anything else.
+//! Programs that may take only so long: what hangs is told of and killed with those it started and theirs, and fails like anything else.
+//!
+//! What was started by a program that has ended meanwhile is init's, and stays.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_killed_with_all_it_started_and_told_of() {
+    fn what_hangs_is_killed_with_what_it_started_and_told_of() {
         let began = Instant::now();
         // The shell waits for a program of its own.
         let ended = status(&mut shell("sleep 61.5; exit 0"), Duration::from_millis(300));

@@ -42,6 +42,9 @@ const THREADS_OF_POP: usize = 8;
 /// How long one of them may take; the longest takes 3 minutes.
 const LIMIT: Duration = Duration::from_secs(12 * 60);
 
+/// How long building them may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(30 * 60);
+
 const COMMAND: &str = "test --release --package conformance";
 
 /// Names of all suites: each is a file or a folder.
@@ -63,9 +66,10 @@ pub fn one_after_the_other() -> String {
 
 /// Runs the suites that wait. Each tells what it did once it has ended.
 pub fn run_side_by_side() -> Result<(), String> {
-    let built = cargo(&format!("{COMMAND} --tests --no-run")).status();
-    if !built.is_ok_and(|status| status.success()) {
-        return Err("the suites cannot be built".to_owned());
+    match limit::status(&mut cargo(&format!("{COMMAND} --tests --no-run")), BUILD_LIMIT) {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Err("the suites cannot be built".to_owned()),
+        Err(error) => return Err(format!("the suites cannot be built: {error}")),
     }
     let (left, failed) = (Mutex::new(WAITING.iter()), Mutex::new(Vec::new()));
     let next = || left.lock().ok()?.next();
