@@ -54,7 +54,11 @@ impl AnswerMemory {
         if is_kept(piece.capacity()) { Bytes::from_owner(Lent { piece, memory: self.clone() }) } else { piece.into() }
     }
 
-    fn give_back(&self, mut piece: Vec<u8>) {
+    /// Takes a piece back that was taken and not lent.
+    pub(crate) fn give_back(&self, mut piece: Vec<u8>) {
+        if !is_kept(piece.capacity()) {
+            return;
+        }
         piece.clear();
         let mut spare = self.0.lock();
         if spare.size + piece.capacity() <= SPARE_MAX {

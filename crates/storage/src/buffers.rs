@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use parking_lot::Mutex;
 
 /// Bytes of a block: three batches of what is read from a socket at once, so that little of it stays empty.
-const BLOCK_SIZE: usize = 2 << 20;
+pub(crate) const BLOCK_SIZE: usize = 2 << 20;
 /// A block with less spare capacity than this counts as full.
 const WORTH_KEEPING: usize = 16 * 1024;
 /// Blocks that are partly filled: about as many as threads that encode at the same time.

@@ -2,15 +2,21 @@
 //!
 //! Copying a short record costs less than sharing it, and a reply of many short ones is a single slice of the socket write.
 //!
-//! **Always holds**: whoever keeps records keeps at most `PINNED_TIMES_MAX` times their size in memory. What is shared is kept whole, so
-//! of a source of which less is wanted the long ones are copied too.
+//! **Always holds**: whoever keeps old records keeps at most `PINNED_TIMES_MAX` times their size in memory. What is shared is kept whole, so
+//! of a source of which less is wanted the long ones are copied too. A recent batch keeps a block of many batches
+//! ([`buffers`](crate::buffers)), which the recent end of the log mostly keeps anyway: of it less than `RECENT_SHARED_MIN` is copied.
+//! Whoever keeps answers for long has to copy what is shared.
 
 use bytes::Bytes;
 
 use crate::answer_memory::AnswerMemory;
+use crate::buffers::BLOCK_SIZE;
 
 /// Records shorter than this are copied.
 pub(crate) const SHARED_SIZE_MIN: usize = 512;
+
+/// Of a recent batch less than this is copied. More is what consumers that keep up ask for, whose answers are gone at once.
+const RECENT_SHARED_MIN: usize = BLOCK_SIZE / 512;
 
 /// A source is shared if its size is at most this many times that of the records in it.
 const PINNED_TIMES_MAX: usize = 8;
@@ -50,12 +56,14 @@ struct Shared {
     bytes: Bytes,
     /// Bytes of the records in it.
     wanted: usize,
+    /// Bytes that stay in memory for it for as long as it is shared.
+    kept: usize,
 }
 
 impl Shared {
     /// Whether it is too much to be kept for what is wanted of it.
     fn keeps_too_much(&self) -> bool {
-        self.bytes.len() / PINNED_TIMES_MAX > self.wanted
+        self.kept / PINNED_TIMES_MAX > self.wanted
     }
 }
 
@@ -109,8 +117,17 @@ impl<'a> Collection<'a> {
         Self { memory, locations, copied, shared: Vec::new(), count: 0 }
     }
 
-    /// Adds the record of entry `number`, which lies at `start..start + size` of `source`.
+    /// Adds the record of entry `number`, which lies at `start..start + size` of a recent batch.
+    pub(crate) fn put_recent(&mut self, number: usize, batch: &Bytes, start: usize, size: usize) {
+        self.put_from((batch, RECENT_SHARED_MIN * PINNED_TIMES_MAX), number, start, size);
+    }
+
+    /// Adds the record of entry `number`, which lies at `start..start + size` of `source`, which is all of its memory.
     pub(crate) fn put(&mut self, number: usize, source: &Bytes, start: usize, size: usize) {
+        self.put_from((source, source.len()), number, start, size);
+    }
+
+    fn put_from(&mut self, (source, kept): (&Bytes, usize), number: usize, start: usize, size: usize) {
         let end = start + size;
         let Some(bytes) = source.get(start..end) else { return };
         let location = if size < SHARED_SIZE_MIN {
@@ -122,7 +139,7 @@ impl<'a> Collection<'a> {
                 |last: &&mut Shared| (last.bytes.as_ptr(), last.bytes.len()) == (source.as_ptr(), source.len());
             match self.shared.last_mut().filter(is_same) {
                 Some(last) => last.wanted += size,
-                None => self.shared.push(Shared { bytes: source.clone(), wanted: size }),
+                None => self.shared.push(Shared { bytes: source.clone(), wanted: size, kept }),
             }
             Location { source: Source::Shared(self.shared.len() - 1), start, end }
         };
@@ -189,13 +206,19 @@ impl<'a> Collection<'a> {
         if self.shared.iter().any(Shared::keeps_too_much) {
             self.copy_few();
         }
-        let Self { memory, locations, copied, shared, count } = self;
-        Records { locations, copied: memory.lend(copied), shared, count }
+        let (locations, shared) = (std::mem::take(&mut self.locations), std::mem::take(&mut self.shared));
+        let copied = self.memory.lend(std::mem::take(&mut self.copied));
+        Records { locations, copied, shared, count: self.count }
     }
 
     /// Copies the long records of sources that would keep too much.
-    #[cold]
     fn copy_few(&mut self) {
+        let few = self.shared.iter().filter(|shared| shared.keeps_too_much()).map(|shared| shared.wanted).sum();
+        if self.copied.capacity() - self.copied.len() < few {
+            let mut larger = self.memory.take(self.copied.len() + few);
+            larger.extend_from_slice(&self.copied);
+            self.memory.give_back(std::mem::replace(&mut self.copied, larger));
+        }
         for location in &mut self.locations {
             if let Source::Shared(number) = location.source
                 && let Some(shared) = self.shared.get(number).filter(|shared| shared.keeps_too_much())
@@ -209,6 +232,13 @@ impl<'a> Collection<'a> {
         for shared in self.shared.iter_mut().filter(|shared| shared.keeps_too_much()) {
             shared.bytes = Bytes::new();
         }
+    }
+}
+
+impl Drop for Collection<'_> {
+    /// Of a read that found not all in memory and is done again.
+    fn drop(&mut self) {
+        self.memory.give_back(std::mem::take(&mut self.copied));
     }
 }
 
@@ -286,6 +316,32 @@ mod tests {
         let mut taken_back = collection(at_the_bound);
         taken_back.take_back(0);
         assert_eq!((taken_back.finish().count(), large.is_unique()), (at_the_bound - 1, true));
+    }
+
+    #[test]
+    fn of_a_recent_batch_much_is_shared_and_little_is_copied_for_it_keeps_a_block() {
+        let (memory, large) = (AnswerMemory::default(), RECENT_SHARED_MIN);
+        let batch = Bytes::from(vec![7; 2 * large]);
+        for (size, is_shared) in [(100, false), (LONG, false), (large - 1, false), (large, true)] {
+            let mut collection = Collection::new(&memory, [10, size].into_iter());
+            collection.put(0, &Bytes::from_static(&[5; 10]), 0, 10);
+            collection.put_recent(1, &batch, 10, size);
+            let records = collection.finish();
+            assert_eq!(records.iter().flatten().collect::<Vec<_>>(), [&[5; 10][..], &batch[10..10 + size]]);
+            assert_eq!(batch.is_unique(), !is_shared, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_was_taken_for_a_read_that_is_given_up_is_used_again() {
+        let memory = AnswerMemory::default();
+        let size = 100;
+        let address = {
+            let collection = Collection::new(&memory, vec![size; 1000].into_iter());
+            collection.copied.as_ptr()
+        };
+        let again = Collection::new(&memory, vec![size; 1000].into_iter());
+        assert_eq!(again.copied.as_ptr(), address);
     }
 
     #[test]

@@ -50,10 +50,10 @@ impl CommitLog {
         let mut recent = self.recent.reader();
         for (number, (_, entry)) in entries.iter().enumerate() {
             let (start, size) = (entry.log_offset.0, entry.size as usize);
-            if let Some((bytes, at)) = recent.find(start, size)
-                && is_record_of(&bytes[at..], entry)
+            if let Some((batch, at)) = recent.find(start, size)
+                && is_record_of(&batch[at..], entry)
             {
-                found.put(number, bytes, at, size);
+                found.put_recent(number, batch, at, size);
             }
         }
     }
