@@ -2,19 +2,18 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
+mod support;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{GroupName, Now, Permission, QueueId, TopicName};
+use base::{GroupName, Permission, QueueId, TopicName};
 use broker::Broker;
-use console::Sources;
 use format::document::TopicDocument;
-use testkit::{GivenSettings, ManualHost, at, broker_options, open_broker, store_options};
+use support::{START, serve};
+use testkit::{ManualHost, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-
-const START: Now = at(1_700_000_000_000);
+use tokio::net::TcpStream;
 
 /// A console with a broker behind it, whose metrics page names two topics.
 struct Console {
@@ -32,21 +31,7 @@ impl Console {
         let broker = open_broker(options, store_options(scratch.path()), host.clone(), START).expect("it opens");
         let broker = Arc::new(broker);
         host.serve(&broker);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("address");
-        let sources = Sources {
-            token: None,
-            traffic: Arc::default(),
-            brokers: vec![broker.clone()],
-            settings: Arc::new(GivenSettings::new(&[])),
-            ending: Arc::default(),
-            process: || None,
-            now: || START,
-            names_max: 2,
-        };
-        let (opener, opened) = oneshot::channel();
-        opener.send(sources).expect("it waits");
-        tokio::spawn(console::serve(listener, opened, 64, std::future::pending()));
+        let address = serve(vec![broker.clone()], None).await;
         Self { address, broker, _host: host, _scratch: scratch }
     }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
+mod support;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,16 +11,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base::offset::AckPolicy;
-use base::{Monotonic, Now, QueueId, TopicName};
+use base::{Monotonic, QueueId, TopicName};
 use broker::Broker;
-use console::Sources;
 use format::document::TopicDocument;
-use testkit::{GivenSettings, HangingDisk, ManualHost, at, broker_options, open_broker, store_options};
+use support::{START, serve};
+use testkit::{HangingDisk, ManualHost, broker_options, open_broker, store_options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-
-const START: Now = at(1_700_000_000_000);
+use tokio::net::TcpStream;
 
 /// Far more than any of this takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +49,7 @@ impl Console {
             hosts.push(host);
         }
         let disk = disks.into_iter().next().expect("a broker");
-        Self { address: serve(brokers.clone()).await, disk, brokers, _hosts: hosts }
+        Self { address: serve(brokers.clone(), None).await, disk, brokers, _hosts: hosts }
     }
 
     async fn page(&self, path: &str) -> String {
@@ -116,25 +115,6 @@ fn add_message(broker: &Broker) {
     };
     broker.publisher.add(&mut batch, &topic, &message).expect("taken");
     broker.publisher.append(batch, START).expect("appended");
-}
-
-async fn serve(brokers: Vec<Arc<Broker>>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("address");
-    let sources = Sources {
-        token: None,
-        traffic: Arc::default(),
-        brokers,
-        settings: Arc::new(GivenSettings::new(&[])),
-        ending: Arc::default(),
-        process: || None,
-        now: || START,
-        names_max: 2,
-    };
-    let (opener, opened) = oneshot::channel();
-    opener.send(sources).expect("it waits");
-    tokio::spawn(console::serve(listener, opened, 64, std::future::pending()));
-    address
 }
 
 #[tokio::test]

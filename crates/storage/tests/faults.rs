@@ -7,7 +7,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use base::metric::Metrics;
 use base::offset::Watermark;
@@ -16,6 +16,7 @@ use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Options, ReadMode, StorageError, Store};
 use support::beside::run_beside;
 use support::orders;
+use support::woken::Woken;
 use support::world::{Chance, Model, TOPICS, World};
 
 const EIO: i32 = 5;
@@ -87,16 +88,6 @@ fn a_failed_write_or_sync_of_the_log_poisons_it_and_a_restart_heals_it() {
         let world = World::open(&options, &model, model.written).expect("opens");
         assert_eq!(world.store.poisoned(), None);
         world.live_on(&mut chance);
-    }
-}
-
-/// Notes that it was woken.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl std::task::Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -8,7 +8,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use base::{Monotonic, QueueId, Timestamp};
 use storage::disk::{Disk, FaultyDisk, MemoryDisk, Operation, Stall};
 use storage::{Options, ReadMode, Store};
 use support::orders;
+use support::woken::Woken;
 
 /// Far more than any of this takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -106,16 +107,6 @@ fn read_newest(store: &Store, queue: u32) {
     index.read(last, 1, ReadMode::IfCached, &mut entries).expect("its entry is in memory");
     let found = store.read(&index, &[(last, entries[0])], ReadMode::IfCached).expect("it is in memory");
     assert!(found.iter().all(|bytes| bytes.is_some()));
-}
-
-/// Notes that it was woken.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl std::task::Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 #[test]

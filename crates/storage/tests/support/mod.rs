@@ -4,6 +4,7 @@
 
 pub mod beside;
 pub mod orders;
+pub mod woken;
 pub mod world;
 
 use base::QueueOffset;
