@@ -1,5 +1,5 @@
-//! The memory that answers copy records into, which is used again: large pieces that are given back to the system at once and asked of it
-//! anew cost a reader more than the copy.
+//! The memory that answers copy records into, which is used again: the allocator gives what is free back to the system at once, and asking
+//! the system anew costs a reader more than the copy.
 //!
 //! **Always holds**: a piece is at most twice as large as what was asked for; those kept for later are bounded.
 
@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Smaller pieces are left to the allocator, which keeps them; larger ones are rare. Between them sizes are powers of two.
-const PIECE_MIN: usize = 16 * 1024;
+/// Smaller pieces share the allocator's pages with many others; larger ones are rare. Between them sizes are powers of two.
+const PIECE_MIN: usize = 1024;
 const PIECE_MAX: usize = 1024 * 1024;
+const SIZES: usize = (PIECE_MAX / PIECE_MIN).ilog2() as usize + 1;
 
 /// Bytes that are kept: as much as many answers on their way to clients that take them.
 const SPARE_MAX: usize = 4 * 1024 * 1024;
@@ -21,8 +22,8 @@ pub(crate) struct AnswerMemory(Arc<Mutex<Spare>>);
 
 #[derive(Debug, Default)]
 struct Spare {
-    /// Empty, the last used at the end.
-    pieces: Vec<Vec<u8>>,
+    /// Empty pieces of each size, the last used at the end.
+    pieces: [Vec<Vec<u8>>; SIZES],
     /// Capacity of all of them.
     size: usize,
 }
@@ -41,12 +42,12 @@ impl AnswerMemory {
         }
         let capacity = size.next_power_of_two();
         let mut spare = self.0.lock();
-        let Some(at) = spare.pieces.iter().rposition(|piece| piece.capacity() == capacity) else {
+        let Some(piece) = spare.of_size(capacity).pop() else {
             drop(spare);
             return Vec::with_capacity(capacity);
         };
         spare.size -= capacity;
-        spare.pieces.swap_remove(at)
+        piece
     }
 
     /// The bytes of a piece, which comes back to be used again.
@@ -63,8 +64,15 @@ impl AnswerMemory {
         let mut spare = self.0.lock();
         if spare.size + piece.capacity() <= SPARE_MAX {
             spare.size += piece.capacity();
-            spare.pieces.push(piece);
+            spare.of_size(piece.capacity()).push(piece);
         }
+    }
+}
+
+impl Spare {
+    /// The pieces of this capacity, which is one that is kept.
+    fn of_size(&mut self, capacity: usize) -> &mut Vec<Vec<u8>> {
+        &mut self.pieces[(capacity / PIECE_MIN).ilog2() as usize]
     }
 }
 
@@ -128,7 +136,7 @@ mod tests {
             (0..100).flat_map(|_| [20_000, 300_000, PIECE_MAX]).map(|size| filled(&memory, size)).collect();
         drop(answers);
         let spare = memory.0.lock();
-        assert_eq!(spare.size, spare.pieces.iter().map(Vec::capacity).sum::<usize>());
+        assert_eq!(spare.size, spare.pieces.iter().flatten().map(Vec::capacity).sum::<usize>());
         assert!(spare.size <= SPARE_MAX && spare.size > SPARE_MAX / 2, "{}", spare.size);
     }
 }
