@@ -32,7 +32,8 @@ pub struct Subject {
 /// One connection of one protocol.
 pub trait Session: Send {
     /// Takes complete frames off the front of `input` and acts on them, as long as there is room for their answers. What
-    /// stays is offered again: an incomplete frame with the bytes that follow, others once `wants_input` is true again.
+    /// stays is offered again: an incomplete frame with the bytes that follow, others once `wants_input` is true again, or
+    /// at once if it `has_paused`.
     fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason>;
 
     /// Goes on with what was waiting: watermarks that passed, messages that arrived, jobs that ended, deadlines.
@@ -74,6 +75,11 @@ pub trait Session: Send {
 
     /// Whether it keeps input that it took and does not want yet: `receive` is called for it, as for what stayed in `input`.
     fn holds_input(&self) -> bool {
+        false
+    }
+
+    /// Whether it stopped within its input for its answers to be written first: `receive` is called again at once for what stayed.
+    fn has_paused(&self) -> bool {
         false
     }
 

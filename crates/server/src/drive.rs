@@ -404,9 +404,9 @@ async fn rest(at: Monotonic, now: Monotonic) {
     tokio::time::sleep(Duration::from_millis(at.ms_since(now))).await;
 }
 
-/// Whether input waits until the session wants more.
+/// Whether input waits until the session wants more, or has written what it answered so far.
 fn holds(session: &impl Session, input: &BytesMut) -> bool {
-    (!input.is_empty() || session.holds_input()) && !session.wants_input()
+    (!input.is_empty() || session.holds_input()) && (session.has_paused() || !session.wants_input())
 }
 
 /// The socket events to wait for.
@@ -516,6 +516,50 @@ mod tests {
         fn closed(&mut self, _now: Now) {}
     }
 
+    /// Answers each byte with itself, and has each answer written before the next.
+    #[derive(Default)]
+    struct Pausing {
+        output: Output,
+        has_paused: bool,
+    }
+
+    impl Session for Pausing {
+        fn receive(&mut self, input: &mut BytesMut, _now: Now) -> Result<(), CloseReason> {
+            assert!(self.output.is_empty(), "what was answered is written");
+            self.has_paused = !input.is_empty();
+            if self.has_paused {
+                self.output.push(input.split_to(1).freeze());
+            }
+            Ok(())
+        }
+
+        fn wake(&mut self, _now: Now) {}
+
+        fn output(&mut self) -> &mut Output {
+            &mut self.output
+        }
+
+        fn deadline(&self) -> Option<Monotonic> {
+            None
+        }
+
+        fn wants_input(&self) -> bool {
+            true
+        }
+
+        fn held_size(&self) -> usize {
+            self.output.size()
+        }
+
+        fn idle_timeout_ms(&self) -> Option<u64> {
+            Some(10_000)
+        }
+
+        fn has_paused(&self) -> bool {
+            self.has_paused
+        }
+    }
+
     fn drive(stop: Stop, connections_max: u64) -> (Drive, mpsc::Receiver<()>) {
         let (_alive, ended) = mpsc::channel(1);
         let traffic = Arc::default();
@@ -587,6 +631,23 @@ mod tests {
             drive.exchange(&mut socket, &mut session, &Wakeup::new().0).await
         });
         (client, woken, end)
+    }
+
+    #[tokio::test]
+    async fn a_session_that_pauses_goes_on_once_its_answers_are_written() {
+        let (_stopper, stop) = watch::channel(false);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let mut client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
+        let (mut socket, _) = listener.accept().await.expect("accepts");
+        let end = tokio::spawn(async move {
+            drive(stop, 10).0.exchange(&mut socket, &mut Pausing::default(), &Wakeup::new().0).await
+        });
+        client.write_all(b"abcdefgh").await.expect("writes");
+        let mut answers = [0; 8];
+        client.read_exact(&mut answers).await.expect("all are answered, without more bytes");
+        assert_eq!(&answers, b"abcdefgh");
+        drop(client);
+        assert!(matches!(end.await, Ok(End::Quiet)));
     }
 
     #[tokio::test]

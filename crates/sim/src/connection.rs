@@ -174,7 +174,7 @@ impl Connection {
             self.closed = Some(reason.0);
         }
         let is_left = !self.input.is_empty() || self.session.holds_input();
-        self.is_held = is_left && !self.session.wants_input();
+        self.is_held = is_left && (self.session.has_paused() || !self.session.wants_input());
         let mut taken = self.session.inner_mut().take_count();
         let mut numbers = Vec::new();
         while let Some((number, size)) = self.sent.pop_front_if(|(_, size)| *size <= taken) {

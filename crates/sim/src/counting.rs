@@ -68,6 +68,10 @@ impl<S: Session> Session for Counting<S> {
         self.session.is_busy()
     }
 
+    fn has_paused(&self) -> bool {
+        self.session.has_paused()
+    }
+
     fn holds_input(&self) -> bool {
         self.session.holds_input()
     }

@@ -253,6 +253,10 @@ impl<S: Session> Session for TlsSession<S> {
         self.inner.is_busy()
     }
 
+    fn has_paused(&self) -> bool {
+        self.inner.has_paused()
+    }
+
     fn holds_input(&self) -> bool {
         !self.plaintext.is_empty() || self.inner.holds_input()
     }

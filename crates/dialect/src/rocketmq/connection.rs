@@ -21,6 +21,7 @@ use super::pops::PopOutcome;
 use super::pull::PullOutcome;
 use super::readings::Readings;
 use super::send_backs::SendBackOutcome;
+use super::turn::Turn;
 use crate::jobs::Jobs;
 
 /// Requests of one connection being answered away from the network threads.
@@ -54,6 +55,7 @@ pub(super) struct Connection {
     /// When it was last given something to do.
     pub(super) now: Now,
     pub(super) output: Output,
+    pub(super) turn: Turn,
     /// Scratch for replies.
     pub(super) scratch: BytesMut,
     /// Number of the broker's last request to the client.
@@ -73,6 +75,7 @@ impl Connection {
             readings: Readings::default(),
             now: Now::default(),
             output: Output::default(),
+            turn: Turn::default(),
             scratch: BytesMut::new(),
             last_opaque: 0,
             budget: Arc::default(),
@@ -88,6 +91,17 @@ impl Connection {
 
     pub(super) fn context(&self) -> Context<'_> {
         Context { broker: &self.broker, options: &self.options, peer: &self.peer, now: self.now }
+    }
+
+    /// Begins a turn of answers at `now`.
+    pub(super) fn begin_turn(&mut self, now: Now) {
+        self.now = now;
+        self.turn.begin(self.output.size());
+    }
+
+    /// Whether the answers of this turn are to be written before there are more.
+    pub(super) fn is_turn_over(&mut self) -> bool {
+        self.turn.look(self.output.size())
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {

@@ -38,6 +38,7 @@ mod slave;
 mod subscription;
 mod system_topics;
 mod topic_admin;
+mod turn;
 mod version;
 mod waits;
 

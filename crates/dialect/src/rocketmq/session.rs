@@ -244,12 +244,12 @@ impl RocketSession {
 
 impl Session for RocketSession {
     fn receive(&mut self, input: &mut BytesMut, now: Now) -> Result<(), CloseReason> {
-        self.connection.now = now;
+        self.connection.begin_turn(now);
         self.release_held(false);
         let mut pass = self.begin_pass(input.len());
         let mut consumed = 0;
         let ended = loop {
-            if !self.may_read() {
+            if !self.may_read() || self.connection.is_turn_over() {
                 break Ok(());
             }
             let rest = input.get(consumed..).unwrap_or_default();
@@ -303,6 +303,10 @@ impl Session for RocketSession {
         let fetches = [self.pulls.deadline(), self.pops.deadline()];
         let others = [self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
         fetches.into_iter().chain(others).flatten().chain(send_backs).min()
+    }
+
+    fn has_paused(&self) -> bool {
+        self.connection.turn.is_over()
     }
 
     fn wants_input(&self) -> bool {

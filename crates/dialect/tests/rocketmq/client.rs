@@ -268,9 +268,13 @@ impl Client {
         self.opaque
     }
 
-    /// Gives the session bytes; what is no whole frame stays in `input`.
+    /// Gives the session bytes until it has taken all that it wants; what is no whole frame stays in `input`.
     pub fn receive(&mut self, input: &mut BytesMut) -> Result<(), CloseReason> {
-        self.session.receive(input, self.now)
+        self.session.receive(input, self.now)?;
+        while self.session.has_paused() {
+            self.session.receive(input, self.now)?;
+        }
+        Ok(())
     }
 
     /// Sends requests in one go and takes whatever comes back.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base::limits::WAITING_FETCHES_PER_CONNECTION_MAX;
 use base::session::Session;
+use bytes::BytesMut;
 use format::document::{GroupDocument, TopicDocument};
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::{CLOCK_STEPS_MS, clock_set};
@@ -376,4 +377,24 @@ fn a_subscription_by_the_codes_of_two_tags_gets_those_two_alone() {
         let pulled = client.ask_well(registered(group, "orders", 1));
         assert_eq!(pulled.bodies(), wanted, "{group}");
     }
+}
+
+/// A client that pulls from many queues works on the first answers while the rest is prepared.
+#[test]
+fn of_many_pulls_that_come_at_once_the_first_are_answered_before_the_rest_is_read() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.ask_well(send("orders", &"x".repeat(5000)));
+    let mut input = BytesMut::new();
+    (0..64).for_each(|opaque| input.extend_from_slice(&pull("billing", "orders", 0).frame(opaque)));
+    let mut answered = Vec::new();
+    while !input.is_empty() {
+        assert!(client.session.wants_input());
+        client.session.receive(&mut input, client.now).expect("frames");
+        assert_eq!(client.session.has_paused(), !input.is_empty());
+        answered.push(client.hear().iter().map(|reply| reply.opaque).collect::<Vec<_>>());
+    }
+    assert_eq!(answered.concat(), (0..64).collect::<Vec<_>>());
+    let counts: Vec<_> = answered.iter().map(Vec::len).collect();
+    assert!(counts[0] == 2 && counts.len() <= 6, "few writes more: {counts:?}");
 }

@@ -29,17 +29,29 @@ struct Echo {
     taken: usize,
     announced: usize,
     subject: Option<Subject>,
+    /// Whether it pauses after each frame.
+    pauses: bool,
+    has_paused: bool,
+}
+
+impl Echo {
+    fn new(block: Bytes) -> Self {
+        let (output, subject) = (Output::default(), None);
+        Self { output, block, wants: true, taken: 0, announced: 0, subject, pauses: false, has_paused: false }
+    }
 }
 
 impl Session for Echo {
     fn receive(&mut self, input: &mut BytesMut, _now: Now) -> Result<(), CloseReason> {
-        while self.wants_input() && self.announced == 0 && input.len() >= FRAME {
+        self.has_paused = false;
+        while self.wants_input() && self.announced == 0 && input.len() >= FRAME && !self.has_paused {
             let frame = input.split_to(FRAME).freeze();
             self.taken += FRAME;
             if &*frame == b"much" {
                 self.output.push(self.block.clone());
             }
             self.output.push(frame);
+            self.has_paused = self.pauses;
         }
         Ok(())
     }
@@ -67,6 +79,10 @@ impl Session for Echo {
     }
 
     fn share(&mut self, _budget: Arc<Budget>) {}
+
+    fn has_paused(&self) -> bool {
+        self.has_paused
+    }
 
     fn proven(&mut self, subject: Subject) {
         assert_eq!((self.taken, self.subject.replace(subject)), (0, None), "once, and first");
@@ -164,7 +180,7 @@ impl Authority {
 
 fn begin(port: &Arc<TlsPort>) -> TlsSession<Echo> {
     let block = Bytes::from(vec![7; 4 << 20]);
-    let inner = Echo { output: Output::default(), block, wants: true, taken: 0, announced: 0, subject: None };
+    let inner = Echo::new(block);
     port.begin(inner, "10.0.0.1:5000".parse().expect("address"), at(0).monotonic)
 }
 
@@ -365,6 +381,22 @@ fn input_that_is_not_wanted_is_kept_and_offered_again_without_new_bytes() {
 }
 
 #[test]
+fn input_that_stays_at_a_pause_is_offered_again_without_new_bytes() {
+    let authority = Authority::new();
+    let port = authority.open(&[]).port;
+    let (mut client, mut session) = (authority.client(None, rustls::ALL_VERSIONS), begin(&port));
+    exchange(&mut client, &mut session, 4096).expect("shakes hands");
+    session.inner_mut().pauses = true;
+    client.writer().write_all(b"one.two.last").expect("writes");
+    exchange(&mut client, &mut session, 4096).expect("begun");
+    for taken in [4, 8, 12] {
+        assert_eq!((session.inner().taken, session.has_paused(), session.holds_input()), (taken, true, taken < 12));
+        receive(&mut session, b"").expect("offered again");
+    }
+    assert!(!session.has_paused());
+}
+
+#[test]
 fn a_large_frame_is_announced_by_its_plaintext_and_counted_once() {
     const SIZE: usize = 8 << 20;
     let authority = Authority::new();
@@ -530,14 +562,7 @@ async fn serve(port: Arc<TlsPort>) -> (String, Arc<Traffic>, tokio::sync::watch:
     let traffic = Arc::new(Traffic::default());
     let drive = drive(traffic.clone(), stop, port);
     let block = Bytes::from(vec![7; 4 << 20]);
-    let echo = move |_, _| Echo {
-        output: Output::default(),
-        block: block.clone(),
-        wants: true,
-        taken: 0,
-        announced: 0,
-        subject: None,
-    };
+    let echo = move |_, _| Echo::new(block.clone());
     tokio::spawn(drive.serve(listener, echo));
     (address, traffic, stopper)
 }
