@@ -14,7 +14,7 @@ mod memory;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
@@ -41,9 +41,9 @@ const HOT_SHARE: f64 = 0.1;
 /// So often the whole cache is replaced, without a sign that half of it would not do, before its capacity is halved.
 const TURNOVERS_BEFORE_FEWER: usize = 8;
 
-/// Extents read ahead of a reader that is known to read on. Where there are many readers far from each other it is one: their extents
-/// would evict each other.
-const AHEAD: u64 = 4;
+/// Extents read ahead of a reader that is known to read on. Where many readers are far from each other it is fewer, down to one: their
+/// extents would evict each other.
+const AHEAD_MAX: usize = 8;
 /// Input/output error, in Linux.
 const EIO: i32 = 5;
 /// Extents that the disk could not read as a whole and that are remembered.
@@ -64,6 +64,8 @@ pub(crate) struct Extents {
     count_read: AtomicUsize,
     /// `count_read` when the present capacity last proved necessary.
     needed_at: AtomicUsize,
+    /// Extents that somebody has come to so far.
+    count_used: AtomicUsize,
     memory: Arc<Memory>,
     /// Numbers of extents to be read ahead.
     wanted: Mutex<VecDeque<u64>>,
@@ -76,8 +78,8 @@ struct Extent {
     bytes: Bytes,
     /// Extents read before this one.
     read_before: usize,
-    /// Whether somebody has read in it. The first one has the next extents read.
-    is_used: AtomicBool,
+    /// `count_used` once somebody has come to it, who has the next extents read; 0 before.
+    used_as: AtomicUsize,
 }
 
 impl Extents {
@@ -89,6 +91,7 @@ impl Extents {
             capacity: AtomicUsize::new(EXTENTS_MIN),
             count_read: AtomicUsize::new(0),
             needed_at: AtomicUsize::new(0),
+            count_used: AtomicUsize::new(0),
             memory: Arc::default(),
             wanted: Mutex::default(),
             reader: OnceLock::new(),
@@ -156,7 +159,7 @@ impl Extents {
         })?;
         let read_before = self.count_read.fetch_add(1, Ordering::Relaxed);
         self.note_read(number, read_before);
-        Ok(Arc::new(Extent { bytes: buffer.freeze(), read_before, is_used: AtomicBool::new(false) }))
+        Ok(Arc::new(Extent { bytes: buffer.freeze(), read_before, used_as: AtomicUsize::new(0) }))
     }
 
     /// Somebody reads in an extent.
@@ -166,19 +169,20 @@ impl Extents {
             // With half the capacity it would have been evicted.
             self.needed_at.store(count_read, Ordering::Relaxed);
         }
-        if !extent.is_used.load(Ordering::Relaxed) && !extent.is_used.swap(true, Ordering::Relaxed) {
-            self.want_next(number, written);
+        if extent.used_as.load(Ordering::Relaxed) == 0 {
+            let now = self.count_used.fetch_add(1, Ordering::Relaxed) + 1;
+            if extent.used_as.swap(now, Ordering::Relaxed) == 0 {
+                self.want_next(number, now, written);
+            }
         }
         extent.bytes.clone()
     }
 
     /// Has the extents read that whoever has come to this one will come to next.
-    fn want_next(&self, number: u64, written: u64) {
+    fn want_next(&self, number: u64, now: usize, written: u64) {
         let Some(reader) = self.reader.get() else { return };
-        let reads_on = number.checked_sub(1).is_some_and(|before| self.cache.peek(&before).is_some());
-        let is_alone = self.capacity.load(Ordering::Relaxed) < EXTENTS_MAX / 2;
-        let count = if reads_on && is_alone { AHEAD } else { 1 };
-        let next = (number + 1..=number + count).take_while(|next| Self::is_written(*next, written));
+        let next =
+            (number + 1..).take(self.count_ahead(number, now)).take_while(|next| Self::is_written(*next, written));
         let mut is_more = false;
         for number in next.filter(|next| self.cache.peek(next).is_none()) {
             let mut wanted = self.wanted.lock();
@@ -193,6 +197,19 @@ impl Extents {
         }
         if is_more {
             reader.wake_by_ref();
+        }
+    }
+
+    /// How many extents are read ahead of whoever comes to this one. As many others were come to since the one before it as there are
+    /// readers in places of their own: together they have half the capacity.
+    fn count_ahead(&self, number: u64, now: usize) -> usize {
+        let before = number.checked_sub(1).and_then(|before| self.cache.peek(&before));
+        match before.map_or(0, |before| before.used_as.load(Ordering::Relaxed)) {
+            0 => 1,
+            before => {
+                let readers = now.saturating_sub(before).max(1);
+                (self.capacity.load(Ordering::Relaxed) / 2 / readers).clamp(1, AHEAD_MAX)
+            }
         }
     }
 
@@ -303,10 +320,24 @@ mod tests {
         extents.read_ahead(8, |_| Ok(())).expect("reads");
         assert_eq!(wanted(&extents), [0; 0], "nobody has come there");
         assert!(extents.get(8, u64::MAX).is_some());
-        assert_eq!(wanted(&extents), [9, 10, 11, 12]);
+        assert_eq!(wanted(&extents), (9..17).collect::<Vec<_>>());
         extents.read_ahead(9, |_| Ok(())).expect("reads");
         extents.get(9, 12 * EXTENT_SIZE);
         assert_eq!(wanted(&extents), [10, 11], "the log ends there");
+    }
+
+    #[test]
+    fn the_more_readers_are_far_from_each_other_the_less_is_read_ahead_of_each() {
+        let extents = ahead();
+        for (readers, count) in [(1, 8), (2, 4), (4, 2), (8, 1), (12, 1)] {
+            let first = |reader: u64| 1_000_000 * readers + 1000 * reader;
+            (0..readers).for_each(|reader| _ = read(&extents, first(reader)));
+            wanted(&extents);
+            for reader in 0..readers {
+                read(&extents, first(reader) + 1);
+                assert_eq!(wanted(&extents).len(), count, "{readers} readers");
+            }
+        }
     }
 
     #[test]
