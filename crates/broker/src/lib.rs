@@ -81,7 +81,7 @@ pub use queue::Queue;
 pub use removal::Removals;
 pub use replicas::{Replica, ReplicaList, Replicas};
 pub use request_modes::RequestModes;
-pub use retention::{Retention, Unsettled};
+pub use retention::{Keeper, Retention, Unsettled};
 pub use retry::{Retries, SendBack};
 pub use routes::{QueuesAt, Routes, Whereabouts};
 pub use routing::{

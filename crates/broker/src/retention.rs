@@ -32,6 +32,25 @@ pub struct Unsettled {
     pub log_size: u64,
 }
 
+/// Whose messages the oldest are that are not settled, and keep segments of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// A group of a topic.
+    Group {
+        /// The topic.
+        topic: String,
+        /// The group.
+        group: String,
+    },
+    /// A message queue.
+    MessageQueue {
+        /// Its virtual host.
+        virtual_host: String,
+        /// Its name.
+        queue: String,
+    },
+}
+
 /// Applies retention.
 #[derive(Debug)]
 pub struct Retention {
@@ -42,17 +61,25 @@ pub struct Retention {
     options: Arc<Options>,
     /// As it was when retention was last applied.
     unsettled: Mutex<Vec<Unsettled>>,
+    /// The same.
+    keeper: Mutex<Option<Keeper>>,
 }
 
 impl Retention {
     pub(crate) fn new(catalog: &Arc<Catalog>, model: &Arc<Model>, lanes: &Arc<Lanes>, options: &Arc<Options>) -> Self {
         let (catalog, model, lanes, options) = (catalog.clone(), model.clone(), lanes.clone(), options.clone());
-        Self { store: model.store().clone(), catalog, lanes, model, options, unsettled: Mutex::default() }
+        let (store, unsettled, keeper) = (model.store().clone(), Mutex::default(), Mutex::default());
+        Self { store, catalog, lanes, model, options, unsettled, keeper }
     }
 
     /// What was not settled when retention was last applied.
     pub fn unsettled(&self) -> Vec<Unsettled> {
         self.unsettled.lock().clone()
+    }
+
+    /// Whose messages kept the most of the log when retention was last applied.
+    pub fn keeper(&self) -> Option<Keeper> {
+        self.keeper.lock().clone()
     }
 
     /// Removes what is to go. Waits for the disk.
@@ -70,24 +97,28 @@ impl Retention {
         let (unsettled, oldest) = self.look();
         *self.unsettled.lock() = unsettled;
         let of_groups = oldest.filter(|_| self.options.keeps_unsettled);
-        let kept = of_groups.into_iter().chain(self.oldest_in_message_queues()).min();
-        let keep_from = kept.unwrap_or(LogOffset(u64::MAX));
+        let kept = of_groups.into_iter().chain(self.oldest_in_message_queues()).min_by_key(|(oldest, _)| *oldest);
+        let (keep_from, keeper) = kept.map_or((LogOffset(u64::MAX), None), |(oldest, keeper)| (oldest, Some(keeper)));
+        *self.keeper.lock() = keeper;
         self.store.apply_retention_below(keep_from, now.wall, hour_of_day)
     }
 
-    /// Where the oldest message lies that is in a message queue: anywhere in the log, where that cannot be read.
-    fn oldest_in_message_queues(&self) -> Option<LogOffset> {
-        let topics = self.model.queue_numbers().into_iter().map(TopicName::of_message_queue);
-        let places = topics.filter_map(|topic| {
+    /// Where the oldest message lies that is in a message queue, and in which: anywhere in the log, where that cannot be read.
+    fn oldest_in_message_queues(&self) -> Option<(LogOffset, Keeper)> {
+        let places = self.model.queue_numbers().into_iter().filter_map(|number| {
+            let topic = TopicName::of_message_queue(number);
             let places = self.store.queues_of(&topic).into_iter().filter_map(|queue| {
                 // Of one that nobody has worked with nothing is settled.
                 let lane = self.lanes.lane(topic.as_str(), NO_GROUP, queue.queue().0);
                 let floor = lane.map_or(QueueOffset(0), |lane| lane.floor());
                 self.place_of(&queue, floor.max(queue.first()))
             });
-            places.min()
+            Some((places.min()?, number))
         });
-        places.min()
+        let (oldest, number) = places.min()?;
+        let (virtual_host, queue) = self.model.queue_of_number(number).unwrap_or_default();
+        let (virtual_host, queue) = (virtual_host.to_string(), String::from_utf8_lossy(&queue).into_owned());
+        Some((oldest, Keeper::MessageQueue { virtual_host, queue }))
     }
 
     /// Where the message at an offset lies; anywhere in the log, where that cannot be read. `None`: there is none.
@@ -96,9 +127,9 @@ impl Retention {
         entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
     }
 
-    /// What is not settled, by topic and group, and where the oldest of it lies: anywhere in the log, where that cannot be read. A group that
-    /// was removed keeps nothing.
-    fn look(&self) -> (Vec<Unsettled>, Option<LogOffset>) {
+    /// What is not settled, by topic and group, and where the oldest of it lies, and whose it is: anywhere in the log, where that cannot be
+    /// read. A group that was removed keeps nothing.
+    fn look(&self) -> (Vec<Unsettled>, Option<(LogOffset, Keeper)>) {
         let mut by_names: BTreeMap<(String, String), (LeaseCounts, Option<LogOffset>)> = BTreeMap::new();
         for lane in self.lanes.all() {
             let (topic, group) = lane.names();
@@ -112,7 +143,9 @@ impl Retention {
             *oldest = oldest.iter().copied().chain(place).min();
         }
         let end = self.store.watermarks().get(Watermark::Written);
-        let oldest = by_names.values().filter_map(|(_, oldest)| *oldest).min();
+        let oldest = by_names.iter().filter_map(|(names, (_, oldest))| Some((oldest.as_ref().copied()?, names))).min();
+        let oldest = oldest
+            .map(|(oldest, (topic, group))| (oldest, Keeper::Group { topic: topic.clone(), group: group.clone() }));
         let unsettled = by_names.into_iter().map(|((topic, group), (counts, oldest))| Unsettled {
             topic,
             group,

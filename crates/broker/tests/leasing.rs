@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use base::{GroupName, Monotonic, QueueId, QueueOffset};
 use broker::lease::LeaseCounts;
-use broker::{Filter, HandOut, Lane, Mailbox, Options, Signal, Wanted, Wish};
+use broker::{Filter, HandOut, Keeper, Lane, Mailbox, Options, Signal, Wanted, Wish};
 use format::hash::tag_code;
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
@@ -300,6 +300,8 @@ fn with_that_setting_no_segment_goes_that_has_messages_which_a_group_has_not_set
         let [unsettled] = &bench.broker.retention.unsettled()[..] else { panic!("one group") };
         assert_eq!((&*unsettled.topic, &*unsettled.group, unsettled.counts.leased), ("orders", "billing", 3));
         assert!(unsettled.log_size > 300_000, "{unsettled:?}");
+        let keeper = Keeper::Group { topic: "orders".to_owned(), group: "billing".to_owned() };
+        assert_eq!(bench.broker.retention.keeper(), Some(keeper));
         lane(&bench, 0).settle(given.wanted().owner(), (0..3).map(QueueOffset));
         let outcome = bench.broker.retention.apply(bench.now).expect("applied");
         assert!(outcome.removed > 0 && !outcome.is_held, "{outcome:?}");

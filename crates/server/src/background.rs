@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use broker::{Broker, Host, Intervals, Schedule, Work, Worked};
+use broker::{Broker, Host, Intervals, Keeper, Schedule, Work, Worked};
 use parking_lot::Mutex;
 use storage::schedule::{SyncSchedule, SyncStep, WRITE_HERE_MAX, WriteSchedule};
 use storage::{DiskState, RetentionOutcome, Store};
@@ -387,13 +387,19 @@ fn report_retention(before: DiskState, outcome: RetentionOutcome) -> DiskState {
 /// Logs whether old segments stay for messages that nobody has acknowledged, when that changes. Returns the new state.
 fn report_held(before: bool, is_held: bool, broker: &Broker) -> bool {
     if is_held && !before {
-        let oldest = broker.retention.unsettled().into_iter().max_by_key(|unsettled| unsettled.log_size);
-        let (topic, group) = oldest.map(|oldest| (oldest.topic, oldest.group)).unwrap_or_default();
-        tracing::warn!(
-            topic,
-            group,
-            "old log segments stay, since they have messages that this group has not acknowledged; let it consume, reset its offset, remove it, or set retention.keeps_unsettled to false"
-        );
+        match broker.retention.keeper() {
+            Some(Keeper::Group { topic, group }) => tracing::warn!(
+                topic,
+                group,
+                "old log segments stay, since they have messages that this group has not acknowledged; let it consume, reset its offset, remove it, or set retention.keeps_unsettled to false"
+            ),
+            Some(Keeper::MessageQueue { virtual_host, queue }) => tracing::warn!(
+                virtual_host,
+                queue,
+                "old log segments stay, since they have messages of this AMQP queue; let it be consumed, purge or delete it, or give such queues a limit (x-message-ttl, x-max-length-bytes)"
+            ),
+            None => {}
+        }
     } else if before && !is_held {
         tracing::info!("no old log segment stays for messages that are not acknowledged any more");
     }

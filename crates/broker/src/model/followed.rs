@@ -4,9 +4,10 @@
 //! snapshot and log, like everything else.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base::{QueueNumber, TopicName};
-use format::model::ModelChange;
+use format::model::{ModelChange, Text};
 use format::model_tables::ModelTables;
 use format::state::StateChange;
 use storage::StorageError;
@@ -38,6 +39,20 @@ impl Model {
             return self.followed.lock().queues.keys().copied().map(QueueNumber).collect();
         }
         self.hosts().iter().flat_map(|host| host.table.read().by_number.keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    /// Virtual host and name of such a queue.
+    pub(crate) fn queue_of_number(&self, number: QueueNumber) -> Option<(Arc<str>, Text)> {
+        if self.store.follows() {
+            let followed = self.followed.lock();
+            let queue = followed.queues.get(&number.0)?;
+            return Some((queue.host.as_str().into(), queue.name.clone()));
+        }
+        self.hosts().iter().find_map(|host| {
+            let table = host.table.read();
+            let queue = table.by_number.get(&number)?;
+            Some((queue.host().clone(), queue.wish().name.clone()))
+        })
     }
 
     /// Removes what a slave's disk has of queues that no start would know: those that go with their master's process. What comes for them

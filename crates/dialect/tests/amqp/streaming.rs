@@ -1,6 +1,7 @@
 //! Streams: read by offset, by any number of consumers, and nothing of them is taken away.
 
 use base::session::Session as _;
+use broker::Keeper;
 use bytes::BytesMut;
 use storage::RetentionPolicy;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
@@ -257,6 +258,8 @@ fn the_log_keeps_what_a_stream_keeps_whoever_has_read_it() {
         bench.broker.checkpoint(bench.now).expect("written");
         let removed = bench.broker.retention.apply(bench.now).expect("applied").removed;
         assert_eq!(removed > 0, limit.is_some(), "{removed} segments");
+        let keeper = Keeper::MessageQueue { virtual_host: "/".to_owned(), queue: "s".to_owned() };
+        assert_eq!(bench.broker.retention.keeper(), Some(keeper), "who looks for room is told");
         assert_eq!(read_from(&mut client, "again", FIRST).len(), kept);
     }
 }
