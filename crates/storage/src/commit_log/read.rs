@@ -22,7 +22,7 @@ use crate::segment::Segment;
 use crate::store::ReadMode;
 
 /// If records are further apart than this on average, single records are read instead of whole extents.
-const SPARSE_GAP: u64 = 16 * 1024;
+const SPARSE_GAP: u64 = EXTENT_SIZE / 4;
 
 /// Records passed on the way to a place where none may begin.
 const RECORDS_PASSED_MAX: usize = 10_000;
