@@ -341,3 +341,29 @@ fn what_an_attempt_leaves_when_it_is_made_again_goes_to_who_waits() {
     assert_eq!(hand_out(&bench, by_attempt(1)).count(), 1);
     assert_eq!(mailbox.take(), [Signal::LeaseReady(1)]);
 }
+
+/// Reads fail for a while, as where a path to the storage is switched over, and somebody pops meanwhile.
+#[test]
+fn a_disk_that_fails_for_a_while_has_no_message_settled_that_nobody_got() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let layout = storage::Options {
+        disk: Disk::new(disk.clone()),
+        recent_size: 1,
+        ..layout(Path::new("/data"), vec![1000, 1000])
+    };
+    let mut bench = open_on(layout, at(1000), |_| ());
+    make_topic(&bench, 1);
+    for number in 0..6 {
+        bench.publish("orders", &message(format!("{number:8000}").as_bytes(), b"")).expect("published");
+        bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
+    }
+    disk.fail(Failure::error(storage::disk::Operation::Read, 5).at("commitlog"));
+    let mut asked = HandOut::of(wanted(&bench));
+    assert!(bench.broker.leasing.hand_out(&mut asked, bench.now).is_err() && asked.count() == 0);
+    disk.heal();
+    bench.now = bench.now.plus_ms(3_600_000);
+    bench.broker.lanes.expire(bench.now.monotonic);
+    let mut again = HandOut::of(wanted(&bench));
+    bench.broker.leasing.hand_out(&mut again, bench.now).expect("read");
+    assert_eq!(again.count(), 6, "messages are whole on the disk, nobody got one, and they are settled");
+}

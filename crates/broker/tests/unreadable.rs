@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{LogOffset, Now, QueueId};
 use broker::{Fetch, FetchStatus, Filter};
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::{Bench, layout, message, open_on};
 use testkit::{ManualHost, at, broker_options};
 
@@ -178,4 +178,18 @@ fn an_abort_file_that_cannot_be_read_stops_no_start() {
     assert_eq!(bodies(&bench, 0), ["one"]);
     bench.broker.close(START).expect("closes");
     assert!(!Disk::new(disk).exists(Path::new("/data/abort")), "an orderly stop");
+}
+
+/// One read fails once; asked again the disk answers. A message that waits for its time is worth asking again.
+#[test]
+fn one_passing_error_costs_no_delayed_message() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open(&disk, START);
+    bench.publish("orders", &message(b"delayed", b"DELAY\x011\x02")).expect("stored");
+    bench.publish("others", &message(&[b'x'; 1000], b"")).expect("stored");
+    disk.fail(Failure::error(Operation::Read, EIO).at("commitlog").times(1));
+    bench.advance(1000);
+    disk.heal();
+    (0..10).for_each(|_| bench.advance(1000));
+    assert_eq!(bodies(&bench, 0), ["delayed"], "damaged: {}", bench.broker.metrics().records_damaged.get());
 }

@@ -228,12 +228,17 @@ impl Drive {
             if let Some(end) = end_of(session) {
                 return end;
             }
+            // The rest of a frame has to be read, once there is room for it.
+            is_held &= session.frame_size(&input) <= input.len();
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
                     let _ = self.write(socket, session);
                     return end;
                 }
                 is_held = holds(session, &input);
+                if input.is_empty() {
+                    give_back(std::mem::take(&mut input));
+                }
                 continue;
             }
             if stopping && !session.is_busy() && session.output().is_empty() {
@@ -526,6 +531,7 @@ mod tests {
     impl Session for Pausing {
         fn receive(&mut self, input: &mut BytesMut, _now: Now) -> Result<(), CloseReason> {
             assert!(self.output.is_empty(), "what was answered is written");
+            assert_ne!(input.first(), Some(&b'L'), "a large frame is taken once there is room for it");
             self.has_paused = !input.is_empty();
             if self.has_paused {
                 self.output.push(input.split_to(1).freeze());
@@ -557,6 +563,10 @@ mod tests {
 
         fn has_paused(&self) -> bool {
             self.has_paused
+        }
+
+        fn frame_size(&self, input: &[u8]) -> usize {
+            input.first().map_or(0, |first| if *first == b'L' { 16 << 20 } else { 1 })
         }
     }
 
@@ -633,19 +643,43 @@ mod tests {
         (client, woken, end)
     }
 
+    /// A connection to a session that pauses, and how it ends.
+    async fn connect_pausing(mut drive: Drive) -> (TcpStream, tokio::task::JoinHandle<End>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
+        let (mut socket, _) = listener.accept().await.expect("accepts");
+        let exchange = async move { drive.exchange(&mut socket, &mut Pausing::default(), &Wakeup::new().0).await };
+        (client, tokio::spawn(exchange))
+    }
+
+    #[tokio::test]
+    async fn a_large_frame_behind_a_pause_waits_for_room() {
+        let (_stopper, stop) = watch::channel(false);
+        let drive = drive(stop, 10).0;
+        let _others = Held::taken(drive.budget.clone(), base::limits::CONNECTIONS_HELD_SIZE_MAX);
+        let (mut client, end) = connect_pausing(drive).await;
+        client.write_all(b"abL.........").await.expect("writes");
+        client.read_exact(&mut [0; 2]).await.expect("the others are answered");
+        // That nothing comes is the point.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!end.is_finished());
+    }
+
     #[tokio::test]
     async fn a_session_that_pauses_goes_on_once_its_answers_are_written() {
         let (_stopper, stop) = watch::channel(false);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let mut client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
-        let (mut socket, _) = listener.accept().await.expect("accepts");
-        let end = tokio::spawn(async move {
-            drive(stop, 10).0.exchange(&mut socket, &mut Pausing::default(), &Wakeup::new().0).await
-        });
+        let drive = drive(stop, 10).0;
+        let budget = drive.budget.clone();
+        let (mut client, end) = connect_pausing(drive).await;
         client.write_all(b"abcdefgh").await.expect("writes");
         let mut answers = [0; 8];
         client.read_exact(&mut answers).await.expect("all are answered, without more bytes");
         assert_eq!(&answers, b"abcdefgh");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !Held::of(budget.clone()).try_set(base::limits::CONNECTIONS_HELD_SIZE_MAX) {
+            assert!(Instant::now() < deadline, "a connection that has nothing to do keeps no buffer");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         drop(client);
         assert!(matches!(end.await, Ok(End::Quiet)));
     }

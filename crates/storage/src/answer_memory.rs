@@ -61,15 +61,29 @@ impl AnswerMemory {
             return;
         }
         piece.clear();
+        let mut too_many = Vec::new();
         let mut spare = self.0.lock();
-        if spare.size + piece.capacity() <= SPARE_MAX {
-            spare.size += piece.capacity();
-            spare.of_size(piece.capacity()).push(piece);
+        while spare.size + piece.capacity() > SPARE_MAX {
+            let Some(other) = spare.drop_other(piece.capacity()) else { return };
+            too_many.push(other);
         }
+        spare.size += piece.capacity();
+        spare.of_size(piece.capacity()).push(piece);
+        // Not with the lock held: their memory goes back to the system.
+        drop(spare);
+        drop(too_many);
     }
 }
 
 impl Spare {
+    /// Takes away a piece of the largest size but this one: what was wanted once does not keep out what is wanted now.
+    fn drop_other(&mut self, capacity: usize) -> Option<Vec<u8>> {
+        let other =
+            self.pieces.iter_mut().rev().find_map(|pieces| pieces.pop_if(|piece| piece.capacity() != capacity))?;
+        self.size -= other.capacity();
+        Some(other)
+    }
+
     /// The pieces of this capacity, which is one that is kept.
     fn of_size(&mut self, capacity: usize) -> &mut Vec<Vec<u8>> {
         &mut self.pieces[(capacity / PIECE_MIN).ilog2() as usize]
@@ -127,6 +141,14 @@ mod tests {
                 drop(memory.lend(piece));
             }
         }
+    }
+
+    #[test]
+    fn large_answers_of_once_keep_out_no_small_ones_of_now() {
+        let memory = AnswerMemory::default();
+        drop((0..8).map(|_| filled(&memory, 500_000)).collect::<Vec<_>>());
+        drop([filled(&memory, 6000), filled(&memory, 6000)]);
+        assert_eq!(memory.0.lock().of_size(8192).len(), 2);
     }
 
     #[test]

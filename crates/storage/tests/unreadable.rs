@@ -239,3 +239,32 @@ fn a_log_that_a_start_cannot_read_is_told_of_with_what_to_do() {
         assert!(error.contains(part), "{part} in {error}");
     }
 }
+
+/// The disk fails once, as a path of a SAN does while it is switched over, and answers well when it is asked again.
+#[test]
+fn one_passing_error_costs_no_message() {
+    for count in [1, 2, 8] {
+        let (disk, options) = closed();
+        let (store, _) = open(&options);
+        let index = store.queue(&orders::topic(), QueueId(0));
+        let entries: Vec<_> = support::entries(&index).into_iter().take(count).collect();
+        disk.fail(Failure::error(Operation::Read, EIO).at("commitlog").times(1));
+        let found = store.read(&index, &entries, ReadMode::MayWait).map(|found| found.count());
+        assert!(found.is_err() || found.is_ok_and(|found| found == count), "of {count} one is passed over for good");
+    }
+}
+
+/// The whole disk fails for a while, as one does that is detached: who reads on is told so, and not sent past all that is on it.
+#[test]
+fn a_disk_that_is_gone_for_a_while_is_no_damaged_record() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    let index = store.queue(&orders::topic(), QueueId(0));
+    let entries = support::entries(&index);
+    disk.fail(Failure::error(Operation::Read, EIO).at("commitlog"));
+    for mode in [ReadMode::IfCached, ReadMode::MayWait] {
+        assert!(store.read(&index, &entries, mode).is_err(), "others would be passed over");
+    }
+    disk.heal();
+    assert_eq!(store.read(&index, &entries, ReadMode::MayWait).expect("reads").count(), entries.len());
+}

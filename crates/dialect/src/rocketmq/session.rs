@@ -249,11 +249,12 @@ impl Session for RocketSession {
         let mut pass = self.begin_pass(input.len());
         let mut consumed = 0;
         let ended = loop {
-            if !self.may_read() || self.connection.is_turn_over() {
+            if !self.may_read() {
                 break Ok(());
             }
             let rest = input.get(consumed..).unwrap_or_default();
             match frame::frame_len(rest) {
+                Ok(Some(_)) if self.connection.is_turn_over() => break Ok(()),
                 Ok(Some(length)) => {
                     let frame_bytes = rest.get(..length).unwrap_or_default();
                     if let Err(reason) = self.handle(frame_bytes, &mut pass) {

@@ -398,3 +398,23 @@ fn of_many_pulls_that_come_at_once_the_first_are_answered_before_the_rest_is_rea
     let counts: Vec<_> = answered.iter().map(Vec::len).collect();
     assert!(counts[0] == 2 && counts.len() <= 6, "few writes more: {counts:?}");
 }
+
+/// Reads of the old log fail for some seconds, as where a path to the storage is switched over. Who pulls meanwhile is told so, or waits, and has
+/// not gone past everything when the disk is well again.
+#[test]
+fn a_disk_that_fails_for_some_seconds_costs_no_consumer_its_messages() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = Bench::with(|setup: &mut Setup| {
+        (setup.store.recent_size, setup.store.disk) = (1 << 10, Disk::new(disk.clone()));
+    });
+    let mut client = bench.client();
+    for _ in 0..500 {
+        client.ask_well(send("orders", &"x".repeat(2000)));
+    }
+    disk.fail(Failure::error(Operation::Read, EIO).at("commitlog"));
+    for offset in [0, 100, 499] {
+        assert_eq!(client.ask(pull("billing", "orders", offset)).code, response::SYSTEM_ERROR);
+    }
+    disk.heal();
+    assert_eq!(client.ask_well(pull("billing", "orders", 0)).bodies().len(), 32);
+}

@@ -24,6 +24,9 @@ use crate::store::ReadMode;
 /// If records are further apart than this on average, single records are read instead of whole extents.
 const SPARSE_GAP: u64 = EXTENT_SIZE / 4;
 
+/// Where a record cannot be read, a byte at so many places of its segment is tried.
+const PLACES_TRIED: u64 = 5;
+
 /// Records passed on the way to a place where none may begin.
 const RECORDS_PASSED_MAX: usize = 10_000;
 
@@ -111,10 +114,11 @@ impl CommitLog {
         Ok(false)
     }
 
-    /// Bytes of the record at `offset`; `None` if the disk cannot read them, which is reported.
+    /// Bytes of the record at `offset`; `None` if the disk cannot read them but others, which is reported.
     fn read_or_tell(&self, offset: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
-        match self.read_bytes(offset.0, size, ReadMode::MayWait) {
-            Err(error) if error.is_unreadable() => {
+        let read = || self.read_bytes(offset.0, size, ReadMode::MayWait);
+        match read().or_else(|error| if error.is_unreadable() { read() } else { Err(error) }) {
+            Err(error) if error.is_unreadable() && self.reads_elsewhere(offset) => {
                 self.tell_unreadable(offset, &error);
                 Ok(None)
             }
@@ -124,6 +128,27 @@ impl CommitLog {
 
     fn tell_unreadable(&self, offset: LogOffset, error: &StorageError) {
         self.tell_damage(offset, &error.to_string());
+    }
+
+    /// Whether the disk reads most of some places of the segment that holds `offset`.
+    fn reads_elsewhere(&self, offset: LogOffset) -> bool {
+        let written = self.in_segments.load(Ordering::Acquire);
+        let Ok(segment) = self.segment_at(offset.0) else { return true };
+        let size = segment.end().min(written).saturating_sub(segment.base());
+        let reads = |place: u64| {
+            let mut byte = Vec::new();
+            segment.file().read_into(&mut byte, 1, size / PLACES_TRIED * place, true).is_ok()
+        };
+        let (mut read, mut failed) = (0, 0);
+        (0..PLACES_TRIED).any(|place| {
+            if reads(place) {
+                read += 1
+            } else {
+                failed += 1
+            }
+            2 * read.max(failed) > PLACES_TRIED
+        });
+        read > failed
     }
 
     /// Reports a damaged record, once. One that retention removed while it was read is not damaged.
@@ -293,21 +318,35 @@ impl ColdReader<'_> {
                     }
                 }
             }
-            let read = found.read(number, size, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode));
-            self.pass_unreadable(read, entry)?;
+            self.read_record(number, entry, found, |bytes| self.log.read_bytes_into(bytes, start, size, self.mode))?;
         }
         Ok(())
     }
 
-    /// A record that the disk cannot read is damaged: it is reported and left out, and its neighbours are served. One that retention
+    /// Reads a record by itself. One that the disk cannot read is damaged: it is reported and left out, and its neighbours are served. But a
+    /// disk that reads nothing else either has lost nothing: whoever wants the record hears of it and comes again. A record that retention
     /// removed meanwhile is left out too.
-    fn pass_unreadable(&self, read: Result<(), StorageError>, entry: &Entry) -> Result<(), StorageError> {
-        match read {
-            Err(_) if entry.log_offset < self.log.first() => Ok(()),
-            Err(error) if error.is_unreadable() => {
-                self.log.tell_unreadable(entry.log_offset, &error);
-                Ok(())
-            }
+    fn read_record(
+        &self,
+        number: usize,
+        entry: &Entry,
+        found: &mut Collection<'_>,
+        read: impl Fn(&mut Vec<u8>) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let is_gone = || entry.log_offset < self.log.first();
+        match found.read(number, entry.size as usize, &read) {
+            Err(_) if is_gone() => Ok(()),
+            // A network thread leaves it to who may wait.
+            Err(error) if error.is_unreadable() && self.mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
+            // It may have failed in passing.
+            Err(error) if error.is_unreadable() => match found.read(number, entry.size as usize, &read) {
+                Err(_) if is_gone() => Ok(()),
+                Err(_) if self.log.reads_elsewhere(entry.log_offset) => {
+                    self.log.tell_unreadable(entry.log_offset, &error);
+                    Ok(())
+                }
+                outcome => outcome,
+            },
             outcome => outcome,
         }
     }
@@ -378,8 +417,9 @@ impl ColdReader<'_> {
             if end.0 <= known.end() {
                 let position = known.position(entry.log_offset);
                 let may_wait = self.mode == ReadMode::MayWait;
-                let read = found.read(number, size, |bytes| known.file().read_into(bytes, size, position, may_wait));
-                self.pass_unreadable(read, entry)?;
+                self.read_record(number, entry, found, |bytes| {
+                    known.file().read_into(bytes, size, position, may_wait)
+                })?;
             }
             segment = Some(known);
         }
