@@ -11,6 +11,7 @@ mod raw;
 mod read;
 mod sealing;
 mod segments;
+mod unreadable;
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

@@ -24,9 +24,6 @@ use crate::store::ReadMode;
 /// If records are further apart than this on average, single records are read instead of whole extents.
 const SPARSE_GAP: u64 = EXTENT_SIZE / 4;
 
-/// Where a record cannot be read, a byte at so many places of its segment is tried.
-const PLACES_TRIED: u64 = 5;
-
 /// Records passed on the way to a place where none may begin.
 const RECORDS_PASSED_MAX: usize = 10_000;
 
@@ -112,43 +109,6 @@ impl CommitLog {
             }
         }
         Ok(false)
-    }
-
-    /// Bytes of the record at `offset`; `None` if the disk cannot read them but others, which is reported.
-    fn read_or_tell(&self, offset: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
-        let read = || self.read_bytes(offset.0, size, ReadMode::MayWait);
-        match read().or_else(|error| if error.is_unreadable() { read() } else { Err(error) }) {
-            Err(error) if error.is_unreadable() && self.reads_elsewhere(offset) => {
-                self.tell_unreadable(offset, &error);
-                Ok(None)
-            }
-            outcome => outcome.map(Some),
-        }
-    }
-
-    fn tell_unreadable(&self, offset: LogOffset, error: &StorageError) {
-        self.tell_damage(offset, &error.to_string());
-    }
-
-    /// Whether the disk reads most of some places of the segment that holds `offset`.
-    fn reads_elsewhere(&self, offset: LogOffset) -> bool {
-        let written = self.in_segments.load(Ordering::Acquire);
-        let Ok(segment) = self.segment_at(offset.0) else { return true };
-        let size = segment.end().min(written).saturating_sub(segment.base());
-        let reads = |place: u64| {
-            let mut byte = Vec::new();
-            segment.file().read_into(&mut byte, 1, size / PLACES_TRIED * place, true).is_ok()
-        };
-        let (mut read, mut failed) = (0, 0);
-        (0..PLACES_TRIED).any(|place| {
-            if reads(place) {
-                read += 1
-            } else {
-                failed += 1
-            }
-            2 * read.max(failed) > PLACES_TRIED
-        });
-        read > failed
     }
 
     /// Reports a damaged record, once. One that retention removed while it was read is not damaged.
