@@ -228,17 +228,12 @@ impl Drive {
             if let Some(end) = end_of(session) {
                 return end;
             }
-            // The rest of a frame has to be read, once there is room for it.
-            is_held &= session.frame_size(&input) <= input.len();
             if is_held && session.wants_input() {
                 if let Err(end) = self.receive(session, &mut input) {
                     let _ = self.write(socket, session);
                     return end;
                 }
                 is_held = holds(session, &input);
-                if input.is_empty() {
-                    give_back(std::mem::take(&mut input));
-                }
                 continue;
             }
             if stopping && !session.is_busy() && session.output().is_empty() {
@@ -342,14 +337,18 @@ impl Drive {
             None => Ok(true),
         };
         if input.is_empty() {
-            // An idle connection keeps no buffer.
             give_back(std::mem::take(input));
         }
         outcome
     }
 
     fn receive(&self, session: &mut impl Session, input: &mut BytesMut) -> Result<(), End> {
-        session.receive(input, clock::now()).map_err(|reason| End::Protocol(reason.0))
+        let outcome = session.receive(input, clock::now()).map_err(|reason| End::Protocol(reason.0));
+        if input.is_empty() {
+            // An idle connection keeps no buffer.
+            give_back(std::mem::take(input));
+        }
+        outcome
     }
 
     /// Writes the session's output until the socket would block. Returns whether anything was written.
@@ -409,9 +408,11 @@ async fn rest(at: Monotonic, now: Monotonic) {
     tokio::time::sleep(Duration::from_millis(at.ms_since(now))).await;
 }
 
-/// Whether input waits until the session wants more, or has written what it answered so far.
+/// Whether input waits until the session wants more, or has written what it answered so far. Of a frame of which a part is there the rest
+/// has to be read, once there is room for it.
 fn holds(session: &impl Session, input: &BytesMut) -> bool {
-    (!input.is_empty() || session.holds_input()) && (session.has_paused() || !session.wants_input())
+    let is_there = !input.is_empty() || session.holds_input();
+    is_there && session.frame_size(input) <= input.len() && (session.has_paused() || !session.wants_input())
 }
 
 /// The socket events to wait for.
@@ -428,7 +429,7 @@ fn interest(session: &mut impl Session, reads_nothing: bool) -> Option<Interest>
 fn give_back(mut buffer: BytesMut) {
     buffer.clear();
     BUFFERS.with_borrow_mut(|buffers| {
-        if buffers.len() < POOLED_BUFFERS && buffer.capacity() <= 2 * READ_SIZE {
+        if buffers.len() < POOLED_BUFFERS && (1..=2 * READ_SIZE).contains(&buffer.capacity()) {
             buffers.push(buffer);
         }
     });
