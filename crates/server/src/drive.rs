@@ -629,9 +629,7 @@ mod tests {
         answer: Bytes,
         (wait, idle_timeout): (Duration, Duration),
     ) -> (TcpStream, Arc<AtomicUsize>, tokio::task::JoinHandle<End>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
-        let (mut socket, _) = listener.accept().await.expect("accepts");
+        let (client, mut socket) = connection().await;
         let woken = Arc::new(AtomicUsize::new(0));
         let mut session =
             Answering { request_size, answer, woken: woken.clone(), idle_timeout, ..Answering::after(wait) };
@@ -644,11 +642,17 @@ mod tests {
         (client, woken, end)
     }
 
-    /// A connection to a session that pauses, and how it ends.
-    async fn connect_pausing(mut drive: Drive) -> (TcpStream, tokio::task::JoinHandle<End>) {
+    /// The two ends of a connection.
+    async fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connects");
-        let (mut socket, _) = listener.accept().await.expect("accepts");
+        let (socket, _) = listener.accept().await.expect("accepts");
+        (client, socket)
+    }
+
+    /// A connection to a session that pauses, and how it ends.
+    async fn connect_pausing(mut drive: Drive) -> (TcpStream, tokio::task::JoinHandle<End>) {
+        let (client, mut socket) = connection().await;
         let exchange = async move { drive.exchange(&mut socket, &mut Pausing::default(), &Wakeup::new().0).await };
         (client, tokio::spawn(exchange))
     }

@@ -293,21 +293,10 @@ impl ColdReader<'_> {
         found: &mut Collection<'_>,
         read: impl Fn(&mut Vec<u8>) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let is_gone = || entry.log_offset < self.log.first();
-        match found.read(number, entry.size as usize, &read) {
-            Err(_) if is_gone() => Ok(()),
-            // A network thread leaves it to who may wait.
-            Err(error) if error.is_unreadable() && self.mode == ReadMode::IfCached => Err(StorageError::WouldBlock),
-            // It may have failed in passing.
-            Err(error) if error.is_unreadable() => match found.read(number, entry.size as usize, &read) {
-                Err(_) if is_gone() => Ok(()),
-                Err(_) if self.log.reads_elsewhere(entry.log_offset) => {
-                    self.log.tell_unreadable(entry.log_offset, &error);
-                    Ok(())
-                }
-                outcome => outcome,
-            },
-            outcome => outcome,
+        let read = || found.read(number, entry.size as usize, &read);
+        match self.log.unless_unreadable(entry.log_offset, read) {
+            Err(_) if entry.log_offset < self.log.first() => Ok(()),
+            outcome => outcome.map(drop),
         }
     }
 

@@ -17,22 +17,26 @@ const PLACES_TRIED: u64 = 5;
 impl CommitLog {
     /// Bytes of the record at `offset`; `None` if the disk cannot read them but others, which is reported.
     pub(super) fn read_or_tell(&self, offset: LogOffset, size: usize) -> Result<Option<Bytes>, StorageError> {
-        let read = || self.read_bytes(offset.0, size, ReadMode::MayWait);
+        self.unless_unreadable(offset, || self.read_bytes(offset.0, size, ReadMode::MayWait))
+    }
+
+    /// What `read` reads of the record at `offset`, asked twice, since it may fail in passing; `None` as in `read_or_tell`.
+    pub(super) fn unless_unreadable<T>(
+        &self,
+        offset: LogOffset,
+        mut read: impl FnMut() -> Result<T, StorageError>,
+    ) -> Result<Option<T>, StorageError> {
         match read().or_else(|error| if error.is_unreadable() { read() } else { Err(error) }) {
             Err(error) if error.is_unreadable() && self.reads_elsewhere(offset) => {
-                self.tell_unreadable(offset, &error);
+                self.tell_damage(offset, &error.to_string());
                 Ok(None)
             }
             outcome => outcome.map(Some),
         }
     }
 
-    pub(super) fn tell_unreadable(&self, offset: LogOffset, error: &StorageError) {
-        self.tell_damage(offset, &error.to_string());
-    }
-
     /// Whether the disk reads most of some places of the segment that holds `offset`.
-    pub(super) fn reads_elsewhere(&self, offset: LogOffset) -> bool {
+    fn reads_elsewhere(&self, offset: LogOffset) -> bool {
         let written = self.in_segments.load(Ordering::Acquire);
         let Ok(segment) = self.segment_at(offset.0) else { return true };
         let size = segment.end().min(written).saturating_sub(segment.base());
