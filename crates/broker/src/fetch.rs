@@ -48,6 +48,8 @@ pub enum FetchStatus {
     NoMatch,
     /// The offset is outside the queue. Go on at `next`.
     OffsetOutside,
+    /// The first message has `size` bytes, for which there is no room: it was not read.
+    TooLong,
 }
 
 /// What a fetch found.
@@ -90,25 +92,25 @@ impl Fetcher {
         Self { store: store.clone(), options, running, metrics: metrics.clone() }
     }
 
-    /// Reads what a consumer asks for. Waits for the disk.
-    pub fn fetch(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
-        let fetched = self.fetch_as(fetch, ReadMode::MayWait)?;
+    /// Reads what a consumer asks for, at most `room` bytes: what it takes is counted before it is read. Waits for the disk.
+    pub fn fetch(&self, fetch: &Fetch<'_>, room: usize) -> Result<Fetched, Refusal> {
+        let fetched = self.fetch_as(fetch, room, ReadMode::MayWait)?;
         fetched.ok_or_else(|| Refusal::Busy("the messages could not be read at once; try again".to_owned()))
     }
 
     /// Reads what an operator wants to see, or the broker for itself: whatever consumers may, and uncounted. Waits for the disk.
     pub fn read(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
-        self.read_queue(fetch, ReadMode::MayWait).map_err(internal)
+        self.read_queue(fetch, usize::MAX, ReadMode::MayWait).map_err(internal)
     }
 
     /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.
     pub fn fetch_cached(&self, fetch: &Fetch<'_>) -> Result<Option<Fetched>, Refusal> {
-        self.fetch_as(fetch, ReadMode::IfCached)
+        self.fetch_as(fetch, usize::MAX, ReadMode::IfCached)
     }
 
-    fn fetch_as(&self, fetch: &Fetch<'_>, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
+    fn fetch_as(&self, fetch: &Fetch<'_>, room: usize, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
         self.check_fetch(fetch)?;
-        match self.read_queue(fetch, mode) {
+        match self.read_queue(fetch, room, mode) {
             Ok(fetched) => {
                 self.count_fetch(&fetched);
                 Ok(Some(fetched))
@@ -134,7 +136,7 @@ impl Fetcher {
         Ok(())
     }
 
-    fn read_queue(&self, fetch: &Fetch<'_>, mode: ReadMode) -> Result<Fetched, StorageError> {
+    fn read_queue(&self, fetch: &Fetch<'_>, room: usize, mode: ReadMode) -> Result<Fetched, StorageError> {
         let Ok(queue) = fetch.topic.queue(fetch.queue) else {
             return Ok(Fetched::empty(FetchStatus::OffsetOutside, QueueOffset(0), QueueOffset(0), QueueOffset(0)));
         };
@@ -170,7 +172,10 @@ impl Fetcher {
             if entries.is_empty() {
                 break;
             }
-            self.take_records(fetch, queue, &entries, mode, &mut fetched)?;
+            self.take_records((fetch, room), queue, &entries, mode, &mut fetched)?;
+            if fetched.status == FetchStatus::TooLong {
+                return Ok(fetched);
+            }
         }
         if fetched.count > 0 {
             fetched.status = FetchStatus::Found;
@@ -178,10 +183,10 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    /// Reads the records of those entries the filter lets through, until the fetch has enough.
+    /// Reads the records of those entries the filter lets through, until the fetch has enough or `room` is used.
     fn take_records(
         &self,
-        fetch: &Fetch<'_>,
+        (fetch, room): (&Fetch<'_>, usize),
         queue: &Queue,
         entries: &[Entry],
         mode: ReadMode,
@@ -195,9 +200,13 @@ impl Fetcher {
             if matches {
                 let has_some = !chosen.is_empty() || fetched.count > 0;
                 let is_full = chosen.len() + fetched.count >= fetch.count_max
-                    || (has_some && size + entry.size as usize > fetch.size_max);
+                    || (has_some && size + entry.size as usize > fetch.size_max.min(room));
                 if is_full {
                     break;
+                }
+                if entry.size as usize > room {
+                    (fetched.status, fetched.size) = (FetchStatus::TooLong, entry.size as usize);
+                    return Ok(());
                 }
                 size += entry.size as usize;
                 chosen.push((fetched.next.after(passed as u64), *entry));
@@ -216,12 +225,14 @@ impl Fetcher {
     }
 
     fn count_fetch(&self, fetched: &Fetched) {
-        if fetched.status == FetchStatus::Found {
-            self.metrics.fetch_hits.add(1);
-            self.metrics.messages_out.add(fetched.count as u64);
-            self.metrics.message_bytes_out.add(fetched.size as u64);
-        } else {
-            self.metrics.fetch_misses.add(1);
+        match fetched.status {
+            FetchStatus::Found => {
+                self.metrics.fetch_hits.add(1);
+                self.metrics.messages_out.add(fetched.count as u64);
+                self.metrics.message_bytes_out.add(fetched.size as u64);
+            }
+            FetchStatus::TooLong => {}
+            _ => self.metrics.fetch_misses.add(1),
         }
     }
 }

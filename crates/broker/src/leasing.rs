@@ -183,16 +183,17 @@ impl Leasing {
 
     /// Hands out what is wanted, as far as it is in memory. `false`: the rest has to be read where waiting is allowed, by `hand_out`.
     pub fn hand_out_cached(&self, hand_out: &mut HandOut, now: Now) -> Result<bool, Refusal> {
-        self.go_on(hand_out, ReadMode::IfCached, now)
+        self.go_on(hand_out, None, now)
     }
 
-    /// Hands out what is wanted, or goes on with it. Waits for the disk.
-    pub fn hand_out(&self, hand_out: &mut HandOut, now: Now) -> Result<(), Refusal> {
-        self.go_on(hand_out, ReadMode::MayWait, now).map(drop)
+    /// Hands out what is wanted, or goes on with it, up to `room` bytes: what it takes is counted before it is read. `false`: it goes on where
+    /// there is room for `HandOut::wanted_size`. Waits for the disk.
+    pub fn hand_out(&self, hand_out: &mut HandOut, room: usize, now: Now) -> Result<bool, Refusal> {
+        self.go_on(hand_out, Some(room), now)
     }
 
-    fn go_on(&self, hand_out: &mut HandOut, mode: ReadMode, now: Now) -> Result<bool, Refusal> {
-        match hand_out.go_on(&self.store, mode, now.monotonic) {
+    fn go_on(&self, hand_out: &mut HandOut, room: Option<usize>, now: Now) -> Result<bool, Refusal> {
+        match hand_out.go_on(&self.store, room, now.monotonic) {
             Ok(()) => {
                 if hand_out.count() > 0 {
                     self.metrics.fetch_hits.add(1);
@@ -204,7 +205,7 @@ impl Leasing {
                 Ok(true)
             }
             Err(StorageError::WouldBlock) => {
-                self.metrics.fetch_cold.add(1);
+                self.metrics.fetch_cold.add(u64::from(room.is_none()));
                 Ok(false)
             }
             Err(error) => Err(internal(error)),

@@ -216,7 +216,7 @@ fn messages_of_one_queue_are_given_although_entries_of_another_cannot_be_read() 
     disk.fail(Failure::unreadable("consumequeue/orders/1", 0..20, 5));
     let lanes = (0..2).map(|queue| (lane(&bench, queue), Filter::All)).collect();
     let mut asked = HandOut::of(Wanted { lanes, ..wanted(&bench) });
-    let outcome = bench.broker.leasing.hand_out(&mut asked, bench.now);
+    let outcome = bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now);
     assert!(outcome.is_ok(), "{outcome:?}, and {} message of the other queue is leased to nobody", asked.count());
 }
 
@@ -322,7 +322,7 @@ fn dead_letters_wait_for_a_log_that_is_behind() {
     hand_out(&bench, all());
     let later = base::Now { ..bench.now.plus_ms(INVISIBLE_MS + 50) };
     let mut doomed = HandOut::of(Wanted { redeliveries_max: 0, ..all() });
-    bench.broker.leasing.hand_out(&mut doomed, later).expect("handed out");
+    bench.broker.leasing.hand_out(&mut doomed, usize::MAX, later).expect("handed out");
     bench.broker.leasing.give_up(&group, doomed.take_doomed(), later);
     let staged = bench.broker.store().staged_size();
     let most = base::limits::STAGED_SIZE_MAX + (16 << 20);
@@ -380,7 +380,7 @@ fn what_could_not_be_read_for_a_while_is_no_dead_letter() {
         disk.fail(Failure::unreadable(folder, bytes, errno));
         let ask = |bench: &Bench| {
             let mut asked = HandOut::of(Wanted { count_max: 1, redeliveries_max: 2, ..wanted(bench) });
-            drop(bench.broker.leasing.hand_out(&mut asked, bench.now));
+            drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
             asked
         };
         for _ in 0..4 {
@@ -405,7 +405,7 @@ fn what_a_channel_could_not_be_given_for_a_while_comes_once_it_can_be_read() {
     disk.fail(Failure::unreadable("commitlog", place + 60..place + 62, 110));
     let of_channel = || Wanted { holder: Holder::Channel(Owner::channel(1)), ..wanted(&bench) };
     let mut asked = HandOut::of(of_channel());
-    assert!(bench.broker.leasing.hand_out(&mut asked, bench.now).is_err());
+    assert!(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now).is_err());
     disk.heal();
     assert_eq!(hand_out(&bench, of_channel()).count(), 0, "it is not tried again all the time");
     let wanted = of_channel();

@@ -130,7 +130,7 @@ fn nothing_is_given_before_what_cannot_be_read_for_a_while() {
     disk.fail(Failure::unreadable("commitlog", first + 60..first + 62, TIMED_OUT));
     for round in 0..3 {
         let mut asked = HandOut::of(by_attempt(&bench, &format!("attempt-{round}")));
-        assert!(bench.broker.leasing.hand_out(&mut asked, bench.now).is_err(), "and it is told why");
+        assert!(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now).is_err(), "and it is told why");
         assert_eq!((asked.count(), lane(&bench, 0).counts().leased), (0, 0));
         bench.now = bench.now.plus_ms(5000);
     }
@@ -173,7 +173,7 @@ fn nothing_more_is_taken_once_others_have_what_came_before() {
     bench.broker.lanes.expire(bench.now.monotonic);
     assert_eq!(bodies(&hand_out(&bench, of_tag(&bench, "y", 1))), ["0"], "it is another's now");
     // The job goes on with the time that it began with.
-    bench.broker.leasing.hand_out(&mut slow, before).expect("read");
+    bench.broker.leasing.hand_out(&mut slow, usize::MAX, before).expect("read");
     let settled = lane(&bench, 0).settle(slow.wanted().owner(), (0..304).map(QueueOffset));
     assert_eq!(settled, 0, "it has nothing");
 }

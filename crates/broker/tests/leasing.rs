@@ -142,7 +142,7 @@ fn what_cannot_be_read_holds_nothing_up_and_what_has_to_be_read_from_the_disk_is
     disk.fail(Failure::unreadable("commitlog", places[2].0 + 60..places[2].0 + 62, 5));
     let mut asked = HandOut::of(wanted(&bench));
     assert!(!bench.broker.leasing.hand_out_cached(&mut asked, bench.now).expect("no refusal"), "it is not in memory");
-    bench.broker.leasing.hand_out(&mut asked, bench.now).expect("read");
+    bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now).expect("read");
     let found: Vec<_> = bodies(&asked).iter().map(|body| body.trim().to_owned()).collect();
     assert_eq!(found, ["0", "1", "3", "4", "5"]);
     assert_eq!(asked.given()[0].messages.len(), 5, "each has its offset");
@@ -359,11 +359,11 @@ fn a_disk_that_fails_for_a_while_has_no_message_settled_that_nobody_got() {
     }
     disk.fail(Failure::error(storage::disk::Operation::Read, 5).at("commitlog"));
     let mut asked = HandOut::of(wanted(&bench));
-    assert!(bench.broker.leasing.hand_out(&mut asked, bench.now).is_err() && asked.count() == 0);
+    assert!(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now).is_err() && asked.count() == 0);
     disk.heal();
     bench.now = bench.now.plus_ms(3_600_000);
     bench.broker.lanes.expire(bench.now.monotonic);
     let mut again = HandOut::of(wanted(&bench));
-    bench.broker.leasing.hand_out(&mut again, bench.now).expect("read");
+    bench.broker.leasing.hand_out(&mut again, usize::MAX, bench.now).expect("read");
     assert_eq!(again.count(), 6, "messages are whole on the disk, nobody got one, and they are settled");
 }

@@ -1,4 +1,7 @@
 //! Work that a session has done away from the network threads, since it may wait for a disk.
+//!
+//! **Always holds**: what a job may take is counted before it begins. What turns out to take more is large: it is begun, in order, once what
+//! runs and what the client has not taken leave room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,11 +14,20 @@ use parking_lot::Mutex;
 /// Jobs of one session; each has a `D` ready at its end.
 pub(crate) struct Jobs<D> {
     queue: VecDeque<Job>,
+    /// Those that are begun once there is room.
+    large: VecDeque<Large<D>>,
     running: usize,
     size: usize,
     /// How many have ended without having anything ready.
     lost: usize,
     done: Arc<Mutex<Vec<Ended<D>>>>,
+}
+
+struct Large<D> {
+    size: usize,
+    budget: Arc<Budget>,
+    mailbox: Arc<Mailbox>,
+    work: Box<dyn FnOnce() -> D + Send>,
 }
 
 /// What a job has ready, with the bytes it was counted as, here and for all connections; nothing, if it has panicked.
@@ -41,7 +53,7 @@ impl<D> Drop for Ending<D> {
 
 impl<D> Default for Jobs<D> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), running: 0, size: 0, lost: 0, done: Arc::default() }
+        Self { queue: VecDeque::new(), large: VecDeque::new(), running: 0, size: 0, lost: 0, done: Arc::default() }
     }
 }
 
@@ -55,6 +67,29 @@ impl<D: Send + 'static> Jobs<D> {
         work: impl FnOnce() -> D + Send + 'static,
     ) {
         self.running += 1;
+        self.queue_up(size, budget, mailbox, work);
+    }
+
+    /// The same, begun only once there is room.
+    pub(crate) fn run_large(
+        &mut self,
+        size: usize,
+        budget: &Arc<Budget>,
+        mailbox: &Arc<Mailbox>,
+        work: impl FnOnce() -> D + Send + 'static,
+    ) {
+        self.running += 1;
+        let (budget, mailbox) = (budget.clone(), mailbox.clone());
+        self.large.push_back(Large { size, budget, mailbox, work: Box::new(work) });
+    }
+
+    fn queue_up(
+        &mut self,
+        size: usize,
+        budget: &Arc<Budget>,
+        mailbox: &Arc<Mailbox>,
+        work: impl FnOnce() -> D + Send + 'static,
+    ) {
         self.size += size;
         let ended = Some(Ended { size, held: Held::taken(budget.clone(), size), done: None });
         let mut ending = Ending { ended, done: self.done.clone(), mailbox: mailbox.clone() };
@@ -66,17 +101,32 @@ impl<D: Send + 'static> Jobs<D> {
         }));
     }
 
-    /// The next that nobody runs yet.
-    pub(crate) fn take(&mut self) -> Option<Job> {
+    /// The next that nobody runs yet, while jobs have room for `room` bytes.
+    pub(crate) fn take(&mut self, room: usize) -> Option<Job> {
+        if self.may_begin_large(room)
+            && let Some(Large { size, budget, mailbox, work }) = self.large.pop_front()
+        {
+            self.queue_up(size, &budget, &mailbox, work);
+        }
         self.queue.pop_front()
     }
 
-    /// How many have not ended.
+    /// Whether a large one may be begun. One takes as much as it does: what runs is within the bound without it.
+    pub(crate) fn may_begin_large(&self, room: usize) -> bool {
+        !self.large.is_empty() && self.size < room
+    }
+
+    /// Whether there are large ones that were not begun.
+    pub(crate) fn has_large(&self) -> bool {
+        !self.large.is_empty()
+    }
+
+    /// How many have not ended, begun or not.
     pub(crate) const fn count(&self) -> usize {
         self.running
     }
 
-    /// About what they may take, bytes.
+    /// About what those may take that were begun, bytes.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }

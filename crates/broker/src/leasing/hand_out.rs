@@ -13,7 +13,7 @@ use storage::{ReadMode, Records, StorageError, Store};
 use super::entry::{entry_in, wrong_entry};
 use super::wanted::Wanted;
 use super::{DoomReason, Doomed};
-use crate::cursor::lane::Take;
+use crate::cursor::lane::{Lane, Take};
 use crate::cursor::lease::{GiveBack, Verdict};
 use crate::cursor::window::Window;
 use crate::filter::Filter;
@@ -121,6 +121,17 @@ impl HandOut {
         self.size
     }
 
+    /// Bytes of what it has and of what it has taken and not read.
+    pub fn wanted_size(&self) -> usize {
+        self.size + self.leased.iter().map(|leased| leased.entry.size as usize).sum::<usize>()
+    }
+
+    /// What it has taken of a lane and not read.
+    pub fn unread(&self) -> Option<(&Arc<Lane>, impl Iterator<Item = QueueOffset>)> {
+        let (lane, _) = self.wanted.lanes.get(self.next)?;
+        Some((lane, self.leased.iter().map(|leased| leased.offset)))
+    }
+
     /// How many messages more could be had of the lanes.
     pub fn rest(&self) -> u64 {
         let in_order = self.wanted.attempt.is_some();
@@ -166,10 +177,13 @@ impl HandOut {
         again.map_or(room, |again| room.min(again.saturating_sub(self.held())))
     }
 
-    /// Takes and reads until there is enough, or nothing more. A lane of which nothing can be read is in no other's way.
-    pub(super) fn go_on(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<(), StorageError> {
+    /// Takes and reads until there is enough, or nothing more: from the disk up to `room` bytes, from memory alone without one. A lane of
+    /// which nothing can be read is in no other's way. `WouldBlock`: it goes on from here where it may wait, and has room.
+    pub(super) fn go_on(&mut self, store: &Store, room: Option<usize>, now: Monotonic) -> Result<(), StorageError> {
+        let mode = if room.is_some() { ReadMode::MayWait } else { ReadMode::IfCached };
+        let room = room.unwrap_or(usize::MAX);
         self.note_again();
-        let mut outcome = self.read(store, mode, now).map(|_| Look::More);
+        let mut outcome = self.read(store, (mode, room), now).map(|_| Look::More);
         loop {
             match outcome {
                 Ok(Look::Done) => self.next += 1,
@@ -186,7 +200,7 @@ impl HandOut {
                 break;
             }
             outcome = self.lease(mode, now).and_then(|look| {
-                let passed_over = self.read(store, mode, now)?;
+                let passed_over = self.read(store, (mode, room), now)?;
                 Ok(if passed_over && look == Look::Done { Look::More } else { look })
             });
         }
@@ -312,9 +326,12 @@ impl HandOut {
 
     /// Reads what was leased; where that fails, one by one, if it may wait for the disk. Whether others may be taken in place of what was
     /// passed over.
-    fn read(&mut self, store: &Store, mode: ReadMode, now: Monotonic) -> Result<bool, StorageError> {
+    fn read(&mut self, store: &Store, (mode, room): (ReadMode, usize), now: Monotonic) -> Result<bool, StorageError> {
         if self.leased.is_empty() {
             return Ok(false);
+        }
+        if self.wanted_size() > room {
+            return Err(StorageError::WouldBlock);
         }
         let Some(queue) = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue()) else { return Ok(false) };
         match read(store, queue, &self.leased, mode) {

@@ -33,6 +33,8 @@ pub enum StreamPlace {
 pub struct StreamRead {
     /// Where to go on.
     pub next: QueueOffset,
+    /// The next has so many bytes, for which there was no room: it was not read.
+    pub too_long: Option<usize>,
     offsets: Vec<QueueOffset>,
     pieces: Vec<Bytes>,
 }
@@ -76,21 +78,21 @@ impl Model {
         (count_max, size_max): (usize, usize),
     ) -> Option<StreamRead> {
         let StreamPlace::At(offset) = from else { return None };
-        self.read_stream_as(stream, offset, (count_max, size_max), ReadMode::IfCached).ok()
+        self.read_stream_as(stream, offset, (count_max, size_max, usize::MAX), ReadMode::IfCached).ok()
     }
 
-    /// The same. Waits for the disk.
+    /// The same, and no message that is longer than `room` bytes: what it takes is counted before it is read. Waits for the disk.
     pub fn read_stream(
         &self,
         stream: &MessageQueue,
         from: StreamPlace,
-        (count_max, size_max): (usize, usize),
+        (count_max, size_max, room): (usize, usize, usize),
     ) -> Result<StreamRead, Refusal> {
         let offset = match from {
             StreamPlace::At(offset) => offset,
             StreamPlace::Since(time) => self.first_since(stream, time).map_err(internal)?,
         };
-        self.read_stream_as(stream, offset, (count_max, size_max), ReadMode::MayWait).map_err(internal)
+        self.read_stream_as(stream, offset, (count_max, size_max, room), ReadMode::MayWait).map_err(internal)
     }
 
     fn first_since(&self, stream: &MessageQueue, time: Timestamp) -> Result<QueueOffset, StorageError> {
@@ -111,12 +113,12 @@ impl Model {
         &self,
         stream: &MessageQueue,
         from: QueueOffset,
-        (count_max, size_max): (usize, usize),
+        (count_max, size_max, room): (usize, usize, usize),
         mode: ReadMode,
     ) -> Result<StreamRead, StorageError> {
         let bounds = stream.stream_bounds();
-        let mut read =
-            StreamRead { next: from.max(bounds.start).min(bounds.end), offsets: Vec::new(), pieces: Vec::new() };
+        let next = from.max(bounds.start).min(bounds.end);
+        let mut read = StreamRead { next, too_long: None, offsets: Vec::new(), pieces: Vec::new() };
         let Some(index) = stream.lanes.read().first().map(|one| one.index.clone()) else { return Ok(read) };
         let mut entries = Vec::new();
         index.read(read.next, count_max, mode, &mut entries)?;
@@ -128,6 +130,10 @@ impl Model {
             }
             // What was lost is passed over.
             if entry.size > 0 && !entry.is_gap() {
+                if entry.size as usize > room {
+                    read.too_long = Some(entry.size as usize);
+                    break;
+                }
                 size += entry.size as usize;
                 chosen.push((read.next, entry));
             }

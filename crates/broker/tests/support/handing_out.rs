@@ -49,7 +49,7 @@ pub fn wanted(bench: &Bench) -> Wanted {
 /// Hands out what is wanted.
 pub fn hand_out(bench: &Bench, wanted: Wanted) -> HandOut {
     let mut hand_out = HandOut::of(wanted);
-    bench.broker.leasing.hand_out(&mut hand_out, bench.now).expect("handed out");
+    bench.broker.leasing.hand_out(&mut hand_out, usize::MAX, bench.now).expect("handed out");
     hand_out
 }
 

@@ -79,7 +79,7 @@ impl Bench {
             size_max: 1 << 20,
             filter: &filter,
         };
-        self.broker.fetcher.fetch(&fetch).expect("allowed")
+        self.broker.fetcher.fetch(&fetch, usize::MAX).expect("allowed")
     }
 
     /// Bodies in a queue from its start.

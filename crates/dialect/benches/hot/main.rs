@@ -267,7 +267,7 @@ fn broker_with(recent_size: usize, pulls: usize, queues: &[u32], body: &[u8]) ->
     }
     let topic = broker.catalog.topic(TOPIC).expect("the topic is there");
     let fetching = Fetching { broker, topic, _directory: directory };
-    assert_eq!(fetching.broker.fetcher.fetch(&fetching.wanted()).expect("allowed").count, PULL);
+    assert_eq!(fetching.broker.fetcher.fetch(&fetching.wanted(), usize::MAX).expect("allowed").count, PULL);
     fetching
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Now, Refusal, Timestamp};
 use broker::lease::Owner;
-use broker::{Expiry, Filter, HandOut, Holder, MessageQueue, Seat, Taker, Wanted, Wish};
+use broker::{Broker, Expiry, Filter, HandOut, Holder, MessageQueue, Seat, Taker, Wanted, Wish};
 use format::model::{QueueKind, Text};
 use format::record;
 use format::routed::Routed;
@@ -14,16 +14,14 @@ use wire::amqp::method::basic::{Deliver, GetEmpty, GetOk};
 
 use super::channel::Channel;
 use super::error::Fault;
+use super::giving_up::GivingUp;
 use super::headers::with_delivery_count;
-use super::link::{Done, Link};
+use super::link::{Done, Link, READ_SIZE_MAX};
 use super::stream::{self, StreamReader};
 use super::unacked::Delivered;
 
 /// Messages that are handed out at once: another channel's turn comes soon.
 pub(super) const COUNT_MAX: u32 = 256;
-
-/// Bytes of messages that are handed out at once.
-pub(super) const SIZE_MAX: usize = 256 * 1024;
 
 /// Who gets messages of a queue.
 pub(super) struct Consumer {
@@ -76,7 +74,22 @@ pub(super) struct Read {
     pub(super) promised: u32,
     /// `None`: it was taken.
     pub(super) hand_out: Option<HandOut>,
-    pub(super) result: Result<(), Refusal>,
+    /// Whether all was read; else there has to be more room for it.
+    pub(super) result: Result<bool, Refusal>,
+}
+
+impl Read {
+    /// Reads up to `size` bytes. Waits for the disk.
+    fn go_on(&mut self, size: usize, (broker, giving_up): (&Broker, &GivingUp), now: Now) {
+        let Some(hand_out) = &mut self.hand_out else { return };
+        self.result = broker.leasing.hand_out(hand_out, size, now);
+        // Who asks for one is told that there is none when that is so; a consumer looks again by itself.
+        while matches!(self.reader, Reader::Get { .. }) && matches!(self.result, Ok(true)) && hand_out.is_cut_short() {
+            giving_up.give_up(&self.queue, hand_out.take_doomed(), broker, now);
+            *hand_out = HandOut::of(hand_out.wanted().clone());
+            self.result = broker.leasing.hand_out(hand_out, size, now);
+        }
+    }
 }
 
 impl Drop for Read {
@@ -142,7 +155,7 @@ fn hand_out_of(
     HandOut::of(Wanted {
         lanes: queue.lanes().into_iter().map(|lane| (lane, Filter::All)).collect(),
         count_max: count_max as usize,
-        size_max: SIZE_MAX,
+        size_max: READ_SIZE_MAX,
         holder,
         attempt: None,
         redeliveries_max: rules.redeliveries_max.unwrap_or(u32::MAX),
@@ -194,21 +207,21 @@ fn read(
     channel: &Channel,
     queue: Arc<MessageQueue>,
     (reader, promised): (Reader, u32),
-    mut hand_out: HandOut,
+    hand_out: HandOut,
     link: &mut Link,
 ) {
-    let (broker, now, number, serial) = (link.broker.clone(), link.now, channel.number, channel.serial);
-    let (owner, giving_up) = (channel.owner, link.giving_up.clone());
-    link.run_job(SIZE_MAX, move || {
-        let mut result = broker.leasing.hand_out(&mut hand_out, now);
-        // Who asks for one is told that there is none when that is so; a consumer looks again by itself.
-        while matches!(reader, Reader::Get { .. }) && result.is_ok() && hand_out.is_cut_short() {
-            giving_up.give_up(&queue, hand_out.take_doomed(), &broker, now);
-            hand_out = HandOut::of(hand_out.wanted().clone());
-            result = broker.leasing.hand_out(&mut hand_out, now);
-        }
-        let hand_out = Some(hand_out);
-        Done::Read(Box::new(Read { channel: number, serial, owner, queue, reader, promised, hand_out, result }))
+    let (number, serial, owner, hand_out) = (channel.number, channel.serial, channel.owner, Some(hand_out));
+    let result = Ok(false);
+    go_on_reading(Box::new(Read { channel: number, serial, owner, queue, reader, promised, hand_out, result }), link);
+}
+
+/// Has what was handed out read, as far as that has not been done.
+pub(super) fn go_on_reading(mut read: Box<Read>, link: &mut Link) {
+    let (broker, now, giving_up) = (link.broker.clone(), link.now, link.giving_up.clone());
+    let size = READ_SIZE_MAX.max(read.hand_out.as_ref().map_or(0, HandOut::wanted_size));
+    link.run_reading(size, move || {
+        read.go_on(size, (&broker, &giving_up), now);
+        Done::Read(read)
     });
 }
 
@@ -313,6 +326,9 @@ fn settle_all(owner: Owner, hand_out: &HandOut) {
 fn return_all(owner: Owner, hand_out: &HandOut) {
     for (lane, messages) in given_of(hand_out) {
         lane.requeue(owner, messages.iter().map(|(offset, _)| *offset), false);
+    }
+    if let Some((lane, offsets)) = hand_out.unread() {
+        lane.requeue(owner, offsets, false);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::budget::{Budget, Room};
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
-use base::session::{Output, Subject};
+use base::session::{Job, Output, Subject};
 use base::{Monotonic, Now};
 use broker::{
     Broker, ClientSaid, ConnectionNumber, ExchangeKind, Mailbox, OpenChannel, Right, Shown, TopicPermissions,
@@ -28,6 +28,12 @@ const LITTLE_SIZE_MAX: usize = 64 * 1024;
 
 /// Bytes of deliveries that may wait: enough to keep a socket busy.
 const DELIVERIES_SIZE_MAX: usize = 1024 * 1024;
+
+/// Bytes that one read for a consumer gives at most; a longer message is read by itself.
+pub(super) const READ_SIZE_MAX: usize = 256 * 1024;
+
+/// Pieces of work for one connection that have not ended.
+pub(super) const JOBS_MAX: usize = 64;
 
 /// How often is looked for messages that a client has had for too long, ms.
 pub(super) const OVERDUE_LOOK_MS: u64 = 60_000;
@@ -264,8 +270,19 @@ impl Link {
 
     /// Whether methods may be answered: the client takes its answers.
     pub(super) fn has_room_for_answers(&self) -> bool {
+        self.room_for_answers() > 0
+    }
+
+    /// Bytes of answers and deliveries that may be added to those that are not taken.
+    fn room_for_answers(&self) -> usize {
         let most = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { LITTLE_SIZE_MAX };
-        self.waiting_size() < most
+        most.saturating_sub(self.waiting_size())
+    }
+
+    /// Whether consumers may be looked after: there is room for deliveries, and for reading more.
+    pub(super) fn may_deliver(&self) -> bool {
+        let has_room = self.jobs.count() < JOBS_MAX && self.jobs.size() < OUTPUT_BACKLOG_SIZE_MAX;
+        has_room && !self.jobs.has_large() && self.has_room_for_deliveries()
     }
 
     /// Whether messages may be delivered.
@@ -296,6 +313,24 @@ impl Link {
     /// Has work done elsewhere that takes about `size` bytes.
     pub(super) fn run_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
         self.jobs.run(size, &self.budget, &self.mailbox, work);
+    }
+
+    /// Has up to `size` bytes of messages read by a job: one that is longer than a read usually is once there is room for it.
+    pub(super) fn run_reading(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
+        if size > READ_SIZE_MAX {
+            self.jobs.run_large(size, &self.budget, &self.mailbox, work);
+        } else {
+            self.run_job(size, work);
+        }
+    }
+
+    pub(super) fn take_job(&mut self) -> Option<Job> {
+        self.jobs.take(self.room_for_answers())
+    }
+
+    /// Whether there is room by now for a large job that waited for that.
+    pub(super) fn may_begin_large_job(&self) -> bool {
+        self.jobs.may_begin_large(self.room_for_answers())
     }
 
     /// Has messages of a queue given up, by a job, behind those of before.

@@ -260,12 +260,15 @@ impl Core {
 
     /// Goes on with messages that a job has read.
     pub(super) fn take_read(&mut self, channel: Option<&mut Channel>, mut read: Box<Read>) -> Result<(), Fault> {
+        let channel = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing);
+        if channel.is_some() && matches!(read.result, Ok(false)) {
+            consume::go_on_reading(read, &mut self.link);
+            return Ok(());
+        }
         if matches!(read.reader, Reader::Get { .. }) {
             self.is_paused = false;
         }
-        let Some(channel) = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing) else {
-            return Ok(());
-        };
+        let Some(channel) = channel else { return Ok(()) };
         channel.given = channel.given.saturating_sub(read.promised);
         let Some(hand_out) = read.hand_out.take() else { return Ok(()) };
         match read.reader {
@@ -290,10 +293,10 @@ impl Core {
 
     /// Goes on with messages of a stream that a job has read.
     pub(super) fn take_streamed(&mut self, channel: Option<&mut Channel>, read: Streamed) -> Result<(), Fault> {
-        let Some(channel) = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing) else {
+        let Some(channel) = channel.filter(|channel| channel.serial == read.asked.serial && !channel.is_closing) else {
             return Ok(());
         };
-        let number = read.consumer;
+        let number = read.asked.consumer;
         if stream::go_on(channel, read, &mut self.link)? == Look::Again {
             self.ready.push_back(number);
         }

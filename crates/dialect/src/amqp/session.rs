@@ -23,16 +23,13 @@ use wire::amqp::method::{Method, MethodId};
 use super::channel::Channel;
 use super::consume::{self, Look};
 use super::error::{Fault, code};
-use super::link::Link;
+use super::link::{JOBS_MAX, Link};
 use super::methods::{Core, channel_of};
 use super::options::AmqpOptions;
 use super::publish::PUBLISH;
 
 /// How long a client may take to end a connection that was closed, ms.
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
-
-/// Jobs of a connection at one time.
-const JOBS_MAX: usize = 64;
 
 /// How far a connection has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,7 +263,7 @@ impl AmqpSession {
     /// others get what these were told of.
     fn deliver(&mut self) {
         for _ in 0..self.core.ready.len() {
-            if !self.core.link.has_room_for_deliveries() {
+            if !self.core.link.may_deliver() {
                 break;
             }
             let Some(number) = self.core.ready.pop_front() else { break };
@@ -275,7 +272,7 @@ impl AmqpSession {
                 self.core.ready.push_back(number);
             }
         }
-        if !self.core.link.has_room_for_deliveries() {
+        if !self.core.link.may_deliver() {
             self.step_aside();
         }
     }
@@ -375,7 +372,8 @@ impl Session for AmqpSession {
     }
 
     fn deadline(&self) -> Option<Monotonic> {
-        if !self.core.ready.is_empty() && self.core.link.has_room_for_deliveries() {
+        let link = &self.core.link;
+        if !self.core.ready.is_empty() && link.may_deliver() || link.may_begin_large_job() {
             return Some(Monotonic(0));
         }
         let Link { overdue_at, memory_look_at, .. } = self.core.link;
@@ -427,7 +425,7 @@ impl Session for AmqpSession {
     }
 
     fn take_job(&mut self) -> Option<Job> {
-        self.core.link.jobs.take()
+        self.core.link.take_job()
     }
 
     fn finish(&mut self) {

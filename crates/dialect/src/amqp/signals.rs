@@ -52,7 +52,7 @@ impl AmqpSession {
                     taken.unwrap_or_else(|fault| self.fail(number, &fault));
                 }
                 Done::Streamed(read) => {
-                    let number = read.channel;
+                    let number = read.asked.channel;
                     let taken = self.core.take_streamed(self.channels.get_mut(&number), *read);
                     taken.unwrap_or_else(|fault| self.fail(number, &fault));
                 }

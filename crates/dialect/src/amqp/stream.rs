@@ -2,6 +2,8 @@
 //!
 //! Source: RabbitMQ's documentation of streams. Here filters are exact: what has another value is not delivered at all.
 
+use std::sync::Arc;
+
 use base::{QueueOffset, Refusal, Timestamp};
 use broker::{MessageQueue, Shown, StreamPlace, StreamRead, Waiter};
 use format::model::Text;
@@ -13,10 +15,10 @@ use wire::amqp::table::{Table, Value};
 
 use super::arguments::age_ms;
 use super::channel::Channel;
-use super::consume::{COUNT_MAX, Look, SIZE_MAX};
+use super::consume::{COUNT_MAX, Look};
 use super::error::Fault;
 use super::headers::with_headers;
-use super::link::{Done, Link};
+use super::link::{Done, Link, READ_SIZE_MAX};
 use super::unacked::Delivered;
 
 /// Header of deliveries, and argument of consumers: an offset.
@@ -41,13 +43,21 @@ struct Filter {
     with_others: bool,
 }
 
-/// Messages that a job has read for a consumer.
-pub(super) struct Streamed {
+/// What a job reads for a consumer.
+pub(super) struct Asked {
     pub(super) channel: u16,
     pub(super) serial: u64,
     pub(super) consumer: u64,
     /// Messages that its channel counts as given meanwhile.
     promised: u32,
+    queue: Arc<MessageQueue>,
+    place: StreamPlace,
+    count_max: usize,
+}
+
+/// Messages that a job has read.
+pub(super) struct Streamed {
+    pub(super) asked: Asked,
     result: Result<StreamRead, Refusal>,
 }
 
@@ -177,24 +187,25 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     }
     // A filter may let few through.
     let count = if reader.filter.is_some() { COUNT_MAX } else { credit };
-    let (place, wanted) = (reader.place, (count as usize, SIZE_MAX));
-    if let Some(read) = link.broker.model.read_stream_cached(&queue, place, wanted) {
+    let (place, count_max) = (reader.place, count as usize);
+    if let Some(read) = link.broker.model.read_stream_cached(&queue, place, (count_max, READ_SIZE_MAX)) {
         return deliver(channel, number, &read, link);
     }
     consumer.is_reading = true;
     channel.given += credit;
-    let broker = link.broker.clone();
-    link.run_job(SIZE_MAX, move || {
-        let result = broker.model.read_stream(&queue, place, wanted);
-        Done::Streamed(Box::new(Streamed {
-            channel: channel_number,
-            serial,
-            consumer: number,
-            promised: credit,
-            result,
-        }))
-    });
+    let asked = Asked { channel: channel_number, serial, consumer: number, promised: credit, queue, place, count_max };
+    read(asked, READ_SIZE_MAX, link);
     Look::Waits
+}
+
+/// Has messages read by a job, none of them longer than `room` bytes.
+fn read(asked: Asked, room: usize, link: &mut Link) {
+    let broker = link.broker.clone();
+    link.run_reading(room, move || {
+        let wanted = (asked.count_max, READ_SIZE_MAX, room);
+        let result = broker.model.read_stream(&asked.queue, asked.place, wanted);
+        Done::Streamed(Box::new(Streamed { asked, result }))
+    });
 }
 
 /// Delivers what was read, as far as the consumer has room for it.
@@ -239,10 +250,16 @@ fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Lin
 }
 
 /// Goes on with messages that a job has read for a consumer of the channel.
-pub(super) fn go_on(channel: &mut Channel, read: Streamed, link: &mut Link) -> Result<Look, Fault> {
-    let Streamed { consumer: number, promised, result, .. } = read;
-    channel.given = channel.given.saturating_sub(promised);
-    let Some(consumer) = channel.consumers.get(number) else { return Ok(Look::Waits) };
+pub(super) fn go_on(channel: &mut Channel, streamed: Streamed, link: &mut Link) -> Result<Look, Fault> {
+    let Streamed { asked, result } = streamed;
+    let number = asked.consumer;
+    let consumer = channel.consumers.get(number);
+    if let (Some(_), Ok(StreamRead { too_long: Some(size), .. })) = (&consumer, &result) {
+        read(asked, *size, link);
+        return Ok(Look::Waits);
+    }
+    channel.given = channel.given.saturating_sub(asked.promised);
+    let Some(consumer) = consumer else { return Ok(Look::Waits) };
     consumer.is_reading = false;
     Ok(deliver(channel, number, &result?, link))
 }

@@ -105,11 +105,18 @@ impl Connection {
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {
-        let (output_max, jobs_size_max) = match self.budget.room() {
-            Room::Plenty => (OUTPUT_BACKLOG_SIZE_MAX, JOBS_SIZE_MAX),
-            Room::Little | Room::None => (LITTLE_SIZE_MAX, LITTLE_SIZE_MAX),
+        let has_room_for_jobs = match self.budget.room() {
+            Room::Plenty => self.jobs.size() < JOBS_SIZE_MAX,
+            // What waits for room comes before more of what would take it.
+            Room::Little | Room::None => self.jobs.size() < LITTLE_SIZE_MAX && !self.jobs.has_large(),
         };
-        self.output.size() < output_max && self.jobs.count() < JOBS_MAX && self.jobs.size() < jobs_size_max
+        has_room_for_jobs && self.room_for_output() > 0 && self.jobs.count() < JOBS_MAX
+    }
+
+    /// Bytes of answers that may be added to those that are not taken.
+    fn room_for_output(&self) -> usize {
+        let output_max = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { LITTLE_SIZE_MAX };
+        output_max.saturating_sub(self.output.size())
     }
 
     /// Refuses what may have a large answer while all connections together hold as much as they may.
@@ -165,8 +172,18 @@ impl Connection {
         self.jobs.run(size, &self.budget, &self.peer.mailbox, work);
     }
 
+    /// The same, begun once what other jobs take and the client has not taken leaves room.
+    pub(super) fn run_large_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
+        self.jobs.run_large(size, &self.budget, &self.peer.mailbox, work);
+    }
+
     pub(super) fn take_job(&mut self) -> Option<Job> {
-        self.jobs.take()
+        self.jobs.take(self.room_for_output())
+    }
+
+    /// Whether there is room by now for a large job that waited for that.
+    pub(super) fn may_begin_large_job(&self) -> bool {
+        self.jobs.may_begin_large(self.room_for_output())
     }
 
     pub(super) const fn has_jobs(&self) -> bool {

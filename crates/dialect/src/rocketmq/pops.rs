@@ -20,7 +20,7 @@ use super::pop::{Kind, Pop};
 use super::pop_lanes::{self, MadeLanes, PopLane};
 use super::waits::{WAITING_SIZE, Waits};
 
-/// Bytes that a pop from the disk usually gives. As many as a connection may have jobs are within its bound.
+/// Bytes that a pop from the disk is counted as unless it has taken more. As many as a connection may have jobs are within its bound.
 const COLD_POP_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
 
 /// Bytes of a waiting pop's place at a lane.
@@ -37,8 +37,8 @@ pub(super) struct PopOutcome {
 enum Had {
     /// Lanes: those that were made, too.
     Lanes(MadeLanes),
-    /// Messages, of these lanes.
-    Messages(Vec<PopLane>, Box<HandOut>),
+    /// Messages, of these lanes; or not all, if there has to be more room for them.
+    Messages(Vec<PopLane>, Box<HandOut>, bool),
 }
 
 /// A pop that waits for messages.
@@ -125,13 +125,7 @@ impl Pops {
         };
         match broker.leasing.hand_out_cached(&mut hand_out, now) {
             Ok(true) => self.settle(pop, &lanes, hand_out, connection),
-            Ok(false) => {
-                connection.run_job(COLD_POP_SIZE.min(size_max), move || {
-                    let outcome = broker.leasing.hand_out(&mut hand_out, now);
-                    let result = outcome.map(|()| Had::Messages(lanes, Box::new(hand_out)));
-                    Done::Pop(Box::new(PopOutcome { pop, since: now.monotonic, result }))
-                });
-            }
+            Ok(false) => read(pop, lanes, (now.monotonic, Box::new(hand_out)), connection),
             Err(refusal) => connection.refuse(pop.asked, &refusal),
         }
     }
@@ -146,7 +140,8 @@ impl Pops {
                 }
                 self.take(pop, made.lanes, connection);
             }
-            Ok(Had::Messages(lanes, hand_out)) => {
+            Ok(Had::Messages(lanes, hand_out, false)) => read(pop, lanes, (since, hand_out), connection),
+            Ok(Had::Messages(lanes, hand_out, true)) => {
                 let took_ms = connection.now.monotonic.ms_since(since);
                 connection.broker.timings().cold_fetch.record(Duration::from_millis(took_ms), 1);
                 self.settle(pop, &lanes, *hand_out, connection);
@@ -267,6 +262,18 @@ impl Pops {
     pub(super) fn stop_waiting(&mut self, broker: &Broker) {
         self.waits.clear(broker);
     }
+}
+
+/// Has what was handed out read by a job; `since` is when it went to the disk.
+fn read(pop: Pop, lanes: Vec<PopLane>, (since, mut hand_out): (Monotonic, Box<HandOut>), connection: &mut Connection) {
+    let (broker, now) = (connection.broker.clone(), connection.now);
+    let size = COLD_POP_SIZE.max(hand_out.wanted_size());
+    let work = move || {
+        let outcome = broker.leasing.hand_out(&mut hand_out, size, now);
+        let result = outcome.map(|is_whole| Had::Messages(lanes, hand_out, is_whole));
+        Done::Pop(Box::new(PopOutcome { pop, since, result }))
+    };
+    if size > COLD_POP_SIZE { connection.run_large_job(size, work) } else { connection.run_job(size, work) }
 }
 
 /// Has what was handed out too often given up, by a job.

@@ -16,7 +16,8 @@ use super::context::Context;
 use super::pull::{MASTER_ID, Pull, PullOutcome, Source};
 use super::waits::{WAITING_SIZE, Waits};
 
-/// Bytes that a pull from the disk usually gives. As many as a connection may have jobs are within its bound.
+/// Bytes that a pull from the disk gives at most; a longer message is read by itself once there is room for it. As many as a connection may
+/// have jobs are within its bound.
 const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
 
 /// A pull that waits for messages.
@@ -69,13 +70,7 @@ impl Pulls {
     fn try_pull(&mut self, pull: Pull, source: Source, connection: &mut Connection) {
         match connection.broker.fetcher.fetch_cached(&pull.fetch(&source)) {
             Ok(Some(fetched)) => self.settle(pull, &source, fetched, connection),
-            Ok(None) => {
-                let (broker, since) = (connection.broker.clone(), connection.now.monotonic);
-                connection.run_job(COLD_FETCH_SIZE.min(pull.size_max), move || {
-                    let result = broker.fetcher.fetch(&pull.fetch(&source));
-                    Done::Pull(Box::new(PullOutcome { pull, source, since, result }))
-                });
-            }
+            Ok(None) => read(pull, source, (connection.now.monotonic, COLD_FETCH_SIZE), connection),
             Err(refusal) => connection.refuse(pull.asked, &refusal),
         }
     }
@@ -88,6 +83,9 @@ impl Pulls {
             return self.look_again(outcome.pull, connection);
         }
         match outcome.result {
+            Ok(fetched) if fetched.status == FetchStatus::TooLong => {
+                read(outcome.pull, outcome.source, (outcome.since, fetched.size), connection);
+            }
             Ok(fetched) => {
                 let took_ms = connection.now.monotonic.ms_since(outcome.since);
                 connection.broker.timings().cold_fetch.record(Duration::from_millis(took_ms), 1);
@@ -117,7 +115,8 @@ impl Pulls {
                 // More to look at: let the client come back rather than hold this thread.
                 answer(pull.asked, response::PULL_RETRY_IMMEDIATELY, next, bounds, connection);
             }
-            FetchStatus::NoMatch | FetchStatus::AtEnd => {
+            // One that is too long does not come to this.
+            FetchStatus::NoMatch | FetchStatus::AtEnd | FetchStatus::TooLong => {
                 pull.offset = next;
                 match pull.wait_until.filter(|&until| until > connection.now.monotonic) {
                     Some(deadline) => self.hold(pull, source, deadline, connection),
@@ -198,6 +197,16 @@ impl Pulls {
     pub(super) fn stop_waiting(&mut self, broker: &Broker) {
         self.waits.clear(broker);
     }
+}
+
+/// Has up to `size` bytes read by a job; `since` is when it went to the disk.
+fn read(pull: Pull, source: Source, (since, size): (Monotonic, usize), connection: &mut Connection) {
+    let broker = connection.broker.clone();
+    let work = move || {
+        let result = broker.fetcher.fetch(&pull.fetch(&source), size);
+        Done::Pull(Box::new(PullOutcome { pull, source, since, result }))
+    };
+    if size > COLD_FETCH_SIZE { connection.run_large_job(size, work) } else { connection.run_job(size, work) }
 }
 
 /// Whether the master may have what a slave lacks: nobody is sent back, or on, for that. Below the begin of its queue only while the master

@@ -297,7 +297,8 @@ impl Session for RocketSession {
     }
 
     fn deadline(&self) -> Option<Monotonic> {
-        if (self.pulls.has_ready() || self.pops.has_ready()) && self.connection.has_room_for_answers() {
+        let has_ready = self.pulls.has_ready() || self.pops.has_ready();
+        if has_ready && self.connection.has_room_for_answers() || self.connection.may_begin_large_job() {
             return Some(Monotonic(0));
         }
         let send_backs = self.send_backs.deadline(self.connection.now.monotonic);

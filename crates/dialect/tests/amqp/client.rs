@@ -321,8 +321,10 @@ impl Client {
                 self.receive();
                 is_done = false;
             }
-            if !self.is_stuck {
-                self.output.extend(self.session.output().take_all());
+            if !self.is_stuck && !self.session.output().is_empty() {
+                self.take_output();
+                // Room may be all that was missing.
+                is_done = false;
             }
             self.is_closed |= self.session.is_over() || self.session.close_reason().is_some();
             if is_done {
@@ -330,6 +332,11 @@ impl Client {
             }
         }
         panic!("the session is never done");
+    }
+
+    /// Takes what the session has said so far.
+    pub fn take_output(&mut self) {
+        self.output.extend(self.session.output().take_all());
     }
 
     /// The mechanisms that the broker offers.

@@ -7,6 +7,7 @@ mod administering;
 mod blocking;
 mod breaking;
 mod client;
+mod cold_reading;
 mod consuming;
 mod damage;
 mod dying;

@@ -344,7 +344,7 @@ impl Client {
         self.session.closed(self.now);
     }
 
-    fn replies(&mut self) -> Vec<Reply> {
+    pub fn replies(&mut self) -> Vec<Reply> {
         let bytes = self.session.output().take_all();
         let mut rest = &bytes[..];
         let mut replies = Vec::new();

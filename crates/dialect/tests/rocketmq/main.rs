@@ -10,6 +10,7 @@ mod bench;
 mod calling;
 mod captured;
 mod client;
+mod cold_reading;
 mod forging;
 mod groups;
 mod holding;

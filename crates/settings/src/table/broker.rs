@@ -141,7 +141,7 @@ section!(Fetch, "fetch", "Limits of one fetch (pull) by a consumer" {
         "more than clients ask for by default, so that their own setting decides",
         same("maxTransferCountOnMessageInMemory");
     size_max: u64 = "1MiB", Kind::Bytes { min: 1, max: FETCH_SIZE_MAX },
-        "Most bytes in one reply; a single larger message is still returned",
+        "Most bytes in one reply, 128 KiB at most where it has to be read from the disk; a single larger message is still returned",
         "large enough for full batches, small enough to keep memory per connection low",
         converted("maxTransferBytesOnMessageInMemory",
             Conversion::Clamped { min: 1, max: FETCH_SIZE_MAX, unit: "" });
