@@ -44,8 +44,11 @@ async function route() {
   const [name, ...names] = where.split("/").map(decoded);
   const [, title, open] = PAGES.find(([at]) => at === name) ?? [null, "Not found", null];
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.page === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.page !== name) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
   }
   current?.leave?.();
   current = open ? open({ names, pairs: new URLSearchParams(pairs) }) : { page: h("p", {}, "There is no such page. ", h("a", { href: "#/" }, "To the overview")) };

@@ -41,7 +41,7 @@ function reset(name, topics, then) {
       const { items } = await change("POST", at, asked(values, true));
       const moved = items.reduce((sum, { from, to }) => sum + (to - Math.max(from, 0)), 0);
       const word = moved < 0 ? `${many(-moved, "message")} would come again.` : moved > 0 ? `${many(moved, "message")} would be left out.` : "Nothing would change.";
-      return [h("p", {}, word), plainTable([["Broker", ({ broker }) => broker], ["Queue", ({ queue }) => queue, true], ["From", ({ from }) => count(from), true], ["To", ({ to }) => count(to), true]], items)];
+      return [h("p", {}, word), plainTable([["Broker", ({ broker }) => h("span", { class: "whole" }, broker)], ["Queue", ({ queue }) => queue, true], ["From", ({ from }) => count(from), true], ["To", ({ to }) => count(to), true]], items)];
     },
     act: async (values) => {
       await change("POST", at, asked(values, false));
@@ -101,7 +101,7 @@ function one(name) {
           h("button", { type: "button", class: "danger", onclick: remove }, "Remove the group…"))),
       section("Queues, the furthest behind first", plainTable([
         ["Topic", ({ topic }) => h("a", { href: `#/topics/${encodeURIComponent(topic)}` }, topic)],
-        ["Broker", ({ broker }) => broker], ["Queue", ({ queue }) => queue, true],
+        ["Broker", ({ broker }) => h("span", { class: "whole" }, broker)], ["Queue", ({ queue }) => queue, true],
         ["Committed", ({ committed }) => count(committed), true], ["End", ({ end }) => count(end), true], ["Behind", ({ lag }) => count(lag), true],
         ["Last consumed was stored", ({ consumed_time_ms }) => h("span", { title: moment(consumed_time_ms) }, ago(consumed_time_ms)), true]],
       queues, "It has consumed nothing yet.")),

@@ -55,7 +55,8 @@ function slow(samples) {
   const times = samples.slice(-30).map((sample) => sample.send_p99_seconds).filter((time) => time !== null);
   if (times.length === 0) return "Nothing was sent in the last minute.";
   const worst = Math.max(...samples.slice(-30).map((sample) => sample.send_p999_seconds ?? 0));
-  return `In the last minute 99 of 100 sends took at most ${seconds(Math.max(...times))}, 999 of 1000 at most ${seconds(worst)}.`;
+  const most = (time) => time === 0 ? "less than 1 ms" : `at most ${seconds(time)}`;
+  return `In the last minute 99 of 100 sends took ${most(Math.max(...times))}, 999 of 1000 ${most(worst)}.`;
 }
 
 /** Who is behind, in words. */

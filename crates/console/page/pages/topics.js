@@ -112,7 +112,7 @@ function one(name) {
       section("Groups that consume it", topic.groups.length === 0 ? h("p", { class: "empty" }, "No group.") :
         h("ul", { class: "plain" }, topic.groups.map((group) => h("li", {}, h("a", { href: `#/groups/${encodeURIComponent(group)}` }, group))))),
       section("Queues", plainTable([
-        ["Broker", ({ broker }) => broker], ["Queue", ({ queue }) => queue, true],
+        ["Broker", ({ broker }) => h("span", { class: "whole" }, broker)], ["Queue", ({ queue }) => queue, true],
         ["First", ({ first }) => count(first), true], ["End", ({ end }) => count(end), true], ["Messages", ({ messages }) => count(messages), true],
         ["Last stored", ({ last_stored_ms }) => h("span", { title: moment(last_stored_ms) }, ago(last_stored_ms)), true],
         ["", ({ queue, end, messages }) => messages > 0 && h("a", { href: `#/messages?topic=${encodeURIComponent(name)}&queue=${queue}&offset=${Math.max(0, end - 20)}` }, "newest")]],
