@@ -47,6 +47,12 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   assert.equal(await page.evaluate(() => window.caught), undefined);
   assert.equal(await page.locator("main img").count(), 0);
 
+  // Whoever follows a link by keyboard goes on in what it leads to.
+  await go("topics", "tbody tr");
+  await page.locator("tbody a", { hasText: "orders" }).first().focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.hash === "#/topics/orders" && document.activeElement.id === "main");
+
   // Keys: `/` goes to the search, and what is typed is searched for by the broker.
   await go("topics", "tbody tr");
   await page.keyboard.press("/");

@@ -53,7 +53,10 @@ async function route() {
   current?.leave?.();
   current = open ? open({ names, pairs: new URLSearchParams(pairs) }) : { page: h("p", {}, "There is no such page. ", h("a", { href: "#/" }, "To the overview")) };
   document.title = `${current.title ?? title} · Sluice`;
+  const hadFocus = main.contains(document.activeElement);
   show(main, current.page);
+  // Whoever followed a link by keyboard goes on in what it led to.
+  if (hadFocus) main.focus();
   main.scrollTo?.(0, 0);
 }
 
