@@ -14,7 +14,7 @@ use crate::catalog::Topic;
 use crate::error::internal;
 use crate::filter::Filter;
 use crate::options::Options;
-use crate::queue::Queue;
+use crate::queue::{Queue, size_of};
 use crate::running::Running;
 
 /// Entries looked at for one fetch when a filter lets few through.
@@ -98,14 +98,14 @@ impl Fetcher {
         fetched.ok_or_else(|| Refusal::Busy("the messages could not be read at once; try again".to_owned()))
     }
 
+    /// The same. `None`: the bytes are not in memory; ask again where waiting is allowed.
+    pub fn fetch_cached(&self, fetch: &Fetch<'_>) -> Result<Option<Fetched>, Refusal> {
+        self.fetch_as(fetch, usize::MAX, ReadMode::IfCached)
+    }
+
     /// Reads what an operator wants to see, or the broker for itself: whatever consumers may, and uncounted. Waits for the disk.
     pub fn read(&self, fetch: &Fetch<'_>) -> Result<Fetched, Refusal> {
         self.read_queue(fetch, usize::MAX, ReadMode::MayWait).map_err(internal)
-    }
-
-    /// Reads what a consumer asks for. `None`: the bytes are not in memory; ask again where waiting is allowed.
-    pub fn fetch_cached(&self, fetch: &Fetch<'_>) -> Result<Option<Fetched>, Refusal> {
-        self.fetch_as(fetch, usize::MAX, ReadMode::IfCached)
     }
 
     fn fetch_as(&self, fetch: &Fetch<'_>, room: usize, mode: ReadMode) -> Result<Option<Fetched>, Refusal> {
@@ -204,8 +204,8 @@ impl Fetcher {
                 if is_full {
                     break;
                 }
-                if entry.size as usize > room {
-                    (fetched.status, fetched.size) = (FetchStatus::TooLong, entry.size as usize);
+                if size_of(entry) > room {
+                    (fetched.status, fetched.size) = (FetchStatus::TooLong, size_of(entry));
                     return Ok(());
                 }
                 size += entry.size as usize;

@@ -5,6 +5,7 @@
 
 mod entry;
 mod hand_out;
+mod leased;
 mod wanted;
 
 use std::sync::Arc;
@@ -181,19 +182,19 @@ impl Leasing {
         )))
     }
 
-    /// Hands out what is wanted, as far as it is in memory. `false`: the rest has to be read where waiting is allowed, by `hand_out`.
+    /// Hands out what is wanted, as far as it is in memory. `false`: it has to be read where waiting is allowed, by `hand_out`.
     pub fn hand_out_cached(&self, hand_out: &mut HandOut, now: Now) -> Result<bool, Refusal> {
-        self.go_on(hand_out, None, now)
+        self.go_on(hand_out, (ReadMode::IfCached, usize::MAX), now)
     }
 
     /// Hands out what is wanted, or goes on with it, up to `room` bytes: what it takes is counted before it is read. `false`: it goes on where
     /// there is room for `HandOut::wanted_size`. Waits for the disk.
     pub fn hand_out(&self, hand_out: &mut HandOut, room: usize, now: Now) -> Result<bool, Refusal> {
-        self.go_on(hand_out, Some(room), now)
+        self.go_on(hand_out, (ReadMode::MayWait, room), now)
     }
 
-    fn go_on(&self, hand_out: &mut HandOut, room: Option<usize>, now: Now) -> Result<bool, Refusal> {
-        match hand_out.go_on(&self.store, room, now.monotonic) {
+    fn go_on(&self, hand_out: &mut HandOut, bounds: (ReadMode, usize), now: Now) -> Result<bool, Refusal> {
+        match hand_out.go_on(&self.store, bounds, now.monotonic) {
             Ok(()) => {
                 if hand_out.count() > 0 {
                     self.metrics.fetch_hits.add(1);
@@ -205,7 +206,7 @@ impl Leasing {
                 Ok(true)
             }
             Err(StorageError::WouldBlock) => {
-                self.metrics.fetch_cold.add(u64::from(room.is_none()));
+                self.metrics.fetch_cold.add(u64::from(bounds.0 == ReadMode::IfCached));
                 Ok(false)
             }
             Err(error) => Err(internal(error)),

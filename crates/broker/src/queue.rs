@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use base::limits::RECORD_SIZE_MAX;
 use base::{QueueId, QueueOffset, Refusal, TopicName};
 use format::queue_entry::Entry;
 use storage::{QueueIndex, ReadMode};
@@ -69,4 +70,9 @@ impl Queue {
     fn waiters(&self) -> Arc<Waiters> {
         self.index.listener().expect("the waiters")
     }
+}
+
+/// Bytes that are read for an entry: none for one that was overwritten with a size that no record has.
+pub(crate) fn size_of(entry: &Entry) -> usize {
+    Some(entry.size as usize).filter(|size| *size <= RECORD_SIZE_MAX).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Work that a session has done away from the network threads, since it may wait for a disk.
 //!
-//! **Always holds**: what a job may take is counted before it begins. What turns out to take more is large: it is begun, in order, once what
-//! runs and what the client has not taken leave room.
+//! **Always holds**: what a job may take is counted before it begins, here and for all connections. Messages are read in the order in which
+//! that was asked for, as there is room for what the reads take beside what the client has not taken; other work begins at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,24 +15,37 @@ use parking_lot::Mutex;
 pub(crate) struct Jobs<D> {
     queue: VecDeque<Job>,
     /// Those that are begun once there is room.
-    large: VecDeque<Large<D>>,
+    reads: VecDeque<Read<D>>,
     running: usize,
     size: usize,
+    /// Of that, what reads take.
+    reads_size: usize,
     /// How many have ended without having anything ready.
     lost: usize,
     done: Arc<Mutex<Vec<Ended<D>>>>,
 }
 
-struct Large<D> {
+/// Whether a read was begun, or there is nobody any more for whom it was to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Yes,
+    No,
+}
+
+/// Messages to be read.
+struct Read<D> {
+    /// For whom.
+    reader: u64,
     size: usize,
     budget: Arc<Budget>,
     mailbox: Arc<Mailbox>,
-    work: Box<dyn FnOnce() -> D + Send>,
+    work: Box<dyn FnOnce(Begun) -> D + Send>,
 }
 
 /// What a job has ready, with the bytes it was counted as, here and for all connections; nothing, if it has panicked.
 struct Ended<D> {
     size: usize,
+    is_read: bool,
     held: Held,
     done: Option<D>,
 }
@@ -53,7 +66,15 @@ impl<D> Drop for Ending<D> {
 
 impl<D> Default for Jobs<D> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), large: VecDeque::new(), running: 0, size: 0, lost: 0, done: Arc::default() }
+        Self {
+            queue: VecDeque::new(),
+            reads: VecDeque::new(),
+            running: 0,
+            size: 0,
+            reads_size: 0,
+            lost: 0,
+            done: Arc::default(),
+        }
     }
 }
 
@@ -67,58 +88,53 @@ impl<D: Send + 'static> Jobs<D> {
         work: impl FnOnce() -> D + Send + 'static,
     ) {
         self.running += 1;
-        self.queue_up(size, budget, mailbox, work);
+        let ending = self.ending((size, false), budget, mailbox);
+        self.queue.push_back(job(ending, work));
     }
 
-    /// The same, begun only once there is room.
-    pub(crate) fn run_large(
+    /// Queues work that reads up to `size` bytes of messages for `reader`.
+    pub(crate) fn read(
         &mut self,
-        size: usize,
+        (reader, size): (u64, usize),
         budget: &Arc<Budget>,
         mailbox: &Arc<Mailbox>,
-        work: impl FnOnce() -> D + Send + 'static,
+        work: impl FnOnce(Begun) -> D + Send + 'static,
     ) {
         self.running += 1;
         let (budget, mailbox) = (budget.clone(), mailbox.clone());
-        self.large.push_back(Large { size, budget, mailbox, work: Box::new(work) });
+        self.reads.push_back(Read { reader, size, budget, mailbox, work: Box::new(work) });
     }
 
-    fn queue_up(
-        &mut self,
-        size: usize,
-        budget: &Arc<Budget>,
-        mailbox: &Arc<Mailbox>,
-        work: impl FnOnce() -> D + Send + 'static,
-    ) {
+    /// Ends the reads that were not begun and whose reader is such a one; gives what they have ready.
+    pub(crate) fn end_reads(&mut self, is_gone: impl Fn(u64) -> bool) -> Vec<D> {
+        let reads = std::mem::take(&mut self.reads).into_iter();
+        let (ended, kept): (VecDeque<_>, VecDeque<_>) = reads.partition(|read| is_gone(read.reader));
+        self.reads = kept;
+        self.running -= ended.len();
+        ended.into_iter().map(|read| (read.work)(Begun::No)).collect()
+    }
+
+    /// Counts what a job takes.
+    fn ending(&mut self, (size, is_read): (usize, bool), budget: &Arc<Budget>, mailbox: &Arc<Mailbox>) -> Ending<D> {
         self.size += size;
-        let ended = Some(Ended { size, held: Held::taken(budget.clone(), size), done: None });
-        let mut ending = Ending { ended, done: self.done.clone(), mailbox: mailbox.clone() };
-        self.queue.push_back(Box::new(move || {
-            let done = work();
-            if let Some(ended) = &mut ending.ended {
-                ended.done = Some(done);
-            }
-        }));
+        self.reads_size += if is_read { size } else { 0 };
+        let ended = Some(Ended { size, is_read, held: Held::taken(budget.clone(), size), done: None });
+        Ending { ended, done: self.done.clone(), mailbox: mailbox.clone() }
     }
 
-    /// The next that nobody runs yet, while jobs have room for `room` bytes.
+    /// The next that nobody runs yet, while there is room for `room` bytes of what is read.
     pub(crate) fn take(&mut self, room: usize) -> Option<Job> {
-        if self.may_begin_large(room)
-            && let Some(Large { size, budget, mailbox, work }) = self.large.pop_front()
+        if self.may_begin_read(room)
+            && let Some(Read { size, budget, mailbox, work, .. }) = self.reads.pop_front()
         {
-            self.queue_up(size, &budget, &mailbox, work);
+            return Some(job(self.ending((size, true), &budget, &mailbox), || work(Begun::Yes)));
         }
         self.queue.pop_front()
     }
 
-    /// Whether a large one may be begun. One takes as much as it does: what runs is within the bound without it.
-    pub(crate) fn may_begin_large(&self, room: usize) -> bool {
-        !self.large.is_empty() && self.size < room
-    }
-
-    /// Whether there are large ones that were not begun.
-    pub(crate) fn has_large(&self) -> bool {
-        !self.large.is_empty()
+    /// Whether the next read may begin. It takes as much as it does: others are within the bound without it.
+    pub(crate) fn may_begin_read(&self, room: usize) -> bool {
+        !self.reads.is_empty() && self.reads_size < room
     }
 
     /// How many have not ended, begun or not.
@@ -126,7 +142,7 @@ impl<D: Send + 'static> Jobs<D> {
         self.running
     }
 
-    /// About what those may take that were begun, bytes.
+    /// About what those may take that are counted, bytes.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }
@@ -135,8 +151,11 @@ impl<D: Send + 'static> Jobs<D> {
     pub(crate) fn take_done(&mut self) -> Vec<(Held, D)> {
         let ended = std::mem::take(&mut *self.done.lock());
         self.running -= ended.len();
-        self.size -= ended.iter().map(|ended| ended.size).sum::<usize>();
-        self.lost += ended.iter().filter(|ended| ended.done.is_none()).count();
+        for Ended { size, is_read, done, .. } in &ended {
+            self.size -= size;
+            self.reads_size -= if *is_read { *size } else { 0 };
+            self.lost += usize::from(done.is_none());
+        }
         ended.into_iter().filter_map(|Ended { held, done, .. }| Some((held, done?))).collect()
     }
 
@@ -144,4 +163,13 @@ impl<D: Send + 'static> Jobs<D> {
     pub(crate) const fn take_lost(&mut self) -> usize {
         std::mem::replace(&mut self.lost, 0)
     }
+}
+
+fn job<D: Send + 'static>(mut ending: Ending<D>, work: impl FnOnce() -> D + Send + 'static) -> Job {
+    Box::new(move || {
+        let done = work();
+        if let Some(ended) = &mut ending.ended {
+            ended.done = Some(done);
+        }
+    })
 }

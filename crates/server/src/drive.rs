@@ -198,9 +198,7 @@ impl Drive {
             has_said_farewell = matches!(self.write(socket, session), Ok(true));
         }
         session.closed(clock::now());
-        while let Some(job) = session.take_job() {
-            self.jobs.run(job);
-        }
+        self.begin_jobs(session);
         if has_said_farewell {
             farewell::hear_out(socket).await;
         }
@@ -218,13 +216,13 @@ impl Drive {
         let mut moved_at = clock::monotonic();
         let mut unwritten = Unwritten::default();
         loop {
-            while let Some(job) = session.take_job() {
-                self.jobs.run(job);
-            }
+            self.begin_jobs(session);
             match self.write(socket, session) {
                 Ok(written) => has_moved |= written,
                 Err(error) => return End::Io(error),
             }
+            // Before what is held is received: what was written may have made room for reads that waited for that.
+            self.begin_jobs(session);
             if let Some(end) = end_of(session) {
                 return end;
             }
@@ -273,6 +271,13 @@ impl Drive {
                 () = rest(next_timer.unwrap_or(now), now), if next_timer.is_some() => {}
                 _ = self.stop.changed(), if !stopping => stopping = true,
             }
+        }
+    }
+
+    /// Has the work begun that the session wants done elsewhere.
+    fn begin_jobs(&self, session: &mut impl Session) {
+        while let Some(job) = session.take_job() {
+            self.jobs.run(job);
         }
     }
 

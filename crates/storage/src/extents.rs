@@ -124,6 +124,11 @@ impl Extents {
         Ok(self.used(number, &extent, written))
     }
 
+    /// The disk was gone, and it was not the extents that could not be read.
+    pub(crate) fn forget_unreadable(&self) {
+        self.unreadable.clear();
+    }
+
     /// Has whoever reads ahead be woken by `waker` when there is something to read.
     pub(crate) fn set_reader(&self, waker: Waker) {
         let _ = self.reader.set(waker);

@@ -53,6 +53,18 @@ fn a_file_keeps_what_is_written_where_it_is_written() {
 }
 
 #[test]
+fn a_disk_speaks_for_itself_where_something_was_written() {
+    on_every_disk(|disk, root| {
+        let file = disk.open_sized(&root.join("file"), 20_000, true).expect("makes");
+        file.write_at(b"hello", 4096).expect("writes");
+        file.write_at(b"hello", 19_990).expect("writes");
+        file.sync_data().expect("syncs");
+        let said: Vec<_> = (0..6).map(|block| file.is_readable_on_disk(block)).collect();
+        assert_eq!(said, [None, Some(true), None, None, Some(true), None]);
+    });
+}
+
+#[test]
 fn reading_past_the_end_is_an_error_and_not_a_short_answer() {
     on_every_disk(|disk, root| {
         let file = disk.open_sized(&root.join("file"), 10, true).expect("makes");

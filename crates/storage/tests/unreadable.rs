@@ -268,3 +268,36 @@ fn a_disk_that_is_gone_for_a_while_is_no_damaged_record() {
     disk.heal();
     assert_eq!(store.read(&index, &entries, ReadMode::MayWait).expect("reads").count(), entries.len());
 }
+
+/// The same where the page cache has most of the log, from when it was written: it is the disk that is asked elsewhere.
+#[test]
+fn what_the_page_cache_still_has_does_not_speak_for_a_disk_that_is_gone() {
+    let (disk, options) = closed();
+    let (store, _) = open(&options);
+    let index = store.queue(&orders::topic(), QueueId(0));
+    let entries: Vec<_> = support::entries(&index).into_iter().take(4).collect();
+    let first = entries[0].1.log_offset.0;
+    disk.fail(Failure::error(Operation::ReadPastCache, EIO).at("commitlog"));
+    disk.fail(Failure::unreadable(&format!("commitlog/{:020}", 0), first..first + 10, EIO));
+    assert!(store.read(&index, &entries, ReadMode::MayWait).is_err(), "the first would be passed over");
+    disk.heal();
+    disk.fail(Failure::unreadable(&format!("commitlog/{:020}", 0), first..first + 10, EIO));
+    let found = store.read(&index, &entries, ReadMode::MayWait).expect("the disk reads all else");
+    assert_eq!(found.count(), 3, "one is damaged");
+}
+
+/// It comes back while it is found out whether it is gone.
+#[test]
+fn a_disk_that_comes_back_at_any_moment_costs_no_message() {
+    for count in [1, 8] {
+        for failures in 1..40 {
+            let (disk, options) = closed();
+            let (store, _) = open(&options);
+            let index = store.queue(&orders::topic(), QueueId(0));
+            let entries: Vec<_> = support::entries(&index).into_iter().take(count).collect();
+            disk.fail(Failure::error(Operation::Read, EIO).at("commitlog").times(failures));
+            let found = store.read(&index, &entries, ReadMode::MayWait).map(|found| found.count());
+            assert!(found.is_err() || found.is_ok_and(|found| found == count), "{count} messages, gone for {failures}");
+        }
+    }
+}

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use base::{Monotonic, QueueOffset};
 use bytes::{Bytes, BytesMut};
-use format::queue_entry::Entry;
 use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
-use super::entry::{entry_in, wrong_entry};
+use super::entry::entry_in;
+use super::leased::{Leased, read, read_one};
 use super::wanted::Wanted;
 use super::{DoomReason, Doomed};
-use crate::cursor::lane::{Lane, Take};
+use crate::cursor::lane::Take;
 use crate::cursor::lease::{GiveBack, Verdict};
 use crate::cursor::window::Window;
 use crate::filter::Filter;
-use crate::queue::Queue;
+use crate::queue::size_of;
 
 /// Entries read at once, and looked at with a lane locked, when a filter lets few through.
 const SCAN_COUNT: usize = 256;
@@ -44,6 +44,8 @@ pub struct Given {
 }
 
 /// What is handed out.
+///
+/// What it has taken and not read goes back when it is dropped: nobody has had it.
 #[derive(Debug)]
 pub struct HandOut {
     wanted: Wanted,
@@ -63,13 +65,6 @@ pub struct HandOut {
     failure: Option<StorageError>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Leased {
-    offset: QueueOffset,
-    entry: Entry,
-    deliveries: u32,
-}
-
 /// How a look at a lane ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
@@ -81,6 +76,12 @@ enum Look {
     Cold(QueueOffset),
     /// Nothing more can be had at all: in order, what was taken before is not its own any more.
     Lost,
+}
+
+impl Drop for HandOut {
+    fn drop(&mut self) {
+        self.give_back_unread();
+    }
 }
 
 impl HandOut {
@@ -123,13 +124,7 @@ impl HandOut {
 
     /// Bytes of what it has and of what it has taken and not read.
     pub fn wanted_size(&self) -> usize {
-        self.size + self.leased.iter().map(|leased| leased.entry.size as usize).sum::<usize>()
-    }
-
-    /// What it has taken of a lane and not read.
-    pub fn unread(&self) -> Option<(&Arc<Lane>, impl Iterator<Item = QueueOffset>)> {
-        let (lane, _) = self.wanted.lanes.get(self.next)?;
-        Some((lane, self.leased.iter().map(|leased| leased.offset)))
+        self.size + self.leased.iter().map(|leased| size_of(&leased.entry)).sum::<usize>()
     }
 
     /// How many messages more could be had of the lanes.
@@ -149,8 +144,8 @@ impl HandOut {
     }
 
     /// The same.
-    pub fn into_pieces(self) -> Vec<Bytes> {
-        self.pieces
+    pub fn into_pieces(mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.pieces)
     }
 
     /// Whether it found nothing, and looked no further only since one wish does not: there may be something behind what is to be given up or
@@ -177,20 +172,30 @@ impl HandOut {
         again.map_or(room, |again| room.min(again.saturating_sub(self.held())))
     }
 
-    /// Takes and reads until there is enough, or nothing more: from the disk up to `room` bytes, from memory alone without one. A lane of
-    /// which nothing can be read is in no other's way. `WouldBlock`: it goes on from here where it may wait, and has room.
-    pub(super) fn go_on(&mut self, store: &Store, room: Option<usize>, now: Monotonic) -> Result<(), StorageError> {
-        let mode = if room.is_some() { ReadMode::MayWait } else { ReadMode::IfCached };
-        let room = room.unwrap_or(usize::MAX);
+    /// Takes and reads until there is enough, nothing more, or no more `room`. A lane of which nothing can be read is in no other's way. `WouldBlock`: it has nothing yet, and goes on where it may wait and has room. What it has
+    /// is given at once, and what else it has taken is given back: whoever waits for room holds no messages.
+    pub(super) fn go_on(
+        &mut self,
+        store: &Store,
+        (mode, room): (ReadMode, usize),
+        now: Monotonic,
+    ) -> Result<(), StorageError> {
         self.note_again();
         let mut outcome = self.read(store, (mode, room), now).map(|_| Look::More);
         loop {
             match outcome {
                 Ok(Look::Done) => self.next += 1,
                 Ok(Look::Lost) => self.next = self.wanted.lanes.len(),
-                Ok(Look::Cold(_)) if mode == ReadMode::IfCached => return Err(StorageError::WouldBlock),
+                Ok(Look::Cold(_)) if mode == ReadMode::IfCached && self.count == 0 => {
+                    return Err(StorageError::WouldBlock);
+                }
+                Err(StorageError::WouldBlock) if self.count == 0 => return Err(StorageError::WouldBlock),
+                Err(StorageError::WouldBlock) => {
+                    self.give_back_unread();
+                    break;
+                }
+                Ok(Look::Cold(_)) if mode == ReadMode::IfCached => break,
                 Ok(Look::More | Look::Cold(_)) => {}
-                Err(StorageError::WouldBlock) => return Err(StorageError::WouldBlock),
                 Err(error) => {
                     self.failure.get_or_insert(error);
                     self.next += 1;
@@ -199,7 +204,7 @@ impl HandOut {
             if !self.wants_more() || self.scanned >= SCAN_COUNT_MAX || self.next >= self.wanted.lanes.len() {
                 break;
             }
-            outcome = self.lease(mode, now).and_then(|look| {
+            outcome = self.lease((mode, room), now).and_then(|look| {
                 let passed_over = self.read(store, (mode, room), now)?;
                 Ok(if passed_over && look == Look::Done { Look::More } else { look })
             });
@@ -220,6 +225,14 @@ impl HandOut {
         matches!(error, StorageError::Damaged { .. }) && queues.any(|queue| queue.topic().message_queue().is_some())
     }
 
+    /// What was taken and not read is as if it had not been taken.
+    fn give_back_unread(&mut self) {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return };
+        for leased in self.leased.drain(..) {
+            lane.give_back(self.wanted.owner(), leased.offset, GiveBack { ready: None, is_counted: false });
+        }
+    }
+
     /// Before anything is taken: what an attempt has by whose name it asks.
     fn note_again(&mut self) {
         let Wanted { lanes, attempt, .. } = &self.wanted;
@@ -238,10 +251,10 @@ impl HandOut {
     }
 
     /// Leases what is wanted of the next lane.
-    fn lease(&mut self, mode: ReadMode, now: Monotonic) -> Result<Look, StorageError> {
+    fn lease(&mut self, (mode, room): (ReadMode, usize), now: Monotonic) -> Result<Look, StorageError> {
         let mut window = Window::default();
         for _ in 0..LOOKS_MAX {
-            let look = self.look(&mut window, now)?;
+            let look = self.look(&mut window, self.wanted.size_max.min(room), now)?;
             let Look::Cold(from) = look else { return Ok(look) };
             if mode == ReadMode::IfCached || !self.leased.is_empty() {
                 return Ok(look);
@@ -256,7 +269,7 @@ impl HandOut {
 
     /// Looks at what is ready in the next lane, as far as entries are in the window or in memory. What cannot be read now holds up what is
     /// behind it in order; else it is passed over, and tried again after a while.
-    fn look(&mut self, window: &mut Window, now: Monotonic) -> Result<Look, StorageError> {
+    fn look(&mut self, window: &mut Window, size_max: usize, now: Monotonic) -> Result<Look, StorageError> {
         let (held, room) = (self.held(), self.room());
         let Self { wanted, leased, scanned, doomed, count, size, next, .. } = self;
         let Some((lane, filter)) = wanted.lanes.get(*next) else { return Ok(Look::Done) };
@@ -307,7 +320,7 @@ impl HandOut {
                 doomed.push(Doomed { lane: lane.clone(), owner: doom, offset, deliveries, reason });
                 return Verdict::Lease;
             }
-            if count > 0 && size + entry.size as usize > wanted.size_max {
+            if count > 0 && size + entry.size as usize > size_max {
                 return Verdict::Stop;
             }
             count += 1;
@@ -416,24 +429,6 @@ impl HandOut {
             _ => self.given.push(Given { lane: self.next, messages }),
         }
     }
-}
-
-fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMode) -> Result<Records, StorageError> {
-    let entries: Vec<_> = leased.iter().map(|leased| (leased.offset, leased.entry)).collect();
-    store.read(&queue.index, &entries, mode)
-}
-
-/// The record of one entry; `None` where it is damaged or gone.
-fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<Option<Records>, StorageError> {
-    let records = read(store, queue, &[leased], ReadMode::MayWait)?;
-    let Leased { offset, entry, .. } = leased;
-    if records.count() == 0
-        && queue.topic().message_queue().is_some()
-        && store.is_entry_wrong(&queue.index, (offset, entry))?
-    {
-        return Err(wrong_entry(queue, offset));
-    }
-    Ok(Some(records).filter(|records| records.count() > 0))
 }
 
 /// Copies of records; with `is_told` they say how often they were handed out.

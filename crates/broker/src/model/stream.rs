@@ -17,7 +17,7 @@ use super::message_queue::{MessageQueue, QueueLane};
 use crate::cursor::waiters::Waiter;
 use crate::error::internal;
 use crate::group::mailbox::Mailbox;
-use crate::queue::Queue;
+use crate::queue::{Queue, size_of};
 
 /// From where a stream is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +130,8 @@ impl Model {
             }
             // What was lost is passed over.
             if entry.size > 0 && !entry.is_gap() {
-                if entry.size as usize > room {
-                    read.too_long = Some(entry.size as usize);
+                if size_of(&entry) > room {
+                    read.too_long = chosen.is_empty().then(|| size_of(&entry));
                     break;
                 }
                 size += entry.size as usize;

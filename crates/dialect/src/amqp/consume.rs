@@ -19,6 +19,7 @@ use super::headers::with_delivery_count;
 use super::link::{Done, Link, READ_SIZE_MAX};
 use super::stream::{self, StreamReader};
 use super::unacked::Delivered;
+use crate::jobs::Begun;
 
 /// Messages that are handed out at once: another channel's turn comes soon.
 pub(super) const COUNT_MAX: u32 = 256;
@@ -79,6 +80,14 @@ pub(super) struct Read {
 }
 
 impl Read {
+    /// Whether there is still somebody in its channel for whom it is.
+    pub(super) fn is_awaited(&self, channel: &mut Channel) -> bool {
+        match self.reader {
+            Reader::Consumer(number) => channel.consumers.get(number).is_some(),
+            Reader::Get { .. } => true,
+        }
+    }
+
     /// Reads up to `size` bytes. Waits for the disk.
     fn go_on(&mut self, size: usize, (broker, giving_up): (&Broker, &GivingUp), now: Now) {
         let Some(hand_out) = &mut self.hand_out else { return };
@@ -202,6 +211,11 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
     look
 }
 
+/// By what the reads of a channel are known that are for none of its consumers.
+pub(super) const fn reader_of(channel: u16) -> u64 {
+    (channel as u64) << 48
+}
+
 /// Has messages read by a job.
 fn read(
     channel: &Channel,
@@ -219,8 +233,15 @@ fn read(
 pub(super) fn go_on_reading(mut read: Box<Read>, link: &mut Link) {
     let (broker, now, giving_up) = (link.broker.clone(), link.now, link.giving_up.clone());
     let size = READ_SIZE_MAX.max(read.hand_out.as_ref().map_or(0, HandOut::wanted_size));
-    link.run_reading(size, move || {
-        read.go_on(size, (&broker, &giving_up), now);
+    let consumer = match read.reader {
+        Reader::Consumer(number) => number,
+        Reader::Get { .. } => reader_of(read.channel),
+    };
+    link.run_read((consumer, size), move |begun| {
+        match begun {
+            Begun::Yes => read.go_on(size, (&broker, &giving_up), now),
+            Begun::No => read.result = Ok(true),
+        }
         Done::Read(read)
     });
 }
@@ -326,9 +347,6 @@ fn settle_all(owner: Owner, hand_out: &HandOut) {
 fn return_all(owner: Owner, hand_out: &HandOut) {
     for (lane, messages) in given_of(hand_out) {
         lane.requeue(owner, messages.iter().map(|(offset, _)| *offset), false);
-    }
-    if let Some((lane, offsets)) = hand_out.unread() {
-        lane.requeue(owner, offsets, false);
     }
 }
 

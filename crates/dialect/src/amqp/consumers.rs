@@ -11,7 +11,7 @@ use wire::amqp::method::basic::{Cancel, CancelOk, Consume, ConsumeOk};
 use wire::amqp::table::Table;
 
 use super::channel::Channel;
-use super::consume::Consumer;
+use super::consume::{Consumer, reader_of};
 use super::error::Fault;
 use super::methods::Core;
 use super::replies::{REPLY_TO, ReplyConsumer};
@@ -91,7 +91,7 @@ impl Core {
             return Err(Fault::not_allowed(text));
         }
         self.last_consumer += 1;
-        let number = u64::from(channel.number) << 48 | self.last_consumer;
+        let number = reader_of(channel.number) | self.last_consumer;
         let (mailbox, priority) = (self.link.mailbox.clone(), priority_of(consume.arguments)?);
         let is_exclusive = consume.exclusive && stream.is_none();
         let joining = QueueConsumer { mailbox, number, is_exclusive, priority };
@@ -143,6 +143,8 @@ impl Core {
             channel.replies = None;
         }
         if let Some(consumer) = channel.consumers.remove_called(tag) {
+            let number = consumer.number;
+            self.end_reads(channel, |reader| reader == number);
             self.leave(*consumer);
         }
         if !cancel.no_wait {
@@ -169,6 +171,7 @@ impl Core {
     pub(super) fn dismiss(&mut self, channel: &mut Channel, number: u64) {
         let Some(consumer) = channel.consumers.remove(number) else { return };
         self.consumers_size -= consumer.size;
+        self.end_reads(channel, |reader| reader == number);
         if self.link.hears_of_cancelled {
             self.link.send(channel.number, Cancel { consumer_tag: ShortString::cut(&consumer.tag), no_wait: true });
         }

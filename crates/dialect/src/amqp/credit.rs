@@ -61,6 +61,12 @@ impl Channel {
         }
     }
 
+    /// A read has ended for which so much was promised: gives those that were held back, and may have room now.
+    pub(super) fn take_back(&mut self, promised: u32) -> impl Iterator<Item = u64> {
+        self.given = self.given.saturating_sub(promised);
+        self.take_held_back()
+    }
+
     /// Consumers that were held back and may have room now.
     pub(super) fn take_held_back(&mut self) -> impl Iterator<Item = u64> {
         let are_held_back = std::mem::take(&mut self.is_held_back);

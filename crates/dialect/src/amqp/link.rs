@@ -21,7 +21,7 @@ use super::giving_up::GivingUp;
 use super::options::AmqpOptions;
 use super::stream::Streamed;
 use super::topology::Carried;
-use crate::jobs::Jobs;
+use crate::jobs::{Begun, Jobs};
 
 /// Bytes of answers and deliveries that may wait while connections together hold much.
 const LITTLE_SIZE_MAX: usize = 64 * 1024;
@@ -279,10 +279,9 @@ impl Link {
         most.saturating_sub(self.waiting_size())
     }
 
-    /// Whether consumers may be looked after: there is room for deliveries, and for reading more.
+    /// Whether consumers may be looked after: there is room for deliveries, and for more reads.
     pub(super) fn may_deliver(&self) -> bool {
-        let has_room = self.jobs.count() < JOBS_MAX && self.jobs.size() < OUTPUT_BACKLOG_SIZE_MAX;
-        has_room && !self.jobs.has_large() && self.has_room_for_deliveries()
+        self.jobs.count() < JOBS_MAX && self.has_room_for_deliveries()
     }
 
     /// Whether messages may be delivered.
@@ -315,22 +314,22 @@ impl Link {
         self.jobs.run(size, &self.budget, &self.mailbox, work);
     }
 
-    /// Has up to `size` bytes of messages read by a job: one that is longer than a read usually is once there is room for it.
-    pub(super) fn run_reading(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
-        if size > READ_SIZE_MAX {
-            self.jobs.run_large(size, &self.budget, &self.mailbox, work);
-        } else {
-            self.run_job(size, work);
-        }
+    /// Has up to `size` bytes of messages read for a consumer by a job, unless that has gone meanwhile.
+    pub(super) fn run_read(
+        &mut self,
+        (consumer, size): (u64, usize),
+        work: impl FnOnce(Begun) -> Done + Send + 'static,
+    ) {
+        self.jobs.read((consumer, size), &self.budget, &self.mailbox, work);
     }
 
     pub(super) fn take_job(&mut self) -> Option<Job> {
         self.jobs.take(self.room_for_answers())
     }
 
-    /// Whether there is room by now for a large job that waited for that.
-    pub(super) fn may_begin_large_job(&self) -> bool {
-        self.jobs.may_begin_large(self.room_for_answers())
+    /// Whether there is room by now for a read that waited for that.
+    pub(super) fn may_begin_read(&self) -> bool {
+        self.jobs.may_begin_read(self.room_for_answers())
     }
 
     /// Has messages of a queue given up, by a job, behind those of before.

@@ -260,8 +260,8 @@ impl Core {
 
     /// Goes on with messages that a job has read.
     pub(super) fn take_read(&mut self, channel: Option<&mut Channel>, mut read: Box<Read>) -> Result<(), Fault> {
-        let channel = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing);
-        if channel.is_some() && matches!(read.result, Ok(false)) {
+        let mut channel = channel.filter(|channel| channel.serial == read.serial && !channel.is_closing);
+        if matches!(read.result, Ok(false)) && channel.as_mut().is_some_and(|channel| read.is_awaited(channel)) {
             consume::go_on_reading(read, &mut self.link);
             return Ok(());
         }
@@ -269,7 +269,7 @@ impl Core {
             self.is_paused = false;
         }
         let Some(channel) = channel else { return Ok(()) };
-        channel.given = channel.given.saturating_sub(read.promised);
+        self.ready.extend(channel.take_back(read.promised));
         let Some(hand_out) = read.hand_out.take() else { return Ok(()) };
         match read.reader {
             Reader::Consumer(number) => {
@@ -296,16 +296,35 @@ impl Core {
         let Some(channel) = channel.filter(|channel| channel.serial == read.asked.serial && !channel.is_closing) else {
             return Ok(());
         };
-        let number = read.asked.consumer;
-        if stream::go_on(channel, read, &mut self.link)? == Look::Again {
+        let (number, promised) = (read.asked.consumer, read.asked.promised);
+        let Some(result) = stream::go_on(channel, read, &mut self.link) else { return Ok(()) };
+        self.ready.extend(channel.take_back(promised));
+        if stream::take(channel, number, result, &mut self.link)? == Look::Again {
             self.ready.push_back(number);
         }
         Ok(())
     }
 
+    /// Reads that were not begun and that nobody waits for any more: what they have taken goes back.
+    pub(super) fn end_reads(&mut self, channel: &mut Channel, is_gone: impl Fn(u64) -> bool) {
+        for done in self.link.jobs.end_reads(is_gone) {
+            let promised = match &done {
+                Done::Read(read) => read.promised,
+                Done::Streamed(read) => read.asked.promised,
+                Done::Carried(_) | Done::Nothing => 0,
+            };
+            if matches!(&done, Done::Read(read) if matches!(read.reader, Reader::Get { .. })) {
+                self.is_paused = false;
+            }
+            self.ready.extend(channel.take_back(promised));
+        }
+    }
+
     /// A channel is gone: others get what it had.
     pub(super) fn close_channel(&mut self, channel: &mut Channel) {
         // Before the next of its consumers' queues is told that it may take: what comes again comes first.
+        let number = channel.number;
+        self.end_reads(channel, |reader| channel_of(reader) == number);
         let transaction = channel.transaction.take().unwrap_or_default();
         channel.unacked.put_back(transaction.settlements.into_iter().flat_map(|settlement| settlement.delivered));
         let settlement = settle::take_all(channel);

@@ -373,7 +373,7 @@ impl Session for AmqpSession {
 
     fn deadline(&self) -> Option<Monotonic> {
         let link = &self.core.link;
-        if !self.core.ready.is_empty() && link.may_deliver() || link.may_begin_large_job() {
+        if !self.core.ready.is_empty() && link.may_deliver() || link.may_begin_read() {
             return Some(Monotonic(0));
         }
         let Link { overdue_at, memory_look_at, .. } = self.core.link;

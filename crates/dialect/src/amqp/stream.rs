@@ -20,6 +20,7 @@ use super::error::Fault;
 use super::headers::with_headers;
 use super::link::{Done, Link, READ_SIZE_MAX};
 use super::unacked::Delivered;
+use crate::jobs::Begun;
 
 /// Header of deliveries, and argument of consumers: an offset.
 const OFFSET: &str = "x-stream-offset";
@@ -49,7 +50,7 @@ pub(super) struct Asked {
     pub(super) serial: u64,
     pub(super) consumer: u64,
     /// Messages that its channel counts as given meanwhile.
-    promised: u32,
+    pub(super) promised: u32,
     queue: Arc<MessageQueue>,
     place: StreamPlace,
     count_max: usize,
@@ -201,9 +202,12 @@ pub(super) fn look(channel: &mut Channel, number: u64, link: &mut Link) -> Look 
 /// Has messages read by a job, none of them longer than `room` bytes.
 fn read(asked: Asked, room: usize, link: &mut Link) {
     let broker = link.broker.clone();
-    link.run_reading(room, move || {
+    link.run_read((asked.consumer, room), move |begun| {
         let wanted = (asked.count_max, READ_SIZE_MAX, room);
-        let result = broker.model.read_stream(&asked.queue, asked.place, wanted);
+        let result = match begun {
+            Begun::Yes => broker.model.read_stream(&asked.queue, asked.place, wanted),
+            Begun::No => Err(Refusal::Busy("the consumer is gone".to_owned())),
+        };
         Done::Streamed(Box::new(Streamed { asked, result }))
     });
 }
@@ -249,17 +253,24 @@ fn deliver(channel: &mut Channel, number: u64, read: &StreamRead, link: &mut Lin
     if consumer.queue.stream_bounds().end > next { Look::Again } else { Look::Waits }
 }
 
-/// Goes on with messages that a job has read for a consumer of the channel.
-pub(super) fn go_on(channel: &mut Channel, streamed: Streamed, link: &mut Link) -> Result<Look, Fault> {
+/// What a job has read for a consumer of the channel; `None` if it is read again, since there has to be more room.
+pub(super) fn go_on(channel: &mut Channel, streamed: Streamed, link: &mut Link) -> Option<Result<StreamRead, Refusal>> {
     let Streamed { asked, result } = streamed;
-    let number = asked.consumer;
-    let consumer = channel.consumers.get(number);
-    if let (Some(_), Ok(StreamRead { too_long: Some(size), .. })) = (&consumer, &result) {
+    if let (Some(_), Ok(StreamRead { too_long: Some(size), .. })) = (channel.consumers.get(asked.consumer), &result) {
         read(asked, *size, link);
-        return Ok(Look::Waits);
+        return None;
     }
-    channel.given = channel.given.saturating_sub(asked.promised);
-    let Some(consumer) = consumer else { return Ok(Look::Waits) };
+    Some(result)
+}
+
+/// Goes on with what was read for a consumer.
+pub(super) fn take(
+    channel: &mut Channel,
+    number: u64,
+    result: Result<StreamRead, Refusal>,
+    link: &mut Link,
+) -> Result<Look, Fault> {
+    let Some(consumer) = channel.consumers.get(number) else { return Ok(Look::Waits) };
     consumer.is_reading = false;
     Ok(deliver(channel, number, &result?, link))
 }

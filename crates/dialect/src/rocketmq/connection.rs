@@ -33,6 +33,9 @@ const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of replies, and of jobs, a connection may have waiting while connections together hold much.
 const LITTLE_SIZE_MAX: usize = 64 * 1024;
 
+/// All reads are for the connection.
+const READER: u64 = 0;
+
 /// What a job has ready.
 pub(super) enum Done {
     Reply(Bytes),
@@ -105,12 +108,8 @@ impl Connection {
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {
-        let has_room_for_jobs = match self.budget.room() {
-            Room::Plenty => self.jobs.size() < JOBS_SIZE_MAX,
-            // What waits for room comes before more of what would take it.
-            Room::Little | Room::None => self.jobs.size() < LITTLE_SIZE_MAX && !self.jobs.has_large(),
-        };
-        has_room_for_jobs && self.room_for_output() > 0 && self.jobs.count() < JOBS_MAX
+        let jobs_size_max = if self.budget.room() == Room::Plenty { JOBS_SIZE_MAX } else { LITTLE_SIZE_MAX };
+        self.room_for_output() > 0 && self.jobs.count() < JOBS_MAX && self.jobs.size() < jobs_size_max
     }
 
     /// Bytes of answers that may be added to those that are not taken.
@@ -172,18 +171,18 @@ impl Connection {
         self.jobs.run(size, &self.budget, &self.peer.mailbox, work);
     }
 
-    /// The same, begun once what other jobs take and the client has not taken leaves room.
-    pub(super) fn run_large_job(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
-        self.jobs.run_large(size, &self.budget, &self.peer.mailbox, work);
+    /// Queues work that reads up to `size` bytes of messages.
+    pub(super) fn run_read(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
+        self.jobs.read((READER, size), &self.budget, &self.peer.mailbox, |_| work());
     }
 
     pub(super) fn take_job(&mut self) -> Option<Job> {
         self.jobs.take(self.room_for_output())
     }
 
-    /// Whether there is room by now for a large job that waited for that.
-    pub(super) fn may_begin_large_job(&self) -> bool {
-        self.jobs.may_begin_large(self.room_for_output())
+    /// Whether there is room by now for a read that waited for that.
+    pub(super) fn may_begin_read(&self) -> bool {
+        self.jobs.may_begin_read(self.room_for_output())
     }
 
     pub(super) const fn has_jobs(&self) -> bool {

@@ -273,7 +273,7 @@ fn read(pop: Pop, lanes: Vec<PopLane>, (since, mut hand_out): (Monotonic, Box<Ha
         let result = outcome.map(|is_whole| Had::Messages(lanes, hand_out, is_whole));
         Done::Pop(Box::new(PopOutcome { pop, since, result }))
     };
-    if size > COLD_POP_SIZE { connection.run_large_job(size, work) } else { connection.run_job(size, work) }
+    connection.run_read(size, work);
 }
 
 /// Has what was handed out too often given up, by a job.

@@ -16,8 +16,8 @@ use super::context::Context;
 use super::pull::{MASTER_ID, Pull, PullOutcome, Source};
 use super::waits::{WAITING_SIZE, Waits};
 
-/// Bytes that a pull from the disk gives at most; a longer message is read by itself once there is room for it. As many as a connection may
-/// have jobs are within its bound.
+/// Bytes that a pull from the disk gives at most; a longer message is read by itself. As many as a connection may have jobs are within its
+/// bound.
 const COLD_FETCH_SIZE: usize = OUTPUT_BACKLOG_SIZE_MAX / 64;
 
 /// A pull that waits for messages.
@@ -206,7 +206,7 @@ fn read(pull: Pull, source: Source, (since, size): (Monotonic, usize), connectio
         let result = broker.fetcher.fetch(&pull.fetch(&source), size);
         Done::Pull(Box::new(PullOutcome { pull, source, since, result }))
     };
-    if size > COLD_FETCH_SIZE { connection.run_large_job(size, work) } else { connection.run_job(size, work) }
+    connection.run_read(size, work);
 }
 
 /// Whether the master may have what a slave lacks: nobody is sent back, or on, for that. Below the begin of its queue only while the master

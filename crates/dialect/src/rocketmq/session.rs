@@ -298,7 +298,7 @@ impl Session for RocketSession {
 
     fn deadline(&self) -> Option<Monotonic> {
         let has_ready = self.pulls.has_ready() || self.pops.has_ready();
-        if has_ready && self.connection.has_room_for_answers() || self.connection.may_begin_large_job() {
+        if has_ready && self.connection.has_room_for_answers() || self.connection.may_begin_read() {
             return Some(Monotonic(0));
         }
         let send_backs = self.send_backs.deadline(self.connection.now.monotonic);

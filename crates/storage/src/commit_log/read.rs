@@ -294,7 +294,7 @@ impl ColdReader<'_> {
         read: impl Fn(&mut Vec<u8>) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let read = || found.read(number, entry.size as usize, &read);
-        match self.log.unless_unreadable(entry.log_offset, read) {
+        match self.log.unless_unreadable((entry.log_offset, entry.size as usize), read) {
             Err(_) if entry.log_offset < self.log.first() => Ok(()),
             outcome => outcome.map(drop),
         }

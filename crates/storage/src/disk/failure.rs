@@ -12,6 +12,8 @@ pub enum Operation {
     Open,
     /// Reading bytes of a file.
     Read,
+    /// Reading them from the disk itself, where the page cache may have them.
+    ReadPastCache,
     /// Writing bytes of a file, or clearing them.
     Write,
     /// Giving a file its size, with or without room for it.
@@ -28,10 +30,11 @@ pub enum Operation {
 
 impl Operation {
     /// Each, by its number.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Change,
         Self::Open,
         Self::Read,
+        Self::ReadPastCache,
         Self::Write,
         Self::Resize,
         Self::Sync,
@@ -45,7 +48,7 @@ impl Operation {
         match self {
             Self::Change => "changing",
             Self::Open => "opening",
-            Self::Read => "reading",
+            Self::Read | Self::ReadPastCache => "reading",
             Self::Write => "writing",
             Self::Resize => "reserving space for",
             Self::Sync => "syncing",
@@ -122,8 +125,13 @@ impl Failure {
 impl Failure {
     /// What it does to `operation` on these bytes of `path`, if that is meant and its time has come.
     pub(super) fn effect_on(&mut self, operation: Operation, path: &Path, touched: &Range<u64>) -> Option<Effect> {
-        let is_change = !matches!(operation, Operation::Open | Operation::Read | Operation::Examine);
-        let is_meant = self.operation == operation || self.operation == Operation::Change && is_change;
+        let is_read = matches!(operation, Operation::Read | Operation::ReadPastCache);
+        let is_change = !is_read && !matches!(operation, Operation::Open | Operation::Examine);
+        let is_meant = match self.operation {
+            Operation::Change => is_change,
+            Operation::Read => is_read,
+            other => other == operation,
+        };
         let is_touched = self.bytes.as_ref().is_none_or(|bytes| bytes.start < touched.end && touched.start < bytes.end);
         if !is_meant || !is_touched || !path.to_string_lossy().contains(&self.path_part) {
             None

@@ -349,7 +349,9 @@ impl FileHandle for FaultyFile {
         }
         let touched = position..position + buffer.len() as u64;
         let read = |_: &_, _, _: &mut _| self.file.read(buffer, position, reading);
-        let done = self.disk.step_at(Operation::Read, &self.path, touched, read);
+        let is_past_cache = matches!(reading, Reading::PastCache | Reading::Directly);
+        let operation = if is_past_cache { Operation::ReadPastCache } else { Operation::Read };
+        let done = self.disk.step_at(operation, &self.path, touched, read);
         self.disk.0.gates.of(Operation::Read).pass();
         done
     }

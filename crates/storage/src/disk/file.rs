@@ -9,6 +9,9 @@ use super::waits::NotedPath;
 use super::{Disk, FileHandle, Operation, Reading};
 use crate::error::{StorageError, is_unreadable};
 
+/// Bytes of a block: what a disk reads at least.
+pub(crate) const BLOCK_SIZE: usize = 4096;
+
 /// Slices that Linux takes in one vectored write (`IOV_MAX`).
 const VECTOR_SLICES_MAX: usize = 1024;
 
@@ -124,6 +127,19 @@ impl DiskFile {
             }
         }
         Ok(())
+    }
+
+    /// Whether the disk itself, and not the page cache in its place, reads the block with number `block`. `None`: it says nothing, since there
+    /// are only zeros, which a file system gives without asking the disk where nothing was written yet.
+    pub fn is_readable_on_disk(&self, block: u64) -> Option<bool> {
+        let mut memory = [0; 2 * BLOCK_SIZE];
+        let start = memory.as_ptr().align_offset(BLOCK_SIZE);
+        let aligned = memory.get_mut(start..start.saturating_add(BLOCK_SIZE))?;
+        let position = block * BLOCK_SIZE as u64;
+        match self.noted(Operation::Read, |handle| handle.read(aligned, position, Reading::Directly)) {
+            Ok(count) => aligned.iter().take(count).any(|byte| *byte != 0).then_some(true),
+            Err(_) => Some(false),
+        }
     }
 
     /// Fills `buffer` from `position` if all of it is in the page cache; else `WouldBlock`.

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 pub use failure::{Failure, Operation};
 pub use faulty::{FaultyDisk, without_waiting};
+pub(crate) use file::BLOCK_SIZE;
 pub use file::DiskFile;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
@@ -57,6 +58,8 @@ pub enum Reading {
     /// From the disk, leaving nothing in the page cache: directly where buffer and position are aligned to 4 KiB and the file system can
     /// do that.
     PastCache,
+    /// From the disk itself, and never from what the page cache has of it. Buffer and position are aligned to 4 KiB.
+    Directly,
 }
 
 /// What is known of a file without opening it.

@@ -13,7 +13,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
-use rustix::io::ReadWriteFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{FileHandle, FileState, FileSystem, Job, Opening, Reading};
 
@@ -126,16 +126,16 @@ impl RealFile {
         read.map_err(|errno| sorted(errno.into()))
     }
 
-    /// Opened once for direct reads. A file system that cannot do them never can; without free descriptors the next one tries again.
-    fn direct(&self) -> Option<&File> {
+    /// Opened once for direct reads. `None`: the file system cannot do them, and never can. Without free descriptors the next one tries again.
+    fn direct(&self) -> io::Result<Option<&File>> {
         if let Some(opened) = self.direct.get() {
-            return opened.as_ref();
+            return Ok(opened.as_ref());
         }
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&self.path);
         let is_for_good = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
         match opened {
-            Err(error) if !is_for_good(&error) => None,
-            opened => self.direct.get_or_init(|| opened.ok()).as_ref(),
+            Err(error) if !is_for_good(&error) => Err(error),
+            opened => Ok(self.direct.get_or_init(|| opened.ok()).as_ref()),
         }
     }
 
@@ -144,7 +144,7 @@ impl RealFile {
         let is_aligned =
             [position, buffer.len() as u64, buffer.as_ptr().addr() as u64].iter().all(|at| at % ALIGNMENT == 0);
         if is_aligned
-            && let Some(direct) = self.direct()
+            && let Ok(Some(direct)) = self.direct()
             && let Ok(read @ 1..) = rustix::io::pread(direct, &mut *buffer, position)
         {
             return Ok(read);
@@ -152,6 +152,18 @@ impl RealFile {
         let read = self.read_with(buffer, position, ReadWriteFlags::empty())?;
         self.wont_need(position, read as u64);
         Ok(read)
+    }
+
+    /// Where the file system cannot read directly, what the page cache has of it is dropped first, as far as it is on the disk.
+    fn read_directly(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        if let Some(direct) = self.direct()? {
+            match rustix::io::pread(direct, &mut *buffer, position) {
+                Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        self.wont_need(position, buffer.len() as u64);
+        self.read_with(buffer, position, ReadWriteFlags::empty())
     }
 }
 
@@ -169,6 +181,7 @@ impl FileHandle for RealFile {
             Reading::IfCached => self.read_with(buffer, position, ReadWriteFlags::NOWAIT),
             Reading::MayWait => self.read_with(buffer, position, ReadWriteFlags::empty()),
             Reading::PastCache => self.read_past_cache(buffer, position),
+            Reading::Directly => self.read_directly(buffer, position),
         }
     }
 
@@ -218,7 +231,7 @@ impl FileHandle for RealFile {
     fn next_data(&self, position: u64) -> Option<u64> {
         match rustix::fs::seek(&self.file, SeekFrom::Data(position)) {
             Ok(found) => Some(found.max(position)),
-            Err(rustix::io::Errno::NXIO) => None,
+            Err(Errno::NXIO) => None,
             // The file system cannot tell.
             Err(_) => self.size().ok().filter(|size| position < *size).map(|_| position),
         }

@@ -14,7 +14,7 @@ impl Gates {
         match operation {
             Operation::Change => change,
             Operation::Open => open,
-            Operation::Read => read,
+            Operation::Read | Operation::ReadPastCache => read,
             Operation::Write => write,
             Operation::Resize => resize,
             Operation::Sync => sync,
