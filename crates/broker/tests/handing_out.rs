@@ -221,6 +221,29 @@ fn messages_of_one_queue_are_given_although_entries_of_another_cannot_be_read() 
 }
 
 #[test]
+fn an_entry_that_cannot_be_read_holds_up_nothing_behind_it_and_is_not_tried_again_all_the_time() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open_cold(&disk);
+    make_topic(&bench, 1);
+    for _ in 0..2001 {
+        bench.publish("orders", &message(b"x", b"")).expect("published");
+    }
+    bench.broker.checkpoint(bench.now).expect("written");
+    disk.fail(Failure::unreadable("consumequeue/orders", 100..120, 5));
+    let ask = |bench: &Bench| {
+        let mut asked = HandOut::of(Wanted { count_max: 4, ..wanted(bench) });
+        drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
+        asked.given().iter().flat_map(|given| given.messages.clone()).map(|(offset, _)| offset.0).collect::<Vec<_>>()
+    };
+    let given: Vec<_> = (0..5).flat_map(|_| ask(&bench)).collect();
+    let whole: Vec<_> = (0..5).chain(6..).take(given.len()).collect();
+    assert!(given.len() >= 12 && given == whole, "{given:?}");
+    disk.heal();
+    bench.now = bench.now.plus_ms(1000);
+    assert!(ask(&bench).contains(&5), "it comes once it can be read");
+}
+
+#[test]
 fn what_is_not_settled_is_kept_although_its_entry_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let retention = RetentionPolicy { size: Some(1), ..RetentionPolicy::default() };

@@ -11,6 +11,8 @@ use crate::queue::Queue;
 pub(crate) struct Window {
     first: QueueOffset,
     entries: Vec<Entry>,
+    /// An entry that cannot be read, until somebody has come to it.
+    unreadable: Option<(QueueOffset, StorageError)>,
 }
 
 impl Window {
@@ -21,10 +23,19 @@ impl Window {
         offset: QueueOffset,
         count: usize,
     ) -> Result<Option<Entry>, StorageError> {
+        if let Some((_, error)) = self.unreadable.take_if(|(unreadable, _)| *unreadable == offset) {
+            return Err(error);
+        }
         if self.get(offset).is_none() {
             self.read(queue, offset, count, ReadMode::IfCached)?;
         }
         Ok(self.get(offset))
+    }
+
+    /// Reads at most `count` entries from an offset on, from the disk too. Whoever comes to one that cannot be read gets the error.
+    pub(crate) fn read_from_disk(&mut self, queue: &Queue, first: QueueOffset, count: usize) {
+        let outcome = self.read(queue, first, count, ReadMode::MayWait);
+        self.unreadable = outcome.err().map(|error| (first, error));
     }
 
     /// Reads at most `count` entries from an offset on.

@@ -262,7 +262,7 @@ impl HandOut {
             let queue = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue());
             let Some(queue) = queue else { return Ok(Look::Done) };
             // Not with the lane locked: others take and settle there meanwhile.
-            window.read(queue, from, SCAN_COUNT, ReadMode::MayWait)?;
+            window.read_from_disk(queue, from, SCAN_COUNT);
         }
         Ok(Look::Done)
     }

@@ -22,7 +22,7 @@ use super::pull::PullOutcome;
 use super::readings::Readings;
 use super::send_backs::SendBackOutcome;
 use super::turn::Turn;
-use crate::jobs::Jobs;
+use crate::jobs::{Begun, Jobs};
 
 /// Requests of one connection being answered away from the network threads.
 const JOBS_MAX: usize = 64;
@@ -173,7 +173,15 @@ impl Connection {
 
     /// Queues work that reads up to `size` bytes of messages.
     pub(super) fn run_read(&mut self, size: usize, work: impl FnOnce() -> Done + Send + 'static) {
-        self.jobs.read((READER, size), &self.budget, &self.peer.mailbox, |_| work());
+        self.jobs.read((READER, size), &self.budget, &self.peer.mailbox, |begun| match begun {
+            Begun::Yes => work(),
+            Begun::No => Done::Nothing,
+        });
+    }
+
+    /// Nobody waits for what was not begun to be read.
+    pub(super) fn end_reads(&mut self) {
+        drop(self.jobs.end_reads(|_| true));
     }
 
     pub(super) fn take_job(&mut self) -> Option<Job> {

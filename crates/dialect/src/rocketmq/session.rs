@@ -352,6 +352,7 @@ impl Session for RocketSession {
         self.connection.now = now;
         // Some may be of those that nobody waits for.
         self.release_held(true);
+        self.connection.end_reads();
         self.calls.close(self.connection.peer.mailbox.close());
         self.pulls.stop_waiting(&self.connection.broker);
         self.pops.stop_waiting(&self.connection.broker);

@@ -79,8 +79,13 @@ impl CommitLog {
         most(answers.take(PLACES_TRIED as usize))
     }
 
-    /// The same of bytes beside the record, where there is no other block.
+    /// The same of the record's own blocks, where there are no others; of bytes beside it, where it lies in a single one.
     fn reads_within(&self, segment: &Segment, own: &RangeInclusive<u64>) -> bool {
+        if own.start() < own.end() {
+            let step = ((own.end() - own.start()) / PLACES_TRIED).max(1);
+            let blocks = own.clone().step_by(step as usize);
+            return most(blocks.filter_map(|block| segment.file().is_readable_on_disk(block))).unwrap_or_default();
+        }
         let size = (own.end() + 1) * BLOCK_SIZE as u64;
         let written = self.watermarks.written().0.min(segment.end()).saturating_sub(segment.base()).min(size);
         let reads =
