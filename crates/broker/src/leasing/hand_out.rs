@@ -172,8 +172,9 @@ impl HandOut {
         again.map_or(room, |again| room.min(again.saturating_sub(self.held())))
     }
 
-    /// Takes and reads until there is enough, nothing more, or no more `room`. A lane of which nothing can be read is in no other's way. `WouldBlock`: it has nothing yet, and goes on where it may wait and has room. What it has
-    /// is given at once, and what else it has taken is given back: whoever waits for room holds no messages.
+    /// Takes and reads until there is enough, nothing more, or no more `room`. A lane of which nothing can be read is in no other's way.
+    /// `WouldBlock`: it has nothing yet, and goes on where it may wait and has room. What it has is given at once, and what else it has taken
+    /// is given back: whoever waits for room has read nothing.
     pub(super) fn go_on(
         &mut self,
         store: &Store,
