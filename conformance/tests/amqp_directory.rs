@@ -59,10 +59,10 @@ fn java_opens_it(is_killed: bool) {
     let java = JavaBroker::start(&home, &names.name_server, &LAYOUT);
     ledger.verify(&java.address, is_killed);
     of_java(
-        "PullConsume",
+        "Consume",
         &names.name_server,
         scratch.path(),
-        &[("group", "readers"), ("expect", COUNT), ("idle-seconds", "1")],
+        &[("group", "readers"), ("expect", COUNT), ("from", "first"), ("idle-seconds", "1")],
     );
     only_topics_of_rocketmq_are_listed(&data);
     ledger.take_turn(&java.address);

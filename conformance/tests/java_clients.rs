@@ -1,10 +1,13 @@
 //! Official Java and Go programs, unchanged, against `sluice serve`. Each program checks its own promise; see conformance/README.md.
 
 use std::path::Path;
+use std::time::Duration;
 
 use conformance::java::{CLIENT_VERSIONS, result_of, run_program, start_program};
 use conformance::message_count;
 use conformance::sluice::{Setup, Sluice};
+
+const PULLED_WITHIN: Duration = Duration::from_secs(120);
 
 fn serve(scratch: &Path) -> Sluice {
     Setup::serve(&scratch.join("data")).start()
@@ -88,8 +91,29 @@ fn programs_keep_their_promises_on_every_client_version() {
             (main, start_program(version, main, &sluice.name_server, scratch.path(), flags))
         });
         for (main, program) in programs {
-            let result = result_of(program, scratch.path(), std::time::Duration::from_secs(300));
+            let result = result_of(program, scratch.path(), Duration::from_secs(300));
             println!("{version} {main}: {result}");
         }
+    }
+}
+
+#[test]
+fn pull_consumers_keep_their_promises_on_every_client_version() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let sluice = serve(scratch.path());
+    for version in CLIENT_VERSIONS {
+        let topic = &*format!("pulled-{}", version.replace('.', "-"));
+        let flags = [("topic", topic), ("count", "1000"), ("mode", "ordered")];
+        run_program(version, "Produce", &sluice.name_server, scratch.path(), &flags);
+        let start = |mode| {
+            let group = &*format!("{topic}-{mode}");
+            let flags = [("topic", topic), ("group", group), ("mode", mode), ("expect", "1000")];
+            start_program(version, "PullConsume", &sluice.name_server, scratch.path(), &flags)
+        };
+        for program in ["subscribe", "assign"].map(start) {
+            result_of(program, scratch.path(), PULLED_WITHIN);
+        }
+        // It sends a message of its own, and so comes last.
+        result_of(start("block"), scratch.path(), PULLED_WITHIN);
     }
 }
