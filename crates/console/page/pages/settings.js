@@ -29,7 +29,7 @@ export default function settings() {
       const searched = search.value.trim().toLowerCase();
       const isWanted = ({ name, value, from }) => `${name} ${value}`.toLowerCase().includes(searched) && !(changed.checked && from === "default");
       show(place, plainTable([
-        ["Setting", ({ name }) => h("code", { class: "parts" }, name.split(/(?=[._])/).map((part) => [h("wbr"), part]))], ["Value", ({ value }) => h("code", {}, value)], ["From", ({ from }) => from],
+        ["Setting", ({ name }) => h("code", { class: "parts" }, name.split(/(?=[._])/).map((part) => [h("wbr"), part]))], ["Value", ({ value }) => (value === "" ? "–" : h("code", {}, value))], ["From", ({ from }) => from],
         ["", (setting) => setting.changes_at_once && h("button", { type: "button", class: "link", "aria-label": `Change ${setting.name}`, onclick: () => alter(setting, again) }, "change…")]],
       items.filter(isWanted), "No setting is so."));
     };
