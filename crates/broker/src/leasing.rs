@@ -3,7 +3,6 @@
 //! **Always holds**: a message is leased before it is read, so nobody else is given it meanwhile; one that is given up is among the dead
 //! letters before it is settled, so that a crash in between makes a second copy and loses none.
 
-mod entry;
 mod hand_out;
 mod leased;
 mod wanted;
@@ -22,6 +21,8 @@ use crate::error::internal;
 use crate::options::Options;
 use crate::retry::Retries;
 use crate::running::Running;
+
+use leased::{Leased, read_one};
 
 pub use hand_out::{Given, HandOut};
 pub use wanted::{Expiry, Holder, Wanted};
@@ -131,8 +132,9 @@ impl Doomed {
     pub(crate) fn read(&self, store: &Store) -> Result<Option<Vec<u8>>, Refusal> {
         let Some(queue) = self.lane.queue() else { return Ok(None) };
         let Some(entry) = queue.index.entry(self.offset).map_err(internal)? else { return Ok(None) };
-        let records = store.read(&queue.index, &[(self.offset, entry)], ReadMode::MayWait).map_err(internal)?;
-        Ok(records.iter().next().flatten().map(<[u8]>::to_vec))
+        let leased = Leased { offset: self.offset, entry, deliveries: self.deliveries };
+        let records = read_one(store, queue, leased).map_err(internal)?;
+        Ok(records.and_then(|records| records.iter().next().flatten().map(<[u8]>::to_vec)))
     }
 
     fn give_back(&self, ready: Option<Monotonic>) {

@@ -12,7 +12,7 @@ use base::{GroupName, QueueId, QueueOffset};
 use broker::lease::Owner;
 use broker::{Beginning, Filter, HandOut, Holder, Options, Wanted};
 use storage::RetentionPolicy;
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use support::handing_out::{INVISIBLE_MS, bodies, hand_out, lane, make_topic, open_cold, wanted};
 use support::pair::{committed, open};
 use support::{Bench, layout, message, open_on};
@@ -220,27 +220,66 @@ fn messages_of_one_queue_are_given_although_entries_of_another_cannot_be_read() 
     assert!(outcome.is_ok(), "{outcome:?}, and {} message of the other queue is leased to nobody", asked.count());
 }
 
+/// Takes messages so often, four at a time, and settles them; gives their offsets.
+fn taken(bench: &Bench, times: usize) -> Vec<u64> {
+    let take = |_| {
+        let mut asked = HandOut::of(Wanted { count_max: 4, ..wanted(bench) });
+        drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
+        let offsets: Vec<_> =
+            asked.given().iter().flat_map(|given| &given.messages).map(|(offset, _)| *offset).collect();
+        lane(bench, 0).settle(asked.wanted().owner(), offsets.iter().copied());
+        offsets.into_iter().map(|offset| offset.0)
+    };
+    (0..times).flat_map(take).collect()
+}
+
 #[test]
-fn an_entry_that_cannot_be_read_holds_up_nothing_behind_it_and_is_not_tried_again_all_the_time() {
+fn messages_come_in_order_although_blocks_of_their_entries_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let mut bench = open_cold(&disk);
+    let bench = open_cold(&disk);
     make_topic(&bench, 1);
     for _ in 0..2001 {
         bench.publish("orders", &message(b"x", b"")).expect("published");
     }
     bench.broker.checkpoint(bench.now).expect("written");
-    disk.fail(Failure::unreadable("consumequeue/orders", 100..120, 5));
-    let ask = |bench: &Bench| {
-        let mut asked = HandOut::of(Wanted { count_max: 4, ..wanted(bench) });
-        drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
-        asked.given().iter().flat_map(|given| given.messages.clone()).map(|(offset, _)| offset.0).collect::<Vec<_>>()
-    };
-    let given: Vec<_> = (0..5).flat_map(|_| ask(&bench)).collect();
-    let whole: Vec<_> = (0..5).chain(6..).take(given.len()).collect();
-    assert!(given.len() >= 12 && given == whole, "{given:?}");
+    for blocks in [0..4096, 8192..3 * 8192] {
+        disk.fail(Failure::unreadable("consumequeue/orders", blocks, 5));
+    }
+    assert_eq!(taken(&bench, 500), (0..2000).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_passed_over_or_called_damaged_while_the_disk_is_gone() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open_cold(&disk);
+    make_topic(&bench, 1);
+    for _ in 0..2001 {
+        bench.publish("orders", &message(b"x", b"")).expect("published");
+    }
+    bench.broker.checkpoint(bench.now).expect("written");
+    disk.fail(Failure::error(Operation::Read, 5));
+    assert_eq!(taken(&bench, 10).first(), None);
+    let refused = bench.broker.leasing.hand_out(&mut HandOut::of(wanted(&bench)), usize::MAX, bench.now);
+    let refused = refused.expect_err("nothing can be read").to_string();
+    assert!(!refused.contains("remove"), "{refused}");
     disk.heal();
-    bench.now = bench.now.plus_ms(1000);
-    assert!(ask(&bench).contains(&5), "it comes once it can be read");
+    assert_eq!(taken(&bench, 100), (0..400).collect::<Vec<_>>());
+}
+
+#[test]
+fn who_waits_is_not_told_all_the_time_of_what_cannot_be_read() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = open_cold(&disk);
+    make_topic(&bench, 1);
+    for _ in 0..2001 {
+        bench.publish("orders", &message(b"x", b"")).expect("published");
+    }
+    bench.broker.checkpoint(bench.now).expect("written");
+    disk.fail(Failure::error(Operation::Read, 5));
+    assert!(lane(&bench, 0).has_ready(false, bench.now.monotonic));
+    taken(&bench, 1);
+    assert!(!lane(&bench, 0).has_ready(false, bench.now.monotonic.plus_ms(999)));
+    assert!(lane(&bench, 0).has_ready(false, bench.now.monotonic.plus_ms(1000)));
 }
 
 #[test]
@@ -389,39 +428,36 @@ fn in_order_who_asks_again_gets_the_same_messages_also_after_a_change_of_time() 
 /// What could not be read was given to nobody, and does not count.
 #[test]
 fn what_could_not_be_read_for_a_while_is_no_dead_letter() {
-    for (folder, errno) in [("commitlog", 110), ("consumequeue/orders", 5)] {
-        let disk = FaultyDisk::over(&MemoryDisk::new());
-        let mut bench = open_cold(&disk);
-        make_topic(&bench, 1);
-        let publish = |number: usize| bench.publish("orders", &message(format!("{number:100}").as_bytes(), b""));
-        let places: Vec<_> = (0..2001).map(|number| publish(number).expect("published").0).collect();
-        for _ in 0..40 {
-            bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
-        }
-        bench.broker.checkpoint(bench.now).expect("written");
-        let bytes = if folder == "commitlog" { places[0] + 60..places[0] + 62 } else { 0..20 };
-        disk.fail(Failure::unreadable(folder, bytes, errno));
-        let ask = |bench: &Bench| {
-            let mut asked = HandOut::of(Wanted { count_max: 1, redeliveries_max: 2, ..wanted(bench) });
-            drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
-            asked
-        };
-        for _ in 0..4 {
-            let asked = ask(&bench);
-            assert!(asked.given().iter().all(|given| given.messages[0].0 > QueueOffset(0)), "{folder}");
-            bench.now = bench.now.plus_ms(INVISIBLE_MS + 50);
-        }
-        disk.heal();
-        let mut asked = ask(&bench);
-        assert_eq!(asked.take_doomed().len(), 0, "{folder}");
-        assert_eq!(asked.given()[0].messages, [(QueueOffset(0), 0)], "{folder}");
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = open_cold(&disk);
+    make_topic(&bench, 1);
+    let publish = |number: usize| bench.publish("orders", &message(format!("{number:100}").as_bytes(), b""));
+    let places: Vec<_> = (0..2001).map(|number| publish(number).expect("published").0).collect();
+    for _ in 0..40 {
+        bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
     }
+    bench.broker.checkpoint(bench.now).expect("written");
+    disk.fail(Failure::unreadable("commitlog", places[0] + 60..places[0] + 62, 110));
+    let ask = |bench: &Bench| {
+        let mut asked = HandOut::of(Wanted { count_max: 1, redeliveries_max: 2, ..wanted(bench) });
+        drop(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now));
+        asked
+    };
+    for _ in 0..4 {
+        let asked = ask(&bench);
+        assert!(asked.given().iter().all(|given| given.messages[0].0 > QueueOffset(0)));
+        bench.now = bench.now.plus_ms(INVISIBLE_MS + 50);
+    }
+    disk.heal();
+    let mut asked = ask(&bench);
+    assert_eq!(asked.take_doomed().len(), 0);
+    assert_eq!(asked.given()[0].messages, [(QueueOffset(0), 0)]);
 }
 
 #[test]
 fn what_a_channel_could_not_be_given_for_a_while_comes_once_it_can_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let mut bench = open_cold(&disk);
+    let bench = open_cold(&disk);
     make_topic(&bench, 1);
     let place = bench.publish("orders", &message(&[b'x'; 8000], b"")).expect("published").0;
     bench.publish("others", &message(&[b'x'; 20_000], b"")).expect("published");
@@ -430,8 +466,7 @@ fn what_a_channel_could_not_be_given_for_a_while_comes_once_it_can_be_read() {
     let mut asked = HandOut::of(of_channel());
     assert!(bench.broker.leasing.hand_out(&mut asked, usize::MAX, bench.now).is_err());
     disk.heal();
-    assert_eq!(hand_out(&bench, of_channel()).count(), 0, "it is not tried again all the time");
-    let wanted = of_channel();
-    bench.now = bench.now.plus_ms(1000);
-    assert_eq!(hand_out(&bench, wanted).count(), 1);
+    assert!(!lane(&bench, 0).has_ready(false, bench.now.monotonic), "it is not tried again all the time");
+    assert!(lane(&bench, 0).has_ready(false, bench.now.monotonic.plus_ms(1000)));
+    assert_eq!(hand_out(&bench, of_channel()).count(), 1);
 }

@@ -105,7 +105,8 @@ fn a_level_whose_queue_cannot_be_read_holds_up_no_other_and_goes_on_when_it_can(
     bench.broker.close(START).expect("closes");
     drop(bench);
     let mut bench = open(&disk, START);
-    disk.fail(Failure::unreadable("SCHEDULE_TOPIC_XXXX/0", 0..20, EIO));
+    // A time-out of the disk.
+    disk.fail(Failure::unreadable("SCHEDULE_TOPIC_XXXX/0", 0..20, 110));
     for _ in 0..3 {
         bench.advance(1000);
     }
@@ -116,7 +117,7 @@ fn a_level_whose_queue_cannot_be_read_holds_up_no_other_and_goes_on_when_it_can(
 }
 
 #[test]
-fn entries_before_one_that_cannot_be_read_are_served_and_the_failure_says_what_to_do() {
+fn a_pull_gets_all_messages_though_entries_of_them_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let bench = open(&disk, START);
     for number in 0..10 {
@@ -127,13 +128,10 @@ fn entries_before_one_that_cannot_be_read_are_served_and_the_failure_says_what_t
     let bench = open(&disk, START);
     disk.fail(Failure::unreadable("orders/0", 120..130, EIO));
     let mut found = Vec::new();
-    while found.len() < 6 {
+    while found.len() < 10 {
         found.extend(bodies(&bench, found.len() as i64));
     }
-    assert_eq!(found, ["0", "1", "2", "3", "4", "5"]);
-    let error = bench.broker.store().queue(&base::TopicName::trusted("orders"), QueueId(0)).entry(base::QueueOffset(6));
-    let error = error.expect_err("cannot be read").to_string();
-    assert!(error.contains("remove all of consumequeue"), "{error}");
+    assert_eq!(found, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
 }
 
 /// The broker of a directory in which a small file cannot be read, after an orderly stop or a kill.

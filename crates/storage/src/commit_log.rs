@@ -5,6 +5,7 @@
 //! once it is committed. `sync` puts it on the disk and advances `durable`. After a failed write or sync the log is poisoned and every later call fails.
 
 mod commit;
+mod listed;
 mod pages;
 mod publish;
 mod raw;
@@ -24,7 +25,7 @@ use base::metric::Metrics;
 use base::offset::{Watermark, Watermarks};
 use base::{LogOffset, Timestamp};
 use bytes::Bytes;
-use format::index_rules::EntryCode;
+use format::index_rules::{EntryCode, IndexRules};
 use format::record::FILLER_SIZE;
 use parking_lot::{Mutex, RwLock};
 
@@ -75,6 +76,7 @@ pub(crate) struct CommitLog {
     answers: AnswerMemory,
     poison: Mutex<Option<String>>,
     damage: Damage,
+    index_rules: IndexRules,
     record_checksums: bool,
     has_key_index: bool,
     /// Everything below this is in the segment files. Ahead of `written` while entries are published, so that whoever sees an entry
@@ -142,6 +144,7 @@ impl CommitLog {
             answers: AnswerMemory::default(),
             poison: Mutex::new(None),
             damage: Damage::new(metrics.clone()),
+            index_rules: options.index_rules.clone(),
             record_checksums: options.record_checksums,
             has_key_index: options.key_index,
             in_segments: AtomicU64::new(end.0),

@@ -8,16 +8,17 @@
 //! file that stayed open would keep its disk space, and take writes meant for a new one of the same name.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use base::name::MessageQueueName;
 use base::{QueueId, QueueNumber, TopicName};
 use format::queue_entry::ENTRY_SIZE;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use quick_cache::sync::Cache;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
+use crate::queue_index::EntrySource;
 use crate::segment::file_name;
 use crate::store::{Options, ReadMode};
 
@@ -61,6 +62,9 @@ pub(crate) struct OpenFiles {
     /// Read-locked while a file is opened, write-locked while one is removed, so that no removed file is in the cache.
     names: RwLock<()>,
     limit: usize,
+    /// What lost entries are made again from, once the log is open.
+    entry_source: OnceLock<Weak<dyn EntrySource>>,
+    making_again: Mutex<()>,
 }
 
 impl OpenFiles {
@@ -72,7 +76,23 @@ impl OpenFiles {
             open: Cache::new(options.open_queue_files),
             names: RwLock::default(),
             limit: options.open_queue_files,
+            entry_source: OnceLock::new(),
+            making_again: Mutex::default(),
         }
+    }
+
+    /// From now on lost entries are made again from there.
+    pub(crate) fn set_entry_source(&self, log: Weak<dyn EntrySource>) {
+        let _ = self.entry_source.set(log);
+    }
+
+    pub(crate) fn entry_source(&self) -> Option<Arc<dyn EntrySource>> {
+        self.entry_source.get()?.upgrade()
+    }
+
+    /// Held while entries are made again.
+    pub(crate) fn turn_to_make_again(&self) -> MutexGuard<'_, ()> {
+        self.making_again.lock()
     }
 
     /// Directory of a topic's queues.

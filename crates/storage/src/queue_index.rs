@@ -6,7 +6,9 @@
 
 mod flush;
 mod listener;
+mod read;
 mod recent;
+mod remade;
 mod truncate;
 
 use std::collections::BTreeSet;
@@ -20,12 +22,14 @@ use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
 use parking_lot::Mutex;
 
 use crate::error::StorageError;
-use crate::open_files::{OpenFiles, folder_of_all};
-use crate::search::{first_kept, partition_point};
+use crate::open_files::OpenFiles;
+use crate::search::first_kept;
 use crate::store::ReadMode;
 
 use listener::Listener;
 use recent::RecentEntries;
+pub(crate) use remade::EntrySource;
+use remade::RemadeEntries;
 
 pub use listener::QueueListener;
 
@@ -63,6 +67,8 @@ struct State {
     recent: RecentEntries,
     /// Entries below this are in files.
     flushed: u64,
+    /// Those that the files do not give back.
+    remade: RemadeEntries,
     /// Numbers of the files written to since the last sync.
     unsynced: BTreeSet<u64>,
     /// Their directories need a sync too: a file was created, or an earlier process may have created one.
@@ -264,6 +270,7 @@ impl QueueIndex {
             let mut state = self.state.lock();
             state.recent = RecentEntries::default();
             state.flushed = offset.0;
+            state.remade.forget_all();
         }
         self.visible.store(offset.0, Ordering::Release);
         if !keeps_front {
@@ -278,7 +285,9 @@ impl QueueIndex {
     pub(crate) fn begin_anew(&self) -> Result<(), StorageError> {
         self.remove()?;
         let mut state = self.state.lock();
-        *state = State::default();
+        let mut remade = std::mem::take(&mut state.remade);
+        remade.forget_all();
+        *state = State { remade, ..State::default() };
         self.first.store(0, Ordering::Release);
         self.visible.store(0, Ordering::Release);
         Ok(())
@@ -288,70 +297,6 @@ impl QueueIndex {
     /// to nobody: who waits for more registers there, passes a `SeqCst` fence and looks at `end` again.
     pub fn listener<L: QueueListener + Default>(&self) -> Option<Arc<L>> {
         self.listener.get()
-    }
-
-    /// Appends up to `count` entries from `from` on to `entries`; fewer at the end of the queue or of a file.
-    pub fn read(
-        &self,
-        from: QueueOffset,
-        count: usize,
-        mode: ReadMode,
-        entries: &mut Vec<Entry>,
-    ) -> Result<(), StorageError> {
-        let state = self.state.lock();
-        let end = self.visible.load(Ordering::Acquire);
-        if from.0 >= end {
-            return Ok(());
-        }
-        let recent_start = end - state.recent.len() as u64;
-        if from.0 >= recent_start {
-            let skipped = (from.0 - recent_start) as usize;
-            state.recent.copy(skipped, count, entries);
-            return Ok(());
-        }
-        drop(state);
-        let entries_per_file = self.entries_per_file;
-        let file = self.files.existing(&self.path(from.0 / entries_per_file), mode)?;
-        let slot = from.0 % entries_per_file;
-        let in_file = (entries_per_file - slot).min(recent_start - from.0).min(count as u64);
-        let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
-        let outcome = match mode {
-            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, slot * ENTRY_SIZE as u64),
-            ReadMode::MayWait => file.read_at(&mut bytes, slot * ENTRY_SIZE as u64),
-        };
-        match outcome {
-            // Serve the entries before the unreadable one.
-            Err(error) if error.is_unreadable() && in_file > 1 => {
-                return self.read(from, in_file as usize / 2, mode, entries);
-            }
-            Err(error) if error.is_unreadable() => return Err(self.unreadable(from, &error)),
-            outcome => outcome?,
-        }
-        for piece in bytes.chunks_exact(ENTRY_SIZE) {
-            let missing = Entry { log_offset: LogOffset(0), size: 0, tag_code: 0 };
-            entries.push(Entry::decode(piece).unwrap_or(missing));
-        }
-        Ok(())
-    }
-
-    /// An error, unlike for damaged records: the messages are intact, and an operator can rebuild the entries.
-    fn unreadable(&self, offset: QueueOffset, error: &StorageError) -> StorageError {
-        StorageError::Damaged {
-            path: self.path(offset.0 / self.entries_per_file),
-            problem: format!(
-                "the entry at offset {offset} cannot be read ({error}); stop, remove all of {} and start again: entries are made again from the log",
-                folder_of_all(self.message_queue.is_some())
-            ),
-        }
-    }
-
-    /// The entry at `offset`, read from the disk if necessary.
-    pub fn entry(&self, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
-        let mut entries = Vec::with_capacity(1);
-        if offset >= self.first() {
-            self.read(offset, 1, ReadMode::MayWait, &mut entries)?;
-        }
-        Ok(entries.pop().filter(|entry| entry.size > 0))
     }
 
     /// Where its entries are.
@@ -382,6 +327,7 @@ impl QueueIndex {
         }
         let first = first_kept(first.0, end.0, |part| self.first_of(part, stays))?;
         self.first.fetch_max(first, Ordering::AcqRel);
+        self.state.lock().remade.forget_before(first);
         self.remove_files_before(first.saturating_sub(1) / self.entries_per_file)
     }
 
@@ -420,14 +366,6 @@ impl QueueIndex {
         self.state.lock().unsynced.remove(&file_number);
         self.files.remove_file(path)?;
         self.files.disk().sync_directory(&self.directory())
-    }
-
-    /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.
-    pub fn search(&self, mut is_late: impl FnMut(&Entry) -> bool) -> Result<QueueOffset, StorageError> {
-        let found = partition_point(self.first().0, self.end().0, |offset| {
-            Ok::<_, StorageError>(self.entry(QueueOffset(offset))?.is_some_and(|entry| is_late(&entry)))
-        })?;
-        Ok(QueueOffset(found))
     }
 
     /// Removes the queue's files, oldest first, so that a power cut leaves no hole. The queue must not be used afterwards.

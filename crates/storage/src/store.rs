@@ -156,7 +156,7 @@ pub enum ReadMode {
 #[derive(Debug)]
 pub struct Store {
     options: Options,
-    log: CommitLog,
+    log: Arc<CommitLog>,
     queues: RwLock<QueueTable>,
     changed_queues: ChangedQueues,
     files: Arc<OpenFiles>,

@@ -3,6 +3,8 @@
 //! **Always holds**: what a cursor has that the log was not told is among what gathers; a lane with leases is in the schedule by the
 //! first of their ends; who waits has been told if more is ready than those who were told before will take.
 
+mod inner;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,11 +20,12 @@ use crate::cursor::lanes::{Expiry, Unkept};
 use crate::cursor::lease::{GiveBack, Grant, LeaseCounts, LeaseCursor, Owner, Verdict};
 use crate::cursor::takers::{Taker, Takers, Wish};
 use crate::queue::Queue;
+use inner::Inner;
 
 /// Grants that are known of an attempt before those go that have nothing any more: more than it has messages.
 const OWNERS_MAX: usize = 64;
 
-/// How long what cannot be read now stays away, where it holds nothing up.
+/// How long what cannot be read now stays away where it holds nothing up, and nobody is told of what it holds up.
 const UNREADABLE_RETRY_MS: u64 = 1000;
 
 /// A group's cursor in a queue.
@@ -50,27 +53,6 @@ pub(crate) struct Place {
     pub(crate) queue: Queue,
     /// The group's committed offset, which follows the floor, and the floor it. A message queue has none.
     pub(crate) committed: Option<Arc<OffsetCursor>>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    cursor: LeaseCursor,
-    /// Whether the log is to be told of all of it, and not only of what has changed.
-    is_whole: bool,
-    is_unkept: bool,
-    /// Under which time it is in the schedule.
-    scheduled: Option<Monotonic>,
-    /// The last that took in order.
-    attempt: Option<Attempt>,
-}
-
-/// Messages taken in order.
-#[derive(Debug)]
-struct Attempt {
-    /// By which its consumer asks for the same again.
-    name: Box<str>,
-    /// Its grants: the first, and those by which the time of single messages was changed.
-    owners: Vec<Owner>,
 }
 
 /// How messages are taken.
@@ -173,7 +155,8 @@ impl Lane {
 
     /// Has it in the schedule by the next deadline, unless it is there by an earlier time.
     fn schedule(self: &Arc<Self>, inner: &mut Inner) {
-        let Some(next) = inner.cursor.next_deadline() else { return };
+        let deadlines = inner.cursor.next_deadline().into_iter().chain(inner.paused_until);
+        let Some(next) = deadlines.min() else { return };
         if inner.scheduled.is_some_and(|at| at <= next) || self.is_forgotten() {
             return;
         }
@@ -188,7 +171,7 @@ impl Lane {
     pub(super) fn expire(self: &Arc<Self>, now: Monotonic) {
         self.act(|inner| {
             inner.scheduled = None;
-            inner.cursor.expire(now);
+            inner.expire(now);
         });
         self.tell();
     }
@@ -284,6 +267,11 @@ impl Lane {
         self.give_back(owner, offset, GiveBack { ready, is_counted: false });
     }
 
+    /// Nothing of it could be read: who waits is told of nothing for a while. All messages keep their places.
+    pub(crate) fn pause(self: &Arc<Self>, now: Monotonic) {
+        self.act(|inner| inner.paused_until = Some(now.plus_ms(UNREADABLE_RETRY_MS)));
+    }
+
     /// Takes what the owner has of some messages back: they are ready again, at their places. `is_counted`: it had
     /// them.
     pub fn requeue(self: &Arc<Self>, owner: Owner, offsets: impl IntoIterator<Item = QueueOffset>, is_counted: bool) {
@@ -300,8 +288,9 @@ impl Lane {
 
     /// Whether messages may be taken now, in order or not.
     pub fn has_ready(self: &Arc<Self>, in_order: bool, now: Monotonic) -> bool {
-        self.with(|cursor| cursor.expire(now));
-        self.takeable(in_order) > 0
+        self.act(|inner| inner.expire(now));
+        let (ready, is_held) = self.ready();
+        ready > 0 && !(in_order && is_held)
     }
 
     /// How many messages are what.
@@ -321,14 +310,15 @@ impl Lane {
 
     /// How many messages may be taken now, in order or not.
     pub(crate) fn takeable(&self, in_order: bool) -> u64 {
-        let (ready, is_held) = self.ready();
-        if in_order && is_held { 0 } else { ready }
+        let counts = self.counts();
+        if in_order && counts.leased > 0 { 0 } else { counts.ready }
     }
 
-    /// How many messages are ready, and whether anybody has others.
-    fn ready(&self) -> (u64, bool) {
-        let counts = self.counts();
-        (counts.ready, counts.leased > 0)
+    /// How many messages who waits may be told of, and whether anybody has others.
+    pub(crate) fn ready(&self) -> (u64, bool) {
+        let inner = self.inner.lock();
+        let counts = inner.cursor.counts(self.bounds().end);
+        (if inner.paused_until.is_some() { 0 } else { counts.ready }, counts.leased > 0)
     }
 
     /// Tells as many of those who wait as it takes to take what is ready.
@@ -417,34 +407,5 @@ impl Lane {
     /// Takes in what a master tells of it.
     pub(super) fn learn(&self, change: &LeaseChange) {
         self.inner.lock().cursor.learn(change);
-    }
-}
-
-impl Inner {
-    /// The last attempt, if it is made again by that name.
-    fn again(&self, attempt: Option<&str>) -> Option<&Attempt> {
-        let name = attempt.filter(|name| !name.is_empty())?;
-        self.attempt.as_ref().filter(|last| *last.name == *name)
-    }
-
-    /// Takes back what was handed out by an attempt of that name, which is made again; gives how many messages that are.
-    fn take_back(&mut self, attempt: Option<&str>) -> usize {
-        let owners = self.again(attempt).map(|last| last.owners.clone()).unwrap_or_default();
-        owners.into_iter().map(|owner| self.cursor.hand_back(owner)).sum()
-    }
-
-    /// Whether messages may be taken now.
-    fn may_take(&mut self, take: &Take<'_>) -> bool {
-        let Some(name) = take.attempt else { return true };
-        let (owner, leased) = (take.grant.owner, self.cursor.counts(QueueOffset(0)).leased);
-        if let Some(held) = take.held {
-            // Else its time was over, and others may have what came before.
-            let is_its_own = |last: &Attempt| *last.name == *name && last.owners.contains(&owner);
-            return leased == held as u64 && self.attempt.as_ref().is_some_and(is_its_own);
-        }
-        if leased == 0 {
-            self.attempt = Some(Attempt { name: name.into(), owners: vec![owner] });
-        }
-        leased == 0
     }
 }

@@ -74,7 +74,7 @@ impl Lane {
                 if offset < queue.first() {
                     return Err(Halt::Lost);
                 }
-                match window.entry(queue, offset, SCAN_COUNT) {
+                match window.entry(&queue.index, offset, SCAN_COUNT) {
                     Ok(entry) => Ok(entry.as_ref().map_or(0, body_size)),
                     Err(StorageError::WouldBlock) => Err(Halt::Cold(offset)),
                     Err(error) => Err(Halt::Failed(error)),
@@ -85,7 +85,7 @@ impl Lane {
                 Err(Halt::Failed(error)) => return Err(error),
                 Err(Halt::Lost) => self.with(LeaseCursor::begin_weight),
                 Err(_) if mode == ReadMode::IfCached => return Ok(false),
-                Err(Halt::Cold(offset)) => window.read(queue, offset, SCAN_COUNT, ReadMode::MayWait)?,
+                Err(Halt::Cold(offset)) => window.read(&queue.index, offset, SCAN_COUNT, ReadMode::MayWait)?,
                 Err(Halt::Turn) => {}
             }
             scanned += SCAN_COUNT;

@@ -2,53 +2,40 @@
 
 use base::QueueOffset;
 use format::queue_entry::Entry;
-use storage::{ReadMode, StorageError};
-
-use crate::queue::Queue;
+use storage::{QueueIndex, ReadMode, StorageError};
 
 /// Some entries.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     first: QueueOffset,
     entries: Vec<Entry>,
-    /// An entry that cannot be read, until somebody has come to it.
-    unreadable: Option<(QueueOffset, StorageError)>,
 }
 
 impl Window {
     /// The entry at an offset: if it is not here, at most `count` are read from there on, which must be in memory. `None` if there is none.
     pub(crate) fn entry(
         &mut self,
-        queue: &Queue,
+        queue: &QueueIndex,
         offset: QueueOffset,
         count: usize,
     ) -> Result<Option<Entry>, StorageError> {
-        if let Some((_, error)) = self.unreadable.take_if(|(unreadable, _)| *unreadable == offset) {
-            return Err(error);
-        }
         if self.get(offset).is_none() {
             self.read(queue, offset, count, ReadMode::IfCached)?;
         }
         Ok(self.get(offset))
     }
 
-    /// Reads at most `count` entries from an offset on, from the disk too. Whoever comes to one that cannot be read gets the error.
-    pub(crate) fn read_from_disk(&mut self, queue: &Queue, first: QueueOffset, count: usize) {
-        let outcome = self.read(queue, first, count, ReadMode::MayWait);
-        self.unreadable = outcome.err().map(|error| (first, error));
-    }
-
     /// Reads at most `count` entries from an offset on.
     pub(crate) fn read(
         &mut self,
-        queue: &Queue,
+        queue: &QueueIndex,
         first: QueueOffset,
         count: usize,
         mode: ReadMode,
     ) -> Result<(), StorageError> {
         self.first = first;
         self.entries.clear();
-        queue.index.read(first, count, mode, &mut self.entries)
+        queue.read(first, count, mode, &mut self.entries)
     }
 
     fn get(&self, offset: QueueOffset) -> Option<Entry> {

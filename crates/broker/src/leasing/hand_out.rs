@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 use format::record;
 use storage::{ReadMode, Records, StorageError, Store};
 
-use super::entry::entry_in;
 use super::leased::{Leased, read, read_one};
 use super::wanted::Wanted;
 use super::{DoomReason, Doomed};
@@ -30,9 +29,6 @@ const LOOKS_MAX: usize = 16;
 
 /// Messages that one wish has given up at most.
 const DOOMED_MAX: usize = 64;
-
-/// Messages that cannot be read and are passed over in one look at most.
-const UNREADABLE_MAX: usize = 32;
 
 /// Messages that a lane has given.
 #[derive(Debug)]
@@ -198,6 +194,9 @@ impl HandOut {
                 Ok(Look::Cold(_)) if mode == ReadMode::IfCached => break,
                 Ok(Look::More | Look::Cold(_)) => {}
                 Err(error) => {
+                    if let Some((lane, _)) = self.wanted.lanes.get(self.next) {
+                        lane.pause(now);
+                    }
                     self.failure.get_or_insert(error);
                     self.next += 1;
                 }
@@ -263,19 +262,19 @@ impl HandOut {
             let queue = self.wanted.lanes.get(self.next).and_then(|(lane, _)| lane.queue());
             let Some(queue) = queue else { return Ok(Look::Done) };
             // Not with the lane locked: others take and settle there meanwhile.
-            window.read_from_disk(queue, from, SCAN_COUNT);
+            window.read(&queue.index, from, SCAN_COUNT, ReadMode::MayWait)?;
         }
         Ok(Look::Done)
     }
 
-    /// Looks at what is ready in the next lane, as far as entries are in the window or in memory. What cannot be read now holds up what is
-    /// behind it in order; else it is passed over, and tried again after a while.
+    /// Looks at what is ready in the next lane, as far as entries are in the window or in memory. One that cannot be read holds up what is
+    /// behind it.
     fn look(&mut self, window: &mut Window, size_max: usize, now: Monotonic) -> Result<Look, StorageError> {
         let (held, room) = (self.held(), self.room());
         let Self { wanted, leased, scanned, doomed, count, size, next, .. } = self;
         let Some((lane, filter)) = wanted.lanes.get(*next) else { return Ok(Look::Done) };
         let Some(queue) = lane.queue() else { return Ok(Look::Done) };
-        let (mut size, mut look, mut failure, mut unreadable) = (*size, Look::Done, None, Vec::new());
+        let (mut size, mut look, mut failure) = (*size, Look::Done, None);
         let (mut count, count_max) = (*count, *count + room);
         let window_size = if *filter == Filter::All { wanted.count_max.min(SCAN_COUNT) } else { SCAN_COUNT };
         let scan_end = *scanned + SCAN_COUNT;
@@ -283,14 +282,14 @@ impl HandOut {
         let doomed_before = doomed.len();
         let take = Take { grant, attempt: wanted.attempt.as_deref(), held: (held > 0).then_some(held), now };
         let may_take = lane.take(take, |offset, deliveries| {
-            if count >= count_max || unreadable.len() >= UNREADABLE_MAX {
+            if count >= count_max {
                 return Verdict::Stop;
             }
             if *scanned >= scan_end {
                 look = Look::More;
                 return Verdict::Stop;
             }
-            let entry = match entry_in(window, queue, offset, window_size) {
+            let entry = match window.entry(&queue.index, offset, window_size) {
                 Ok(Some(entry)) => entry,
                 // Its place is gone: the message was lost.
                 Ok(None) => return Verdict::Settle,
@@ -300,11 +299,7 @@ impl HandOut {
                 }
                 Err(error) => {
                     failure = Some(error);
-                    if wanted.attempt.is_some() {
-                        return Verdict::Stop;
-                    }
-                    unreadable.push(offset);
-                    return Verdict::Lease;
+                    return Verdict::Stop;
                 }
             };
             *scanned += 1;
@@ -330,7 +325,6 @@ impl HandOut {
             Verdict::Lease
         });
         doomed.iter().skip(doomed_before).for_each(|doomed| doomed.take_from(grant.owner));
-        unreadable.into_iter().for_each(|offset| lane.put_off(grant.owner, offset, now));
         match failure {
             Some(error) if leased.is_empty() => Err(error),
             _ if held > 0 && !may_take => Ok(Look::Lost),
@@ -361,15 +355,15 @@ impl HandOut {
         }
     }
 
-    /// What cannot be read now was given to nobody. In order what is behind it is not read either. What is damaged or gone is settled: the
-    /// store has told of it. Where it was settled, or only entries are at fault, others may be taken in their place unless order matters.
+    /// What cannot be read now was given to nobody, and what is behind it is not read either. What is damaged or gone is settled: the store has
+    /// told of it. Where it was settled, or its entry is at fault, others may be taken in its place unless order matters.
     fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<bool, StorageError> {
         let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(false) };
         let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
         let (mut failure, before, mut passed_over) = (None, self.count, false);
         let at_once = GiveBack { ready: None, is_counted: false };
         for leased in std::mem::take(&mut self.leased) {
-            let Some(queue) = lane.queue().filter(|_| !in_order || failure.is_none()) else {
+            let Some(queue) = lane.queue().filter(|_| failure.is_none()) else {
                 lane.give_back(owner, leased.offset, at_once);
                 continue;
             };
@@ -379,18 +373,14 @@ impl HandOut {
                     let _ = lane.settle(owner, [leased.offset]);
                     passed_over |= !in_order;
                 }
-                Err(error) if in_order => {
-                    failure = Some(error);
-                    lane.give_back(owner, leased.offset, at_once);
+                Err(error @ StorageError::Damaged { .. }) if !in_order => {
+                    lane.put_off(owner, leased.offset, now);
+                    passed_over = true;
+                    self.failure.get_or_insert(error);
                 }
                 Err(error) => {
-                    lane.put_off(owner, leased.offset, now);
-                    if matches!(error, StorageError::Damaged { .. }) {
-                        passed_over = true;
-                        self.failure.get_or_insert(error);
-                    } else {
-                        failure = Some(error);
-                    }
+                    lane.give_back(owner, leased.offset, at_once);
+                    failure = Some(error);
                 }
             }
         }

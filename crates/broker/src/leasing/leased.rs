@@ -4,7 +4,6 @@ use base::QueueOffset;
 use format::queue_entry::Entry;
 use storage::{ReadMode, Records, StorageError, Store};
 
-use super::entry::wrong_entry;
 use crate::queue::Queue;
 
 /// One of them.
@@ -21,15 +20,29 @@ pub(super) fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMo
     store.read(&queue.index, &entries, mode)
 }
 
-/// The record of one; `None` where it is damaged or gone.
+/// The record of one; `None` where it is damaged or gone. Where its entry is wrong, by one that is made again.
 pub(super) fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<Option<Records>, StorageError> {
     let records = read(store, queue, &[leased], ReadMode::MayWait)?;
     let Leased { offset, entry, .. } = leased;
-    if records.count() == 0
-        && queue.topic().message_queue().is_some()
-        && store.is_entry_wrong(&queue.index, (offset, entry))?
-    {
-        return Err(wrong_entry(queue, offset));
+    if records.count() > 0 {
+        return Ok(Some(records));
     }
+    if queue.topic().message_queue().is_none() || !store.is_entry_wrong(&queue.index, (offset, entry))? {
+        return Ok(None);
+    }
+    let made_again = store.make_entry_again(&queue.index, offset)?.filter(|made| *made != entry);
+    let Some(entry) = made_again else { return Err(wrong_entry(queue, offset)) };
+    let records = read(store, queue, &[Leased { entry, ..leased }], ReadMode::MayWait)?;
     Ok(Some(records).filter(|records| records.count() > 0))
+}
+
+/// An entry of a message queue that was overwritten.
+fn wrong_entry(queue: &Queue, offset: QueueOffset) -> StorageError {
+    StorageError::Damaged {
+        path: queue.index.directory(),
+        problem: format!(
+            "its entry {offset} is overwritten, and the message may be whole: stop the broker and remove the folder sluice/queues of \
+             its data directory, whose entries the next start makes again from the log"
+        ),
+    }
 }

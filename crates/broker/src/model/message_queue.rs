@@ -254,7 +254,7 @@ impl MessageQueue {
 
     /// Whether messages may be taken now.
     pub fn has_ready(&self) -> bool {
-        self.lanes.read().iter().any(|one| one.lane.takeable(false) > 0)
+        self.lanes.read().iter().any(|one| one.lane.ready().0 > 0)
     }
 
     /// Settles all that is ready; gives how many that were.

@@ -11,6 +11,7 @@ use base::{Monotonic, Now, QueueNumber, QueueOffset, Refusal, Timestamp};
 use format::lane_code::{LaneCode, body_size};
 use format::queue_entry::Entry;
 use parking_lot::Mutex;
+use storage::{ReadMode, StorageError};
 
 use super::Model;
 use super::change::OnlyIf;
@@ -18,6 +19,7 @@ use super::message_queue::{MessageQueue, QueueLane};
 use crate::cursor::lane::Take;
 use crate::cursor::lease::{Grant, Owner, Verdict};
 use crate::cursor::weighing::Length;
+use crate::cursor::window::Window;
 use crate::error::internal;
 use crate::leasing::{DoomReason, Doomed, Expiry};
 
@@ -26,6 +28,9 @@ pub(super) const LOOK_AGAIN_MS: u64 = 1000;
 
 /// How long a message that is over is left to who waits for it, and takes it or goes.
 const AWAITED_MS: u64 = 1000;
+
+/// Entries read at once at the head of a lane.
+const LOOKED_AT_COUNT: usize = 64;
 
 /// Times that a queue is swept in one go: others wait.
 const SWEEPS_MAX: usize = 64;
@@ -207,26 +212,38 @@ fn take_head(
     now: Now,
 ) -> Result<Vec<Doomed>, Refusal> {
     let take = Take { grant: Grant::without_end(SWEEP), attempt: None, held: None, now: now.monotonic };
-    let (mut doomed, mut failure) = (Vec::<(QueueOffset, u32)>::new(), None);
-    lane.take(take, |offset, deliveries| match index.entry(offset) {
-        Ok(Some(entry)) if is_wanted(&entry) => {
-            if !is_given_up {
-                return Verdict::Settle;
+    let (mut doomed, mut window) = (Vec::<(QueueOffset, u32)>::new(), Window::default());
+    let failure = loop {
+        let mut failure = None;
+        lane.take(take, |offset, deliveries| match window.entry(index, offset, LOOKED_AT_COUNT) {
+            Ok(Some(entry)) if is_wanted(&entry) => {
+                if !is_given_up {
+                    return Verdict::Settle;
+                }
+                if doomed.len() >= SWEPT_AT_ONCE_MAX {
+                    return Verdict::Stop;
+                }
+                doomed.push((offset, deliveries));
+                Verdict::Lease
             }
-            if doomed.len() >= SWEPT_AT_ONCE_MAX {
-                return Verdict::Stop;
+            Ok(Some(_)) => Verdict::Stop,
+            // Its place is gone: the message was lost.
+            Ok(None) => Verdict::Settle,
+            Err(error) => {
+                failure = Some((offset, error));
+                Verdict::Stop
             }
-            doomed.push((offset, deliveries));
-            Verdict::Lease
+        });
+        let Some((offset, error)) = failure else { break None };
+        // Not with the lane locked: others take and settle there meanwhile.
+        let outcome = match error {
+            StorageError::WouldBlock => window.read(index, offset, LOOKED_AT_COUNT, ReadMode::MayWait),
+            error => Err(error),
+        };
+        if let Err(error) = outcome {
+            break Some(error);
         }
-        Ok(Some(_)) => Verdict::Stop,
-        // Its place is gone: the message was lost.
-        Ok(None) => Verdict::Settle,
-        Err(error) => {
-            failure = Some(error);
-            Verdict::Stop
-        }
-    });
+    };
     let doomed = doomed.into_iter().map(|(offset, deliveries)| Doomed {
         lane: lane.clone(),
         owner: SWEEP,

@@ -42,17 +42,8 @@ fn a_message_whose_entry_has_a_flipped_bit_is_not_lost() {
             fs::write(&file, bytes).expect("written");
         });
         let mut client = bench.client();
-        assert_eq!(client.get("q", true), "got 1, 2 more: 0", "bit {bit}");
-        let second = client.get("q", true);
-        assert!(
-            second.starts_with("got 2") && second.ends_with(": 2"),
-            "what is behind it is handed out; bit {bit}: {second}"
-        );
-        drop(client);
-        let bench =
-            damaged(bench, |directory| fs::remove_dir_all(directory.join("sluice/queues")).expect("it is there"));
-        let made_again = bench.client().get("q", true);
-        assert!(made_again.starts_with("got 1") && made_again.ends_with(": 1"), "bit {bit}: {made_again}");
+        let got = [(); 3].map(|()| client.get("q", true));
+        assert_eq!(got, ["got 1, 2 more: 0", "got 2, 1 more: 1", "got 3, 0 more: 2"], "bit {bit}");
     }
 }
 
@@ -75,7 +66,7 @@ fn who_asks_for_one_message_gets_the_next_whole_one_however_many_are_damaged() {
 }
 
 #[test]
-fn entries_that_were_all_overwritten_end_no_connection() {
+fn entries_that_were_overwritten_are_made_again() {
     let of_another = |bytes: &mut Vec<u8>| bytes.copy_within(0..ENTRY_SIZE, ENTRY_SIZE);
     let zeros = |bytes: &mut Vec<u8>| bytes[ENTRY_SIZE..3 * ENTRY_SIZE].fill(0);
     let ones = |bytes: &mut Vec<u8>| bytes[ENTRY_SIZE..3 * ENTRY_SIZE].fill(0x5a);
@@ -88,9 +79,9 @@ fn entries_that_were_all_overwritten_end_no_connection() {
             fs::write(&file, bytes).expect("written");
         });
         let mut client = bench.client();
-        assert!(client.get("q", true).ends_with(": 0"));
-        while client.get("q", true).starts_with("got") {}
-        assert_eq!(client.get("q", true), "basic.get-empty");
+        for number in 0..4 {
+            assert_eq!(client.get("q", true), format!("got {}, {} more: {number}", number + 1, 3 - number));
+        }
         assert_eq!(bench.broker.metrics().records_damaged.get(), 0, "no record is at fault");
     }
 }

@@ -11,6 +11,7 @@ mod cold_reading;
 mod consuming;
 mod damage;
 mod dying;
+mod entries;
 mod following;
 mod lengths;
 mod publishing;

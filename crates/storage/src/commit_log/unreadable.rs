@@ -58,7 +58,7 @@ impl CommitLog {
     fn reads_others(&self, offset: LogOffset, size: usize) -> bool {
         let Ok(segment) = self.segment_at(offset.0) else { return true };
         let position = segment.position(offset);
-        let own = position / BLOCK_SIZE as u64..=(position + size as u64) / BLOCK_SIZE as u64;
+        let own = position / BLOCK_SIZE as u64..=(position + (size as u64).saturating_sub(1)) / BLOCK_SIZE as u64;
         let here = self
             .places_of(&segment)
             .filter(|block| !own.contains(block))
@@ -79,12 +79,12 @@ impl CommitLog {
         most(answers.take(PLACES_TRIED as usize))
     }
 
-    /// The same of the record's own blocks, where there are no others; of bytes beside it, where it lies in a single one.
+    /// Whether the disk reads one of the record's own blocks, where there are no others; bytes beside it, where it lies in a single one.
     fn reads_within(&self, segment: &Segment, own: &RangeInclusive<u64>) -> bool {
         if own.start() < own.end() {
             let step = ((own.end() - own.start()) / PLACES_TRIED).max(1);
-            let blocks = own.clone().step_by(step as usize);
-            return most(blocks.filter_map(|block| segment.file().is_readable_on_disk(block))).unwrap_or_default();
+            let mut blocks = own.clone().step_by(step as usize);
+            return blocks.any(|block| segment.file().is_readable_on_disk(block).unwrap_or_default());
         }
         let size = (own.end() + 1) * BLOCK_SIZE as u64;
         let written = self.watermarks.written().0.min(segment.end()).saturating_sub(segment.base()).min(size);

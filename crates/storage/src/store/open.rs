@@ -95,7 +95,7 @@ impl Store {
         recovery.damaged.iter().for_each(|offset| log.tell_damage(*offset, "found when the log was read again"));
         metrics.log_first_bytes.set(log.first().0);
         let store = Self {
-            log,
+            log: Arc::new(log),
             queues: RwLock::new(queues),
             changed_queues: ChangedQueues::default(),
             files,
@@ -136,6 +136,7 @@ impl Store {
 
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
     fn begin(&self, written_ends: &Ends, needs_checkpoint: bool) -> Result<(), StorageError> {
+        self.files.set_entry_source(Arc::<CommitLog>::downgrade(&self.log));
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.

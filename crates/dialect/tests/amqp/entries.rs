@@ -1,0 +1,182 @@
+//! Entries of queues that the disk does not give back, while the broker runs: whatever a queue does with its messages, it does it with those
+//! too, and in their order.
+
+use std::path::{Path, PathBuf};
+
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use testkit::store_options;
+use wire::amqp::method::basic::{Ack, Qos};
+use wire::amqp::method::queue::QueueDeclare;
+use wire::amqp::table::{TableWriter, Value};
+
+use crate::client::{Arguments, Bench, Client, START, persistent, short, to};
+
+const EIO: i32 = 5;
+
+fn on_disk(disk: &FaultyDisk) -> Bench {
+    let store = storage::Options { disk: Disk::new(disk.clone()), recent_size: 1, ..store_options(Path::new("/data")) };
+    Bench::over(store, tempfile::tempdir().expect("directory"), START)
+}
+
+/// A queue `q` with messages `0` and so on, in a broker that was started again since: nothing of it is in memory.
+fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> Bench {
+    let bench = on_disk(disk);
+    let mut client = bench.client();
+    declare(&mut client);
+    for number in 0..count {
+        client.publish_with(to("q"), persistent(), number.to_string().as_bytes());
+    }
+    client.lose();
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    on_disk(disk)
+}
+
+fn with_arguments(fill: impl FnOnce(&mut TableWriter<'_>)) -> impl FnOnce(&mut Client) {
+    |client| _ = client.queue("q", true, &Arguments::of(fill))
+}
+
+/// How many messages of a queue are ready, and its consumers.
+fn counts(bench: &Bench, name: &str) -> String {
+    let mut client = bench.client();
+    client.send(1, QueueDeclare { queue: short(name), passive: true, ..QueueDeclare::default() });
+    client.take().join("; ")
+}
+
+/// Lets seconds pass.
+fn pass(bench: &mut Bench, seconds: usize) {
+    (0..seconds).for_each(|_| bench.pass(1000));
+}
+
+/// Bodies of what was delivered.
+fn bodies(said: &[String]) -> Vec<&str> {
+    said.iter().filter_map(|line| line.split_once(": ")).map(|(_, body)| body).collect()
+}
+
+/// Writes over bytes of the first file of entries of each queue.
+fn overwrite(disk: &FaultyDisk, position: u64, change: impl Fn(&mut [u8; 20])) {
+    let disk = Disk::new(disk.clone());
+    let mut folders = vec![PathBuf::from("/data/sluice/queues")];
+    while let Some(folder) = folders.pop() {
+        for name in disk.list(&folder).unwrap_or_default() {
+            let path = folder.join(&name);
+            let Some(file) = disk.open(&path).ok().filter(|_| name.len() == 20) else {
+                folders.push(path);
+                continue;
+            };
+            let mut bytes = [0; 20];
+            file.read_at(&mut bytes, position).expect("reads");
+            change(&mut bytes);
+            file.write_at(&bytes, position).expect("writes");
+        }
+    }
+}
+
+#[test]
+fn messages_expire_though_entries_cannot_be_read_and_become_dead_letters_in_order() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = cold(&disk, 300, |client| {
+        client.dying_queue(|table| _ = table.put("x-message-ttl", Value::I32(1000)));
+    });
+    disk.fail(Failure::unreadable("sluice/queues", 0..4096, EIO));
+    pass(&mut bench, 10);
+    assert_eq!((&*counts(&bench, "q"), &*counts(&bench, "dead")), ("queue q 0/0", "queue dead 300/0"));
+    let mut client = bench.client();
+    let letters: Vec<_> = (0..300).map(|_| client.get("dead", true)).collect();
+    assert!(letters.iter().enumerate().all(|(number, letter)| letter.ends_with(&format!(": {number}"))));
+}
+
+#[test]
+fn a_queue_stays_as_short_as_it_is_to_be_though_entries_cannot_be_read() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = cold(&disk, 300, with_arguments(|table| _ = table.put("x-max-length", Value::I32(300))));
+    disk.fail(Failure::unreadable("sluice/queues", 0..4096, EIO));
+    let mut client = bench.client();
+    (0..1000).for_each(|_| client.publish_with(to("q"), persistent(), b"x"));
+    pass(&mut bench, 10);
+    assert_eq!(counts(&bench, "q"), "queue q 300/0");
+}
+
+#[test]
+fn messages_with_damaged_entries_are_not_lost_when_their_queue_is_swept() {
+    // All of it, and one bit.
+    let changes: [fn(&mut [u8; 20]); 2] = [|bytes| bytes.fill(0), |bytes| bytes[7] ^= 1];
+    for (number, change) in changes.into_iter().enumerate() {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let bench = cold(&disk, 5, |client| {
+            client.dying_queue(|table| _ = table.put("x-message-ttl", Value::I32(1000)));
+        });
+        bench.broker.close(bench.now).expect("closes");
+        drop(bench);
+        overwrite(&disk, 20, change);
+        let mut bench = on_disk(&disk);
+        pass(&mut bench, 10);
+        assert_eq!((&*counts(&bench, "q"), &*counts(&bench, "dead")), ("queue q 0/0", "queue dead 5/0"), "{number}");
+    }
+}
+
+#[test]
+fn what_is_urgent_comes_first_though_its_entries_cannot_be_read() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = on_disk(&disk);
+    let mut client = bench.client();
+    client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
+    for (priority, body) in [(0, "low"), (2, "high")] {
+        let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
+        (0..100).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
+    }
+    client.lose();
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    let bench = on_disk(&disk);
+    disk.fail(Failure::unreadable("sluice/queues", 0..1000, EIO));
+    let said = bench.client().consume("q", "c", true);
+    assert_eq!(bodies(&said), [["high"; 100], ["low"; 100]].concat());
+}
+
+/// The disk is gone for a while, or the broker has no file descriptor left.
+#[test]
+fn one_consumer_gets_all_in_order_whatever_fails_for_a_while() {
+    for (of, code) in [("sluice/queues", EIO), ("commitlog", EIO), ("commitlog", 24), ("", EIO)] {
+        for is_single in [false, true] {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let single = |table: &mut TableWriter<'_>| {
+                table.put("x-single-active-consumer", Value::Bool(is_single));
+            };
+            let mut bench = cold(&disk, 20, with_arguments(single));
+            let mut client = bench.client();
+            client.send(1, Qos { prefetch_count: 2, ..Qos::default() });
+            client.take();
+            disk.fail(Failure::error(Operation::Read, code).at(of).times(30));
+            let mut said = client.consume("q", "c", false);
+            disk.heal();
+            for _ in 0..60 {
+                bench.pass(100);
+                client.now = bench.now;
+                client.send(1, Ack { delivery_tag: 0, multiple: true });
+                said.extend(client.take());
+            }
+            let expected: Vec<_> = (0..20).map(|number| number.to_string()).collect();
+            assert_eq!(bodies(&said), expected, "error {code} of {of:?}, single active: {is_single}");
+        }
+    }
+}
+
+/// While nothing can be read a consumer costs little, and the log does not grow.
+#[test]
+fn a_consumer_of_a_disk_that_is_gone_tries_once_in_a_while() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = cold(&disk, 300, |client| client.simple_queue("q"));
+    disk.fail(Failure::error(Operation::Read, EIO));
+    let mut client = bench.client();
+    client.consume("q", "c", true);
+    bench.broker.keep(bench.now).expect("kept");
+    let end = bench.broker.store().log_end();
+    for _ in 0..100 {
+        bench.pass(1000);
+        client.now = bench.now;
+        client.take();
+        bench.broker.keep(bench.now).expect("kept");
+    }
+    assert_eq!(bench.broker.store().log_end(), end);
+}

@@ -1,0 +1,124 @@
+//! Entries that their files do not give back, while a broker runs: they are made again from the log, and nobody is told anything wrong.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{QueueId, QueueOffset};
+use format::queue_entry::Entry;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
+use storage::{Options, QueueIndex, ReadMode, RecoveryProgress, StorageError, Store};
+use support::{entries, orders};
+
+const EIO: i32 = 5;
+/// Of each of two queues, which lie between each other in the log.
+const MESSAGES: u64 = 1000;
+
+/// A store that was closed and opened again: nothing of it is in memory. Files hold 600 entries, which are almost three blocks.
+fn cold() -> (FaultyDisk, Store) {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = Options {
+        recent_size: 1,
+        queue_file_entries: 600,
+        segment_size: 1 << 20,
+        disk: Disk::new(disk.clone()),
+        ..orders::options(Path::new("/data"))
+    };
+    let open = || Store::open(options.clone(), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens").0;
+    let store = open();
+    for number in 0..2 * MESSAGES {
+        orders::append_to(&store, number as u32 % 2);
+    }
+    store.close().expect("closes");
+    drop(store);
+    (disk, open())
+}
+
+fn queue(store: &Store) -> Arc<QueueIndex> {
+    store.queue(&orders::topic(), QueueId(0))
+}
+
+fn unreadable(file: &str, bytes: Range<u64>) -> Failure {
+    Failure::unreadable(format!("consumequeue/orders/0/{file}").as_str(), bytes, EIO)
+}
+
+#[test]
+fn entries_of_blocks_that_cannot_be_read_are_those_that_were_there() {
+    let files = ["00000000000000000000", "00000000000000012000"];
+    let blocks = [0..4096, 4096..8192, 8192..12_000, 0..12_000, 100..120];
+    for bad in files.iter().flat_map(|file| blocks.iter().map(move |bytes| vec![(*file, bytes.clone())])) {
+        let (disk, store) = cold();
+        let before = entries(&queue(&store));
+        bad.iter().for_each(|(file, bytes)| disk.fail(unreadable(file, bytes.clone())));
+        assert!(entries(&queue(&store)) == before, "{bad:?}");
+    }
+    // All of the queue: there is nothing beside it to go by.
+    let (disk, store) = cold();
+    let before = entries(&queue(&store));
+    files.iter().for_each(|file| disk.fail(unreadable(file, 0..12_000)));
+    assert!(entries(&queue(&store)) == before);
+}
+
+#[test]
+fn entries_are_made_again_by_who_may_wait_alone() {
+    let (disk, store) = cold();
+    disk.fail(unreadable("", 0..4096));
+    let (queue, mut found) = (queue(&store), Vec::new());
+    let read = |mode, found: &mut Vec<Entry>| queue.read(QueueOffset(7), 3, mode, found);
+    assert!(matches!(read(ReadMode::IfCached, &mut found), Err(StorageError::WouldBlock)));
+    read(ReadMode::MayWait, &mut found).expect("made again");
+    let mut again = Vec::new();
+    read(ReadMode::IfCached, &mut again).expect("in memory now");
+    assert_eq!((found.len(), again), (3, found));
+}
+
+#[test]
+fn nothing_is_made_again_or_called_damaged_while_the_disk_is_gone() {
+    let (disk, store) = cold();
+    let before = entries(&queue(&store));
+    disk.fail(Failure::error(Operation::Read, EIO));
+    disk.fail(Failure::error(Operation::ReadPastCache, EIO));
+    for _ in 0..3 {
+        let refused = queue(&store).entry(QueueOffset(5)).expect_err("nothing can be read");
+        assert!(refused.is_unreadable(), "{refused}");
+    }
+    disk.heal();
+    assert!(entries(&queue(&store)) == before);
+}
+
+#[test]
+fn an_entry_whose_record_is_damaged_too_stands_for_none_and_those_around_it_are_whole() {
+    let (disk, store) = cold();
+    let before = entries(&queue(&store));
+    let (_, damaged) = before[50];
+    disk.fail(unreadable("", 0..4096));
+    let bytes = damaged.log_offset.0..damaged.log_offset.0 + u64::from(damaged.size);
+    // Its size can be read.
+    disk.fail(Failure::unreadable("commitlog", bytes.end - 10..bytes.end, EIO));
+    for (offset, entry) in &before {
+        let found = queue(&store).entry(*offset).expect("made again");
+        let expected = if *offset == QueueOffset(50) { Entry::lost(before[51].1.log_offset) } else { *entry };
+        assert_eq!(found, Some(expected), "{offset}");
+    }
+}
+
+#[test]
+fn where_the_log_does_not_show_what_was_there_the_error_says_what_to_do() {
+    let (disk, store) = cold();
+    let before = entries(&queue(&store));
+    disk.fail(unreadable("", 0..4096));
+    let damaged = before[50].1.log_offset.0;
+    // Where the next record begins cannot be told.
+    disk.fail(Failure::unreadable("commitlog", damaged..damaged + 8, EIO));
+    for _ in 0..2 {
+        let refused = queue(&store).entry(QueueOffset(5)).expect_err("nobody knows").to_string();
+        assert!(refused.contains("remove all of consumequeue and start again"), "{refused}");
+    }
+    // It was no medium error after all.
+    disk.heal();
+    assert_eq!(queue(&store).entry(QueueOffset(5)).expect("read"), Some(before[5].1));
+}
